@@ -20,27 +20,27 @@ import {
   findListing,
 } from '../support/pipeline.ts';
 
-const { db, open, addListing, rowsOf, folder, pathOf, ...database } = await openImages();
+const { db, open, addListing, readRows, folder, getPath, ...database } = await openImages();
 const { put, seen } = await openImageHost();
 
-/** Creates a model that throws the error of `errorOf`, or describes the image without one. */
-function failingModel(
-  errorOf: (shown: VisionRequest) => ModelError | undefined,
+/** Creates a model that throws the error that `getError` returns, or describes the image if it returns none. */
+function createFailingModel(
+  getError: (shown: VisionRequest) => ModelError | undefined,
   visionModelName = 'eyes',
 ) {
   const { model, shown } = createVisionModel((one) => {
-    const error = errorOf(one);
+    const error = getError(one);
     if (error !== undefined) throw error;
   });
   return { model: { ...model, visionModel: visionModelName }, shown };
 }
 
 const rejection = new ModelError('MODEL_REFUSED', 'The content\0 filter rejected.');
-const reject = () => rejection;
+const createRejection = () => rejection;
 const described = { described_by: 'eyes-1', describe_error: null };
 
-async function imageOf(sha256: string) {
-  const image = await database.imageOf(sha256);
+async function findImage(sha256: string) {
+  const image = await database.findImage(sha256);
   assert.ok(image);
   return { described_by: image.described_by, describe_error: image.describe_error };
 }
@@ -57,14 +57,14 @@ test('An error about one image is recorded with it, and the others are described
   for (const [nth, error] of errors.entries()) {
     const bad = await put(`/bad-${nth}.png`, 'png', { width: 20 + nth });
     const good = await put(`/good-${nth}.png`, 'png', { width: 40 + nth });
-    const { model } = failingModel(({ data }) =>
+    const { model } = createFailingModel(({ data }) =>
       JSON.stringify(data).includes('/bad-') ? error : undefined,
     );
     const { images, events, warnings } = open({ model });
     const listing = await addListing();
     await images.processRemote({ ...listing, urls: [bad.url, good.url] });
-    assert.ok((await rowsOf(listing.listingId)).every((row) => row.error === null));
-    const { describe_error: recorded } = await imageOf(bad.sha256);
+    assert.ok((await readRows(listing.listingId)).every((row) => row.error === null));
+    const { describe_error: recorded } = await findImage(bad.sha256);
     const { failed_at: failedAt, ...reason } = recorded ?? assert.fail();
     assert.deepEqual(reason, {
       code: error.code,
@@ -73,7 +73,7 @@ test('An error about one image is recorded with it, and the others are described
       prompt_version: descriptionPrompt.version,
     });
     assert.ok(!Number.isNaN(Date.parse(failedAt)));
-    assert.deepEqual(await imageOf(good.sha256), described);
+    assert.deepEqual(await findImage(good.sha256), described);
     assert.deepEqual(events.toSorted(), ['stored', 'stored', 'undescribed']);
     const { listingId, fence } = listing;
     const { sha256 } = bad;
@@ -83,7 +83,7 @@ test('An error about one image is recorded with it, and the others are described
   }
 });
 
-test('Every other failure of the model propagates, and the next attempt goes on without a fetch', async () => {
+test('Every other failure of the model propagates, and the next attempt continues without a download', async () => {
   const failures = [
     new ModelError('MODEL_UNAVAILABLE', 'The model failed.', { status: 500 }),
     new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.'),
@@ -94,11 +94,11 @@ test('Every other failure of the model propagates, and the next attempt goes on 
   for (const [nth, error] of failures.entries()) {
     const { url, sha256 } = await put(`/failure-${nth}.png`, 'png', { width: 50 + nth });
     const job = { ...(await addListing()), urls: [url] };
-    const { model } = failingModel(() => error);
+    const { model } = createFailingModel(() => error);
     await assert.rejects(open({ model }).images.processRemote(job), error);
-    assert.equal((await rowsOf(job.listingId)).length, 1);
+    assert.equal((await readRows(job.listingId)).length, 1);
     await open().images.processRemote(job);
-    assert.deepEqual(await imageOf(sha256), described);
+    assert.deepEqual(await findImage(sha256), described);
     assert.equal(seen.filter((path) => path === `/failure-${nth}.png`).length, 1);
   }
 });
@@ -106,23 +106,26 @@ test('Every other failure of the model propagates, and the next attempt goes on 
 test('A failed image is described again only with another model or prompt', async () => {
   const { url, sha256 } = await put('/logo.png', 'png', { width: 90 });
   const fail = async (visionModelName: string) => {
-    const vision = failingModel(reject, visionModelName);
+    const vision = createFailingModel(createRejection, visionModelName);
     await open(vision).images.processRemote({ ...(await addListing()), urls: [url] });
     return vision.shown.length;
   };
   assert.deepEqual([await fail('eyes'), await fail('eyes'), await fail('other')], [1, 0, 1]);
-  assert.equal((await imageOf(sha256)).describe_error?.requested_model, 'other');
+  assert.equal((await findImage(sha256)).describe_error?.requested_model, 'other');
   const error = JSON.stringify({ requested_model: 'eyes', prompt_version: 'earlier' });
   await db.updateTable('images').set({ describe_error: error }).execute();
   await open().images.processRemote({ ...(await addListing()), urls: [url] });
-  assert.deepEqual(await imageOf(sha256), described);
+  assert.deepEqual(await findImage(sha256), described);
 });
 
-test('Only an error that may pass leaves an image outdated', async () => {
+test('Only a temporary error leaves an image outdated', async () => {
   for (const [nth, code] of ['MODEL_RATE_LIMITED', 'MODEL_REFUSED'].entries()) {
     const { url, sha256 } = await put(`/limited-${nth}.png`, 'png', { width: 98 + nth });
     const listing = await addListing();
-    await open(failingModel(reject)).images.processRemote({ ...listing, urls: [url] });
+    await open(createFailingModel(createRejection)).images.processRemote({
+      ...listing,
+      urls: [url],
+    });
     await sql`update images set describe_error = describe_error || ${JSON.stringify({ code })}
       where sha256 = ${sha256}`.execute(db);
     const { model, shown } = createVisionModel();
@@ -135,14 +138,14 @@ test('Only an error that may pass leaves an image outdated', async () => {
   }
 });
 
-test('A failure does not replace a description that another listing got meanwhile', async () => {
+test('A failure does not replace a description that another listing has stored meanwhile', async () => {
   const { url, sha256 } = await put('/raced.png', 'png', { width: 91 });
   const { model } = createVisionModel(async () => {
     await open().images.processRemote({ ...(await addListing()), urls: [url] });
     throw rejection;
   });
   await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
-  assert.deepEqual(await imageOf(sha256), described);
+  assert.deepEqual(await findImage(sha256), described);
 });
 
 for (const [damage, message, width] of [
@@ -154,23 +157,23 @@ for (const [damage, message, width] of [
     const good = await put(`/beside-${damage}.png`, 'png', { width: width + 1 });
     const job = { ...(await addListing()), urls: [bad.url, good.url] };
     const away = new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.');
-    const first = open(failingModel(() => away));
+    const first = open(createFailingModel(() => away));
     await assert.rejects(first.images.processRemote(job), away);
     await rm(join(folder, 'thumbnails'), { recursive: true });
-    if (damage === 'gone') await rm(pathOf(bad.sha256));
-    else await truncate(pathOf(bad.sha256), bad.bytes.length - 30);
+    if (damage === 'gone') await rm(getPath(bad.sha256));
+    else await truncate(getPath(bad.sha256), bad.bytes.length - 30);
 
     const { images, events } = open();
     assert.equal(await images.describeAll(job), 2);
-    const { describe_error: error } = await imageOf(bad.sha256);
+    const { describe_error: error } = await findImage(bad.sha256);
     assert.equal(error?.code, 'IMAGE_UNREADABLE');
     assert.match(error?.message ?? '', message);
-    assert.deepEqual(await imageOf(good.sha256), described);
+    assert.deepEqual(await findImage(good.sha256), described);
     assert.deepEqual(events, ['undescribed']);
     assert.equal(await images.describeAll(job, { outdated: true }), 1);
     if (damage === 'broken') return;
     await images.processRemote(job);
-    assert.deepEqual(await imageOf(bad.sha256), described, 'it is in the store again');
+    assert.deepEqual(await findImage(bad.sha256), described, 'it is in the store again');
   });
 }
 
@@ -182,7 +185,7 @@ for (const [code, most] of [
     const { url, sha256 } = await put(`/outage-${code}.png`, 'png', { width: 190 + most });
     const calls: string[] = [];
     const { images } = open(
-      failingModel(({ data }) => {
+      createFailingModel(({ data }) => {
         const isControl = data === CONTROL_SIZE;
         calls.push(isControl ? 'control' : 'image');
         if (isControl) return undefined;
@@ -192,10 +195,10 @@ for (const [code, most] of [
     const job = { ...(await addListing()), urls: [url] };
     for (let time = 1; time < most; time += 1) {
       await assert.rejects(images.processRemote(job), { code });
-      assert.equal((await imageOf(sha256)).describe_error, null);
+      assert.equal((await findImage(sha256)).describe_error, null);
     }
     await images.processRemote(job);
-    assert.equal((await imageOf(sha256)).describe_error?.code, code);
+    assert.equal((await findImage(sha256)).describe_error?.code, code);
     const repeated = Array.from({ length: most - 1 }, () => ['control', 'image']).flat();
     assert.deepEqual(calls, ['image', ...repeated]);
   });
@@ -204,7 +207,7 @@ for (const [code, most] of [
 test('A listing with a rejected image is complete and calls the model again only when reprocessed', async () => {
   const bad = await put('/rejected.png', 'png', { width: 92 });
   const good = await put('/kept.png', 'png', { width: 93 });
-  const vision = failingModel(({ data }) =>
+  const vision = createFailingModel(({ data }) =>
     JSON.stringify(data).includes('/rejected.png') ? rejection : undefined,
   );
   const payload = createPayload({ image_urls: [bad.url, good.url] });
@@ -238,6 +241,6 @@ test('A listing with a rejected image is complete and calls the model again only
       [{ hint: bad.url, width: 92, height: 48 }],
     );
   }
-  assert.deepEqual(await imageOf(bad.sha256), described);
+  assert.deepEqual(await findImage(bad.sha256), described);
   assert.deepEqual(await summary(), { stored: 2, failed: 0, room_types: { kitchen: 2 } });
 });

@@ -25,7 +25,7 @@ import {
 } from '../support/images.ts';
 import { log } from '../support/pipeline.ts';
 
-const { db, store, addListing, open, rowsOf, imageOf, files, pathOf } = await openImages();
+const { db, store, addListing, open, readRows, findImage, files, getPath } = await openImages();
 const { url: host, seen, content, put } = await openImageHost();
 const uploads = await mkdtemp(join(tmpdir(), 'oselya-upload-'));
 atEnd(() => rm(uploads, { recursive: true }));
@@ -58,12 +58,12 @@ test('Images of every type are stored, recorded in their order and described', a
     stored.map((one) => ({ ...one, ...size, duplicate: false })),
   );
   assert.deepEqual(
-    await rowsOf(listing.listingId),
+    await readRows(listing.listingId),
     stored.map((one) => ({ ...one, error: null, retry_at: null })),
   );
   assert.deepEqual(new Set(events), new Set(['stored']));
   for (const [index, one] of all.entries()) {
-    const row = await imageOf(one.sha256);
+    const row = await findImage(one.sha256);
     assert.deepEqual(
       [row?.media_type, row?.width, row?.height, row?.bytes],
       [`image/${FORMATS[index]}`, 64, 48, one.bytes.length],
@@ -86,7 +86,7 @@ test('The vision model sees an upright JPEG of at most 1024 pixels, and the fact
   assert.equal(call?.image?.mediaType, 'image/jpeg');
   const { format, width, height } = await sharp(call?.image?.bytes).metadata();
   assert.deepEqual([format, width, height], ['jpeg', 1024, 512]);
-  assert.equal((await imageOf(hash))?.description, 'a'.repeat(1999), 'cut between characters');
+  assert.equal((await findImage(hash))?.description, 'a'.repeat(1999), 'cut between characters');
 });
 
 test('Equal bytes are stored once, described once, and reported as duplicates', async () => {
@@ -165,13 +165,13 @@ test('The images of a listing are replaced as a whole, and a known URL is not fe
   await put('/comes-later.jpg', 'jpeg', { colour: 'wheat' });
   await images.processRemote({ ...listing, urls: [used.url, added.url, missing] });
   assert.deepEqual(
-    (await rowsOf(listing.listingId)).map(({ url, error }) => [url, error]),
+    (await readRows(listing.listingId)).map(({ url, error }) => [url, error]),
     [used.url, added.url, missing].map((url) => [url, null]),
   );
   assert.equal(seen.filter((path) => path === '/used.jpg').length, 1);
   assert.equal(events.filter((event) => event === 'reused').length, 1);
   assert.deepEqual(await images.processRemote({ ...listing, urls: [] }), []);
-  assert.deepEqual(await rowsOf(listing.listingId), []);
+  assert.deepEqual(await readRows(listing.listingId), []);
 });
 
 test('Uploads are recorded with their outcomes, also when the stage is repeated', async () => {
@@ -220,7 +220,7 @@ test('An image of 50 MB is stored, and a larger image is not', async () => {
   const job = { ...(await addListing()), urls };
   const [exact, over] = await open().images.processRemote(job);
   assert.ok(exact !== undefined && 'sha256' in exact, JSON.stringify(exact));
-  assert.equal((await imageOf(exact.sha256))?.bytes, 50 * 1024 * 1024);
+  assert.equal((await findImage(exact.sha256))?.bytes, 50 * 1024 * 1024);
   assert.equal(over !== undefined && 'error' in over && over.error, 'It is larger than 50 MB');
 });
 
@@ -233,7 +233,7 @@ test('Bad images are recorded with their reason and leave the good ones alone', 
   const paths = ['/missing.jpg', '/page.jpg', '/half.jpg'].map((path) => host + path);
   const urls = [...paths, 'http://169.254.169.254/latest', 'nonsense', good.url];
   const outcomes = await images.processRemote({ ...listing, urls });
-  const rows = await rowsOf(listing.listingId);
+  const rows = await readRows(listing.listingId);
   assert.deepEqual(
     rows.map(({ url }) => url),
     urls,
@@ -265,7 +265,7 @@ test('A failure of this machine on the way to the store is an outage of the stor
       return true;
     });
   }
-  assert.deepEqual(await rowsOf(listing.listingId), []);
+  assert.deepEqual(await readRows(listing.listingId), []);
 });
 
 test('A listing with slow images keeps the fetched images and fetches the others later', async () => {
@@ -275,7 +275,7 @@ test('A listing with slow images keeps the fetched images and fetches the others
   const urls = Array.from({ length: 5 }, (_, index) => `${slow}/${index}`);
   const job = { ...(await addListing()), urls };
   await open({ limits: { listingMs: 50 } }).images.processRemote(job);
-  const rows = await rowsOf(job.listingId);
+  const rows = await readRows(job.listingId);
   assert.match(rows[0]?.error ?? '', /status 404/);
   for (const { error, retry_at: retryAt } of rows.slice(3)) {
     assert.match(error ?? '', /took too long/);
@@ -293,7 +293,7 @@ test('A temporarily failed URL is recorded with the time of its next attempt', a
   const listing = await addListing();
   const urls = [busy, `${busy}/7200`, `${busy}/200`, 'http://nowhere.test/', 'nonsense'];
   await images.processRemote({ ...listing, urls });
-  const rows = await rowsOf(listing.listingId);
+  const rows = await readRows(listing.listingId);
   const hours = rows.map(
     ({ retry_at: at }) => at && Math.round((10 * (at.getTime() - Date.now())) / 3_600_000) / 10,
   );
@@ -310,7 +310,7 @@ test('A worker that lost its claim writes no description', async () => {
   });
   const { images } = open({ model });
   await assert.rejects(images.processRemote({ ...listing, urls: [url] }), LeaseLostError);
-  assert.equal((await imageOf(hash))?.described_by, null);
+  assert.equal((await findImage(hash))?.described_by, null);
 });
 
 test('An abort stops the processing with its reason', async () => {
@@ -320,7 +320,7 @@ test('An abort stops the processing with its reason', async () => {
   const job = { ...(await addListing()), signal: abort.signal };
   const work = open().images.processRemote({ ...job, urls: [silent] });
   await assert.rejects(work, (error) => error === reason);
-  assert.deepEqual(await rowsOf(job.listingId), []);
+  assert.deepEqual(await readRows(job.listingId), []);
 });
 
 const ageImages = () =>
@@ -511,7 +511,7 @@ suite('GET /images/{sha256}', async () => {
   });
 
   test('An image that is missing from the store is 404', async () => {
-    await rm(pathOf(hash));
+    await rm(getPath(hash));
     for (const query of [hash, `${hash}?size=320`]) {
       for (const known of ['', '*', `"${hash}"`, `"${hash}-320"`]) {
         assert.equal((await get(query, { 'if-none-match': known })).statusCode, 404, known);

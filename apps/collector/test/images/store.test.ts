@@ -80,7 +80,7 @@ test('A failed write leaves no file', async () => {
   await until('no temporary file', async () => (await readdir(incoming)).length === 0);
 });
 
-const causedBy = (name: string) =>
+const isCausedBy = (name: string) =>
   function isCause(error: unknown): boolean {
     return error instanceof Error && (error.name === name || isCause(error.cause));
   };
@@ -90,7 +90,7 @@ test('A deletion from a bucket is abandoned after five seconds', async (t) => {
   bucket.state.keepsAll = true;
   const over = new AbortController();
   const timeout = t.mock.method(AbortSignal, 'timeout', () => over.signal);
-  const removed = assert.rejects(remote.remove(hash), causedBy('AbortError'));
+  const removed = assert.rejects(remote.remove(hash), isCausedBy('AbortError'));
   await until('the request', () => bucket.requests.at(-1)?.startsWith('DELETE'));
   over.abort();
   await removed;
@@ -100,16 +100,16 @@ test('A deletion from a bucket is abandoned after five seconds', async (t) => {
   assert.equal(await remote.has(hash), true);
 });
 
-test('Four images are in memory on their way to the bucket, and waiting ones are not read', async () => {
+test('At most four images are in memory during uploads to a bucket, and waiting images are not read', async () => {
   const { promise: taking, resolve: take } = Promise.withResolvers<void>();
   bucket.state.taking = taking;
-  const hashes = Array.from({ length: 12 }, (_, nth) => nth.toString(16).padStart(64, '9'));
-  const paths = hashes.map((one) => join(root, one));
+  const hashes = Array.from({ length: 12 }, (_, index) => index.toString(16).padStart(64, '9'));
+  const paths = hashes.map((imageHash) => join(root, imageHash));
   for (const path of paths) await writeFile(path, 'bytes');
   const before = bucket.requests.length;
   const count = (method: string) =>
     bucket.requests.slice(before).filter((request) => request.startsWith(method)).length;
-  const puts = hashes.map((one, nth) => remote.put(one, paths[nth] ?? ''));
+  const puts = hashes.map((imageHash, index) => remote.put(imageHash, paths[index] ?? ''));
   await until('all looked up, four sent', () => count('HEAD') === 12 && count('PUT') >= 4);
   // Without the files, only images in memory can still be stored.
   for (const path of paths) await rm(path);
@@ -124,8 +124,8 @@ test('A throttled request is sent three times', async () => {
   bucket.state.slowDowns = 2;
   await remote.put(other, source);
   bucket.state.slowDowns = Infinity;
-  await assert.rejects(remote.read(other), causedBy('SlowDown'));
-  const reads = bucket.requests.filter((one) => one === `GET /images/cd/cd/${other}`);
+  await assert.rejects(remote.read(other), isCausedBy('SlowDown'));
+  const reads = bucket.requests.filter((request) => request === `GET /images/cd/cd/${other}`);
   assert.equal(reads.length, 3);
   bucket.state.slowDowns = 0;
 });
@@ -133,7 +133,7 @@ test('A throttled request is sent three times', async () => {
 test('A missing object is no outage; a denied key and an unreachable server are', async () => {
   const missing = remote.read('00'.repeat(32));
   await assert.rejects(missing, (error) => !(error instanceof StoreOutageError));
-  await assert.rejects(missing, causedBy('NoSuchKey'));
+  await assert.rejects(missing, isCausedBy('NoSuchKey'));
   for (const [name, value] of [
     ['S3_ACCESS_KEY_ID', 'another-key'],
     ['S3_ENDPOINT', 'http://127.0.0.1:9'],
@@ -143,7 +143,7 @@ test('A missing object is no outage; a denied key and an unreachable server are'
 });
 
 suite('An outage of the store', () => {
-  const coded = (code: string) => Object.assign(new Error(code), { code });
+  const createError = (code: string) => Object.assign(new Error(code), { code });
 
   /** Opens a store whose writes or requests fail while `inner.fails` is set. */
   function open() {
@@ -177,7 +177,7 @@ suite('An outage of the store', () => {
     return { ...opened, inner, lines };
   }
 
-  async function outageOf(work: Promise<unknown>): Promise<object> {
+  async function catchOutage(work: Promise<unknown>): Promise<object> {
     const error = await work.catch((failure: unknown) => failure);
     assert.ok(error instanceof StoreOutageError, String(error));
     return error.outage;
@@ -186,33 +186,33 @@ suite('An outage of the store', () => {
   for (const at of ['all', 'writing'] as const) {
     test(`All failures until the store can be used again are one outage (${at})`, async () => {
       const { store, state, inner, lines } = open();
-      inner.fails = { at, error: coded('EROFS') };
-      const outage = await outageOf(store.put('a', '/a'));
+      inner.fails = { at, error: createError('EROFS') };
+      const outage = await catchOutage(store.put('a', '/a'));
       assert.equal(state.isUnavailable, true);
       if (at === 'writing') assert.equal(await store.has('a'), false, 'a read does not end it');
       const { writes } = inner;
       await until('some probes', () => inner.writes >= writes + 3);
-      assert.equal(await outageOf(store.put('a', '/a')), outage);
+      assert.equal(await catchOutage(store.put('a', '/a')), outage);
       assert.equal(lines.length, 1);
       inner.fails = undefined;
       await until('its end', () => !state.isUnavailable);
       assert.equal(lines.length, 2);
-      inner.fails = { at, error: coded('EIO') };
-      assert.notEqual(await outageOf(store.put('a', '/a')), outage);
+      inner.fails = { at, error: createError('EIO') };
+      assert.notEqual(await catchOutage(store.put('a', '/a')), outage);
     });
   }
 
   test('A missing object and a full disk are not outages', async () => {
     const { store, state, inner, lines } = open();
     const missing = Object.assign(new Error('not here'), { name: 'NoSuchKey' });
-    for (const error of [coded('ENOENT'), missing, coded('ENOSPC')]) {
+    for (const error of [createError('ENOENT'), missing, createError('ENOSPC')]) {
       inner.fails = { at: 'all', error };
       await assert.rejects(store.read('a'), (failed: Error) => failed.cause === error);
     }
     assert.deepEqual([state.isUnavailable, lines], [false, []]);
   });
 
-  test('The health and the metric show the outage at once', async () => {
+  test('The health and the metric show the outage immediately', async () => {
     const { state, inner } = open();
     const never = new AbortController().signal;
     assert.equal(await state.isReachable(never), true);
@@ -223,7 +223,7 @@ suite('An outage of the store', () => {
     const shown = async () =>
       /^collector_image_store_away (\d)$/m.exec(await registry.metrics())?.[1];
     assert.equal(await shown(), '0', 'nothing has failed yet');
-    Object.assign(inner, { hangs: false, fails: { at: 'all', error: coded('EIO') } });
+    Object.assign(inner, { hangs: false, fails: { at: 'all', error: createError('EIO') } });
     assert.equal(await state.isReachable(never), false);
     assert.equal(await shown(), '1');
   });
@@ -257,7 +257,7 @@ suite('A temporary folder', () => {
     await other.close();
   });
 
-  test('A sweep removes the files of a process once it is killed', async () => {
+  test('A sweep removes the files of a process after it is killed', async () => {
     const child = fork(new URL('temporary-folder.child.ts', import.meta.url), [parent]);
     const [path] = (await once(child, 'message')) as [string];
     const own = open();

@@ -28,14 +28,14 @@ const collector = await startCollector(database, {
   COLLECTOR_WORKER: 'false',
 });
 const keys = createApiKeyStore({ db });
-const keyOf = async (sources?: string[]) => {
+const createKey = async (sources?: string[]) => {
   const scopes = ['search' as const];
   const { key } = await keys.create({ name: 'reader', scopes, ...(sources && { sources }) });
   return { authorization: `Bearer ${key}` };
 };
-const anySource = await keyOf();
+const headersForAllSources = await createKey();
 
-async function poll(after?: string, limit = 100, headers = anySource): Promise<Feed> {
+async function poll(after?: string, limit = 100, headers = headersForAllSources): Promise<Feed> {
   const query = new URLSearchParams({
     limit: String(limit),
     ...(after !== undefined && { after }),
@@ -45,21 +45,21 @@ async function poll(after?: string, limit = 100, headers = anySource): Promise<F
   return answer.json<Feed>();
 }
 
-const idsOf = ({ items }: Feed) => items.map(({ listing_id }) => listing_id);
+const getListingIds = ({ items }: Feed) => items.map(({ listing_id }) => listing_id);
 
 let count = 0;
 const INSERT = `insert into property_listings (source_slug, external_id, description, search_text)
   values ($1, $2, '', '') returning id`;
 
 /** Returns the values of a new listing for `INSERT`. */
-function valuesOf(source = 'doshka'): string[] {
+function createValues(source = 'doshka'): string[] {
   count += 1;
   return [source, `change-${count}`];
 }
 
 async function addListing(source = 'doshka'): Promise<number> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
-  const { rows } = await database.pool.query<{ id: number }>(INSERT, valuesOf(source));
+  const { rows } = await database.pool.query<{ id: number }>(INSERT, createValues(source));
   return rows[0]?.id ?? 0;
 }
 
@@ -90,7 +90,11 @@ test('A new listing, another price and a return are one change each, in order', 
     assert.deepEqual([id, source_slug], [listing_id, payload.source_slug]);
     return change;
   });
-  const priced = (kind: string, from: [number, string] | [], to: [number, string] | []) => ({
+  const createPriceChange = (
+    kind: string,
+    from: [number, string] | [],
+    to: [number, string] | [],
+  ) => ({
     kind,
     price_from: from[0] ?? null,
     price_to: to[0] ?? null,
@@ -98,11 +102,11 @@ test('A new listing, another price and a return are one change each, in order', 
     currency_to: to[1] ?? null,
   });
   assert.deepEqual(changes, [
-    priced('new', [], []),
-    priced('price_changed', [62_000, 'USD'], [59_500, 'USD']),
-    priced('returned', [], []),
-    priced('returned', [], []),
-    priced('price_changed', [59_500, 'USD'], [2_400_000, 'UAH']),
+    createPriceChange('new', [], []),
+    createPriceChange('price_changed', [62_000, 'USD'], [59_500, 'USD']),
+    createPriceChange('returned', [], []),
+    createPriceChange('returned', [], []),
+    createPriceChange('price_changed', [59_500, 'USD'], [2_400_000, 'UAH']),
   ]);
   assert.deepEqual((await poll(feed.cursor)).items, []);
 });
@@ -110,13 +114,13 @@ test('A new listing, another price and a return are one change each, in order', 
 test('Pages of any size have each change once', async () => {
   const start = (await poll()).cursor;
   const added: number[] = [];
-  for (let nth = 0; nth < 7; nth += 1) added.push(await addListing());
+  for (let index = 0; index < 7; index += 1) added.push(await addListing());
   for (const limit of [1, 3, 7, 100]) {
     const seen: number[] = [];
     for (let [cursor, hasMore] = [start, true]; hasMore;) {
       const page = await poll(cursor, limit);
       assert.ok(page.items.length <= limit);
-      seen.push(...idsOf(page));
+      seen.push(...getListingIds(page));
       ({ cursor, has_more: hasMore } = page);
     }
     assert.deepEqual(seen, added, `pages of ${limit}`);
@@ -125,17 +129,17 @@ test('Pages of any size have each change once', async () => {
 
 // PGlite has one session.
 if (engine === 'postgres') {
-  test('A change that commits late comes after those that overtook it', async () => {
+  test('A change that commits late comes after changes that committed earlier', async () => {
     const { cursor } = await poll();
     const slow = await database.pool.connect();
     try {
       await slow.query('begin');
-      const { rows } = await slow.query<{ id: number }>(INSERT, valuesOf());
+      const { rows } = await slow.query<{ id: number }>(INSERT, createValues());
       const later = await addListing();
       const meanwhile = await poll(cursor);
       await slow.query('commit');
       const rest = await poll(meanwhile.cursor);
-      assert.deepEqual([...idsOf(meanwhile), ...idsOf(rest)], [later, rows[0]?.id]);
+      assert.deepEqual([...getListingIds(meanwhile), ...getListingIds(rest)], [later, rows[0]?.id]);
     } finally {
       slow.release();
     }
@@ -156,26 +160,26 @@ if (engine === 'postgres') {
       assert.equal(await countUnsettled(), 1);
       await settling.query('commit');
       const rest = await poll(meanwhile.cursor);
-      assert.deepEqual([idsOf(rest), rest.has_more], [[added], false]);
+      assert.deepEqual([getListingIds(rest), rest.has_more], [[added], false]);
     } finally {
       settling.release();
     }
   });
 }
 
-test('Concurrent readers get every change of concurrent writers once, in one order', async () => {
+test('Concurrent readers get each change of concurrent writers once, in the same order', async () => {
   const readers = Array.from({ length: 3 }, () => ({ seen: [] as number[], cursor: '' }));
   for (const reader of readers) reader.cursor = (await poll()).cursor;
   const added: number[] = [];
   let writing = true;
   const writers = Array.from({ length: 4 }, async () => {
-    for (let nth = 0; nth < 10; nth += 1) added.push(await addListing());
+    for (let index = 0; index < 10; index += 1) added.push(await addListing());
   });
   const reading = readers.map(async (reader) => {
     for (let isLast = false; !isLast;) {
       isLast = !writing;
       const page = await poll(reader.cursor, 5);
-      reader.seen.push(...idsOf(page));
+      reader.seen.push(...getListingIds(page));
       reader.cursor = page.cursor;
       isLast &&= !page.has_more;
     }
@@ -192,28 +196,28 @@ test('Concurrent readers get every change of concurrent writers once, in one ord
   }
 });
 
-test('A key with a list of sources gets the changes of these alone', async () => {
-  const headers = await keyOf(['theirs']);
+test('A key with a list of sources gets the changes of only these sources', async () => {
+  const headers = await createKey(['theirs']);
   const { cursor } = await poll();
   await addListing();
   const theirs = await addListing('theirs');
   await addListing();
   const first = await poll(cursor, 1, headers);
-  assert.deepEqual([idsOf(first), first.has_more], [[theirs], false]);
+  assert.deepEqual([getListingIds(first), first.has_more], [[theirs], false]);
   assert.deepEqual((await poll(first.cursor, 1, headers)).items, []);
 });
 
 /** Creates a model that extracts the same price from every text. */
-const reads = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
+const createPriceModel = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
 
 test('A price that is read differently from the same payload is no change', async () => {
   const payload = createPayload();
   const { cursor } = await poll();
-  const { listing_id: listingId } = await createHarness(db, { model: reads(50_000) }).process(
-    payload,
-  );
+  const { listing_id: listingId } = await createHarness(db, {
+    model: createPriceModel(50_000),
+  }).process(payload);
   assert.ok(listingId);
-  const work = openReprocess(db, reads(60_000));
+  const work = openReprocess(db, createPriceModel(60_000));
   const [reading] = readings(await readAll(work, { listingId }));
   assert.ok(reading);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
@@ -244,7 +248,7 @@ async function countUnsettled(): Promise<number> {
   return n;
 }
 
-test('A request settles a thousand changes and says that there are more', async () => {
+test('A request settles a thousand changes and reports that there are more', async () => {
   const start = (await poll()).cursor;
   await addChanges(2005);
   const first = await poll();
@@ -261,7 +265,7 @@ test('A request settles a thousand changes and says that there are more', async 
 });
 
 test('A page advances past many changes of other sources', async () => {
-  const headers = await keyOf(['rare']);
+  const headers = await createKey(['rare']);
   const { cursor } = await poll(undefined, 1, headers);
   await addListing();
   await poll();
@@ -271,10 +275,10 @@ test('A page advances past many changes of other sources', async () => {
   const first = await poll(cursor, 10, headers);
   assert.deepEqual([first.items, first.has_more], [[], true]);
   const second = await poll(first.cursor, 10, headers);
-  assert.deepEqual([idsOf(second), second.has_more], [[rare], false]);
+  assert.deepEqual([getListingIds(second), second.has_more], [[rare], false]);
 });
 
-test('A cursor from after a restored copy is rejected', async () => {
+test('A cursor that is newer than a restored backup is rejected', async () => {
   const copied = (await poll()).cursor;
   await addListing();
   const lost = (await poll(copied)).cursor;
@@ -283,39 +287,42 @@ test('A cursor from after a restored copy is rejected', async () => {
       where position = (select max(position) from listing_changes) returning position)
     select setval('listing_changes_positions', position, false) from gone`.execute(db);
   const assertRejected = async () => {
-    const answer = await collector.get(`/api/v1/listings/changes?after=${lost}`, anySource);
+    const answer = await collector.get(
+      `/api/v1/listings/changes?after=${lost}`,
+      headersForAllSources,
+    );
     assert.equal(answer.status, 422, answer.text);
   };
   await assertRejected();
   const added = [await addListing(), await addListing()];
   const restored = await poll(copied);
-  assert.deepEqual(idsOf(restored), added);
+  assert.deepEqual(getListingIds(restored), added);
   await assertRejected();
   assert.deepEqual((await poll(restored.cursor)).items, []);
   // A removed change cannot be checked, so a cursor at its position stays valid.
   await sql`delete from listing_changes`.execute(db);
   const later = await addListing();
-  assert.deepEqual(idsOf(await poll(restored.cursor)), [later]);
+  assert.deepEqual(getListingIds(await poll(restored.cursor)), [later]);
 });
 
-const cursorOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const encodeCursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 test('An invalid cursor or limit is rejected', async () => {
   const wrong = [
     'after=nonsense',
     'after=',
-    `after=${cursorOf([1])}`,
-    `after=${cursorOf([-1, null])}`,
-    `after=${cursorOf([1, 'now'])}`,
-    `after=${cursorOf([2 ** 60, null])}`,
+    `after=${encodeCursor([1])}`,
+    `after=${encodeCursor([-1, null])}`,
+    `after=${encodeCursor([1, 'now'])}`,
+    `after=${encodeCursor([2 ** 60, null])}`,
     // A position beyond the last change.
-    `after=${cursorOf([1_000_000, null])}`,
+    `after=${encodeCursor([1_000_000, null])}`,
     'limit=0',
     'limit=101',
     'cursor=abc',
   ];
   for (const query of wrong) {
-    const answer = await collector.get(`/api/v1/listings/changes?${query}`, anySource);
+    const answer = await collector.get(`/api/v1/listings/changes?${query}`, headersForAllSources);
     assert.equal(answer.status, 422, `${query}: ${answer.text}`);
   }
 });
@@ -326,6 +333,6 @@ test('The changes need the scope "search" and count against its limit', async ()
   assert.equal((await collector.get(address)).status, 401);
   const denied = await collector.get(address, { authorization: `Bearer ${key}` });
   assert.equal(denied.status, 403);
-  const answer = await collector.get(address, anySource);
+  const answer = await collector.get(address, headersForAllSources);
   assert.equal(answer.headers.get('ratelimit-limit'), '100000');
 });

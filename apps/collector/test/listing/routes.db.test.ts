@@ -11,7 +11,7 @@ const { db } = database;
 const collector = await startCollector(database);
 
 /** Sends a payload and waits until its job has created the listing. */
-async function processed(payload: object): Promise<Raw> {
+async function processCompletely(payload: object): Promise<Raw> {
   const raw = await processPayload(collector, payload);
   assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
   return raw;
@@ -36,9 +36,9 @@ type Snapshot = {
   prompt_version: string;
 };
 
-const listingOf = async (id: number) =>
+const readListing = async (id: number) =>
   (await collector.get(`/api/v1/listings/${id}`)).json<Listing>();
-const historyOf = async (id: number) =>
+const readHistory = async (id: number) =>
   (await collector.get(`/api/v1/listings/${id}/history`)).json<Snapshot[]>();
 
 const archive = (id: number) =>
@@ -54,10 +54,10 @@ test('A payload becomes a listing with its history and images, page by page', as
     currency: 'USD',
     image_urls: [1, 2, 3].map((n) => `http://127.0.0.1:9/${n}.jpg`),
   });
-  const first = await processed(payload);
-  const second = await processed({ ...payload, price: 60_000 });
+  const first = await processCompletely(payload);
+  const second = await processCompletely({ ...payload, price: 60_000 });
   assert.equal(second.listing_id, first.listing_id);
-  const listing = await listingOf(first.listing_id);
+  const listing = await readListing(first.listing_id);
   assert.deepEqual(
     [listing['listing_id'], listing['external_id'], listing['price'], listing['rooms']],
     [first.listing_id, payload.external_id, 60_000, 2],
@@ -65,7 +65,7 @@ test('A payload becomes a listing with its history and images, page by page', as
   assert.equal(listing['archived_at'], null);
   assert.ok(!('embedding' in listing));
 
-  const history = await historyOf(first.listing_id);
+  const history = await readHistory(first.listing_id);
   assert.deepEqual(
     history.map((one) => [one.raw_id, one.listing.price, one.model, one.prompt_version]),
     [
@@ -85,8 +85,8 @@ test('A payload becomes a listing with its history and images, page by page', as
   );
   assert.ok(images[0]?.error, 'an address of this machine is rejected with the reason');
 
-  assert.deepEqual(await pagesOf(`${address}/history?limit=1`), [[history[0]], [history[1]]]);
-  assert.deepEqual(await pagesOf(`${address}/images?limit=2`), [
+  assert.deepEqual(await readPages(`${address}/history?limit=1`), [[history[0]], [history[1]]]);
+  assert.deepEqual(await readPages(`${address}/images?limit=2`), [
     images.slice(0, 2),
     images.slice(2),
   ]);
@@ -103,10 +103,10 @@ test('A payload becomes a listing with its history and images, page by page', as
 });
 
 /** Follows the `next` links of a list, and returns its pages. */
-async function pagesOf(path: string): Promise<unknown[][]> {
+async function readPages(path: string): Promise<unknown[][]> {
   const page = await collector.get(path);
   const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<unknown[]>(), ...(next === undefined ? [] : await pagesOf(next))];
+  return [page.json<unknown[]>(), ...(next === undefined ? [] : await readPages(next))];
 }
 
 test('An unknown listing is 404 on every route', async () => {
@@ -120,10 +120,10 @@ test('An unknown listing is 404 on every route', async () => {
 test('A year of construction is read or provided, answered, searched and tracked', async () => {
   const text = 'Продам двокімнатну квартиру у Львові, цегляний будинок 1985 року побудови.';
   const payload = createPayload({ external_id: 'year', description: text });
-  const { listing_id: id } = await processed(payload);
-  assert.equal((await listingOf(id))['year_built'], 1985);
-  await processed({ ...payload, year_built: 1986 });
-  assert.deepEqual((await historyOf(id))[0]?.changes, { year_built: { from: 1985, to: 1986 } });
+  const { listing_id: id } = await processCompletely(payload);
+  assert.equal((await readListing(id))['year_built'], 1985);
+  await processCompletely({ ...payload, year_built: 1986 });
+  assert.deepEqual((await readHistory(id))[0]?.changes, { year_built: { from: 1985, to: 1986 } });
   const answer = await collector.post('/api/v1/search/fulltext', { query: 'цегляний' });
   const { items } = answer.json<{ items: { listing: Record<string, unknown> }[] }>();
   assert.deepEqual(
@@ -134,7 +134,11 @@ test('A year of construction is read or provided, answered, searched and tracked
 });
 
 /** Creates the origin of a value that a rule changed or omitted. */
-const rule = (name: string, of?: string) => ({ origin: 'rule', rule: name, ...(of && { of }) });
+const createRuleOrigin = (name: string, of?: string) => ({
+  origin: 'rule',
+  rule: name,
+  ...(of && { of }),
+});
 
 test('Every field has an origin: its payload, the model or a rule', async () => {
   const payload = createPayload({
@@ -144,25 +148,25 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
     floor: 9,
     floors_total: 5,
   });
-  const raw = await processed(payload);
-  const { provenance, ...listing } = await listingOf(raw.listing_id);
+  const raw = await processCompletely(payload);
+  const { provenance, ...listing } = await readListing(raw.listing_id);
   const { fields, ...made } = provenance;
   assert.deepEqual(made, {
     raw_id: raw.raw_id,
     model: 'mock',
     prompt_version: extractionPrompt.version,
   });
-  assert.deepEqual(fields['title'], rule('cleaned', 'payload'));
+  assert.deepEqual(fields['title'], createRuleOrigin('cleaned', 'payload'));
   assert.deepEqual(fields['description'], { origin: 'payload' });
   assert.deepEqual(fields['rooms'], { origin: 'model' });
-  assert.deepEqual(fields['property_type'], rule('lower_case', 'payload'));
-  assert.deepEqual(fields['price'], rule('rounded', 'payload'));
-  assert.deepEqual(fields['floor'], rule('contradiction', 'payload'));
-  assert.deepEqual(fields['price_per_m2'], rule('price_by_area'));
+  assert.deepEqual(fields['property_type'], createRuleOrigin('lower_case', 'payload'));
+  assert.deepEqual(fields['price'], createRuleOrigin('rounded', 'payload'));
+  assert.deepEqual(fields['floor'], createRuleOrigin('contradiction', 'payload'));
+  assert.deepEqual(fields['price_per_m2'], createRuleOrigin('price_by_area'));
   assert.equal(listing.price_per_m2, 1148.15);
   const update = { area_total: null };
   await db.updateTable('property_listings').set(update).where('id', '=', raw.listing_id).execute();
-  assert.equal((await listingOf(raw.listing_id)).price_per_m2, null);
+  assert.equal((await readListing(raw.listing_id)).price_per_m2, null);
   assert.deepEqual([listing['floor'], listing['floors_total']], [null, null]);
   const own = new Set('listing_id source_slug external_id created_at updated_at'.split(' '));
   for (const [key, value] of Object.entries(listing)) {
@@ -173,11 +177,11 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
 
 test('The origin is the last payload with the content, and null once that was removed', async () => {
   const payload = createPayload({ price: 100, currency: 'USD' });
-  const first = await processed(payload);
-  const origin = async () => (await listingOf(first.listing_id)).provenance.raw_id;
-  const second = await processed({ ...payload, price: 90 });
+  const first = await processCompletely(payload);
+  const origin = async () => (await readListing(first.listing_id)).provenance.raw_id;
+  const second = await processCompletely({ ...payload, price: 90 });
   assert.equal(await origin(), second.raw_id);
-  const again = await processed({ ...payload, price: 90 });
+  const again = await processCompletely({ ...payload, price: 90 });
   assert.equal(await origin(), again.raw_id);
   for (const [removed, expected] of [
     [second, again.raw_id],
@@ -195,7 +199,7 @@ test('The cost of a payload is in its record and in the metrics', async () => {
     return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
   };
   const before = [await countTokens('input'), await countTokens('output')];
-  const { model_usage: usage } = await processed(createPayload());
+  const { model_usage: usage } = await processCompletely(createPayload());
   assert.ok(usage !== null && usage.input_tokens > 0);
   const { calls, input_tokens: input, output_tokens: output } = usage;
   const after = [await countTokens('input'), await countTokens('output')];
@@ -218,17 +222,17 @@ const FLAT = {
 } as const;
 
 test('A listing shows its likely duplicates with reasons while they are offered', async () => {
-  const { listing_id: one } = await processed(createPayload(FLAT));
+  const { listing_id: one } = await processCompletely(createPayload(FLAT));
   const copy = createPayload({
     ...FLAT,
     source_slug: 'misto',
     url: 'https://misto.example/7',
     price: 90_000,
   });
-  const { listing_id: other } = await processed(copy);
-  const rented = await processed(createPayload({ ...FLAT, deal_type: 'rent', price: 700 }));
+  const { listing_id: other } = await processCompletely(copy);
+  const rented = await processCompletely(createPayload({ ...FLAT, deal_type: 'rent', price: 700 }));
   const { duplicates } = await until('the duplicate is found', async () => {
-    const listing = await listingOf(one);
+    const listing = await readListing(one);
     return listing.duplicates.length > 0 && listing;
   });
   assert.deepEqual(
@@ -256,26 +260,29 @@ test('A listing shows its likely duplicates with reasons while they are offered'
     rooms: '2 rooms, floor 3, of 5',
     price: 'prices 3 % apart',
   });
-  const mirrored = await listingOf(other);
+  const mirrored = await readListing(other);
   assert.deepEqual(
     mirrored.duplicates.map((duplicate) => [duplicate.listing_id, duplicate.score]),
     [[one, score]],
   );
-  assert.deepEqual([mirrored.duplicate_group, (await listingOf(one)).duplicate_group], [one, one]);
-  assert.deepEqual((await listingOf(rented.listing_id)).duplicates, []);
+  assert.deepEqual(
+    [mirrored.duplicate_group, (await readListing(one)).duplicate_group],
+    [one, one],
+  );
+  assert.deepEqual((await readListing(rented.listing_id)).duplicates, []);
 
   // The response omits an archived duplicate before its group is updated.
   await archive(other);
-  assert.deepEqual((await listingOf(one)).duplicates, []);
-  await until('the group is gone', async () => (await listingOf(one)).duplicate_group === null);
-  await processed(copy);
-  await until('it is back', async () => (await listingOf(one)).duplicates.length === 1);
+  assert.deepEqual((await readListing(one)).duplicates, []);
+  await until('the group is gone', async () => (await readListing(one)).duplicate_group === null);
+  await processCompletely(copy);
+  await until('it is back', async () => (await readListing(one)).duplicates.length === 1);
 });
 
 test('An older payload that ends late neither changes a listing nor restores it', async () => {
   const payload = createPayload({ price: 1000, currency: 'USD' });
-  const { listing_id: id, raw_id: oldest } = await processed(payload);
-  await processed({ ...payload, price: 900 });
+  const { listing_id: id, raw_id: oldest } = await processCompletely(payload);
+  await processCompletely({ ...payload, price: 900 });
   await archive(id);
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', oldest).execute();
   assert.equal((await collector.post(`/api/v1/admin/raw/${oldest}/retry`)).status, 200);
@@ -283,7 +290,7 @@ test('An older payload that ends late neither changes a listing nor restores it'
     const raw = (await collector.get(`/api/v1/raw/${oldest}`)).json<Raw>();
     return raw.status === 'completed';
   });
-  const listing = await listingOf(id);
+  const listing = await readListing(id);
   assert.equal(listing['price'], 900);
   assert.notEqual(listing['archived_at'], null);
 });

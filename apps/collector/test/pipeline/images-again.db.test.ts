@@ -9,7 +9,7 @@ import {
   createHarness,
 } from '../support/pipeline.ts';
 
-const { db, open, rowsOf } = await openImages();
+const { db, open, readRows } = await openImages();
 
 /** Responses of the host by path: a status, or bytes. */
 const answers = new Map<string, number | Buffer>();
@@ -94,7 +94,7 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
   assert.deepEqual([again.status, getOutcomes(again)], ['completed', IMAGES_ONLY]);
   assert.equal(again.listing_id, listing.listingId);
   assert.deepEqual(asked, ['/b.png'], 'stored and missing images are left alone');
-  const rows = await rowsOf(listing.listingId);
+  const rows = await readRows(listing.listingId);
   assert.deepEqual(
     rows.map(({ url, error }) => [url, error]),
     [

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createUrlCheck, FetchError } from '../../src/safe-fetch/address.ts';
 
-const noLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
-const check = createUrlCheck({ allow: [], lookup: noLookup });
+const failLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
+const check = createUrlCheck({ allow: [], lookup: failLookup });
 
 /** Rejected hosts by kind; those in square brackets are IPv6. */
 const rejected = {
@@ -66,7 +66,7 @@ test('Other schemes and credentials are rejected', async () => {
   }
 });
 
-const answering =
+const createLookup =
   (...addresses: string[]) =>
   async () =>
     addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
@@ -81,28 +81,28 @@ test('A name with one forbidden address is rejected', async () => {
     [[], false],
   ];
   for (const [addresses, isGood] of cases) {
-    const judge = createUrlCheck({ allow: [], lookup: answering(...addresses) });
-    if (isGood) assert.equal((await judge(url)).length, addresses.length);
-    else await assert.rejects(judge(url), FetchError, addresses.join());
+    const checkUrl = createUrlCheck({ allow: [], lookup: createLookup(...addresses) });
+    if (isGood) assert.equal((await checkUrl(url)).length, addresses.length);
+    else await assert.rejects(checkUrl(url), FetchError, addresses.join());
   }
 });
 
 test('A host that is not found may be retried', async () => {
   for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
     const lookup = () => Promise.reject(Object.assign(new Error(code), { code }));
-    const judge = createUrlCheck({ allow: [], lookup });
+    const checkUrl = createUrlCheck({ allow: [], lookup });
     const expected = { name: 'FetchError', retryable: true };
-    await assert.rejects(judge(new URL('http://nowhere.test/')), expected, code);
+    await assert.rejects(checkUrl(new URL('http://nowhere.test/')), expected, code);
   }
 });
 
 test('SSRF_ALLOW allows ranges, addresses and hosts, and nothing beside them', async () => {
   const allow = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'Media.Internal'];
-  const judge = createUrlCheck({ allow, lookup: answering('192.168.0.9') });
+  const checkUrl = createUrlCheck({ allow, lookup: createLookup('192.168.0.9') });
   const good = '127.0.0.1 [::ffff:127.0.0.1] 10.1.2.3 [fd00::5] [::1] media.internal 8.8.8.8';
-  for (const host of good.split(' ')) await judge(new URL(`http://${host}/`));
+  for (const host of good.split(' ')) await checkUrl(new URL(`http://${host}/`));
   const bad = '127.0.0.2 10.1.2.4 [fc00::1] [::2] sub.media.internal media.internal.test';
   for (const host of bad.split(' ')) {
-    await assert.rejects(judge(new URL(`http://${host}/`)), FetchError, host);
+    await assert.rejects(checkUrl(new URL(`http://${host}/`)), FetchError, host);
   }
 });

@@ -31,7 +31,7 @@ export type ListingSeed = Partial<{
 type Model = SearchRouteDeps['model'];
 
 /** Creates a model that knows the vectors of a few texts and fails for all others. */
-export function modelOf(vectors: Record<string, number[]>): Model {
+export function createModel(vectors: Record<string, number[]>): Model {
   return {
     embed: async (texts) => ({
       vectors: texts.map((text) => {
@@ -96,7 +96,7 @@ export async function openSearch() {
       guardRoutes(scope, undefined);
       searchRoutes(scope, {
         db,
-        model: modelOf({}),
+        model: createModel({}),
         dimensions: DIMENSIONS,
         limits: {
           fulltext: createRateLimit({ pool, table: 'rate_limits', name: 'fulltext', perMinute }),
@@ -124,12 +124,12 @@ export async function openSearch() {
 }
 
 /** Returns the listing IDs of a response in order. */
-export function idsOf(body: { items: { listing: { listing_id: number } }[] }): number[] {
+export function getListingIds(body: { items: { listing: { listing_id: number } }[] }): number[] {
   return body.items.map(({ listing }) => listing.listing_id);
 }
 
 /** Returns a point on a circle. The distance from angle 0 grows with the angle. */
-export const atAngle = (degrees: number) => [
+export const createPointAtAngle = (degrees: number) => [
   Math.cos((degrees * Math.PI) / 180),
   Math.sin((degrees * Math.PI) / 180),
   0,

@@ -10,12 +10,12 @@ import type { SearchFilters } from '../../src/search/schemas.ts';
 import { normaliseText } from '../../src/text.ts';
 import { watchDatabase } from '@oselya/testing/database';
 import { explain } from '../support/pipeline.ts';
-import { atAngle, type ListingSeed, openSearch } from './harness.ts';
+import { createPointAtAngle, type ListingSeed, openSearch } from './harness.ts';
 
 const { add, db, pool, engine } = await openSearch();
 
 /** Returns one of many vectors with different directions. */
-const scattered = (index: number) => [
+const createScatteredVector = (index: number) => [
   Math.sin(index * 1.1),
   Math.cos(index * 2.3),
   Math.sin(index * 0.7 + 1),
@@ -24,7 +24,7 @@ const scattered = (index: number) => [
 test('The search with the index finds the order of all computed distances', async () => {
   const seeds = Array.from({ length: 400 }, (_, index) => ({
     source_slug: 'scattered',
-    embedding: scattered(Math.floor(index / 2)),
+    embedding: createScatteredVector(Math.floor(index / 2)),
     price: index,
   }));
   const ids = await add(...seeds);
@@ -57,19 +57,19 @@ function cosineDistance(a: readonly number[], b: readonly number[]): number {
   return 1 - dot / (Math.hypot(...a) * Math.hypot(...b));
 }
 
-test('A selective filter finds all its listings where the index stops early', async () => {
+test('A selective filter finds all its listings even if the index stops early', async () => {
   const wanted = await add(
     ...Array.from({ length: 12 }, (_, index) => ({
       source_slug: 'rare',
       city: 'Рідкісне',
-      embedding: atAngle(170 + index / 10),
+      embedding: createPointAtAngle(170 + index / 10),
     })),
   );
   // Hundreds of other listings are nearer, more than `ef_search`.
   await add(
     ...Array.from({ length: 600 }, (_, index) => ({
       source_slug: 'crowd',
-      embedding: atAngle(index / 20),
+      embedding: createPointAtAngle(index / 20),
     })),
   );
   const filters = { city: 'рідкісне' };
@@ -114,11 +114,11 @@ test('Few distances are computed while most embeddings are of another model', as
     // Every plan without the index needs a sort.
     await sql`set hnsw.max_scan_tuples = 1; set enable_sort = off`.execute(connection);
     const statements: string[] = [];
-    const watched = watchDatabase(connection, { before: (text) => statements.push(text) });
+    const watchedDb = watchDatabase(connection, { before: (text) => statements.push(text) });
     const idsBy = async (embeddingModel: string, maxExact: number) => {
       const filters = { source_slug: 'half-way' };
       const search = { vector: '[0,0,1]', filters, limit: 10, exactMatches: 0 };
-      const found = await findNearest(watched, { ...search, embeddingModel, maxExact });
+      const found = await findNearest(watchedDb, { ...search, embeddingModel, maxExact });
       return found.map(({ id }) => id);
     };
     const some = await idsBy('test-model', 0);
@@ -199,20 +199,20 @@ suite('Ranking', () => {
 
   const optional = <Value>(value: fc.Arbitrary<Value>) =>
     fc.option(value, { nil: undefined, freq: 1 });
-  const between = (values: fc.Arbitrary<number>) =>
+  const arbitraryRange = (values: fc.Arbitrary<number>) =>
     fc
       .tuple(optional(values), optional(values))
       .map(([a, b]) => (a !== undefined && b !== undefined && a > b ? [b, a] : [a, b]));
 
   /** Random filters, with values equal and close to those of the listings. */
-  const anyFilters: fc.Arbitrary<SearchFilters> = fc
+  const arbitraryFilters: fc.Arbitrary<SearchFilters> = fc
     .record({
       source_slug: optional(fc.constantFrom('one', 'two', 'three')),
       city: optional(fc.constantFrom(...CITIES, 'київ', 'Одеса', '—')),
       include_archived: optional(fc.boolean()),
-      price: between(fc.constantFrom(0, 111.49, 111.5, 223, 500, 892, 1e14)),
-      area: between(fc.constantFrom(0, 20.25, 20.26, 40.5, 121.5, 1e10)),
-      rooms: between(fc.constantFrom(0, 1, 5, 9, 10, 11, 12, 10_000)),
+      price: arbitraryRange(fc.constantFrom(0, 111.49, 111.5, 223, 500, 892, 1e14)),
+      area: arbitraryRange(fc.constantFrom(0, 20.25, 20.26, 40.5, 121.5, 1e10)),
+      rooms: arbitraryRange(fc.constantFrom(0, 1, 5, 9, 10, 11, 12, 10_000)),
     })
     .map(({ price, area, rooms, ...others }) => {
       const all = {
@@ -227,16 +227,16 @@ suite('Ranking', () => {
       return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
     });
 
-  const anyQuery = fc.tuple(
+  const arbitraryQuery = fc.tuple(
     fc.constantFrom('слово', 'слово друге', 'рідкісне', 'друге рідкісне', 'ніде'),
-    anyFilters,
+    arbitraryFilters,
     fc.constantFrom(1, 7, 30, 1000),
     fc.constantFrom(0, 50, 1030, 40_010, 3_000_020, 2 ** 31, NEWEST + 20, Number.MAX_SAFE_INTEGER),
   );
 
   test('The ranked matches are those of reading every listing', async () => {
     await fc.assert(
-      fc.asyncProperty(anyQuery, async ([text, filters, bound, newestId]) => {
+      fc.asyncProperty(arbitraryQuery, async ([text, filters, bound, newestId]) => {
         const { ranked } = await rankMatches(db, { text, filters, bound, newestId });
         assert.deepEqual(
           ranked.map(({ id, rank }) => ({ id, rank })),
@@ -257,17 +257,17 @@ suite('Ranking', () => {
   });
 
   /** Returns the statements of a search, each with its values. */
-  async function statementsOf(query: { text: string; bound: number; newestId?: number }) {
+  async function recordStatements(query: { text: string; bound: number; newestId?: number }) {
     const statements: string[] = [];
-    const watched = watchDatabase(db, { before: (text) => void statements.push(text) });
-    await rankMatches(watched, { ...query, filters: {} });
+    const watchedDb = watchDatabase(db, { before: (text) => void statements.push(text) });
+    await rankMatches(watchedDb, { ...query, filters: {} });
     return statements;
   }
 
   test('A search makes few statements and each names few bands of ids', async () => {
     for (const text of ['слово', 'рідкісне', 'ніде']) {
       for (const bound of [1, 4, 33, 34, 35, 36, 1000]) {
-        const statements = await statementsOf({ text, bound });
+        const statements = await recordStatements({ text, bound });
         assert.ok(statements.length <= 30, `${text}, ${bound}: ${statements.length} statements`);
         for (const statement of statements) {
           const names = statement.match(/"(band|block):/g)?.length ?? 0;

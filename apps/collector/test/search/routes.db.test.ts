@@ -5,27 +5,27 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import fc from 'fast-check';
 import { MAX_RANKED_MATCHES } from '../../src/search/schemas.ts';
-import { atAngle, idsOf, modelOf, openSearch } from './harness.ts';
+import { createPointAtAngle, getListingIds, createModel, openSearch } from './harness.ts';
 
 const { add, db, serve } = await openSearch();
-const model = modelOf({ 'тиха вулиця': [1, 0, 0], світлиця: [1, 0, 0], нуль: [0, 0, 0] });
+const model = createModel({ 'тиха вулиця': [1, 0, 0], світлиця: [1, 0, 0], нуль: [0, 0, 0] });
 const { post } = await serve({ model });
 
-const ok = async (kind: string, body: object) => {
+const search = async (kind: string, body: object) => {
   const answer = await post(kind, body);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body;
 };
 
-/** Returns the listing IDs of each page of a search. Calls `between` after each page. */
-async function walk(kind: string, body: object, between?: () => Promise<unknown>) {
+/** Returns the listing IDs of each page of a search. Calls `afterPage` after each page. */
+async function readAllPages(kind: string, body: object, afterPage?: () => Promise<unknown>) {
   const pages: number[][] = [];
   let cursor: string | undefined;
   do {
-    const page = await ok(kind, { ...body, ...(cursor && { cursor }) });
-    pages.push(idsOf(page));
+    const page = await search(kind, { ...body, ...(cursor && { cursor }) });
+    pages.push(getListingIds(page));
     cursor = page.next_cursor ?? undefined;
-    await between?.();
+    await afterPage?.();
   } while (cursor !== undefined);
   return pages;
 }
@@ -52,7 +52,7 @@ test('Ukrainian, Russian and English are found in every spelling', async () => {
     ["don't two-bedroom", english],
   ];
   for (const [query, id] of queries) {
-    assert.deepEqual(idsOf(await ok('fulltext', { query })), [id], query);
+    assert.deepEqual(getListingIds(await search('fulltext', { query })), [id], query);
   }
 });
 
@@ -62,14 +62,16 @@ test('More of the words, nearer together, rank first', async () => {
     { description: 'Затишна лоджія, лоджія затишна' },
     { description: 'Затишна кухня' },
   );
-  const { items } = await ok('fulltext', { query: 'затишна лоджія' });
-  assert.deepEqual(idsOf({ items }), [together, apart]);
+  const { items } = await search('fulltext', { query: 'затишна лоджія' });
+  assert.deepEqual(getListingIds({ items }), [together, apart]);
   assert.ok(items[0].rank > items[1].rank);
 });
 
 test('An answer has the whole listing', async () => {
   const [id] = await add({ title: 'Хата', description: 'унікальнахата', price: 1250.5, rooms: 2 });
-  const { items, total, next_cursor, took_ms } = await ok('fulltext', { query: 'унікальнахата' });
+  const { items, total, next_cursor, took_ms } = await search('fulltext', {
+    query: 'унікальнахата',
+  });
   const { listing } = items[0];
   assert.deepEqual(
     [listing.listing_id, listing.title, listing.price, listing.rooms, listing.archived_at],
@@ -108,35 +110,35 @@ test('Each filter leaves out the other listings', async () => {
     [{ deal_type: 'sale', city: 'Львів' }, []],
   ];
   for (const [filters, ids] of cases) {
-    const body = await ok('fulltext', { query: 'фільтр', ...filters });
-    assert.deepEqual(idsOf(body), ids, JSON.stringify(filters));
+    const body = await search('fulltext', { query: 'фільтр', ...filters });
+    assert.deepEqual(getListingIds(body), ids, JSON.stringify(filters));
     assert.equal(body.total.value, ids.length);
   }
   const [spelled] = await add({ description: 'написання', property_type: "об'єкт-дача" });
   for (const property_type of ["Об'єкт-дача", 'об’єкт–дача', 'ОБʼЄКТ\u2011ДА\u0301ЧА']) {
-    const body = await ok('fulltext', { query: 'написання', property_type });
-    assert.deepEqual(idsOf(body), [spelled], property_type);
+    const body = await search('fulltext', { query: 'написання', property_type });
+    assert.deepEqual(getListingIds(body), [spelled], property_type);
   }
 });
 
 test('Archived listings are found on request only', async () => {
   const description = 'архівне';
   const [kept, archived] = await add({ description }, { description, archived: true });
-  assert.deepEqual(idsOf(await ok('fulltext', { query: 'архівне' })), [kept]);
-  const all = await ok('fulltext', { query: 'архівне', include_archived: true });
-  assert.deepEqual(idsOf(all), [archived, kept]);
+  assert.deepEqual(getListingIds(await search('fulltext', { query: 'архівне' })), [kept]);
+  const all = await search('fulltext', { query: 'архівне', include_archived: true });
+  assert.deepEqual(getListingIds(all), [archived, kept]);
   assert.equal(all.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
 });
 
 test('Operators and quotes are plain text, and a query without a word finds nothing', async () => {
   const [id] = await add({ description: 'операторний & текст | без ! дужок (тут)' });
-  const body = await ok('fulltext', { query: "текст & (операторний) | !'" });
-  assert.deepEqual(idsOf(body), [id]);
+  const body = await search('fulltext', { query: "текст & (операторний) | !'" });
+  assert.deepEqual(getListingIds(body), [id]);
   for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD', '𐐨'.repeat(512)]) {
-    const { items, total, next_cursor } = await ok('fulltext', { query });
+    const { items, total, next_cursor } = await search('fulltext', { query });
     assert.deepEqual([items, total.value, next_cursor], [[], 0, null]);
     // The model of this test fails for these texts.
-    if (query.length < 5) assert.deepEqual((await ok('similar', { query })).items, []);
+    if (query.length < 5) assert.deepEqual((await search('similar', { query })).items, []);
   }
 });
 
@@ -145,9 +147,9 @@ test('Pages have each listing once while others are added', async () => {
     description: index % 3 === 0 ? 'сторінка сторінка' : 'сторінка',
   }));
   await add(...seeds);
-  const whole = idsOf(await ok('fulltext', { query: 'сторінка', limit: 100 }));
+  const whole = getListingIds(await search('fulltext', { query: 'сторінка', limit: 100 }));
   assert.equal(whole.length, 23);
-  const pages = await walk('fulltext', { query: 'сторінка', limit: 5 }, () =>
+  const pages = await readAllPages('fulltext', { query: 'сторінка', limit: 5 }, () =>
     add({ description: 'сторінка сторінка сторінка' }),
   );
   assert.deepEqual(pages.flat(), whole);
@@ -156,11 +158,11 @@ test('Pages have each listing once while others are added', async () => {
 test('A cursor is valid for its own search only', async () => {
   await add({ description: 'курсор', price: 1 }, { description: 'курсор', price: 1 });
   const request = { query: 'курсор', limit: 1, price_min: 0, include_archived: false };
-  const cursor = (await ok('fulltext', request)).next_cursor;
+  const cursor = (await search('fulltext', request)).next_cursor;
   assert.match(cursor, /^[\w-]+$/);
   const reordered = { include_archived: false, price_min: 0, limit: 2, query: 'КУРСОР' };
-  assert.equal((await ok('fulltext', reordered)).next_cursor, null, 'a full last page');
-  assert.equal((await ok('fulltext', { ...reordered, cursor })).items.length, 1);
+  assert.equal((await search('fulltext', reordered)).next_cursor, null, 'a full last page');
+  assert.equal((await search('fulltext', { ...reordered, cursor })).items.length, 1);
   for (const body of [
     { ...request, query: 'інше', cursor },
     { ...request, price_min: 1, cursor },
@@ -176,9 +178,9 @@ test('A cursor is valid for its own search only', async () => {
 test('At the bound the newest listings are ranked and the total is a lower limit', async () => {
   const description = 'межа межа';
   const ids = await add(...Array.from({ length: MAX_RANKED_MATCHES + 1 }, () => ({ description })));
-  const { total } = await ok('fulltext', { query: 'межа' });
+  const { total } = await search('fulltext', { query: 'межа' });
   assert.deepEqual(total, { value: MAX_RANKED_MATCHES, relation: 'gte' });
-  const pages = await walk('fulltext', { query: 'межа', limit: 100 });
+  const pages = await readAllPages('fulltext', { query: 'межа', limit: 100 });
   assert.deepEqual(pages.flat(), ids.slice(1).toReversed());
 });
 
@@ -187,9 +189,9 @@ test('A highlight marks the words and escapes everything else', async () => {
     title: 'Об’єкт <b>',
     description: '<script>alert(1)</script> світлиця & "вікно" <mark>',
   });
-  const plain = await ok('fulltext', { query: 'світлиця' });
+  const plain = await search('fulltext', { query: 'світлиця' });
   assert.ok(!('highlight' in plain.items[0]));
-  const { items } = await ok('fulltext', { query: "світлиця об'єкт", highlight: true });
+  const { items } = await search('fulltext', { query: "світлиця об'єкт", highlight: true });
   assert.equal(
     items[0].highlight,
     '<mark>Об’єкт</mark> &#60;b&#62;\n&#60;script&#62;alert(1)&#60;/script&#62; <mark>світлиця</mark> &#38; &#34;вікно&#34; &#60;mark&#62;',
@@ -274,36 +276,36 @@ test('A search past the rate limit is rejected on every instance, and each is me
 });
 
 const [near, tie, far, opposite] = await add(
-  { source_slug: 'circle', embedding: atAngle(10), city: 'Київ', price: 100 },
+  { source_slug: 'circle', embedding: createPointAtAngle(10), city: 'Київ', price: 100 },
   {
     source_slug: 'circle',
-    embedding: atAngle(10),
+    embedding: createPointAtAngle(10),
     city: 'Львів',
     price: 300,
     property_type: 'квартира',
   },
-  { source_slug: 'circle', embedding: atAngle(60), city: 'Київ', price: 500 },
-  { source_slug: 'circle', embedding: atAngle(180), city: 'Київ' },
+  { source_slug: 'circle', embedding: createPointAtAngle(60), city: 'Київ', price: 500 },
+  { source_slug: 'circle', embedding: createPointAtAngle(180), city: 'Київ' },
 );
 const [archived, bare] = await add(
-  { source_slug: 'circle', embedding: atAngle(1), archived: true },
+  { source_slug: 'circle', embedding: createPointAtAngle(1), archived: true },
   { source_slug: 'circle' },
 );
 const circle = { source_slug: 'circle' };
 
 test('The nearest listings come first, ties by id, with their distances', async () => {
-  const { items, took_ms } = await ok('similar', { embedding: [2, 0, 0], ...circle });
-  assert.deepEqual(idsOf({ items }), [near, tie, far, opposite]);
+  const { items, took_ms } = await search('similar', { embedding: [2, 0, 0], ...circle });
+  assert.deepEqual(getListingIds({ items }), [near, tie, far, opposite]);
   const distances = items.map(({ distance }: { distance: number }) => distance.toFixed(3));
   assert.deepEqual(distances, ['0.015', '0.015', '0.500', '2.000']);
   assert.ok(Number.isInteger(took_ms));
 });
 
 test('The model embeds a text, and a listing is not its own neighbour', async () => {
-  const byText = await ok('similar', { query: 'тиха вулиця', ...circle });
-  assert.deepEqual(idsOf(byText), [near, tie, far, opposite]);
-  const byListing = await ok('similar', { listing_id: far, ...circle });
-  assert.deepEqual(idsOf(byListing), [near, tie, opposite]);
+  const byText = await search('similar', { query: 'тиха вулиця', ...circle });
+  assert.deepEqual(getListingIds(byText), [near, tie, far, opposite]);
+  const byListing = await search('similar', { listing_id: far, ...circle });
+  assert.deepEqual(getListingIds(byListing), [near, tie, opposite]);
 });
 
 test('Filters and the limit apply to similar listings', async () => {
@@ -321,22 +323,22 @@ test('Filters and the limit apply to similar listings', async () => {
     [{ property_type: 'Квартира' }, [tie]],
   ];
   for (const [filters, ids] of cases) {
-    const body = await ok('similar', { embedding, ...circle, ...filters });
-    assert.deepEqual(idsOf(body), ids, JSON.stringify(filters));
+    const body = await search('similar', { embedding, ...circle, ...filters });
+    assert.deepEqual(getListingIds(body), ids, JSON.stringify(filters));
   }
 });
 
 test('Embeddings of another model are no neighbours', async () => {
   const [same, unknown] = await add(
     { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'test-model' },
-    { source_slug: 'models', embedding: atAngle(5) },
+    { source_slug: 'models', embedding: createPointAtAngle(5) },
     { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'older-model' },
   );
-  const body = await ok('similar', { query: 'тиха вулиця', source_slug: 'models' });
-  assert.deepEqual(idsOf(body), [same, unknown]);
+  const body = await search('similar', { query: 'тиха вулиця', source_slug: 'models' });
+  assert.deepEqual(getListingIds(body), [same, unknown]);
 });
 
-test('A failure of the model is 503 where a retry may help, else 502', async () => {
+test('A failure of the model is 503 if a retry may help, otherwise 502', async () => {
   const unavailable = { status: 503, code: 'model_unavailable', retryAfter: '5' };
   const failed = { status: 502, code: 'model_failed', retryAfter: undefined };
   for (const [code, expected] of [
@@ -367,13 +369,17 @@ test('An unknown listing is 404, and one without an embedding 409', async () => 
 
 test('The hybrid search fuses both rankings and pages through them', async () => {
   const [both, words, meaning] = await add(
-    { source_slug: 'hybrid', description: 'тиха вулиця', embedding: atAngle(20) },
-    { source_slug: 'hybrid', description: 'тиха вулиця, тиха вулиця', embedding: atAngle(120) },
-    { source_slug: 'hybrid', description: 'спокійне місце', embedding: atAngle(5) },
+    { source_slug: 'hybrid', description: 'тиха вулиця', embedding: createPointAtAngle(20) },
+    {
+      source_slug: 'hybrid',
+      description: 'тиха вулиця, тиха вулиця',
+      embedding: createPointAtAngle(120),
+    },
+    { source_slug: 'hybrid', description: 'спокійне місце', embedding: createPointAtAngle(5) },
   );
   const request = { query: 'тиха вулиця', source_slug: 'hybrid', highlight: true };
-  const { items, total } = await ok('hybrid', request);
-  assert.deepEqual(idsOf({ items }), [words, both, meaning]);
+  const { items, total } = await search('hybrid', request);
+  assert.deepEqual(getListingIds({ items }), [words, both, meaning]);
   assert.deepEqual(total, { value: 3, relation: 'eq' });
   // Positions by words and by meaning: 1 and 3, 2 and 2, none and 1.
   const ranks = [1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61];
@@ -383,27 +389,27 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
   );
   assert.match(items[1].highlight, /<mark>тиха<\/mark>/);
 
-  const pages = await walk('hybrid', { ...request, limit: 1 });
+  const pages = await readAllPages('hybrid', { ...request, limit: 1 });
   assert.deepEqual(pages, [[words], [both], [meaning]]);
 
-  const { next_cursor } = await ok('hybrid', { ...request, limit: 1 });
+  const { next_cursor } = await search('hybrid', { ...request, limit: 1 });
   const elsewhere = await post('fulltext', { ...request, cursor: next_cursor });
   assert.equal(elsewhere.status, 422);
-  assert.deepEqual((await ok('hybrid', { query: '?!' })).items, []);
+  assert.deepEqual((await search('hybrid', { query: '?!' })).items, []);
 });
 
 test('Listings added between pages of the hybrid search shift no page', async () => {
   const source = { source_slug: 'growing' };
-  const seed = { ...source, description: 'тиха вулиця', embedding: atAngle(30) };
+  const seed = { ...source, description: 'тиха вулиця', embedding: createPointAtAngle(30) };
   const [first, second, third] = await add(
-    { ...seed, description: 'тиха вулиця, тиха вулиця', embedding: atAngle(10) },
-    { ...seed, embedding: atAngle(20) },
-    { ...source, description: 'спокійне місце', embedding: atAngle(90) },
+    { ...seed, description: 'тиха вулиця, тиха вулиця', embedding: createPointAtAngle(10) },
+    { ...seed, embedding: createPointAtAngle(20) },
+    { ...source, description: 'спокійне місце', embedding: createPointAtAngle(90) },
   );
   const request = { query: 'тиха вулиця', ...source, limit: 1 };
   // The added listings rank first by words and by meaning.
-  const pages = await walk('hybrid', request, () =>
-    add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: atAngle(0) }),
+  const pages = await readAllPages('hybrid', request, () =>
+    add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: createPointAtAngle(0) }),
   );
   assert.deepEqual(pages, [[first], [second], [third]]);
 });
@@ -460,7 +466,7 @@ const ids = await add(
 );
 const [wanted = 0, priceless = 0, , garage = 0] = ids;
 
-const matches = async (body: object) => idsOf(await ok('matches', body));
+const matches = async (body: object) => getListingIds(await search('matches', body));
 
 test('The listings among the given ids that a search finds come in the order of the ids', async () => {
   for (const [given, query, expected] of [
@@ -472,7 +478,7 @@ test('The listings among the given ids that a search finds come in the order of 
   ] as const) {
     assert.deepEqual(await matches({ ids: given, ...(query && { query }) }), expected);
   }
-  const { items, took_ms } = await ok('matches', { ids: [wanted] });
+  const { items, took_ms } = await search('matches', { ids: [wanted] });
   assert.deepEqual([items[0].listing.title, items[0].listing.rooms], ['Мезонін', 5]);
   assert.ok(!('search_text' in items[0].listing) && Number.isInteger(took_ms));
 });
@@ -492,10 +498,10 @@ test('Words and filters of matches find what the full-text search finds', async 
   ];
   for (const query of ['мезонін', 'гараж', 'мезонін гараж']) {
     for (const filter of filters) {
-      const search = await ok('fulltext', { query, ...filter });
+      const results = await search('fulltext', { query, ...filter });
       assert.deepEqual(
         (await matches({ ids, query, ...filter })).toSorted((a, b) => a - b),
-        idsOf(search).toSorted((a, b) => a - b),
+        getListingIds(results).toSorted((a, b) => a - b),
         `${query} ${JSON.stringify(filter)}`,
       );
     }
@@ -515,37 +521,37 @@ async function group(...members: number[]): Promise<void> {
 test('Each search shows the best hit of a group and names the others', async () => {
   const source = { source_slug: 'fold' };
   const folded = await add(
-    { ...source, description: 'світлиця світлиця світлиця', embedding: atAngle(10) },
-    { ...source, description: 'світлиця', embedding: atAngle(20) },
-    { ...source, description: 'світлиця світлиця', embedding: atAngle(30) },
-    { ...source, description: 'без слова', embedding: atAngle(5) },
-    { ...source, description: 'світлиця', embedding: atAngle(40), archived: true },
+    { ...source, description: 'світлиця світлиця світлиця', embedding: createPointAtAngle(10) },
+    { ...source, description: 'світлиця', embedding: createPointAtAngle(20) },
+    { ...source, description: 'світлиця світлиця', embedding: createPointAtAngle(30) },
+    { ...source, description: 'без слова', embedding: createPointAtAngle(5) },
+    { ...source, description: 'світлиця', embedding: createPointAtAngle(40), archived: true },
   );
   const [best = 0, worse = 0, alone = 0, wordless = 0, inArchive = 0] = folded;
   await group(best, worse, wordless, inArchive);
   const request = { ...source, fold_duplicates: true };
   const query = { query: 'світлиця', ...request };
 
-  const { items, total } = await ok('fulltext', query);
-  assert.deepEqual(idsOf({ items }), [best, alone]);
+  const { items, total } = await search('fulltext', query);
+  assert.deepEqual(getListingIds({ items }), [best, alone]);
   assert.deepEqual(
     items.map(({ duplicates }: Item) => duplicates),
     [[worse, wordless], []],
   );
   assert.deepEqual(total, { value: 2, relation: 'eq' });
-  const unfolded = await ok('fulltext', { query: 'світлиця', ...source });
-  assert.deepEqual(idsOf(unfolded), [best, alone, worse]);
+  const unfolded = await search('fulltext', { query: 'світлиця', ...source });
+  assert.deepEqual(getListingIds(unfolded), [best, alone, worse]);
   assert.ok(unfolded.items.every((item: Item) => !('duplicates' in item)));
-  const all = await ok('fulltext', { ...query, include_archived: true });
+  const all = await search('fulltext', { ...query, include_archived: true });
   assert.deepEqual(all.items[0].duplicates, [worse, wordless, inArchive]);
 
-  const similar = await ok('similar', { embedding: [1, 0, 0], ...request, limit: 2 });
-  assert.deepEqual(idsOf(similar), [wordless, alone]);
+  const similar = await search('similar', { embedding: [1, 0, 0], ...request, limit: 2 });
+  assert.deepEqual(getListingIds(similar), [wordless, alone]);
   assert.deepEqual(similar.items[0].duplicates, [best, worse]);
-  const hybrid = await ok('hybrid', query);
-  assert.deepEqual([idsOf(hybrid), hybrid.total.value], [[best, alone], 2]);
+  const hybrid = await search('hybrid', query);
+  assert.deepEqual([getListingIds(hybrid), hybrid.total.value], [[best, alone], 2]);
 
-  const { next_cursor: cursor } = await ok('fulltext', { ...query, limit: 1 });
+  const { next_cursor: cursor } = await search('fulltext', { ...query, limit: 1 });
   const body = { query: 'світлиця', ...source, cursor };
   assert.equal((await post('fulltext', body)).status, 422);
   assert.equal((await post('fulltext', { ...body, fold_duplicates: true })).status, 200);
@@ -567,7 +573,7 @@ test('Folded pages have each listing once while others are added', async () => {
         const groups = Map.groupBy(added, (_, index) => seeds[index]?.group ?? 0);
         for (const [number, members] of groups) if (number > 0) await group(...members);
         const request = { query: 'горище', source_slug, fold_duplicates: true };
-        const { items } = await ok('fulltext', { ...request, limit: 100 });
+        const { items } = await search('fulltext', { ...request, limit: 100 });
         const named = items.flatMap(({ listing, duplicates = [] }: Item) => [
           listing.listing_id,
           ...duplicates,
@@ -576,10 +582,10 @@ test('Folded pages have each listing once while others are added', async () => {
           named.toSorted((a: number, b: number) => a - b),
           added,
         );
-        const pages = await walk('fulltext', { ...request, limit }, () =>
+        const pages = await readAllPages('fulltext', { ...request, limit }, () =>
           add({ source_slug, description: 'горище '.repeat(4) }),
         );
-        assert.deepEqual(pages.flat(), idsOf({ items }));
+        assert.deepEqual(pages.flat(), getListingIds({ items }));
       },
     ),
     { numRuns: 15 },

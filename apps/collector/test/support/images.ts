@@ -95,7 +95,7 @@ export function serveImages() {
   });
 }
 
-/** A request to the vision model. */
+/** Request to the vision model. */
 export type VisionRequest = Pick<
   ObjectRequest<typeof imageDescription.schema>,
   'data' | 'image' | 'operation'
@@ -103,7 +103,7 @@ export type VisionRequest = Pick<
 
 /** Creates a vision model with a constant description, and records its requests. */
 export function createVisionModel(
-  beforeAnswer: (shown: VisionRequest) => void | Promise<void> = () => undefined,
+  beforeResponse: (shown: VisionRequest) => void | Promise<void> = () => undefined,
   description = ' A bright\0 kitchen. ',
 ) {
   const shown: VisionRequest[] = [];
@@ -111,7 +111,7 @@ export function createVisionModel(
     visionModel: 'eyes',
     async generateObject({ schema, data, image, operation }) {
       shown.push({ data, image, operation });
-      await beforeAnswer({ data, image, operation });
+      await beforeResponse({ data, image, operation });
       const answer = { description, room_type: 'kitchen', quality: 'good' };
       const usage = { calls: 1, inputTokens: 0, outputTokens: 0 };
       return { value: Value.Parse(schema, answer), model: 'eyes-1', usage };
@@ -179,7 +179,7 @@ export async function openImages() {
     return { images, events, warnings };
   }
 
-  const rowsOf = (listingId: number) =>
+  const readRows = (listingId: number) =>
     db
       .selectFrom('listing_images')
       .select(['position', 'url', 'sha256', 'error', 'retry_at'])
@@ -187,7 +187,7 @@ export async function openImages() {
       .orderBy('position')
       .execute();
 
-  const imageOf = (hash: string) =>
+  const findImage = (hash: string) =>
     db.selectFrom('images').selectAll().where('sha256', '=', hash).executeTakeFirst();
 
   /** Lists the names of stored and temporary files, without thumbnails. */
@@ -196,9 +196,9 @@ export async function openImages() {
       .filter((entry) => entry.isFile() && !entry.parentPath.includes('thumbnails'))
       .map((entry) => entry.name);
 
-  const pathOf = (hash: string) => join(folder, hash.slice(0, 2), hash.slice(2, 4), hash);
+  const getPath = (hash: string) => join(folder, hash.slice(0, 2), hash.slice(2, 4), hash);
 
-  return { ...database, folder, store, addListing, open, rowsOf, imageOf, files, pathOf };
+  return { ...database, folder, store, addListing, open, readRows, findImage, files, getPath };
 }
 
 /** Opens the image service of a worker in a folder that workers share. Without a folder, there are no images. */
