@@ -245,5 +245,5 @@ export function findUnsafeSettings(config: Config): string[] {
       'IDP_BASE_URL is http on another host: tokens are sent unencrypted',
     ],
   ];
-  return warnings.filter(([isUnsafe]) => isUnsafe).map(([, text]) => text);
+  return warnings.filter(([isUnsafe]) => isUnsafe).map(([, warning]) => warning);
 }

@@ -25,8 +25,11 @@ export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
 
 /** Converts token counts of the SDK. A missing count is undefined or NaN. */
 export function readTokens(input: number | undefined, output?: number): Tokens {
-  const count = (tokens: number | undefined) => (Number.isFinite(tokens) ? (tokens ?? null) : null);
-  return { inputTokens: count(input), outputTokens: count(output) };
+  return { inputTokens: toCount(input), outputTokens: toCount(output) };
+}
+
+function toCount(tokens: number | undefined): number | null {
+  return Number.isFinite(tokens) ? (tokens ?? null) : null;
 }
 
 const sum = (known: number | null, more: number | null): number | null =>

@@ -12,6 +12,13 @@ import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '@oselya/testing';
 import { folderOf, openFolder, profile } from './folder.ts';
 
+const { db, instance, signedIn } = await openAssistant(SEVERAL_PEOPLE);
+const app = await instance();
+const olena = await signedIn(app, person('u-1', { permissions: ['svc.profiles.use'] }));
+const stranger = await signedIn(app, person('u-2'));
+const manager = await signedIn(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
+const operator = await signedIn(app, person('u-4', { isAdmin: true }));
+
 const rules = { toolNames: PROFILE_TOOLS };
 const MINIMAL = 'profile_id: a\nname: A\nsystem: Help.\n';
 const MEMBERS = 'profile_id, name, description, system, model, tools, is_admin_only';
@@ -253,13 +260,6 @@ test('A Kubernetes config map is followed through its link', async () => {
   await profiles.reload();
   assert.deepEqual(ids(profiles.listAll()), ['a']);
 });
-
-const { db, instance, signedIn } = await openAssistant(SEVERAL_PEOPLE);
-const app = await instance();
-const olena = await signedIn(app, person('u-1', { permissions: ['svc.profiles.use'] }));
-const stranger = await signedIn(app, person('u-2'));
-const manager = await signedIn(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
-const operator = await signedIn(app, person('u-4', { isAdmin: true }));
 
 const idsIn = (answer: { json(): { profile_id: string }[] }) =>
   answer.json().map(({ profile_id }) => profile_id);
