@@ -1,6 +1,6 @@
 const MASK = '***';
 
-/** Part of a text from `start` (inclusive) to `end` (exclusive). */
+/** Range of a text from `start` (inclusive) to `end` (exclusive). */
 export type TextRange = { start: number; end: number };
 
 /**
@@ -113,7 +113,7 @@ export function detectCredential(written: string): string | null {
 
 /**
  * Finds the credentials in a text. The ranges are sorted and may overlap.
- * @param isId Whether the text is a record id, in which `user@host` is an endpoint and no credential.
+ * @param isId Whether the text is a record id, in which `user@host` is an endpoint, not a credential.
  */
 export function findCredentials(text: string, isId = false): TextRange[] {
   if (!/[@=]/.test(text)) return [];

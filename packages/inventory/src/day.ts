@@ -2,7 +2,7 @@
 export type Day = string & { readonly isDay: true };
 
 const DAY_MS = 86_400_000;
-// RFC 3339 §5.6, with an optional time zone and a space allowed in place of the T.
+// RFC 3339 §5.6, with an optional time zone. A space may replace the T.
 const MOMENT =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?$/i;
 

@@ -1,7 +1,7 @@
 /** A position in a text. Lines and columns are 1-based. Columns count Unicode code points. */
 export type Position = { line: number; column: number };
 
-/** Another place that helps to understand a finding, such as the first of two equal keys. */
+/** Related position that explains a finding, such as the first of two equal keys. */
 export type RelatedLocation = {
   message: string;
   file?: string;

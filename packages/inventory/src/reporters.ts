@@ -32,7 +32,7 @@ type TerminalOptions = {
 
 function formatPlace({ recordId, pointer }: Finding): string {
   const parts = recordId === null ? [] : [`record ${quoteId(recordId)}`];
-  // Each segment is shortened separately, so that the depth of a pointer remains visible.
+  // Shortens each segment separately to keep the depth of a pointer visible.
   const segments = pointer.split('/').map((name) => shorten(name));
   if (pointer !== '') parts.push(segments.join('/'));
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;

@@ -30,7 +30,7 @@ const path = (name: string) => join(folder, name);
 
 const bin = fileURLToPath(new URL('../src/bin.ts', import.meta.url));
 
-function start(args: string[], flags: string[] = []) {
+function startCommand(args: string[], flags: string[] = []) {
   const child = spawn(process.execPath, [...flags, bin, ...args]);
   const ended = once(child, 'close');
   // The command may end before it has read everything.
@@ -39,7 +39,7 @@ function start(args: string[], flags: string[] = []) {
 }
 
 test('The command ends without an error message when its reader closes the pipe', async () => {
-  const { child, stderr, ended } = start(['validate', '-']);
+  const { child, stderr, ended } = startCommand(['validate', '-']);
   // The findings exceed the buffer of a pipe, and the input does not end.
   child.stdin.write(`[${'1,'.repeat(200_000)}`);
   await once(child.stdout, 'data');
@@ -56,7 +56,7 @@ test('The option --version prints only the version', async () => {
 
 test('Internal errors are reported and end with 2', async () => {
   const [stdout, stderr] = [new Collector(), new Collector()];
-  // No stream of a process yields strings.
+  // Standard input of a process never yields strings, so these cause an internal error.
   const stdin = Readable.from(['[]']) as AsyncIterable<never>;
   const listeners = process.listenerCount('uncaughtException');
   const status = await runInventoryProcess(['report', '-'], { stdin, stdout, stderr, env: {} });
@@ -67,7 +67,7 @@ test('Internal errors are reported and end with 2', async () => {
     if (name === 'uncaughtException') setImmediate(() => { throw new Error('boom'); });
   });`;
   const flags = ['--import', `data:text/javascript,${encodeURIComponent(fault)}`];
-  const unhandled = start(['validate', '-'], flags);
+  const unhandled = startCommand(['validate', '-'], flags);
   assert.match(await unhandled.stderr, /^oselya-inventory: internal error: Error: boom/);
   assert.deepEqual(await unhandled.ended, [2, null]);
 });
@@ -77,7 +77,7 @@ test('A pattern matches only files, and broken links and invalid names are repor
   await symlink(path('circle.json'), path('circle.json'));
   await symlink(path('nothing'), path('gone.json'));
   await mkdir(path('folder.json'));
-  // Reading the pipe would wait forever, as it has no writer.
+  // The pipe has no writer, so a read would block forever.
   execFileSync('mkfifo', [path('pipe.json')]);
   const { status, stdout, stderr } = await run(['validate', path('*.json')]);
   assert.equal(stdout, `${path('a.json')}: 0 records, valid\n`);
@@ -165,14 +165,14 @@ test('An endpoint has the host of its URL as written, and the default port of it
   }
 });
 
-const golden = new URL('golden/', import.meta.url);
-const names = readdirSync(golden, { encoding: 'utf8', recursive: true }).filter((name) =>
+const goldenFolder = new URL('golden/', import.meta.url);
+const names = readdirSync(goldenFolder, { encoding: 'utf8', recursive: true }).filter((name) =>
   name.endsWith('.txt'),
 );
 
 for (const name of names) {
   test(`Transcript ${name}`, async () => {
-    const file = new URL(name, golden);
+    const file = new URL(name, goldenFolder);
     const expected = readFileSync(file, 'utf8');
     const actual = formatTranscript(await replay(parseTranscript(expected)));
     // UPDATE_GOLDEN=1 writes the actual transcripts; review the differences.
@@ -182,8 +182,8 @@ for (const name of names) {
 }
 
 test('The transcripts show every rule', () => {
-  const all = names.map((name) => readFileSync(new URL(name, golden), 'utf8'));
-  // A transcript of a record beyond 1 MiB would be unreadable; json.test.ts has one.
+  const all = names.map((name) => readFileSync(new URL(name, goldenFolder), 'utf8'));
+  // A transcript of a record beyond 1 MiB would be unreadable. json.test.ts tests this rule.
   const shown = Object.keys(RULES).filter((code) => code !== 'limit/record-size');
   const missing = shown.filter((code) => !all.some((one) => one.includes(` [${code}]`)));
   assert.deepEqual(missing, []);

@@ -16,15 +16,15 @@ import {
   MAX_YAML_ALIASES,
   MAX_YAML_BYTES,
 } from '../src/limits.ts';
-import { importing } from './support.ts';
+import { runImport } from './support.ts';
 
-const many = (count: number, line: (nth: number) => string, separator = '') =>
+const repeatLine = (count: number, line: (nth: number) => string, separator = '') =>
   Array.from({ length: count }, (_, nth) => line(nth)).join(separator);
 const services = (...lines: string[]) => `services:\n${lines.join('\n')}\n`;
 const port = (nth: number) => 1 + (nth % 65_535);
-const serverNamed = (name: string) => `server { server_name ${name}; }`;
-const listens = (count: number) =>
-  many(count, (nth) => `listen 10.0.${Math.floor(nth / 60_000)}.1:${port(nth)};\n`);
+const createServerBlock = (name: string) => `server { server_name ${name}; }`;
+const createListenDirectives = (count: number) =>
+  repeatLine(count, (nth) => `listen 10.0.${Math.floor(nth / 60_000)}.1:${port(nth)};\n`);
 
 test('Ids have the letters of a title in any normalization form', async () => {
   for (const [title, id] of [
@@ -34,7 +34,7 @@ test('Ids have the letters of a title in any normalization form', async () => {
     ['ﬁle ①', 'file-1'],
   ] as const) {
     const document = { info: { title }, servers: [{ url: 'https://a.example/' }] };
-    const { stdout } = await importing('openapi', JSON.stringify(document));
+    const { stdout } = await runImport('openapi', JSON.stringify(document));
     assert.equal(JSON.parse(stdout)[0].id, `${id}-a-example`);
   }
 });
@@ -46,9 +46,9 @@ test('Included files must be in the folder, also through links, and are limited'
   for (const folder of ['available', 'enabled/folder', '../nginx-other']) {
     await mkdir(join(path, folder), { recursive: true });
   }
-  await writeFile(join(path, 'available', 'inside'), serverNamed('inside.example.test'));
-  await writeFile(join(home, 'outside'), serverNamed('outside.example.test'));
-  await writeFile(join(home, 'nginx-other', 'beside'), serverNamed('beside.example.test'));
+  await writeFile(join(path, 'available', 'inside'), createServerBlock('inside.example.test'));
+  await writeFile(join(home, 'outside'), createServerBlock('outside.example.test'));
+  await writeFile(join(home, 'nginx-other', 'beside'), createServerBlock('beside.example.test'));
   await symlink('../available/inside', join(path, 'enabled', 'inside'));
   await symlink('../../outside', join(path, 'enabled', 'outside'));
   await symlink('../nowhere', join(path, 'enabled', 'nowhere'));
@@ -79,17 +79,17 @@ const DEEP = MAX_IMPORT_DEPTH + 50;
 const TOO_MANY = /more than 20000 endpoints; import it in parts/;
 const TOO_DEEP = /nested more than 200 levels deep; flatten it/;
 
-// A work item for each pair of an address and its context would never end.
+// Processing each pair of an address and a context would take too long.
 test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
-    ['nginx', `server { ${listens(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY],
+    ['nginx', `server { ${createListenDirectives(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY],
     ['nginx', `server { ${`listen 1-${MAX_IMPORTED_RECORDS};\n`.repeat(100_000)} }`, TOO_MANY],
     ['nginx', 'server { listen unix:/x; }'.repeat(MAX_IMPORTED_RECORDS + 1), TOO_MANY],
     ['nginx', 'a{'.repeat(2_000_000), TOO_DEEP],
     [
       'caddy',
-      `${many(MAX_IMPORTED_RECORDS + 1, (nth) => `a:${port(nth)}`, ', ')} {\n}\n`,
+      `${repeatLine(MAX_IMPORTED_RECORDS + 1, (nth) => `a:${port(nth)}`, ', ')} {\n}\n`,
       TOO_MANY,
     ],
     ['caddy', 'a {\n'.repeat(DEEP), TOO_DEEP],
@@ -101,12 +101,12 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
     ['compose', `a: ${'['.repeat(DEEP)}${']'.repeat(DEEP)}`, TOO_DEEP],
     ['compose', '- '.repeat(DEEP), TOO_DEEP],
     ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /is limited to 262144 words, marks and spaces/],
-    // The parser finds an error in each, and one is reported.
+    // The text has many errors. Only the first error is reported.
     ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
     ['compose', `a: &a 1\nb: [${'*a, '.repeat(MAX_YAML_ALIASES + 1)}]`, /more than 1000 aliases/],
     [
       'compose',
-      `a: &a [1, 1]\n${many(9, (nth) => {
+      `a: &a [1, 1]\n${repeatLine(9, (nth) => {
         const [before, name] = 'abcdefghij'.slice(nth);
         return `${name}: &${name} [${`*${before}, `.repeat(9)}]\n`;
       })}`,
@@ -115,7 +115,7 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
     ['compose', 'a: 1\n---\nb: 2\n', /several documents; give each by itself/],
     ['compose', 'a: 1\nb:\n  x: 1\n  x: 2\n', /line 4: the key "x" is already in this mapping/],
   ] as const) {
-    const { status, stdout, stderr } = await importing(from, text);
+    const { status, stdout, stderr } = await runImport(from, text);
     assert.match(stderr, message, `${from}: ${text.slice(0, 60)}`);
     assert.deepEqual([status, stdout, stderr.split('\n').length], [2, '', 2]);
   }
@@ -123,8 +123,8 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
 
 test('Long texts, brackets in texts and many lists are within the limits', async () => {
   const quote = `"${'x\\n'.repeat(4 * 1024 * 1024)}"`;
-  const lines = many(DEEP, () => '  [\n  {\n  - - "[["\n');
-  const lists = many(DEEP, () => '- {a: [[], "[[", {}]}\n');
+  const lines = repeatLine(DEEP, () => '  [\n  {\n  - - "[["\n');
+  const lists = repeatLine(DEEP, () => '- {a: [[], "[[", {}]}\n');
   for (const [from, text] of [
     [
       'nginx',
@@ -136,40 +136,40 @@ test('Long texts, brackets in texts and many lists are within the limits', async
       `x-text: |\n${lines}x-quoted: "${'['.repeat(300)}"\n# ${'['.repeat(300)}\nx-lists:\n${lists}${services(' a: { ports: ["80:80"] }')}`,
     ],
   ] as const) {
-    const { status, stdout, stderr } = await importing(from, text);
+    const { status, stdout, stderr } = await runImport(from, text);
     assert.deepEqual([status, stderr, JSON.parse(stdout).length], [0, '', 1], text.slice(0, 60));
     assert.ok(stdout.length < 1_000, `${stdout.length} characters`);
   }
 });
 
 test('Drafts and reports list the first items, count the others, and do not multiply a text', async () => {
-  const passes = many(2_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
-  const domains = many(10_000, (nth) => `n${nth}.example`, ' ');
-  const server = `server { ${listens(1_000)} server_name ${domains}; ${passes} }`;
-  const drafts = JSON.parse((await importing('nginx', server)).stdout);
+  const passes = repeatLine(2_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
+  const domains = repeatLine(10_000, (nth) => `n${nth}.example`, ' ');
+  const server = `server { ${createListenDirectives(1_000)} server_name ${domains}; ${passes} }`;
+  const drafts = JSON.parse((await runImport('nginx', server)).stdout);
   assert.deepEqual([drafts.length, drafts.at(-1).domain], [1_000, 'n0.example']);
   assert.match(
     drafts.at(-1).notes,
     /^Also n1\.example, .* n10\.example and 9989 more\. Passes to http:\/\/u0\..* and 1990 more$/,
   );
   for (const [from, text] of [
-    ['nginx', many(50_000, (nth) => `include ${nth}.conf;\n`)],
-    ['caddy', `${many(50_000, (nth) => `{$A${nth}} `)}{\n}\n`],
+    ['nginx', repeatLine(50_000, (nth) => `include ${nth}.conf;\n`)],
+    ['caddy', `${repeatLine(50_000, (nth) => `{$A${nth}} `)}{\n}\n`],
   ] as const) {
-    const lines = (await importing(from, text)).stderr.trimEnd().split('\n');
-    // The last line says that nothing was found.
+    const lines = (await runImport(from, text)).stderr.trimEnd().split('\n');
+    // The last line reports that there are no endpoints.
     assert.equal(lines.length, MAX_SKIPPED_LINES + 2);
     assert.match(lines.at(-2) ?? '', /skipped: 49980 more$/);
   }
   const title = 'x'.repeat(MAX_DRAFT_CHARACTERS / 100);
   const servers = Array.from({ length: 101 }, () => ({ url: 'https://a.example/' }));
-  const named = await importing('openapi', JSON.stringify({ info: { title }, servers }));
+  const named = await runImport('openapi', JSON.stringify({ info: { title }, servers }));
   assert.match(named.stderr, /its drafts take more than 32 MiB; import it in parts/);
 });
 
 test('Unsupported parts of a Compose file are reported', async () => {
   const lines = [' a: { extends: { service: b }, ports: "80:80" }', ' c: { ports: ["80:80:80"] }'];
-  const { stderr } = await importing('compose', `include: [other.yaml]\n${services(...lines)}`);
+  const { stderr } = await runImport('compose', `include: [other.yaml]\n${services(...lines)}`);
   for (const message of [
     'include: import those files too',
     'a: it extends another service',
@@ -196,7 +196,7 @@ test('Drafts and reports have no credentials', async () => {
       'info: { title: "https://u:hunter2@t", summary: "https://u:hunter2@s" }\nservers:\n - url: https://u:hunter2@a.example/?x=1&api_key=hunter2\n - url: /x?token=hunter2\n',
     ],
   ] as const) {
-    const { status, stdout, stderr } = await importing(from, text);
+    const { status, stdout, stderr } = await runImport(from, text);
     assert.deepEqual([status, JSON.parse(stdout).length], [0, 1]);
     assert.doesNotMatch(stdout + stderr, /hunter2/);
     assert.match(stderr, /1 draft printed without the credentials in <stdin>/);

@@ -11,12 +11,12 @@ import {
   MAX_YAML_BYTES,
 } from '../src/limits.ts';
 import {
-  codesOf,
+  collectCodes,
   inChunks,
   validate,
   VALID_RECORD,
   withoutExcerpts,
-  withParts,
+  createRecordWithParts,
 } from './support.ts';
 
 const RECORD = JSON.stringify(VALID_RECORD);
@@ -42,7 +42,7 @@ const SEEDS = [
   ),
 ];
 
-/** Documents with runs of several records. */
+/** Documents with several records that are parsed together. */
 const RUNS = [
   ...SEEDS.slice(-1),
   // The text between two records also occurs within a record.
@@ -60,7 +60,7 @@ const PIECES = [
 ];
 
 /** Returns a portable generator of random numbers (mulberry32). */
-function generator(seed: number): (below: number) => number {
+function createRandom(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -70,8 +70,8 @@ function generator(seed: number): (below: number) => number {
   };
 }
 
-function* documents(count: number, seed: number, seeds = SEEDS): Generator<string> {
-  const random = generator(seed);
+function* generateDocuments(count: number, seed: number, seeds = SEEDS): Generator<string> {
+  const random = createRandom(seed);
   for (let made = 0; made < count; made += 1) {
     let text = seeds[random(seeds.length)] ?? '';
     for (let edits = random(4); edits > 0; edits -= 1) {
@@ -110,7 +110,7 @@ function canContinue(text: string): boolean {
   }
 }
 
-function offsetOf(text: string, { line, column }: { line: number; column: number }): number {
+function getOffset(text: string, { line, column }: { line: number; column: number }): number {
   const lines = text.split('\n');
   const before = lines.slice(0, line - 1).join('').length + line - 1;
   return (
@@ -123,7 +123,7 @@ function offsetOf(text: string, { line, column }: { line: number; column: number
 
 test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with positions`, async () => {
   const tally = { accepted: 0, rejected: 0 };
-  for (const text of documents(DOCUMENTS, SEED)) {
+  for (const text of generateDocuments(DOCUMENTS, SEED)) {
     const parsed = parse(text.replace(/^\uFEFF/, ''));
     const isArray = Array.isArray(parsed);
     const { findings, summary } = await validate(text);
@@ -137,7 +137,7 @@ test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with po
     const error = findings.findLast((one) => one.code.startsWith('json/') && isRejection(one));
     if (error === undefined || error.code === 'json/empty' || text.startsWith('\uFEFF')) continue;
     // The text before the error may begin valid JSON, and the text at the error cannot continue it.
-    const at = offsetOf(text, error);
+    const at = getOffset(text, error);
     assert.ok(canContinue(text.slice(0, at)), `${shown} ${error.message}`);
     if (error.code === 'json/truncated') assert.equal(at, text.length, shown);
     else {
@@ -151,7 +151,7 @@ test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with po
 });
 
 test('Each line of JSON Lines is accepted and rejected as by JSON.parse', async () => {
-  for (const text of documents(DOCUMENTS / 4, SEED + 3)) {
+  for (const text of generateDocuments(DOCUMENTS / 4, SEED + 3)) {
     const lines = text
       .replace(/^\uFEFF/, '')
       .replaceAll('},', '}\n')
@@ -166,7 +166,7 @@ test('Each line of JSON Lines is accepted and rejected as by JSON.parse', async 
 });
 
 test('Records of runs and single records have the same findings', async () => {
-  for (const text of documents(DOCUMENTS / 10, SEED + 2, RUNS)) {
+  for (const text of generateDocuments(DOCUMENTS / 10, SEED + 2, RUNS)) {
     const lines = text.replaceAll('},{', '}\n{').replace(/^\[|\]$/g, '');
     for (const [source, format] of [
       [text, 'json'],
@@ -188,9 +188,9 @@ test('The boundaries of chunks do not affect the findings', async () => {
     '{"id": "é"}\n{"id": "b"}',
     '"text',
     '\u00a0[]',
-    ...documents(isSoak ? 150 : 10, SEED + 1),
+    ...generateDocuments(isSoak ? 150 : 10, SEED + 1),
   ];
-  const random = generator(SEED);
+  const random = createRandom(SEED);
   for (const text of texts) {
     const bytes = Buffer.from(text);
     const offsets = Array.from(bytes.keys());
@@ -206,28 +206,29 @@ test('The boundaries of chunks do not affect the findings', async () => {
 });
 
 const withMember = (member: string) => `${RECORD.slice(0, -1)},${member}}`;
-const nested = (depth: number) => `"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}`;
+const createNestedMember = (depth: number) =>
+  `"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}`;
 
-const summaryOf = ({ findings }: { findings: Finding[] }) =>
+const summarizeFindings = ({ findings }: { findings: Finding[] }) =>
   findings
     .filter(({ code }) => code !== 'schema/required')
     .map(({ code, line, column, recordIndex }) => [code, line, column, recordIndex]);
 
 test('Records have a maximum depth, and later records are read', async () => {
-  assert.deepEqual(await codesOf(`[${withMember(nested(MAX_DEPTH))}]`), []);
-  const deep = withMember(nested(MAX_DEPTH + 9));
+  assert.deepEqual(await collectCodes(`[${withMember(createNestedMember(MAX_DEPTH))}]`), []);
+  const deep = withMember(createNestedMember(MAX_DEPTH + 9));
   const column = deep.indexOf('[') + MAX_DEPTH;
   const json = await validate(`[\n${deep},\n5]`);
   const expected = [
     ['limit/depth', 2, column, 0],
     ['schema/type', 3, 1, 1],
   ];
-  assert.deepEqual(summaryOf(json), expected);
+  assert.deepEqual(summarizeFindings(json), expected);
   assert.deepEqual(json.summary, { records: 2, isComplete: true });
   const lines = await validate(`\n${deep}\n5`, { format: 'jsonl' });
-  assert.deepEqual(summaryOf(lines), expected);
+  assert.deepEqual(summarizeFindings(lines), expected);
   for (const bracket of ['[', '{"a":']) {
-    const codes = await codesOf(bracket.repeat(10_000_000 / bracket.length));
+    const codes = await collectCodes(bracket.repeat(10_000_000 / bracket.length));
     assert.deepEqual(codes, ['limit/depth', ...(bracket === '[' ? ['json/truncated'] : [])]);
   }
 });
@@ -238,9 +239,9 @@ test('Records have a maximum size and number of parts, and later records are rea
   const filled = Array(MAX_RECORD_PARTS).fill('""').join();
   const records = [
     largest,
-    withParts(MAX_RECORD_PARTS),
+    createRecordWithParts(MAX_RECORD_PARTS),
     largest.replace('"xx', '"xxx'),
-    withParts(MAX_RECORD_PARTS + 1),
+    createRecordWithParts(MAX_RECORD_PARTS + 1),
     `{"x":[${filled}]}`,
     '5',
   ];
@@ -248,7 +249,7 @@ test('Records have a maximum size and number of parts, and later records are rea
     const text = format === 'json' ? `[${records.join(',\n')}]` : records.join('\n');
     const bytes = Buffer.from(text);
     const whole = await validate(bytes, { format });
-    assert.deepEqual(summaryOf(whole), [
+    assert.deepEqual(summarizeFindings(whole), [
       ['limit/record-size', 3, 1, 2],
       ['limit/record-size', 4, 1, 3],
       ['limit/record-size', 5, 1, 4],
@@ -280,10 +281,10 @@ const YAML = { format: 'yaml' } as const;
 
 test('An inventory in YAML is read up to its limits', async () => {
   const padded = (bytes: number) => `- ${RECORD}\n# ${'x'.repeat(bytes - RECORD.length - 5)}`;
-  assert.deepEqual(await codesOf(padded(MAX_YAML_BYTES), YAML), []);
+  assert.deepEqual(await collectCodes(padded(MAX_YAML_BYTES), YAML), []);
   const anchored = `- &a ${RECORD}\n`;
   const aliases = '- *a\n'.repeat(MAX_YAML_ALIAS_REPEATS - 1);
-  assert.deepEqual(await codesOf(anchored + aliases, YAML), []);
+  assert.deepEqual(await collectCodes(anchored + aliases, YAML), []);
   const laughs = Array.from({ length: 9 }, (_, nth) => {
     return `- &a${nth} [${(nth === 0 ? 'x,' : `*a${nth - 1},`).repeat(9)}]\n`;
   });
@@ -293,6 +294,6 @@ test('An inventory in YAML is read up to its limits', async () => {
     laughs.join(''),
     '[,'.repeat(1_000_000),
   ]) {
-    assert.deepEqual(await codesOf(text, YAML), ['limit/yaml']);
+    assert.deepEqual(await collectCodes(text, YAML), ['limit/yaml']);
   }
 });

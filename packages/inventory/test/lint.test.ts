@@ -14,7 +14,7 @@ import { MAX_BASELINE_BYTES } from '../src/limits.ts';
 import { Baseline, parseBaseline } from '../src/lint/baseline.ts';
 import { ALL_RULES } from '../src/lint/lint.ts';
 import { EMPTY_AUTH_VALUES } from '../src/lint/rules.ts';
-import { fieldsOf, replay, run, validate, VALID_RECORD } from './support.ts';
+import { listFieldPaths, replay, run, validate, VALID_RECORD } from './support.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'inventory-lint-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -125,7 +125,7 @@ test('The option --fix rejects a pipe without reading it, and keeps the other fi
   const [file, pipe] = [path('fix.json'), path('pipe')];
   const text = JSON.stringify([{ ...VALID_RECORD, port: '443' }]);
   writeFileSync(file, text);
-  // Reading the pipe would wait forever, as it has no writer.
+  // The pipe has no writer, so a read would block forever.
   execFileSync('mkfifo', [pipe]);
   const { status, stdout, stderr } = await run(['lint', '--fix', file, pipe]);
   assert.match(stderr, /--fix writes files and not .*pipe, which is a pipe or a device; save it/);
@@ -151,7 +151,7 @@ test('A baseline beyond its limit and a configuration that is too deep are rejec
 const ROOT = join(import.meta.dirname, '../../..');
 const docs = (name: string) => readFileSync(join(ROOT, 'docs/inventory', name), 'utf8');
 
-function blocks(page: string, language: string): string[] {
+function extractCodeBlocks(page: string, language: string): string[] {
   const fenced = new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm');
   return Array.from(page.matchAll(fenced), ([, text = '']) => text);
 }
@@ -159,7 +159,7 @@ function blocks(page: string, language: string): string[] {
 test('The commands of the guide work with the inventory of this repository', async () => {
   const page = docs('README.md');
   const pattern = /npx --no oselya-inventory ([^>\n]*?) *(?:>.*)?$/gm;
-  const commands = blocks(page, 'yaml').flatMap((text) =>
+  const commands = extractCodeBlocks(page, 'yaml').flatMap((text) =>
     Array.from(text.matchAll(pattern), ([, words = '']) =>
       // `git show` writes another version of the same file there.
       words.replace('before.json', 'inventory/endpoints.json').split(' '),
@@ -198,7 +198,7 @@ test('The inventory of this repository is valid, and its pages and sources exist
   }
 });
 
-// The reader finds repeated keys, and no configuration turns them off.
+// The reader reports repeated keys. No configuration disables this check.
 const documented = [
   ...ALL_RULES.map(({ code, severity, options = {} }) => {
     return { code, severity, options, name: getRuleName(code) };
@@ -233,7 +233,7 @@ for (const { code, severity, options, name } of documented) {
     for (const option of Object.keys(options)) {
       assert.match(page, new RegExp(`^\\| \`${option}\` `, 'm'));
     }
-    const [bad = '', good = ''] = blocks(page, 'json');
+    const [bad = '', good = ''] = extractCodeBlocks(page, 'json');
     const codes = (await lint(bad)).map((finding) => finding.code);
     assert.ok(codes.includes(code), bad);
     assert.deepEqual(await lint(good), []);
@@ -241,18 +241,18 @@ for (const { code, severity, options, name } of documented) {
 }
 
 /** Returns the JSON blocks and the table rows under a heading of output.md. */
-function section(heading: string) {
+function readSection(heading: string) {
   const [, text = ''] = docs('output.md').split(`\n## ${heading}\n`);
   const [own = ''] = text.split('\n## ');
   const rows = own.matchAll(/^\| `([^`]+)` *\| (.*?) *\|$/gm);
   return {
-    blocks: blocks(own, 'json'),
+    blocks: extractCodeBlocks(own, 'json'),
     rows: Array.from(rows, ([, name = '', about = '']): [string, string] => [name, about]),
   };
 }
 
 /** Runs a command on files and returns its JSON. */
-async function printed(command: string, files: Record<string, string>): Promise<unknown> {
+async function runForJson(command: string, files: Record<string, string>): Promise<unknown> {
   const given = Object.entries(files).map(([name, text]) => [`file ${name}`, text] as const);
   const sections = new Map([...given, ['command', `oselya inventory ${command}\n`]]);
   const done = await replay({ title: '', sections });
@@ -260,27 +260,27 @@ async function printed(command: string, files: Record<string, string>): Promise<
 }
 
 test('output.md has all codes, fields and examples of findings and differences', async () => {
-  assert.deepEqual(section('Codes of findings').rows, Object.entries(RULES));
-  const findings = section('Findings of validate and lint');
+  assert.deepEqual(readSection('Codes of findings').rows, Object.entries(RULES));
+  const findings = readSection('Findings of validate and lint');
   const [inventory = '', shown = ''] = findings.blocks;
   const files = { 'inventory.json': inventory };
-  const found = await printed('lint --format json inventory.json missing.json', files);
+  const found = await runForJson('lint --format json inventory.json missing.json', files);
   assert.deepEqual(found, JSON.parse(shown));
   const silenced = { lint_ignore: [{ rule: 'missing-owner', reason: 'it has no owner' }] };
   const entry = { file: 'b.json', code: 'lint/missing-owner', record: 'gateway', pointer: '' };
-  const rare = await printed('lint --format json --baseline known.json a.json b.json', {
+  const rare = await runForJson('lint --format json --baseline known.json a.json b.json', {
     'a.json': JSON.stringify([{ ...VALID_RECORD, ...silenced }]),
     'b.json': JSON.stringify([VALID_RECORD]),
     'known.json': JSON.stringify({ findings: [entry] }),
   });
-  const names = [...new Set([...fieldsOf(found), ...fieldsOf(rare)])];
+  const names = [...new Set([...listFieldPaths(found), ...listFieldPaths(rare)])];
   assert.deepEqual(findings.rows.map(([name]) => name).toSorted(), names.toSorted());
 
-  const differences = section('Differences');
+  const differences = readSection('Differences');
   const [older = '', newer = '', expected = ''] = differences.blocks;
   const pair = { 'old.json': older, 'new.json': newer };
-  const diff = await printed('diff --format json old.json new.json', pair);
+  const diff = await runForJson('diff --format json old.json new.json', pair);
   assert.deepEqual(diff, JSON.parse(expected));
-  const fields = fieldsOf({ ...Object(diff), added: ['record'], removed: ['record'] });
+  const fields = listFieldPaths({ ...Object(diff), added: ['record'], removed: ['record'] });
   assert.deepEqual(differences.rows.map(([name]) => name).toSorted(), fields.toSorted());
 });

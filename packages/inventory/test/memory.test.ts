@@ -15,8 +15,8 @@ const HEAD = JSON.stringify(VALID_RECORD).slice(0, -1);
 /** Almost the maximum size of a record. */
 const BYTES = 1_000_000;
 
-/** Returns members or items, as many and as long as a record may have. */
-function filled(one: (nth: number) => string): string {
+/** Fills a record with members or items up to the limits of size and number. */
+function fillRecord(one: (nth: number) => string): string {
   const all = Array.from({ length: MAX_RECORD_PARTS - 100 }, (_, nth) => one(nth));
   return all
     .join(',')
@@ -27,7 +27,7 @@ function filled(one: (nth: number) => string): string {
 const repeated = (record: string) => ['[', ...Array<string>(7).fill(`${record},`), `${record}]`];
 
 /** Yields 80 MB of records. Every hundredth record is `hundredth`. */
-function* large(hundredth = RECORD): Generator<string> {
+function* generateLargeInventory(hundredth = RECORD): Generator<string> {
   const chunk = `${Array.from({ length: 250 }, (_, nth) => (nth % 100 ? RECORD : hundredth)).join()},`;
   yield '[';
   for (let sent = 0; sent < 200_000; sent += 250) yield chunk;
@@ -42,11 +42,14 @@ type Source = {
 
 /** Inventories that need much memory unless they are streamed. */
 const SOURCES: Record<string, Source> = {
-  'a large array': { status: 0, chunks: () => large() },
-  'invalid records': { status: 1, chunks: () => large('{"id":"faulty","id":"faulty"}') },
+  'a large array': { status: 0, chunks: () => generateLargeInventory() },
+  'invalid records': {
+    status: 1,
+    chunks: () => generateLargeInventory('{"id":"faulty","id":"faulty"}'),
+  },
   'a large compressed array': {
     status: 0,
-    chunks: () => Readable.from(large()).pipe(createGzip({ level: 1 })),
+    chunks: () => Readable.from(generateLargeInventory()).pipe(createGzip({ level: 1 })),
   },
   lines: {
     status: 0,
@@ -59,7 +62,11 @@ const SOURCES: Record<string, Source> = {
   },
   'one huge record': {
     status: 1,
-    chunks: () => [`[${HEAD},"x":[`, ...Array<string>(40).fill(`${filled(() => '{}')},`), '1]}]'],
+    chunks: () => [
+      `[${HEAD},"x":[`,
+      ...Array<string>(40).fill(`${fillRecord(() => '{}')},`),
+      '1]}]',
+    ],
   },
   'huge strings': {
     status: 0,
@@ -67,23 +74,23 @@ const SOURCES: Record<string, Source> = {
   },
   'many values': {
     status: 1,
-    chunks: () => repeated(`${HEAD},"port":"x","y":[${filled(() => '""')}]}`),
+    chunks: () => repeated(`${HEAD},"port":"x","y":[${fillRecord(() => '""')}]}`),
   },
   'many keys': {
     status: 1,
-    chunks: () => repeated(`{"id":1,${filled((nth) => `"ключ${nth}":1`)}}`),
+    chunks: () => repeated(`{"id":1,${fillRecord((nth) => `"ключ${nth}":1`)}}`),
   },
   'repeated keys': {
     status: 1,
-    chunks: () => repeated(`{"id":1,"x":{${filled(() => '"":123456789')}}}`),
+    chunks: () => repeated(`{"id":1,"x":{${fillRecord(() => '"":123456789')}}}`),
   },
 };
 
 /** The maximum of the whole process, Node included (docs/adr/0022-size-of-a-record.md). */
 const PEAK_BYTES = 150_000_000;
 
-const pathOf = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
-const COMMAND = [pathOf('../../../apps/cli/bin/oselya.js'), 'inventory'];
+const resolvePath = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
+const COMMAND = [resolvePath('../../../apps/cli/bin/oselya.js'), 'inventory'];
 
 // `resourceUsage` may include the parent process (getrusage(2)); /proc does not.
 const PRINT_PEAK = `data:text/javascript,${encodeURIComponent(`

@@ -171,24 +171,28 @@ test('Excerpts and shortened texts show no part of a password', async () => {
 });
 
 const codes = Object.keys(RULES).filter((code): code is FindingCode => code in RULES);
-const anyText = fc.string({ unit: 'binary' });
-const anyLine = fc.integer({ min: 1, max: 10_000 });
-const anyColumn = fc.integer({ min: 1, max: 50 });
-const anyPlace = fc.record({ line: anyLine, column: anyColumn, message: anyText });
+const arbitraryText = fc.string({ unit: 'binary' });
+const arbitraryLine = fc.integer({ min: 1, max: 10_000 });
+const arbitraryColumn = fc.integer({ min: 1, max: 50 });
+const arbitraryPosition = fc.record({
+  line: arbitraryLine,
+  column: arbitraryColumn,
+  message: arbitraryText,
+});
 
-/** Findings with any texts. */
-const anyFinding: fc.Arbitrary<Finding> = fc.record({
+/** Arbitrary findings with any texts. */
+const arbitraryFinding: fc.Arbitrary<Finding> = fc.record({
   file: fc.string({ unit: 'binary', minLength: 1 }),
-  line: anyLine,
-  column: anyColumn,
-  pointer: anyText,
-  recordId: fc.option(anyText),
+  line: arbitraryLine,
+  column: arbitraryColumn,
+  pointer: arbitraryText,
+  recordId: fc.option(arbitraryText),
   recordIndex: fc.option(fc.nat()),
   code: fc.constantFrom(...codes),
-  message: anyText,
+  message: arbitraryText,
   severity: fc.constantFrom('error', 'warning'),
-  related: fc.uniqueArray(anyPlace, { maxLength: 2, selector: (one) => one.line }),
-  excerpt: fc.record({ text: anyText, column: anyColumn }),
+  related: fc.uniqueArray(arbitraryPosition, { maxLength: 2, selector: (one) => one.line }),
+  excerpt: fc.record({ text: arbitraryText, column: arbitraryColumn }),
 });
 
 // Characters that control a terminal, or reorder or hide text.
@@ -197,7 +201,7 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 const TERMINAL = { showsExcerpts: true, isColored: false };
 const RESULT = { file: 'a.json', status: 'invalid', records: 1, errors: 1, warnings: 0 } as const;
 
-function print(reporter: Reporter, found: Iterable<Finding>, reason?: string): string {
+function formatFindings(reporter: Reporter, found: Iterable<Finding>, reason?: string): string {
   const parts = [reporter.begin()];
   for (const one of found) parts.push(reporter.finding(one));
   const status = reason === undefined ? 'invalid' : 'unreadable';
@@ -209,8 +213,8 @@ function print(reporter: Reporter, found: Iterable<Finding>, reason?: string): s
 
 test('JSON output is one document, and text output has no invisible characters', () => {
   fc.assert(
-    fc.property(fc.array(anyFinding, { maxLength: 3 }), (found) => {
-      const { findings, files } = JSON.parse(print(REPORTERS.json(TERMINAL), found));
+    fc.property(fc.array(arbitraryFinding, { maxLength: 3 }), (found) => {
+      const { findings, files } = JSON.parse(formatFindings(REPORTERS.json(TERMINAL), found));
       const expected = found.map(({ excerpt: _excerpt, ...rest }) =>
         JSON.parse(JSON.stringify(rest)),
       );
@@ -244,8 +248,8 @@ const ajv = new draft04.default({ strict: false, allErrors: true, unicodeRegExp:
 formats.default(ajv);
 const isLog = ajv.compile(JSON.parse(readFileSync(new URL(schemaFile), 'utf8')));
 
-/** Checks a log by the schema and returns its only run. */
-function runOf(log: string) {
+/** Validates a log against the schema and returns its only run. */
+function getOnlyRun(log: string) {
   const parsed = JSON.parse(log);
   const isValid: boolean = isLog(parsed);
   assert.ok(isValid, ajv.errorsText(isLog.errors));
@@ -255,8 +259,10 @@ function runOf(log: string) {
 test('SARIF output is valid, with the page of each rule and the fixes of --fix', async () => {
   const reasons = fc.option(fc.string(), { nil: undefined });
   fc.assert(
-    fc.property(fc.array(anyFinding, { maxLength: 3 }), reasons, (found, reason) => {
-      const { tool, results, invocations } = runOf(print(REPORTERS.sarif(TERMINAL), found, reason));
+    fc.property(fc.array(arbitraryFinding, { maxLength: 3 }), reasons, (found, reason) => {
+      const { tool, results, invocations } = getOnlyRun(
+        formatFindings(REPORTERS.sarif(TERMINAL), found, reason),
+      );
       assert.equal(results.length, found.length);
       for (const [index, result] of results.entries()) {
         assert.equal(tool.driver.rules[result.ruleIndex].id, found[index]?.code);
@@ -264,7 +270,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
       assert.equal(invocations[0].executionSuccessful, reason === undefined);
     }),
   );
-  const { rules } = runOf(print(REPORTERS.sarif(TERMINAL), [])).tool.driver;
+  const { rules } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL), [])).tool.driver;
   assert.equal(rules.length, Object.keys(RULES).length);
   for (const { id, help } of rules) {
     const [, page] = /^How to fix it: (\S+) in the package/.exec(help?.text ?? '') ?? [];
@@ -273,7 +279,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   }
   const text = `[${JSON.stringify({ ...VALID_RECORD, port: '443' })}]`;
   const findings = await Array.fromAsync(lintInventory(text, { today: '2026-11-21' }));
-  const { results } = runOf(print(REPORTERS.sarif(TERMINAL), findings));
+  const { results } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL), findings));
   const [fix] = results.flatMap((result: { fixes?: unknown[] }) => result.fixes ?? []);
   const [{ deletedRegion, insertedContent }] = fix.artifactChanges[0].replacements;
   assert.equal(insertedContent.text, '443');
@@ -284,8 +290,8 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
 test('SARIF output has no more results than code scanning accepts', async () => {
   const [one] = (await validate('[1]')).findings;
   assert.ok(one);
-  const { results, invocations } = runOf(
-    print(REPORTERS.sarif(TERMINAL), Array<Finding>(25_002).fill(one)),
+  const { results, invocations } = getOnlyRun(
+    formatFindings(REPORTERS.sarif(TERMINAL), Array<Finding>(25_002).fill(one)),
   );
   assert.equal(results.length, 25_000);
   const [{ level, message }] = invocations[0].toolExecutionNotifications;
@@ -320,19 +326,19 @@ test('Output waits for its reader, and write errors are thrown, also late ones',
 
 const today = toDay(new Date('2026-11-20'));
 const LOCAL: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
-const pageOf = (records: EndpointRecord[]) =>
+const formatPage = (records: EndpointRecord[]) =>
   [...formatHtmlReport(records, { title: 'net', today })].join('');
 
 test('A report keeps joiners, counts future reviews, and warns of more than 5,000 records', async () => {
   const named = { ...LOCAL, name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007' };
-  for (const report of [pageOf([named]), [...formatCsvReport([named])].join('')]) {
+  for (const report of [formatPage([named]), [...formatCsvReport([named])].join('')]) {
     assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);
   }
   const future = ['2026-11-21', '2030-01-01'].map((day) => ({ ...LOCAL, last_reviewed: day }));
-  assert.match(pageOf([...future, LOCAL]), />in the future<[^]{0,80}>2</);
+  assert.match(formatPage([...future, LOCAL]), />in the future<[^]{0,80}>2</);
   const many = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL, id: `${id}` }));
-  assert.doesNotMatch(pageOf(many.slice(1)), /may be slow/);
-  assert.match(pageOf(many), /more than 5,000 records and may be slow/);
+  assert.doesNotMatch(formatPage(many.slice(1)), /may be slow/);
+  assert.match(formatPage(many), /more than 5,000 records and may be slow/);
   for (const [format, log] of [
     ['html', /^oselya inventory report: a page of 5001 records is slow/],
     ['csv', /^$/],

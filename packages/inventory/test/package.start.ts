@@ -36,11 +36,11 @@ test('The package contains its pages and schemas, and neither the platform nor s
     assert.ok(files.includes(name), name);
   }
   for (const name of ['endpoint.schema.json', 'inventory.config.schema.json']) {
-    const own = join(ROOT, 'packages/inventory', name);
-    const shipped = join(folder, 'node_modules/@oselya/inventory', name);
+    const sourcePath = join(ROOT, 'packages/inventory', name);
+    const packagePath = join(folder, 'node_modules/@oselya/inventory', name);
     assert.deepEqual(
-      JSON.parse(await readFile(shipped, 'utf8')),
-      JSON.parse(await readFile(own, 'utf8')),
+      JSON.parse(await readFile(packagePath, 'utf8')),
+      JSON.parse(await readFile(sourcePath, 'utf8')),
     );
   }
 });

@@ -12,7 +12,7 @@ import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
 import { generate } from 'selfsigned';
 import { findExposureProblems, PROBE_CODES } from '../src/probe/probe.ts';
-import { fieldsOf, run, VALID_RECORD } from './support.ts';
+import { listFieldPaths, run, VALID_RECORD } from './support.ts';
 
 const NOW = Date.now();
 const DAY_MS = 86_400_000;
@@ -66,11 +66,11 @@ async function secureSocket(onSocket: (socket: TLSSocket) => void) {
   return { port: await listen(server), ca: cert };
 }
 
-function dripHeader(socket: Socket): void {
+function sendHeaderSlowly(socket: Socket): void {
   socket.on('error', () => undefined);
   socket.write('HTTP/1.1 200 OK\r\nx-slow: ');
-  const drip = setInterval(() => socket.write('a'), 50);
-  socket.on('close', () => clearInterval(drip));
+  const timer = setInterval(() => socket.write('a'), 50);
+  socket.on('close', () => clearInterval(timer));
 }
 
 function record(more: Partial<EndpointRecord>): EndpointRecord {
@@ -124,12 +124,12 @@ test('Problems have an explanation and the code of the system', async () => {
 });
 
 test('A probe of a silent, closed or slow server ends after the timeout', async () => {
-  const slow = await secureSocket(dripHeader);
+  const slow = await secureSocket(sendHeaderSlowly);
   const closing = await listen(createServer((socket) => socket.destroy()));
   for (const [url, ca, timeoutMs, hasCertificate] of [
     [`http://127.0.0.1:${await listen(createServer())}/`, undefined, 300, false],
     [`http://127.0.0.1:${closing}/`, undefined, 300, false],
-    [`http://127.0.0.1:${await listen(createServer(dripHeader))}/`, undefined, 300, false],
+    [`http://127.0.0.1:${await listen(createServer(sendHeaderSlowly))}/`, undefined, 300, false],
     [`https://localhost:${await listen(createServer())}/`, undefined, 300, false],
     [`https://localhost:${slow.port}/`, slow.ca, 2000, true],
   ] as const) {
@@ -290,8 +290,8 @@ test('The command prints each endpoint, selects records, and trusts --ca', async
   const stdin = Readable.from([Buffer.from(JSON.stringify([endpoint]))]);
   const actual = JSON.parse((await run(['probe', '--format', 'json', '-'], { stdin })).stdout);
   const names = Array.from(section.matchAll(/^\| `([^`]+)`/gm), ([, name = '']) => name);
-  assert.deepEqual(fieldsOf(JSON.parse(shown)), fieldsOf(actual));
-  assert.deepEqual(names.toSorted(), fieldsOf(actual).toSorted());
+  assert.deepEqual(listFieldPaths(JSON.parse(shown)), listFieldPaths(actual));
+  assert.deepEqual(names.toSorted(), listFieldPaths(actual).toSorted());
   const listed = Array.from(list.matchAll(/^\| `([^`]+)`/gm), ([, code = '']) => code);
   assert.deepEqual(listed, [...PROBE_CODES]);
 });

@@ -132,8 +132,8 @@ test('The page works with the keyboard alone and shows the focus', async () => {
 test('Texts of records and titles never become markup or scripts', async () => {
   const { properties } = endpointSchema.items;
   assert.equal(Object.keys(properties).length, 18);
-  const every = Object.fromEntries(Object.keys(properties).map((name) => [name, MARKUP]));
-  const hostile = record(MARKUP, { ...every, [MARKUP]: { [MARKUP]: MARKUP } });
+  const extraProperties = Object.fromEntries(Object.keys(properties).map((name) => [name, MARKUP]));
+  const hostile = record(MARKUP, { ...extraProperties, [MARKUP]: { [MARKUP]: MARKUP } });
   const links = record('links', { docs: 'javascript:document.title=1', url: 'data:text/html,x' });
   const { page, requests, errors, close } = await open([hostile, links], { title: MARKUP });
   assert.equal(await page.title(), MARKUP);

@@ -24,7 +24,7 @@ export const VALID_RECORD = {
 };
 
 /** Returns a valid record with a number of objects, lists and strings, keys included. */
-export function withParts(parts: number): string {
+export function createRecordWithParts(parts: number): string {
   // The record, and the list with its name.
   const own = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
   return JSON.stringify({ ...VALID_RECORD, x: Array.from({ length: parts - own }, () => ({})) });
@@ -48,7 +48,7 @@ export function withoutExcerpts({ findings, summary }: Awaited<ReturnType<typeof
   return { findings: findings.map(({ excerpt: _excerpt, ...finding }) => finding), summary };
 }
 
-export async function codesOf(source: InventorySource, options?: ValidateOptions) {
+export async function collectCodes(source: InventorySource, options?: ValidateOptions) {
   const { findings } = await validate(source, options);
   return findings.map(({ code }) => code);
 }
@@ -65,18 +65,18 @@ export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<U
 }
 
 /** Returns the line and column of a UTF-16 offset. */
-export function placeAt(text: string, offset: number): { line: number; column: number } {
+export function toLineAndColumn(text: string, offset: number): { line: number; column: number } {
   const lines = text.slice(0, offset).split('\n');
   return { line: lines.length, column: Array.from(lines.at(-1) ?? '').length + 1 };
 }
 
 /** Returns the fields of a value, such as `findings[].line`. */
-export function fieldsOf(value: unknown, path = ''): string[] {
+export function listFieldPaths(value: unknown, path = ''): string[] {
   if (Array.isArray(value))
-    return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))];
+    return [...new Set(value.flatMap((item) => listFieldPaths(item, `${path}[]`)))];
   if (typeof value !== 'object' || value === null) return [path];
   return Object.entries(value).flatMap(([key, part]) =>
-    fieldsOf(part, path === '' ? key : `${path}.${key}`),
+    listFieldPaths(part, path === '' ? key : `${path}.${key}`),
   );
 }
 
@@ -151,7 +151,7 @@ export async function run(
 }
 
 /** Runs `import --from` on a text from standard input. */
-export function importing(from: string, text: string) {
+export function runImport(from: string, text: string) {
   return run(['import', '--from', from, '-'], { stdin: Readable.from([Buffer.from(text)]) });
 }
 

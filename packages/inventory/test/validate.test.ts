@@ -15,7 +15,7 @@ import {
 import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import { codesOf, inChunks, placeAt, validate, VALID_RECORD } from './support.ts';
+import { collectCodes, inChunks, toLineAndColumn, validate, VALID_RECORD } from './support.ts';
 
 // The compiler checks that the table has all fields of the type.
 type Field = keyof {
@@ -107,7 +107,7 @@ test('Findings have the position of the value in characters', async () => {
       const [finding] = findings;
       assert.ok(finding && findings.length === 1);
       const { line, column, pointer, recordIndex, recordId, excerpt } = finding;
-      assert.deepEqual({ line, column }, placeAt(start, start.length));
+      assert.deepEqual({ line, column }, toLineAndColumn(start, start.length));
       assert.equal(pointer, `/${fillers.length}/port`);
       assert.deepEqual([recordIndex, recordId], [fillers.length, 'gateway']);
       const shown = Array.from(excerpt?.text ?? '').slice((excerpt?.column ?? 0) - 1);
@@ -173,9 +173,9 @@ test('Strings, bytes, streams, iterables and paths are read, and their errors ar
 test('The label determines the format unless one is set', async () => {
   const { findings } = await validate('{}\n', { file: 'endpoints.jsonl', maxErrors: 1 });
   assert.deepEqual([findings[0]?.file, findings[0]?.code], ['endpoints.jsonl', 'schema/required']);
-  const asJson = await codesOf('{}', { file: 'endpoints.jsonl', format: 'json' });
+  const asJson = await collectCodes('{}', { file: 'endpoints.jsonl', format: 'json' });
   assert.deepEqual(asJson, ['schema/type']);
-  assert.deepEqual(await codesOf('', { format: 'jsonl' }), []);
+  assert.deepEqual(await collectCodes('', { format: 'jsonl' }), []);
 });
 
 test('Invalid UTF-8 is rejected at its first byte, in chunks of any size', async () => {

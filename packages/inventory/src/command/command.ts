@@ -57,7 +57,7 @@ type Values<Options extends Record<string, Option>> = {
 
 /**
  * Parses the arguments of a command.
- * @throws UsageError about the first invalid one.
+ * @throws UsageError about the first invalid argument.
  */
 export function parseArguments<Options extends Record<string, Option>>(
   command: string,
@@ -79,7 +79,7 @@ function parseStrings(command: string, args: string[], options: Record<string, O
     return parseArgs({ args, allowPositionals: true, options });
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    // The first sentence of Node's message says what is wrong.
+    // The first sentence of Node's message describes the error.
     const [sentence = ''] = error.message.split(/\.\s/);
     const [, option] = /(--[\w-]+)[^']*' argument is ambiguous/.exec(sentence) ?? [];
     const message =

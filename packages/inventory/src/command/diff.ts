@@ -81,7 +81,7 @@ export type RecordChange = {
 export type InventoryDiff = {
   /** In the order of the newer inventory, widened exposures first. */
   changed: RecordChange[];
-  /** In the order of the newer inventory, public ones first. */
+  /** In the order of the newer inventory, public endpoints first. */
   added: EndpointRecord[];
   /** In the order of the older inventory. */
   removed: EndpointRecord[];
@@ -176,7 +176,7 @@ const FORMATTERS = {
   *text(diff: InventoryDiff): Generator<string> {
     for (const { kind, id, details } of listDifferences(diff)) {
       for (const [index, detail] of details.entries()) {
-        // Of a widened record, the exposure is the first detail.
+        // The first detail of a widened record is its exposure.
         const label = kind === 'widened' && index > 0 ? 'changed' : kind.padEnd(7);
         yield `${escapeInvisible(`${label} ${JSON.stringify(maskId(id))} ${detail}`)}\n`;
       }

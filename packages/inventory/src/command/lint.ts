@@ -119,7 +119,7 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
   });
 }
 
-/** Writes the found findings into the baseline. Returns a note for the log. */
+/** Writes the findings to the baseline. Returns a note for the log. */
 async function updateBaseline(
   file: string,
   baseline: Baseline,
@@ -147,7 +147,7 @@ function isRead({ isComplete, status }: FileResult): boolean {
 
 /**
  * Applies all fixes to files, one file at a time in memory. Skips unreadable files, which the check reports.
- * @throws UsageError for standard input, special and compressed files, and for failures to write.
+ * @throws UsageError for standard input, special and compressed files, and for write failures.
  */
 async function fixFiles(
   files: readonly string[],
@@ -200,7 +200,7 @@ async function isSpecial(file: string): Promise<boolean> {
 }
 
 /**
- * Applies the fixes of findings to their text. Skips places at which the text has changed.
+ * Applies the fixes of findings to their text. Skips positions at which the text has changed.
  * @returns The text, and the number of fixes applied.
  */
 export function applyFixes(
@@ -217,7 +217,7 @@ export function applyFixes(
     let at = lineStart;
     // Columns count code points, offsets UTF-16 code units.
     for (let nth = 1; nth < column; nth += 1) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
-    // Two findings may fix the same place. The first fix wins.
+    // Two findings may fix the same position. The first fix wins.
     if (fix === undefined || at < from || !text.startsWith(fix.written, at)) continue;
     parts.push(text.slice(from, at), fix.replacement);
     from = at + fix.written.length;

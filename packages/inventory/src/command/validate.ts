@@ -152,9 +152,9 @@ async function watchFiles(
   const { watch } = await import('chokidar');
   const watcher = watch(files, { ignoreInitial: true, atomic: true });
   let changed = Promise.withResolvers<void>();
-  const wake = () => changed.resolve();
-  watcher.on('all', wake);
-  signal?.addEventListener('abort', wake);
+  const onChange = () => changed.resolve();
+  watcher.on('all', onChange);
+  signal?.addEventListener('abort', onChange);
   const failed = new Promise<never>((_, reject) => {
     watcher.on('error', (cause) => {
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -172,7 +172,7 @@ async function watchFiles(
       if (signal?.aborted) return status;
     }
   } finally {
-    signal?.removeEventListener('abort', wake);
+    signal?.removeEventListener('abort', onChange);
     await watcher.close();
   }
 }

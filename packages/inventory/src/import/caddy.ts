@@ -67,7 +67,7 @@ function ignoreBlock(lines: Lines): void {
   for (const line of readBlock(lines)) if (line.opens) ignoreBlock(lines);
 }
 
-/** Tells whether a line opens a site and not global options, a snippet `(name)` or a named route `&(name)`. */
+/** Tells whether a line opens a site, not global options, a snippet `(name)` or a named route `&(name)`. */
 function isSite(head: Line, result: ImportResult): boolean {
   const { words, opens, number } = head;
   const [first = ''] = words;

@@ -97,7 +97,7 @@ function createSlug(words: readonly (string | number)[]): string {
   return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
-/** @param taken Used IDs with the last number that was appended to each. */
+/** @param taken Used IDs, each with the last appended number. */
 function createUniqueId(wanted: string, taken: Map<string, number>): string {
   let id = wanted;
   let number = taken.get(wanted) ?? 0;

@@ -177,7 +177,7 @@ function addServer(server: Server, result: ImportResult): void {
   }
 }
 
-/** An exact name, or one with a wildcard for its first or last labels. */
+/** An exact name, or a name with a wildcard for its first or last labels. */
 const NAME = /^(?<start>\*?\.)?[\w-]+(?:\.[\w-]+)*\.?(?<end>\.\*)?$/;
 
 /** Returns the first exact name and the other names: https://nginx.org/en/docs/http/server_names.html */

@@ -107,21 +107,21 @@ function createSecurityNotes(document: Mapping): SiteNotes {
     ...toMapping(document['securityDefinitions']),
   };
   const required = new Set<string>();
-  const nameOf = (name: string) => {
+  const formatSchemeName = (name: string) => {
     const { type, scheme } = toMapping(schemes[name]);
     return [toText(type), toText(scheme)].filter(Boolean).join(' ') || name;
   };
   /** Formats alternative requirements. An empty requirement makes the others optional. */
-  const wayOf = (security: unknown) => {
+  const formatRequirement = (security: unknown) => {
     const alternatives = toList(security).map((requirement) => Object.keys(toMapping(requirement)));
     for (const name of alternatives.flat()) required.add(name);
     const words = alternatives
       .filter((names) => names.length > 0)
-      .map((names) => formatShortList(names.map(nameOf), ' and '));
+      .map((names) => formatShortList(names.map(formatSchemeName), ' and '));
     return { way: formatShortList(words, ' or '), isOptional: words.length < alternatives.length };
   };
   const notes = new SiteNotes();
-  const whole = wayOf(document['security']);
+  const whole = formatRequirement(document['security']);
   if (whole.way !== '' && whole.isOptional) notes.note(`Optional: ${whole.way}.`);
   else if (whole.way !== '') notes.addRequirement(whole.way);
   for (const [path, item] of Object.entries(toMapping(document['paths']))) {
@@ -129,13 +129,13 @@ function createSecurityNotes(document: Mapping): SiteNotes {
       const { security } = toMapping(operation);
       if (!METHOD.test(method) || !Array.isArray(security)) continue;
       const place = `${method.toUpperCase()} ${path}`;
-      const { way, isOptional } = wayOf(security);
+      const { way, isOptional } = formatRequirement(security);
       if (way === '' || isOptional) notes.addOpenPart(place);
       else if (way !== whole.way || whole.isOptional) notes.addRequirement(way, place);
     }
   }
   const unused = Object.keys(schemes).filter((name) => !required.has(name));
-  const listed = formatShortList(unused.map(nameOf), '; ');
+  const listed = formatShortList(unused.map(formatSchemeName), '; ');
   if (unused.length > 0) notes.note(`Defined but not required: ${listed}.`);
   return notes;
 }

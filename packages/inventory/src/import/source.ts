@@ -20,7 +20,7 @@ export const UNMATCHED_BRACE_MESSAGE =
   'this } closes nothing; remove it, or add the { that it ends';
 export { TOO_DEEP_MESSAGE };
 
-/** Yields the items of a block: up to null, or to the end of the file. */
+/** Yields the items of a block, up to null or the end of the file. */
 export function* readBlock<T>(items: Iterator<T | null>): Generator<T> {
   for (let next = items.next(); !next.done && next.value !== null; next = items.next()) {
     yield next.value;

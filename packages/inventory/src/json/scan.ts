@@ -8,7 +8,7 @@ export const NEWLINE = 0x0a;
 /** JSON strings must not contain raw characters below this code. */
 export const FIRST_PRINTABLE = 0x20;
 
-/** Classes of bytes outside strings. All letters belong to words, so that messages can quote words such as `NaN`. */
+/** Classes of bytes outside strings. All letters belong to words, because messages quote words such as `NaN`. */
 export const ByteClass = {
   illegal: 0,
   word: 1,
@@ -144,9 +144,9 @@ export class PendingText {
   append(bytes: Buffer): void {
     const length = this.#length + bytes.length;
     if (length > this.#buffer.length) {
-      const larger = Buffer.allocUnsafe(Math.max(length, 2 * this.#buffer.length));
-      this.#buffer.copy(larger, 0, 0, this.#length);
-      this.#buffer = larger;
+      const largerBuffer = Buffer.allocUnsafe(Math.max(length, 2 * this.#buffer.length));
+      this.#buffer.copy(largerBuffer, 0, 0, this.#length);
+      this.#buffer = largerBuffer;
     }
     this.#buffer.set(bytes, this.#length);
     this.#length = length;

@@ -4,7 +4,7 @@ import type { Finding } from '../finding.ts';
 import { JsonTextError, parseJsonText } from '../json/parser.ts';
 import { ConfigError } from './lint.ts';
 
-/** Known finding. The line is omitted, because it changes with each edit. */
+/** Known finding, without its line, because each edit may change the line. */
 type Entry = {
   /** Path relative to the folder of the baseline, with `/` as separator. */
   file: string;

@@ -90,7 +90,7 @@ function createInspection(config: LintConfig, context: RuleContext) {
 }
 
 /**
- * Removes the findings that `lint_ignore` silences, a list of `{ "rule": NAME, "reason": TEXT }`.
+ * Removes the findings that `lint_ignore` silences. `lint_ignore` is a list of `{ "rule": NAME, "reason": TEXT }`.
  * @param active Enabled rules. Entries for disabled rules are not reported as unused.
  * @returns The remaining findings, and the faults of `lint_ignore` itself.
  */

@@ -30,7 +30,7 @@ export type Observation = {
   id: string;
   /** `HOST:PORT`. Null if the record lacks the host or the port. */
   target: string | null;
-  /** Whether a connection succeeded. Null if none was tried, because there is no target or the protocol uses UDP. */
+  /** Whether a connection succeeded. Null without a target or for UDP protocols, which are not probed. */
   isReachable: boolean | null;
   /** IP addresses of the host, as resolved on this machine. */
   addresses: string[];
@@ -64,7 +64,7 @@ export type ProbeAllOptions = {
 type FinishedProbe = { observation: Observation; promise: Promise<FinishedProbe> };
 
 /**
- * Probes the endpoints of records at a limited rate, so that the probes do not resemble an attack. Yields each
+ * Probes the endpoints of records at a limited rate, because faster probes resemble an attack. Yields each
  * observation as soon as it is known. No probe starts while observations wait to be consumed.
  * @throws RangeError for limits out of range, errors of the record iterator, and the abort reason of the signal.
  */
@@ -161,7 +161,7 @@ type Probe = {
   signal: AbortSignal;
 };
 
-/** Fills the observation step by step, so that partial results remain after a failure. */
+/** Fills the observation step by step. Partial results remain after a failure. */
 async function observe(found: Observation, probe: Probe): Promise<void> {
   const { record, endpoint, options, signal } = probe;
   const { host, port, protocol, url } = endpoint;

@@ -12,7 +12,7 @@ import type { RawValue } from '../json/run.ts';
 import { MAX_REPEATED_KEYS } from '../limits.ts';
 import { getExcerpt, quoteText, shorten } from '../text.ts';
 
-/** Record that was read. */
+/** Record after schema validation. */
 export type InspectedRecord = {
   /** An endpoint record if `isValid`, otherwise any JSON value. */
   value: unknown;
@@ -75,19 +75,19 @@ export function* locateProblems(
   text: string,
   located: LocatedValue,
 ): Generator<LocatedProblem> {
-  // Details are computed on demand, because there may be many long ones.
+  // Details are computed on demand, because they may be many and long.
   const entries: { mark: OffsetPosition; details: () => Omit<LocatedProblem, 'position'> }[] = [];
-  const markOf = (key: string) => located.members.get(key)?.start ?? located.start;
+  const getKeyPosition = (key: string) => located.members.get(key)?.start ?? located.start;
   const writtenAt = (key: string) => {
     const member = located.members.get(key);
     return member === undefined ? '' : text.slice(member.start.offset, member.end);
   };
   // A value of the wrong type also violates `enum`. One finding is enough.
-  const mistyped = new Set(
+  const keysWithTypeErrors = new Set(
     errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
   );
   for (const error of errors) {
-    if (error.keyword === 'enum' && mistyped.has(error.instancePath)) continue;
+    if (error.keyword === 'enum' && keysWithTypeErrors.has(error.instancePath)) continue;
     const key = error.instancePath.slice(1);
     const found = getOwnValue(value, key);
     const details = () => ({
@@ -96,12 +96,12 @@ export function* locateProblems(
       pointer: error.instancePath,
       ...createFix(writtenAt(key), getFixedValue(error, found)),
     });
-    entries.push({ mark: markOf(key), details });
+    entries.push({ mark: getKeyPosition(key), details });
   }
   for (const { key, fixed, ...problem } of inspected) {
     const pointer = key === '' ? '' : formatPointer({ parent: null, key });
     const details = () => ({ ...problem, pointer, ...createFix(writtenAt(key), fixed) });
-    entries.push({ mark: markOf(key), details });
+    entries.push({ mark: getKeyPosition(key), details });
   }
   const code = 'json/duplicate-key';
   const duplicates = isRepeating ? located.duplicates : [];

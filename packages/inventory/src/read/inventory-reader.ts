@@ -34,7 +34,7 @@ export type ReaderOptions = {
 
 type ReaderEvent = ScanEvent | { kind: 'located'; value: LocatedRecord };
 
-/** Splitter of chunks of whole UTF-8 characters into records. */
+/** Splits chunks of whole UTF-8 characters into records. */
 type Scanner = {
   readonly unit: 'file' | 'line';
   push(bytes: Buffer): Iterable<ReaderEvent>;
@@ -209,7 +209,7 @@ export type ValidationSummary = {
 /**
  * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5). Yields findings while it
  * reads, in the order of the source, and returns a summary. Memory does not grow with the source, which may be
- * gzip. JSON is read up to its first syntax error; JSON Lines continue with the next line.
+ * compressed with gzip. JSON is read up to its first syntax error; JSON Lines continue with the next line.
  * @throws Errors of the source, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
  */
 export async function* validateInventory(

@@ -1,5 +1,4 @@
-// Makes the table of the report sort and filter, in the reader's browser. Without it the page shows all
-// records in the order of the file.
+// Sorts and filters the table of the report. Without this script, the page shows all records in file order.
 (() => {
   function sortKey(row, index) {
     const cell = row.cells[index];
