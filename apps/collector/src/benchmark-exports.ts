@@ -6,7 +6,7 @@ export { ingestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/store.ts';
 export { createMetrics } from './metrics.ts';
 export { createRawCleanup } from './operations/payloads.ts';
-export { migrations } from './database.ts';
+export { getMigrateOptions } from './database.ts';
 export { buildSearchText } from './pipeline/listing-state.ts';
 export { claimJobs } from './queue/claim.ts';
 export { CHANNEL, createNotifications } from './queue/notifications.ts';

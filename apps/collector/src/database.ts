@@ -35,7 +35,7 @@ export async function openDatabase(
 }
 
 /** Returns the options of `migrate` for the collector's tables. */
-export function migrations(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>): MigrateOptions {
+export function getMigrateOptions(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>): MigrateOptions {
   return {
     component: 'collector',
     folder: join(import.meta.dirname, '../migrations'),

@@ -76,14 +76,14 @@ export function registerDiskMetrics(
   registry: Registry,
   { disk, onError }: { disk: Disk; onError: (error: unknown) => void },
 ): void {
-  const free = new Gauge({
+  const freeBytesGauge = new Gauge({
     name: 'collector_disk_free_bytes',
     help: 'What may still be written to the disk of DATA_DIR.',
     registers: [registry],
     collect: createMeasure({
       read: () => disk.freeBytes(),
-      show: (bytes) => free.set(bytes),
-      forget: () => free.remove(),
+      show: (bytes) => freeBytesGauge.set(bytes),
+      forget: () => freeBytesGauge.remove(),
       onError,
     }),
   });

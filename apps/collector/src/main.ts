@@ -6,7 +6,7 @@ import { type Config, configSchema, readConfig } from './config.ts';
 import { createDiskGate } from './free-disk-space.ts';
 import { startDuplicateSearch } from './duplicates/duplicates.ts';
 import { getControlImage } from './images/decode.ts';
-import { migrations, openDatabase, type SharedDatabase } from './database.ts';
+import { getMigrateOptions, openDatabase, type SharedDatabase } from './database.ts';
 import { startModelProbes } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { serveWorkerHealth } from './operations/monitoring.ts';
@@ -122,7 +122,7 @@ export async function migrateDatabase(
   const log = createLogger({ level: config.LOG_LEVEL, service: 'collector' });
   const { database, close } = await openDatabase(config, log, shared);
   try {
-    return await migrate(database, migrations(config));
+    return await migrate(database, getMigrateOptions(config));
   } finally {
     await close();
   }

@@ -83,14 +83,14 @@ function createIngestRequests(registers: Registry[]) {
   });
   // Each label creates a time series, which stays until the process ends.
   const sources = new Set<string>();
-  const labelOf = (source: string, outcome: string) => {
+  const getSourceLabel = (source: string, outcome: string) => {
     if (outcome === 'accepted' && sources.size < MAX_SOURCE_LABELS) sources.add(source);
     return sources.has(source) ? source : 'other';
   };
   return {
     /** @param source Undefined unless the payload is valid. */
     inc({ source, outcome }: { source: string | undefined; outcome: string }): void {
-      const label = source === undefined ? 'unknown' : labelOf(source, outcome);
+      const label = source === undefined ? 'unknown' : getSourceLabel(source, outcome);
       counter.inc({ source: label, outcome });
     },
   };

@@ -155,13 +155,13 @@ export function createOutageCounter<Key>() {
   const forget = (key: Key): void => void counts.delete(key);
   return {
     /**
-     * Counts an outage once per key, and returns whether the key has met `max` outages. In this
-     * case the count starts again.
+     * Counts an outage once per key, and returns whether the key has reached `max` outages,
+     * which resets the count.
      * @param outage Object that all failures of one outage share.
      */
     isCause(key: Key, outage: object, max: number): boolean {
-      const before = counts.get(key);
-      const count = (before?.count ?? 0) + (before?.last === outage ? 0 : 1);
+      const previous = counts.get(key);
+      const count = (previous?.count ?? 0) + (previous?.last === outage ? 0 : 1);
       forget(key);
       if (count >= max) return true;
       counts.set(key, { count, last: outage });

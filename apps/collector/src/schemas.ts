@@ -10,7 +10,7 @@ export const MAX_BODY_BYTES = MEBIBYTE;
 
 export const MAX_ID = Number.MAX_SAFE_INTEGER;
 
-/** Creates the schema of a choice of words. */
+/** Creates the schema of an enumeration of strings. */
 export function choice<const Words extends readonly string[]>(
   words: Words,
   options: { default?: Words[number]; description?: string } = {},
@@ -33,8 +33,8 @@ export const sourceSlugSchema = Type.String({
 });
 
 /**
- * Schema of an ID in a URL. It is text, because conversions to a number accept `0x1` and `1e2`, so
- * that one listing would have many URLs.
+ * Schema of an ID in a URL. The type is a string, because number conversion accepts `0x1` and
+ * `1e2`: one listing would have many URLs.
  */
 export const idParam = Type.String({
   pattern: String.raw`^[1-9]\d{0,15}$`,

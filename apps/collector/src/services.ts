@@ -3,7 +3,12 @@ import { type Database, migrate } from '@oselya/db';
 import { createLogger, type Logger } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
-import { migrations, openDatabase, type SharedDatabase, checkVectorSupport } from './database.ts';
+import {
+  getMigrateOptions,
+  openDatabase,
+  type SharedDatabase,
+  checkVectorSupport,
+} from './database.ts';
 import type { Tables } from './tables.ts';
 import { createDisk, type Disk } from './free-disk-space.ts';
 import { createImageService } from './images/image-service.ts';
@@ -34,7 +39,7 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   await using opened = new AsyncDisposableStack();
   const { database, close } = await openDatabase(config, log, shared.database);
   opened.defer(close);
-  await migrate(database, migrations(config));
+  await migrate(database, getMigrateOptions(config));
   await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
   const services = await createServices(config, { ...shared, database, log });
   opened.defer(services.close);

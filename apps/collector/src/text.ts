@@ -141,21 +141,21 @@ export function toPlainText(text: string): string {
 
 function removeTags(html: string): string {
   const parts: string[] = [];
-  let hidden = 0;
+  let hiddenDepth = 0;
   const addSeparator = (name: string): void => {
     if (!INLINE.includes(name)) parts.push(CELLS.includes(name) ? ' ' : '\n');
   };
   const parser = new Parser({
     onopentag(name) {
-      if (HIDDEN.includes(name)) hidden += 1;
+      if (HIDDEN.includes(name)) hiddenDepth += 1;
       addSeparator(name);
     },
     onclosetag(name) {
-      if (HIDDEN.includes(name)) hidden -= 1;
+      if (HIDDEN.includes(name)) hiddenDepth -= 1;
       addSeparator(name);
     },
     ontext(text) {
-      if (hidden === 0) parts.push(text);
+      if (hiddenDepth === 0) parts.push(text);
     },
   });
   parser.end(html);

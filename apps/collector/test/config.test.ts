@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ConfigError } from '@oselya/kit';
 import { readConfig } from '../src/config.ts';
 
-function broken(env: Record<string, string>): readonly string[] {
+function getInvalidVariables(env: Record<string, string>): readonly string[] {
   try {
     readConfig(env);
   } catch (error) {
@@ -30,17 +30,17 @@ test('The default configuration is local, without API keys and with the mock mod
 
 test('A host beyond the loopback requires an explicit choice about API keys', () => {
   for (const host of ['0.0.0.0', '::', '192.0.2.7', 'collector.example', '127.example']) {
-    assert.deepEqual(broken({ COLLECTOR_HOST: host }), ['COLLECTOR_AUTH'], host);
+    assert.deepEqual(getInvalidVariables({ COLLECTOR_HOST: host }), ['COLLECTOR_AUTH'], host);
     assert.equal(readConfig({ COLLECTOR_HOST: host, COLLECTOR_AUTH: 'off' }).COLLECTOR_AUTH, 'off');
   }
   for (const host of ['127.0.0.1', '127.8.8.8', '::1', 'localhost']) {
-    assert.deepEqual(broken({ COLLECTOR_HOST: host }), [], host);
+    assert.deepEqual(getInvalidVariables({ COLLECTOR_HOST: host }), [], host);
   }
 });
 
 test('Invalid and conflicting values are one error that names each variable once', () => {
   assert.deepEqual(
-    broken({
+    getInvalidVariables({
       MODEL_MODE: 'openai',
       MODEL_BASE_URL: 'model.example',
       COLLECTOR_HOST: '0.0.0.0',
@@ -56,7 +56,7 @@ test('The error names every invalid variable and shows no value', () => {
     (error: Error) => !error.message.includes('4711'),
   );
   assert.deepEqual(
-    broken({
+    getInvalidVariables({
       COLLECTOR_AUTH: 'sometimes',
       COLLECTOR_WORKERS: '0',
       COLLECTOR_LEASE_SECONDS: '0',
@@ -81,7 +81,7 @@ test('The allowed image addresses are ranges, addresses and hosts', () => {
   const allowed = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'media.internal'];
   assert.deepEqual(readConfig({ SSRF_ALLOW: allowed.join(', ') }).SSRF_ALLOW, allowed);
   for (const entry of ['10.0.0.0/33', 'http://a.test', '10.0.0.0/', 'a b', '::/129']) {
-    assert.deepEqual(broken({ SSRF_ALLOW: entry }), ['SSRF_ALLOW'], entry);
+    assert.deepEqual(getInvalidVariables({ SSRF_ALLOW: entry }), ['SSRF_ALLOW'], entry);
     assert.throws(
       () => readConfig({ SSRF_ALLOW: entry }),
       (error: Error) => !error.message.includes(entry),
@@ -99,7 +99,7 @@ test('A bucket requires its names and keys, and the error names each missing one
   };
   assert.equal(readConfig(complete).S3_ENDPOINT, undefined);
   assert.equal(readConfig(complete).S3_FORCE_PATH_STYLE, false);
-  assert.deepEqual(broken({ IMAGE_STORE: 's3', S3_ENDPOINT: 'minio.example:9000' }), [
+  assert.deepEqual(getInvalidVariables({ IMAGE_STORE: 's3', S3_ENDPOINT: 'minio.example:9000' }), [
     'S3_ENDPOINT',
     'S3_REGION',
     'S3_BUCKET',

@@ -53,11 +53,11 @@ test('A job of a killed process waits for its lease only when other processes sh
 
 test('The start and the stop do not wait for the model server', async () => {
   const asked = Promise.withResolvers<void>();
-  const play = () => {
+  const answerLate = () => {
     asked.resolve();
     return 'silence' as const;
   };
-  await using server = await startModelServer(play, { handlesProbes: true });
+  await using server = await startModelServer(answerLate, { handlesProbes: true });
   const collector = await startCollector(database, {
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: server.url,
@@ -151,14 +151,14 @@ test('The jobs in progress have a minute to end when a worker stops', async (t) 
 /** Starts a model server that holds its responses and records its connections. */
 async function startSlowServer() {
   const asked = Promise.withResolvers<void>();
-  const go = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
   const sockets = new Set<Socket>();
   const paths: string[] = [];
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const server = await startModelServer(async (request: ReceivedRequest) => {
     paths.push(request.path);
     asked.resolve();
-    await go.promise;
+    await release.promise;
     const answered = answer(request);
     assert.ok(typeof answered === 'object' && 'body' in answered);
     return {
@@ -169,7 +169,7 @@ async function startSlowServer() {
       },
     };
   });
-  return { server, asked: asked.promise, letGo: go.resolve, sockets, paths };
+  return { server, asked: asked.promise, letGo: release.resolve, sockets, paths };
 }
 
 for (const { name, open } of [
@@ -213,7 +213,7 @@ for (const { name, open } of [
     );
     await asked;
     const closing = running.close();
-    // Another order would wait for the held response.
+    // In the opposite order, the stop would wait for the pending response.
     await until('the worker to stop listening', () => unlistened, 2000).finally(letGo);
     await closing;
 
@@ -252,20 +252,20 @@ test('A standalone worker serves its health and load', async () => {
   }
   const health = (await (await fetch(`${url}/health`)).json()) as { checks: object };
   assert.deepEqual(Object.keys(health.checks).toSorted(), ['database', 'disk', 'model']);
-  const figure = async (name: string) => {
+  const readMetric = async (name: string) => {
     const text = await (await fetch(`${url}/metrics`)).text();
     return Number(new RegExp(`^${name} (.+)$`, 'm').exec(text)?.[1]);
   };
-  assert.equal(await figure('collector_worker_slots'), 3);
-  assert.equal(await figure('collector_worker_last_claim_timestamp_seconds'), 0);
+  assert.equal(await readMetric('collector_worker_slots'), 3);
+  assert.equal(await readMetric('collector_worker_last_claim_timestamp_seconds'), 0);
 
   const before = Date.now() / 1000;
   const id = await store(db, createPayload());
   await until('the payload', async () => (await readRawRecord(db, id)).status === 'completed');
-  assert.ok((await figure('collector_worker_last_claim_timestamp_seconds')) >= before - 1);
-  assert.equal(await figure('collector_worker_jobs'), 0);
-  assert.equal(await figure('collector_queue_jobs\\{status="failed"\\}'), 0);
-  assert.ok((await figure('collector_disk_free_bytes')) > 0);
+  assert.ok((await readMetric('collector_worker_last_claim_timestamp_seconds')) >= before - 1);
+  assert.equal(await readMetric('collector_worker_jobs'), 0);
+  assert.equal(await readMetric('collector_queue_jobs\\{status="failed"\\}'), 0);
+  assert.ok((await readMetric('collector_disk_free_bytes')) > 0);
 
   assert.equal((await fetch(`${url}/api/v1/admin/queue`)).status, 404);
   await worker.close();

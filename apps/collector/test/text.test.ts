@@ -62,18 +62,18 @@ test('Normalised text has lower-case words of letters and digits', () => {
 });
 
 const anyText = fc.string({ unit: 'binary', maxLength: 60 });
-const letters = fc.string({
+const arbitraryLetters = fc.string({
   unit: fc.constantFrom(...Array.from('абвгґдеєжзиіїйклмнопрстуфхцчшщьюяыэъabcxyz')),
   minLength: 1,
   maxLength: 8,
 });
 
-function property<T>(arbitrary: fc.Arbitrary<T>, check: (value: T) => void): void {
+function checkProperty<T>(arbitrary: fc.Arbitrary<T>, check: (value: T) => void): void {
   fc.assert(fc.property(arbitrary, check), { numRuns: 2000 });
 }
 
 test('Normalised text has single spaces and is stable', () => {
-  property(anyText, (text) => {
+  checkProperty(anyText, (text) => {
     const once = normaliseText(text);
     assert.match(once, /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
     assert.equal(normaliseText(once), once);
@@ -83,7 +83,7 @@ test('Normalised text has single spaces and is stable', () => {
 });
 
 test('Apostrophes join words, and hyphens separate them', () => {
-  property(fc.tuple(letters, letters), ([left, right]) => {
+  checkProperty(fc.tuple(arbitraryLetters, arbitraryLetters), ([left, right]) => {
     for (const apostrophe of apostrophes) {
       assert.equal(normaliseText(left + apostrophe + right), left + right);
     }
@@ -95,10 +95,10 @@ test('Apostrophes join words, and hyphens separate them', () => {
 
 test('Case, stress marks and invisible characters do not matter', () => {
   const decoration = fc.constantFrom('', '\u0300', '\u0301', ...unseen);
-  property(fc.array(fc.tuple(letters, decoration), { maxLength: 5 }), (parts) => {
+  checkProperty(fc.array(fc.tuple(arbitraryLetters, decoration), { maxLength: 5 }), (parts) => {
     const plain = parts.map(([word]) => word).join('');
-    const decorated = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
-    assert.equal(normaliseText(decorated), plain);
+    const decoratedText = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
+    assert.equal(normaliseText(decoratedText), plain);
   });
 });
 
@@ -121,7 +121,7 @@ test('Property types have one spelling', () => {
 });
 
 test('The unified spelling is stable and keeps the words', () => {
-  property(anyText, (text) => {
+  checkProperty(anyText, (text) => {
     const once = normaliseSpelling(text);
     assert.equal(normaliseSpelling(once), once);
     assert.equal(
@@ -202,8 +202,8 @@ for (const unit of [
   '\n ',
 ]) {
   test(`${LENGTH} characters of ${JSON.stringify(unit)} are read to the end`, () => {
-    for (const begin of ['', '<p>Ціна</p>']) {
-      const text = `${begin}${unit.repeat(LENGTH / unit.length)}`;
+    for (const prefix of ['', '<p>Ціна</p>']) {
+      const text = `${prefix}${unit.repeat(LENGTH / unit.length)}`;
       assert.ok(toPlainText(text).length <= text.length);
     }
   });

@@ -1,5 +1,5 @@
 import { connect, migrate } from '@oselya/db';
-import { migrations } from '@oselya/collector/internals';
+import { getMigrateOptions } from '@oselya/collector/internals';
 import { startProcess } from '../process/parent.ts';
 import type { LoadGenerator, Outcome } from './load.ts';
 import { type Pgbench, runPgbench } from './pgbench.ts';
@@ -65,7 +65,7 @@ export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
     async measure({ databaseUrl, seconds, signal }) {
       const database = await connect({ url: databaseUrl });
       try {
-        await migrate(database, migrations({ EMBEDDING_DIMENSIONS: 16 }));
+        await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: 16 }));
         const run = { databaseUrl, clients, signal };
         const warmUp = await runPgbench(pgbench, { ...run, seconds: seconds * WARM_UP });
         const { inserted, perSecond } = await runPgbench(pgbench, { ...run, seconds });

@@ -1,4 +1,4 @@
-import { migrations } from '@oselya/collector/internals';
+import { getMigrateOptions } from '@oselya/collector/internals';
 import { connect, migrate } from '@oselya/db';
 import { loadListings } from '../listings/load.ts';
 import type { Context } from '../suite.ts';
@@ -32,7 +32,7 @@ const nothingToDrop: AsyncDisposable = { [Symbol.asyncDispose]: () => Promise.re
 async function prepare(databaseUrl: string): Promise<number> {
   const database = await connect({ url: databaseUrl });
   try {
-    await migrate(database, migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
+    await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
     const { rows } = await database.pool.query<{ n: number }>(
       'select count(*)::integer as n from property_listings',
     );

@@ -28,15 +28,15 @@ export const API_KEY_SCHEME = {
   description: 'An API key with the scope of the route, where `COLLECTOR_AUTH` is `required`.',
 } as const;
 
-/** Errors, for the OpenAPI document, that reject a write before its route runs. */
+/** Errors that can reject a write before its route runs, for the OpenAPI document. */
 export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'] as const;
 
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
  * Checks the API key of each request to later routes of `app`. A route without `config.scope` fails
- * the start, so that no route is open by mistake. Contract 4, API keys.
- * @param keys Undefined if API keys are off, so that every request is authorized.
+ * the start. No route is open by mistake. Contract 4, API keys.
+ * @param keys Store of the API keys. If undefined, every request is authorized.
  */
 export function guardRoutes(
   app: FastifyInstance,

@@ -22,7 +22,7 @@ export function createSourceLimit(deps: {
   newSources: RateLimit;
 }): SourceLimit {
   const { db, perSource, newSources } = deps;
-  const known = new Map<string, Promise<void>>();
+  const checks = new Map<string, Promise<void>>();
 
   async function countIfNew(source: string, caller: string): Promise<void> {
     const row = await db
@@ -36,11 +36,11 @@ export function createSourceLimit(deps: {
   return async (source, caller) => {
     // Concurrent first payloads of a source count as one.
     const key = `${source} ${caller}`;
-    if (known.size >= MAX_KNOWN_SOURCES) known.clear();
-    const counted = known.get(key) ?? countIfNew(source, caller);
-    known.set(key, counted);
-    await counted.catch((error: unknown) => {
-      known.delete(key);
+    if (checks.size >= MAX_KNOWN_SOURCES) checks.clear();
+    const check = checks.get(key) ?? countIfNew(source, caller);
+    checks.set(key, check);
+    await check.catch((error: unknown) => {
+      checks.delete(key);
       throw error;
     });
     return perSource(source);

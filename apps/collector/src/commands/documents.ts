@@ -7,15 +7,15 @@ import { createServices, openInlineJobs } from '../services.ts';
 
 /** Returns the OpenAPI document, without a database or a port. */
 export async function openapi(): Promise<object> {
-  return withApp((app) => Promise.resolve(app.swagger()));
+  return runWithApp((app) => Promise.resolve(app.swagger()));
 }
 
 /** Returns the metrics of an idle process, in the format of `GET /metrics`. */
 export async function metrics(): Promise<string> {
-  return withApp(async (app) => (await app.inject('/metrics')).body);
+  return runWithApp(async (app) => (await app.inject('/metrics')).body);
 }
 
-async function withApp<Result>(work: (app: Server) => Promise<Result>): Promise<Result> {
+async function runWithApp<Result>(work: (app: Server) => Promise<Result>): Promise<Result> {
   await using opened = new AsyncDisposableStack();
   const config = readConfig({});
   const services = await createServices(config, {

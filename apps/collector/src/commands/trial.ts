@@ -5,7 +5,7 @@ import { openModel } from '../model.ts';
 import { extractListing, extractionPrompt, findRejectionReason } from '../pipeline/extraction.ts';
 import { type Facts, mergeFacts } from '../pipeline/merge.ts';
 
-/** An open breaker would hide the cause of a failure, so the breaker never opens. */
+/** Keeps the breaker closed, since an open breaker hides the cause of a failure. */
 const MAX_FAILURES = 1_000_000;
 
 /** Extraction of a payload: whether it is a listing, and the fields of the listing. */

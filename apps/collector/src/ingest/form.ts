@@ -57,7 +57,8 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
       if (part.type !== 'file') continue;
       const name = part.fieldname ?? '';
       if (name === 'metadata') {
-        if (payload !== undefined) throw validationError('metadata', 'must be sent once only');
+        if (payload !== undefined)
+          throw createValidationError('metadata', 'must be sent once only');
         const content = await readContent(part);
         bytesLeft -= content.length;
         payload = await options.readMetadata(content);
@@ -70,11 +71,11 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
         if (fileName !== undefined) files.push(file);
         // A browser sends an empty part without a name if no file was chosen.
         else if (file.bytes > 0) {
-          throw validationError('images', 'must be files, each with a file name');
+          throw createValidationError('images', 'must be files, each with a file name');
         }
       } else {
         const message = 'is unknown: send the field "metadata" and the files "images"';
-        throw validationError(name, message);
+        throw createValidationError(name, message);
       }
     }
   } finally {
@@ -82,7 +83,7 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
   }
   if (payload === undefined) {
     const message = 'is missing: send the payload as JSON in a form field of this name';
-    throw validationError('metadata', message);
+    throw createValidationError('metadata', message);
   }
   return { payload, files };
 }
@@ -111,7 +112,7 @@ async function receiveFile(
   const label = JSON.stringify(name);
   if (index === MAX_IMAGES) {
     const message = `must be at most ${MAX_IMAGES} files: ${label} is one too many`;
-    throw validationError('images', message);
+    throw createValidationError('images', message);
   }
   await disk.requireFree();
   const chunks = mapParserErrors<Uint8Array>(part.file);
@@ -128,7 +129,7 @@ async function receiveFile(
 
 /**
  * Returns the error of a form above the size limit.
- * @param where The place of the excess, for the message.
+ * @param where Part of the form that exceeds the limit, for the message.
  */
 export function createFormSizeError(maxBytes: number, where: string): Error {
   return problem('body_too_large', {
@@ -136,11 +137,11 @@ export function createFormSizeError(maxBytes: number, where: string): Error {
   });
 }
 
-function validationError(path: string, message: string): Error {
+function createValidationError(path: string, message: string): Error {
   return problem('validation_failed', { errors: [{ path, message }] });
 }
 
-/** Errors of the parser are errors of the client. */
+/** Converts errors of the parser to errors of the client. */
 async function* mapParserErrors<Value>(values: AsyncIterable<Value>): AsyncGenerator<Value> {
   try {
     yield* values;

@@ -108,7 +108,7 @@ function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
   return errors;
 }
 
-/** Fast test that nearly every description passes. Normalizing the whole text is slow. */
+/** Matches nearly every description, and so avoids the slow normalization of the whole text. */
 const PLAIN_LETTER = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
@@ -187,7 +187,7 @@ export function hashContent(value: unknown): string {
 function sortKeys(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(sortKeys);
-  // Unlike assignments, `fromEntries` takes a key `__proto__` as any other.
+  // An assignment to the key `__proto__` would replace the prototype; `fromEntries` does not.
   return Object.fromEntries(
     Object.entries(value)
       .toSorted(([left], [right]) => (left < right ? -1 : 1))

@@ -108,8 +108,8 @@ type Outcome = { images: UploadOutcome[] } & (
 );
 
 /**
- * Returns the outcome of a payload and its images: the uploads, or the listing's images as long as
- * this or an equal payload is its latest.
+ * Returns the outcome of a payload and its images: the uploads, or the images of the listing
+ * if its latest payload has the same content.
  */
 async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Outcome> {
   const { rows } = await sql<Outcome>`

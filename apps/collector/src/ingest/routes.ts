@@ -180,7 +180,7 @@ function toOutcome(status: number): string {
  * @throws ProblemError `ingest_failed`, or the unchanged error.
  */
 export function mapIngestError(error: Error): never {
-  // The rate limit throws `unavailable` if the database is away.
+  // The rate limit throws `unavailable` if the database is unreachable.
   const isLimitUnavailable = error instanceof ProblemError && error.code === 'unavailable';
   if (isLimitUnavailable || isDatabaseOutage(error))
     throw problem('ingest_failed', { cause: error });

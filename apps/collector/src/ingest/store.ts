@@ -60,8 +60,7 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
   });
   return {
     /**
-     * Stores a payload, or finds the earlier payload of its idempotency key. It is committed on
-     * return.
+     * Stores and commits a payload, or finds the earlier payload of its idempotency key.
      * @throws ProblemError `idempotency_conflict`.
      */
     store,
@@ -102,14 +101,14 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
 
 /**
  * Stores payloads in order, and their new sources, in one statement. Payloads with a claim are
- * `processing` at once, so that no worker claims them. Specification 001, Raw data status.
- * @returns The stored payloads by index, without those whose idempotency keys are in use.
+ * `processing` immediately, so that no worker claims them. Specification 001, Raw data status.
+ * @returns The stored payloads by index, without payloads whose idempotency keys are in use.
  */
 export async function insertRaws(
   db: Kysely<Tables>,
   raws: readonly NewRawRecord[],
 ): Promise<Map<number, StoredRaw>> {
-  const keyed = raws.some((raw) => raw.idempotency_key !== undefined);
+  const hasKeys = raws.some((raw) => raw.idempotency_key !== undefined);
   // Keys are inserted in order, so that two statements with the same keys do not deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
@@ -136,7 +135,7 @@ export async function insertRaws(
             select from raw_data as other
             where other.source_slug = item.source_slug and other.external_id = item.external_id
               and other.status in ('pending', 'processing') offset 0))
-      from item ${keyed ? onConflict : sql``}
+      from item ${hasKeys ? onConflict : sql``}
       returning id, status, waits)
     select n, id, stored.status, waits from stored join item using (id)`.execute(db);
   return new Map(

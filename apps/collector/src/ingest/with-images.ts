@@ -16,7 +16,7 @@ import { createMetadataParser, createFormSizeError, MAX_FORM_BYTES, receiveForm 
 import { processedSchema, type ProcessForm } from './process-form.ts';
 import { countRequest, ingestHeaders, mapIngestError, markReplayed } from './routes.ts';
 
-/** Schema of the form for the OpenAPI document. The handler validates the form as it comes. */
+/** Schema of the form for the OpenAPI document. The handler validates the form itself. */
 const formSchema = Type.Object(
   {
     metadata: Type.String({
@@ -195,7 +195,7 @@ const MAX_FORMS_PER_PAYLOAD = 4;
 const MAX_FORMS_PER_CALLER = 3;
 
 /**
- * Creates the limit of forms that are received or processed. No caller may use all of it.
+ * Creates the limit of forms that are received or processed. No caller may use the whole limit.
  * @param concurrency Maximum number of payloads to process at a time.
  * @returns A function that runs work, or rejects with `uploads_busy`.
  */

@@ -16,7 +16,7 @@ export type ExtractionRecord = {
 };
 
 /** Format of the model's completion. */
-export const listingExtraction = defineAnswer({
+export const extractionAnswer = defineAnswer({
   schemaName: 'listing_extraction',
   // A long completion has about 600 tokens (docs/models.md).
   maxOutputTokens: 2_000,
@@ -29,7 +29,7 @@ export const extractionPrompt = createPrompt();
 function createPrompt(): Prompt {
   const template = readPrompt('listing-extraction', import.meta.url).text;
   const text = template.replace('{fields}', () => fieldInstructions.join('\n'));
-  const hash = sha256(text + JSON.stringify(listingExtraction.sentSchema));
+  const hash = sha256(text + JSON.stringify(extractionAnswer.sentSchema));
   return { version: `listing-extraction.${hash.slice(0, 8)}`, text };
 }
 
@@ -46,7 +46,7 @@ export async function extractListing(
 ): Promise<ExtractionRecord> {
   const { value, model } = await client.generateObject({
     operation: 'extract',
-    ...listingExtraction,
+    ...extractionAnswer,
     system: extractionPrompt.text,
     data: toPlainPayload(payload),
     signal,
@@ -71,7 +71,7 @@ export function findRejectionReason({ extraction }: ExtractionRecord): string | 
 }
 
 /**
- * Saves the extraction of a postponed job for its next attempt. It is deleted when the job ends.
+ * Saves the extraction of a postponed job for its next attempt. The end of the job deletes the extraction.
  * @throws LeaseLostError
  */
 export function saveExtraction(

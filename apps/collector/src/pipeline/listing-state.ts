@@ -37,7 +37,7 @@ export const TRACKED_FIELDS = [
   'pictures',
 ];
 
-/** Returns the differences of two states in some fields, except fields that the earlier one lacks. */
+/** Returns the differences of two states in some fields, except fields that the earlier state lacks. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
@@ -60,12 +60,12 @@ export function isMaterialChange(
   origins: Origins,
   titleBefore: ValueProvider | null,
 ): boolean {
-  const worded = FIELD_NAMES.filter((name) => {
+  const rewordings = FIELD_NAMES.filter((name) => {
     const { comparison, provider } = getField(name);
     if (comparison === undefined || provider === 'model') return comparison !== undefined;
     return getProvider(origins[name]) === 'model' && titleBefore !== 'payload';
   });
-  return Object.keys(changes).some((name) => !worded.some((other) => other === name));
+  return Object.keys(changes).some((name) => !rewordings.some((other) => other === name));
 }
 
 /** PostgreSQL rejects search vectors above 1 MiB. A character needs up to 6 bytes of the vector. */

@@ -79,17 +79,17 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
   }
   for (const name of MODEL_FIELDS) {
     const field = getField(name);
-    const isGiven = clean(plain[name], field) !== undefined;
-    const original = isGiven ? given[name] : extraction[name];
-    const text = isGiven ? plain[name] : original;
-    const cleaned = clean(text, field);
-    if (cleaned === undefined) continue;
-    const provider = isGiven ? 'payload' : 'model';
+    const isFromPayload = cleanFieldValue(plain[name], field) !== undefined;
+    const original = isFromPayload ? given[name] : extraction[name];
+    const text = isFromPayload ? plain[name] : original;
+    const cleanValue = cleanFieldValue(text, field);
+    if (cleanValue === undefined) continue;
+    const provider = isFromPayload ? 'payload' : 'model';
     const steps: [rule: Rule, value: unknown][] = [
       ['plain_text', text],
-      ['cleaned', cleaned],
+      ['cleaned', cleanValue],
     ];
-    let value: unknown = cleaned;
+    let value: unknown = cleanValue;
     for (const rule of field.rules ?? []) {
       value = RULES[rule](value, field);
       steps.push([rule, value]);
@@ -104,7 +104,7 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
 }
 
 /** Cleans strings and lists. Returns undefined for empty values. */
-function clean(value: unknown, { value: schema }: Field): unknown {
+function cleanFieldValue(value: unknown, { value: schema }: Field): unknown {
   if (typeof value === 'string') return cleanText(value) || undefined;
   if (!Array.isArray(value)) return value ?? undefined;
   // The schemas of all list fields are arrays of strings.
@@ -118,23 +118,27 @@ function clean(value: unknown, { value: schema }: Field): unknown {
  * part, and also the whole unless it is trusted.
  */
 function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
-  const consistent: Partial<Record<string, unknown>> = { ...facts };
-  const traced = { ...origins };
+  const newFacts: Partial<Record<string, unknown>> = { ...facts };
+  const newOrigins = { ...origins };
   for (const part of FIELD_NAMES) {
     const { partOf } = getField(part);
     if (partOf === undefined) continue;
     const { whole, wholeIsTrusted } = partOf;
-    const [less, more] = [consistent[part], consistent[whole]];
-    if (typeof less !== 'number' || typeof more !== 'number' || less <= more) continue;
-    const [ofPart, ofWhole] = [getProvider(traced[part]), getProvider(traced[whole])];
-    const onlyWhole = ofPart === 'payload' && ofWhole === 'model';
-    const onlyPart = ofPart === 'model' && ofWhole === 'payload';
-    const drop = (name: string, provider: typeof ofPart) => {
-      delete consistent[name];
-      traced[name] = createRuleOrigin('contradiction', provider);
+    const [partValue, wholeValue] = [newFacts[part], newFacts[whole]];
+    if (typeof partValue !== 'number' || typeof wholeValue !== 'number' || partValue <= wholeValue)
+      continue;
+    const [partProvider, wholeProvider] = [
+      getProvider(newOrigins[part]),
+      getProvider(newOrigins[whole]),
+    ];
+    const shouldDropOnlyWhole = partProvider === 'payload' && wholeProvider === 'model';
+    const shouldDropOnlyPart = partProvider === 'model' && wholeProvider === 'payload';
+    const drop = (name: string, provider: typeof partProvider) => {
+      delete newFacts[name];
+      newOrigins[name] = createRuleOrigin('contradiction', provider);
     };
-    if (!onlyWhole) drop(part, ofPart);
-    if (onlyWhole || (!onlyPart && !wholeIsTrusted)) drop(whole, ofWhole);
+    if (!shouldDropOnlyWhole) drop(part, partProvider);
+    if (shouldDropOnlyWhole || (!shouldDropOnlyPart && !wholeIsTrusted)) drop(whole, wholeProvider);
   }
-  return { facts: consistent, origins: traced };
+  return { facts: newFacts, origins: newOrigins };
 }

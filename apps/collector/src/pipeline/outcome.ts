@@ -28,7 +28,7 @@ export function createInvalidResult(
 ): StageResult {
   return {
     outcome: 'invalid',
-    jobOutcome: { status: 'invalid', error: rawError(code, message, stage) },
+    jobOutcome: { status: 'invalid', error: createRawError(code, message, stage) },
   };
 }
 
@@ -54,8 +54,8 @@ export function toFailureResult(
     const { outage, retryable } = error;
     const isModel = error instanceof ModelError;
     const reason = isModel
-      ? rawError('model_unavailable', error.message, stage)
-      : rawError(
+      ? createRawError('model_unavailable', error.message, stage)
+      : createRawError(
           'image_store_unavailable',
           'The image store failed to store or read the images; the log has more.',
           stage,
@@ -63,12 +63,12 @@ export function toFailureResult(
     if (canWait && retryable && !(outage !== undefined && isCause(outage))) {
       return postponed(outage === undefined ? shortMs : retryMs, reason);
     }
-    return failed(isModel ? { ...reason, code: 'model_failed' } : reason);
+    return createFailedResult(isModel ? { ...reason, code: 'model_failed' } : reason);
   }
-  return failed(
+  return createFailedResult(
     error instanceof StageTimeoutError
-      ? rawError('stage_timed_out', error.message, stage)
-      : rawError('internal_error', `The stage "${stage}" failed; the log has more.`, stage),
+      ? createRawError('stage_timed_out', error.message, stage)
+      : createRawError('internal_error', `The stage "${stage}" failed; the log has more.`, stage),
   );
 }
 
@@ -79,10 +79,10 @@ function postponed(retryMs: number, error?: RawError): StageResult {
   };
 }
 
-function failed(error: RawError): StageResult {
+function createFailedResult(error: RawError): StageResult {
   return { outcome: 'failed', jobOutcome: { status: 'failed', error } };
 }
 
-function rawError(code: ErrorCode, message: string, stage: StageName): RawError {
+function createRawError(code: ErrorCode, message: string, stage: StageName): RawError {
   return { code, message: toStorableMessage(message), stage };
 }

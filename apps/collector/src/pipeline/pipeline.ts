@@ -93,12 +93,13 @@ export function createPipeline(
     const { rawId } = job;
     const { observe } = cost;
     // After an outage the text is embedded alone, so that it cannot fail the texts of other jobs.
-    const alone = outages.has(rawId);
+    const isAlone = outages.has(rawId);
     const jobModel: JobModel = {
       chatModel: model.chatModel,
       embeddingModel: model.embeddingModel,
       generateObject: (request) => model.generateObject({ ...request, observe }),
-      embed: (text, embedSignal) => embedText({ text, signal: embedSignal, observe, alone }),
+      embed: (text, embedSignal) =>
+        embedText({ text, signal: embedSignal, observe, alone: isAlone }),
       observe,
     };
 
@@ -190,8 +191,8 @@ async function runWithinTime(
 ): Promise<StageResult> {
   // `AbortSignal.any` would leak: Node retains its signals until they are aborted.
   const controller = new AbortController();
-  const end = () => controller.abort(signal.reason);
-  signal.addEventListener('abort', end);
+  const abortStage = () => controller.abort(signal.reason);
+  signal.addEventListener('abort', abortStage);
   const timer = setTimeout(() => {
     const seconds = stage.timeoutMs / SECOND;
     controller.abort(
@@ -203,6 +204,6 @@ async function runWithinTime(
     return await rejectOnAbort(controller.signal, stage.run(context, deps, controller.signal));
   } finally {
     clearTimeout(timer);
-    signal.removeEventListener('abort', end);
+    signal.removeEventListener('abort', abortStage);
   }
 }

@@ -14,15 +14,15 @@ const collector = await startCollector(database, {
 });
 const keys = createApiKeyStore({ db });
 
-async function headersOf(scope: Scope, sources?: string[]) {
-  const made = await keys.create({ name: scope, scopes: [scope], ...(sources && { sources }) });
-  return { authorization: `Bearer ${made.key}` };
+async function createHeaders(scope: Scope, sources?: string[]) {
+  const apiKey = await keys.create({ name: scope, scopes: [scope], ...(sources && { sources }) });
+  return { authorization: `Bearer ${apiKey.key}` };
 }
 
 test('Each route needs its scope where API keys are required', async () => {
-  const ingest = await headersOf('ingest');
-  const search = await headersOf('search');
-  const admin = await headersOf('admin');
+  const ingest = await createHeaders('ingest');
+  const search = await createHeaders('search');
+  const admin = await createHeaders('admin');
   const calls = {
     ingest: (headers: Record<string, string>) =>
       collector.post('/api/v1/ingest', createPayload(), headers),
@@ -62,27 +62,30 @@ test('A malformed authorization is 401', async () => {
 });
 
 test('A key with a list of sources is limited to the payloads and records of these sources', async () => {
-  const doshka = await headersOf('ingest', ['doshka']);
-  assert.equal((await collector.post('/api/v1/ingest', createPayload(), doshka)).status, 202);
-  const foreign = createPayload({ source_slug: 'theirs' });
-  const denied = await collector.post('/api/v1/ingest', foreign, doshka);
-  assert.deepEqual([denied.status, denied.json<{ code: string }>().code], [403, 'forbidden']);
-  const rawId = await store(db, foreign);
-  assert.equal((await collector.get(`/api/v1/raw/${rawId}`, doshka)).status, 404);
+  const doshkaHeaders = await createHeaders('ingest', ['doshka']);
   assert.equal(
-    (await collector.get(`/api/v1/raw/${rawId}`, await headersOf('ingest'))).status,
+    (await collector.post('/api/v1/ingest', createPayload(), doshkaHeaders)).status,
+    202,
+  );
+  const foreignPayload = createPayload({ source_slug: 'theirs' });
+  const denial = await collector.post('/api/v1/ingest', foreignPayload, doshkaHeaders);
+  assert.deepEqual([denial.status, denial.json<{ code: string }>().code], [403, 'forbidden']);
+  const rawId = await store(db, foreignPayload);
+  assert.equal((await collector.get(`/api/v1/raw/${rawId}`, doshkaHeaders)).status, 404);
+  assert.equal(
+    (await collector.get(`/api/v1/raw/${rawId}`, await createHeaders('ingest'))).status,
     200,
   );
   for (const scope of ['search', 'admin'] as const) {
-    const answer = await collector.get(`/api/v1/raw/${rawId}`, await headersOf(scope));
+    const answer = await collector.get(`/api/v1/raw/${rawId}`, await createHeaders(scope));
     assert.equal(answer.status, 403, scope);
   }
   // The list limits only the ingest, not administration and search.
   await db.updateTable('raw_data').set({ status: 'completed' }).where('id', '=', rawId).execute();
-  const admin = await headersOf('admin', ['doshka']);
+  const admin = await createHeaders('admin', ['doshka']);
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);
   assert.equal(retry.json<{ code: string }>().code, 'not_retryable');
-  const search = await headersOf('search', ['doshka']);
+  const search = await createHeaders('search', ['doshka']);
   const body = { query: 'квартира', source_slug: 'theirs' };
   assert.equal((await collector.post('/api/v1/search/fulltext', body, search)).status, 200);
 });
@@ -96,8 +99,8 @@ test('The metrics require the configured token', async () => {
 });
 
 test('Only the hash of a key is stored', async () => {
-  const { key, ...made } = await keys.create({ name: 'scraper', scopes: ['ingest'] });
-  assert.deepEqual(await keys.verify(key), made);
+  const { key, ...apiKey } = await keys.create({ name: 'scraper', scopes: ['ingest'] });
+  assert.deepEqual(await keys.verify(key), apiKey);
   const stored = await db.selectFrom('api_keys').selectAll().execute();
   assert.ok(!JSON.stringify(stored).includes(key));
   assert.equal(await keys.verify(`${key}x`), undefined);
@@ -111,19 +114,19 @@ test('A revoked key is rejected at once and stays in the list', async () => {
   assert.equal(await keys.verify(key), undefined);
   assert.equal(await keys.revoke(id), false);
   assert.equal(await keys.revoke('no such id'), false);
-  const listed = (await keys.list()).find((one) => one.id === id);
-  assert.ok(listed?.revoked_at instanceof Date);
+  const listedKey = (await keys.list()).find((one) => one.id === id);
+  assert.ok(listedKey?.revoked_at instanceof Date);
 });
 
 test('The list shows when a key was last used', async () => {
   const { id, key } = await keys.create({ name: 'used', scopes: ['search'] });
-  const used = async () => (await keys.list()).find((one) => one.id === id)?.last_used_at;
-  assert.equal(await used(), null);
+  const getLastUse = async () => (await keys.list()).find((one) => one.id === id)?.last_used_at;
+  assert.equal(await getLastUse(), null);
   await keys.verify(key);
-  const first = await used();
+  const first = await getLastUse();
   assert.ok(first instanceof Date);
   await keys.verify(key);
-  assert.deepEqual(await used(), first, 'at most one write a minute');
+  assert.deepEqual(await getLastUse(), first, 'at most one write a minute');
 });
 
 test('A route without a scope fails the start', async () => {
@@ -188,9 +191,9 @@ test('The limit of a key holds over concurrent requests of several processes', a
   );
   const uses = processes.flatMap((limit) => Array.from({ length: 10 }, () => limit('a key')));
   const outcomes = await Promise.allSettled(uses);
-  const rejected = outcomes.filter((outcome) => outcome.status === 'rejected');
-  assert.equal(rejected.length, 20);
-  for (const { reason } of rejected) assert.equal(reason.code, 'rate_limited');
+  const rejections = outcomes.filter((outcome) => outcome.status === 'rejected');
+  assert.equal(rejections.length, 20);
+  for (const { reason } of rejections) assert.equal(reason.code, 'rate_limited');
   assert.equal((await processes[0]?.('another key'))?.['ratelimit-remaining'], '9');
   const other = createRateLimit({ pool, table: 'rate_limits', name: 'other', perMinute: 10 });
   assert.equal((await other('a key'))['ratelimit-remaining'], '9');

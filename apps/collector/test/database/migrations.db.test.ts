@@ -8,12 +8,12 @@ import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { hashContent } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
-import { migrations } from '../../src/database.ts';
+import { getMigrateOptions } from '../../src/database.ts';
 import { processPayload, startCollector } from '../support/collector.ts';
 import { DIMENSIONS, createPayload } from '../support/pipeline.ts';
 
 const database = await openTestDatabase<Tables>();
-const latest = migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS });
+const latest = getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS });
 const files = (await readdir(latest.folder)).toSorted();
 
 const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, nth) => nth + 1).join(',')}]`;

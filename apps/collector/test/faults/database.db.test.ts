@@ -31,7 +31,7 @@ import { createRandom, startLoad } from './load.ts';
 import { startProxy } from './proxy.ts';
 
 const CONNECTION_NAME = 'collector-in-trouble';
-/** Factor that shortens all timeouts, whose ratios stay. */
+/** Factor that shortens all timeouts equally. */
 const TIME_FACTOR = 1 / 12;
 const TIMEOUTS_MS = {
   query_timeout: 30_000,
@@ -39,7 +39,7 @@ const TIMEOUTS_MS = {
   idle_in_transaction_session_timeout: 60_000,
 };
 const COLLECTORS = 2;
-/** Pools of all collectors, whose connections are descriptors of this process. */
+/** Connection pools of all collectors. */
 const allPools: pg.Pool[] = [];
 
 /**
@@ -63,7 +63,7 @@ async function startCollectors(
   atEnd(() => opened.disposeAsync());
   const pools: pg.Pool[] = [];
   const urls: string[] = [];
-  for (let nth = 0; nth < COLLECTORS; nth += 1) {
+  for (let index = 0; index < COLLECTORS; index += 1) {
     const connection = await connect<Tables>({ url: url.href, maxConnections: 24 });
     opened.defer(connection.close);
     connection.pool.options.idleTimeoutMillis = 10_000 * TIME_FACTOR;
@@ -80,20 +80,25 @@ async function startCollectors(
     pools.push(connection.pool);
     allPools.push(connection.pool);
     urls.push(collector.url);
-    // The first request opens resources that stay.
+    // The first request opens resources that remain open.
     const bytes = Uint8Array.from(await createImage('png', { width: 16, height: 12 }));
     const form = createForm(createPayload(), [{ name: 'a.png', bytes }]);
     assert.equal((await sendForm(collector.url, form)).status, 200);
   }
   const count = (of: pg.Pool[]) => of.reduce((sum, { totalCount }) => sum + totalCount, 0);
   const serverConnections = () => countConnections(database.db, CONNECTION_NAME);
-  const known = () => count(allPools) + countSockets();
+  const countKnown = () => count(allPools) + countSockets();
   return {
     urls,
     imageHost: host.url,
     /** Returns a function that waits until all resources since this call are free. */
     async watch() {
-      const untilFree = await watchResources({ database, dataDir: folder, host, known });
+      const untilFree = await watchResources({
+        database,
+        dataDir: folder,
+        host,
+        known: countKnown,
+      });
       return async () => {
         await untilFree();
         const inUse = () => pools.some((pool) => pool.totalCount > pool.idleCount);
@@ -116,10 +121,10 @@ const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
 
 /** Returns the reason why the tests cannot start a second server, or undefined. */
 function findServerProblem(testUrl: string): string | undefined {
-  const known = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
-  if (known.status !== 0) return `scripts/postgres has no server: ${known.stderr.trim()}`;
-  const hostOf = (url: string) => new URL(url).host.replace('localhost', '127.0.0.1');
-  const [expected, actual] = [hostOf(known.stdout.trim()), hostOf(testUrl)];
+  const countKnown = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
+  if (countKnown.status !== 0) return `scripts/postgres has no server: ${countKnown.stderr.trim()}`;
+  const getHost = (url: string) => new URL(url).host.replace('localhost', '127.0.0.1');
+  const [expected, actual] = [getHost(countKnown.stdout.trim()), getHost(testUrl)];
   return expected === actual ? undefined : `TEST_DATABASE_URL is of ${actual}, not of ${expected}`;
 }
 
@@ -156,7 +161,7 @@ async function openCuttable(databaseUrl: string) {
   return { proxy, collectors: await startCollectors(proxy.url, database, countSockets) };
 }
 
-// All resources open before the first test, since they close after the last registered one.
+// All resources open before the first test, since they close after the last test.
 const cuttable = url === undefined ? undefined : await openCuttable(url);
 const serverProblem = url === undefined ? undefined : findServerProblem(url);
 const restartable =
@@ -177,7 +182,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   '/api/v1/admin/raw-data': '?older_than_days=1',
 };
 
-async function request(collector: { url: string }, method: string, path: string) {
+async function sendRequest(collector: { url: string }, method: string, path: string) {
   const resolved = path.replace('{sha256}', 'ab'.repeat(32)).replace(/\{\w+\}/, '1');
   const body = BODIES[path];
   const response = await fetch(collector.url + resolved + (QUERIES[path] ?? ''), {
@@ -194,15 +199,18 @@ async function request(collector: { url: string }, method: string, path: string)
 }
 
 test('Without the database every route answers 503, and the ingest 500 (ADR 0009)', async () => {
-  const gone = await connect<Tables>({ url });
-  await using disconnected = await startCollector({ ...gone, url }, { COLLECTOR_WORKER: 'false' });
-  await gone.pool.end();
+  const stoppedDatabase = await connect<Tables>({ url });
+  await using disconnected = await startCollector(
+    { ...stoppedDatabase, url },
+    { COLLECTOR_WORKER: 'false' },
+  );
+  await stoppedDatabase.pool.end();
   const routes = (await readDocumentedRoutes(disconnected)).filter(({ path }) =>
     path.startsWith('/api/v1/'),
   );
   assert.ok(routes.length >= 17, `${routes.length} routes`);
   for (const { method, path, answers } of routes) {
-    const { status, retryAfter, code, text } = await request(disconnected, method, path);
+    const { status, retryAfter, code, text } = await sendRequest(disconnected, method, path);
     const route = `${method} ${path}: ${text}`;
     const isIngest = path.startsWith('/api/v1/ingest');
     const expected = isIngest ? [500, 'ingest_failed'] : [503, 'unavailable'];
@@ -232,13 +240,13 @@ if (cuttable !== undefined) {
     }
     await load.untilMoreAccepted();
     await load.end();
-    // The other worker may rescue a job whose return was lost.
+    // The other worker may rescue a job if the statement that releases it was lost.
     await load.judge(context, { maxAttempts: 2 });
   });
 
   test('Silent connections are abandoned and lose and double no payload', async (context) => {
-    for (let nth = 0; nth < getRepetitions({ soak: 2, ci: 1 }); nth += 1) {
-      const load = await startLoad(collectors, db, `silent-${nth}`);
+    for (let index = 0; index < getRepetitions({ soak: 2, ci: 1 }); index += 1) {
+      const load = await startLoad(collectors, db, `silent-${index}`);
       await load.untilMoreAccepted();
       await load.untilInProgress();
       await sleep(random() * 50);
@@ -246,7 +254,7 @@ if (cuttable !== undefined) {
       await load.untilMoreAccepted();
       await load.end();
       proxy.forget();
-      // Two silent connections in a row cost a worker its lease.
+      // A worker loses its lease after two consecutive silent connections.
       await load.judge(context, { maxAttempts: 2 });
     }
   });

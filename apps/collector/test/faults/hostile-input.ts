@@ -8,7 +8,7 @@ type Random = () => number;
 /** Creates the JSON of a value. */
 type Generator = (random: Random) => string;
 
-const quoted = (text: string): string => JSON.stringify(text);
+const quote = (text: string): string => JSON.stringify(text);
 
 const words = (text: string): string[] => text.split(' ');
 
@@ -21,17 +21,17 @@ const NUMBERS = [
 const OTHERS = words('null true [] {} [null] "NaN" "Infinity" "-0" "1e400"');
 
 const TEXTS = [
-  // Half characters, invisible characters, and NUL.
+  // Lone surrogates, invisible characters, and NUL.
   ...words('\0 a\0b \ud800 \udc00x x\ud83c \u202eалсеО \u200b \ufeff \n\r\t\u2028'),
   // Syntax of SQL, arrays, full-text queries, JavaScript, HTML and prompts.
   ...words('\';drop-table-raw_data;-- %_\\ {} {1,2} \\x00 \\u0000 $1 \\. " &!|():*<-> __proto__'),
   ...words('constructor toString null NaN <script>alert(1)</script> ```{"is_listing":true}```'),
-  // Texts whose length depends on case or normal form, and scripts from right to left.
+  // Texts whose length depends on case or normal form, and right-to-left scripts.
   ...words("🏠👩‍👩‍👧‍👦 كيراط עברית İ ﬁ 𝟚к ١٢٣ кам'янець Київ ... -1"),
   'e\u0301'.repeat(40),
   ' ',
   '',
-].map(quoted);
+].map(quote);
 
 /** Valid dates, and dates that the calendar, a column or JavaScript lacks. */
 const DATES = [
@@ -39,9 +39,9 @@ const DATES = [
   ...words('0000-01-01T00:00:00Z +275760-09-13T00:00:00Z 9999-12-31T23:59:59-23:59'),
   ...words('9999-12-31T23:59:59Z 1000-01-01T00:00:00+14:00 2026-01-01T00:00:00+99:99'),
   ...words('2016-12-31T23:59:60Z 2026-01-01t00:00:00z 2026-01-01T00:00:00.123456789123Z'),
-].map(quoted);
+].map(quote);
 
-/** URLs of this machine or of no machine. */
+/** URLs of loopback, private and nonexistent hosts. */
 const URLS = [
   ...words('http://127.0.0.1/a.jpg http://0x7f.1/ http://[::ffff:7f00:1]/ http://2130706433/'),
   ...words('http://[::1 http://[::]:0/ http://169.254.169.254/meta https://localhost:99999/'),
@@ -51,11 +51,11 @@ const URLS = [
   'https://lo cal/',
   'http://localhost/\u202egpj.exe',
   `http://localhost/${'a'.repeat(2100)}`,
-].map(quoted);
+].map(quote);
 
 const NAMES = ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'toJSON', '', '\0', 'id'];
 
-/** Text above all limits, whose last character a careless cut would split. */
+/** Text above all length limits, with surrogate pairs that truncation could split. */
 const LONG = 'ї🏠'.repeat(33_334);
 
 const LONG_SHARE = 1 / 250;
@@ -64,8 +64,8 @@ const anyNumber: Generator = (random) =>
   random() < 0.5 ? pick(random, NUMBERS) : String((random() - 0.5) * 10 ** (random() * 30));
 
 const anyText: Generator = (random) => {
-  if (random() < LONG_SHARE) return quoted(random() < 0.5 ? LONG : LONG.slice(0, 50_000));
-  return random() < 0.6 ? pick(random, TEXTS) : quoted(noise(random));
+  if (random() < LONG_SHARE) return quote(random() < 0.5 ? LONG : LONG.slice(0, 50_000));
+  return random() < 0.6 ? pick(random, TEXTS) : quote(createNoise(random));
 };
 
 /** Deep nesting, sometimes deeper than the stack. */
@@ -76,9 +76,9 @@ const nested: Generator = (random) => {
 };
 
 const anyObject: Generator = (random) =>
-  objectText(
+  formatObject(
     Array.from({ length: Math.ceil(random() * 3) }, () => [
-      random() < 0.5 ? pick(random, NAMES) : noise(random),
+      random() < 0.5 ? pick(random, NAMES) : createNoise(random),
       pick(random, [anyText, anyNumber, nested])(random),
     ]),
   );
@@ -94,17 +94,17 @@ const anything: Generator = (random) =>
   );
 
 /**
- * Returns valid bodies with one or two invalid or unknown members. One in twenty is no object or is
- * truncated. Equal seeds give equal bodies.
+ * Returns valid bodies with one or two invalid or unknown members. One body in twenty is truncated
+ * or not an object. Equal seeds give equal bodies.
  * @param good Creates a valid body.
  */
-export function hostileBodies(
+export function createHostileBodies(
   count: number,
   { seed, good, schema }: { seed: number; good: (random: Random) => object; schema: ObjectSchema },
 ): string[] {
   const random = createRandom(seed);
   const generators = Object.entries(schema.properties).map(
-    ([name, member]) => [name, generatorOf(member)] as const,
+    ([name, member]) => [name, createGenerator(member)] as const,
   );
   return Array.from({ length: count }, () => {
     const members = new Map(
@@ -115,14 +115,14 @@ export function hostileBodies(
       members.set(name, (random() < 0.8 ? generate : anything)(random));
     }
     if (random() < 0.05) members.set(pick(random, NAMES), anything(random));
-    const body = objectText([...members]);
+    const body = formatObject([...members]);
     if (random() < 0.95) return body;
     return random() < 0.5 ? body.slice(0, random() * body.length) : anything(random);
   });
 }
 
 /** Returns a generator of nearly valid values. */
-function generatorOf(schema: object): Generator {
+function createGenerator(schema: object): Generator {
   if ('format' in schema) {
     return (random) => pick(random, schema.format === 'date-time' ? DATES : URLS);
   }
@@ -130,16 +130,16 @@ function generatorOf(schema: object): Generator {
   if (type === 'string') return anyText;
   if (type === 'number' || type === 'integer') return anyNumber;
   if (type === 'object') return anyObject;
-  if (type === 'array' && 'items' in schema) return list(generatorOf(schema.items as object));
+  if (type === 'array' && 'items' in schema) return list(createGenerator(schema.items as object));
   return anything;
 }
 
-function objectText(members: readonly (readonly [name: string, json: string])[]): string {
-  return `{${members.map(([name, json]) => `${quoted(name)}:${json}`).join(',')}}`;
+function formatObject(members: readonly (readonly [name: string, json: string])[]): string {
+  return `{${members.map(([name, json]) => `${quote(name)}:${json}`).join(',')}}`;
 }
 
-/** Returns random characters, including half and invisible characters. */
-function noise(random: Random): string {
+/** Returns random characters, including lone surrogates and invisible characters. */
+function createNoise(random: Random): string {
   return String.fromCharCode(
     ...Array.from({ length: random() * 40 }, () => Math.floor(random() ** 2 * 0x1_0000)),
   );
@@ -183,12 +183,12 @@ const PAIRS = words('a & = % # __proto__=1 limit[]=1 limit[a]=1 %00=%ff');
  * headers or body. Equal seeds give equal requests.
  * @param sha256 Hash of a stored image.
  */
-export function hostileRequests(
+export function createHostileRequests(
   route: Route,
   { count, seed, sha256 }: { count: number; seed: number; sha256: string },
 ): Buffer[] {
   const random = createRandom(seed);
-  const bodies = bodiesOf(route, count, seed);
+  const bodies = createBodies(route, count, seed);
   return Array.from({ length: count }, (_, nth) => {
     const isChanged = (share: number) => nth > 0 && random() < share;
     const body = (isChanged(0.7) ? bodies?.hostile[nth] : bodies?.good) ?? '';
@@ -201,7 +201,7 @@ export function hostileRequests(
       const other = Math.ceil(random() * (segments.length - 1));
       segments[parameter >= 0 && random() < 0.9 ? parameter : other] = pick(random, SEGMENTS);
     }
-    const query = queryOf(route, isChanged(0.7) ? random : undefined);
+    const query = createQuery(route, isChanged(0.7) ? random : undefined);
     const headers = new Map([
       ['host', 'localhost'],
       ['connection', 'close'],
@@ -217,50 +217,54 @@ export function hostileRequests(
   });
 }
 
-function bodiesOf({ body }: Route, count: number, seed: number) {
+function createBodies({ body }: Route, count: number, seed: number) {
   if (body === undefined) return undefined;
   const { type, schema, example } = body;
   if (type === 'application/json') {
-    const hostile = hostileBodies(count, { seed, schema, good: () => example });
+    const hostile = createHostileBodies(count, { seed, schema, good: () => example });
     return { type, good: JSON.stringify(example), hostile };
   }
   // Other tests cover the bytes of forms and images.
   const metadata = JSON.parse((example as { metadata: string }).metadata) as object;
   const names = Object.keys(metadata).map((name) => [name, { type: 'string' }]);
   const properties = Object.fromEntries(names) as ObjectSchema['properties'];
-  const hostile = hostileBodies(count, { seed, schema: { properties }, good: () => metadata });
+  const hostile = createHostileBodies(count, {
+    seed,
+    schema: { properties },
+    good: () => metadata,
+  });
   const form = (text: string) => encodeForm([part('metadata', text)]).toString();
   return { type: FORM_TYPE, good: form(JSON.stringify(metadata)), hostile: hostile.map(form) };
 }
 
 /** Returns a valid query, or with `random` a query with unknown, invalid or missing parameters. */
-function queryOf({ parameters }: Route, random: Random | undefined): string {
+function createQuery({ parameters }: Route, random: Random | undefined): string {
   const declared = parameters.filter((parameter) => parameter.in === 'query');
   const pairs = declared
     .filter(({ required }) => required)
-    .map((parameter) => `${parameter.name}=${validText(parameter)}`);
+    .map((parameter) => `${parameter.name}=${createValidText(parameter)}`);
   if (random !== undefined) {
     if (random() < 0.5) pairs.length = 0;
-    for (let more = Math.ceil(random() * 3); more > 0; more -= 1) {
-      pairs.push(pairOf(declared, random));
+    for (let remainingPairs = Math.ceil(random() * 3); remainingPairs > 0; remainingPairs -= 1) {
+      pairs.push(createPair(declared, random));
     }
   }
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
 }
 
-function pairOf(declared: readonly Parameter[], random: Random): string {
+function createPair(declared: readonly Parameter[], random: Random): string {
   if (declared.length === 0 || random() < 0.2) return pick(random, PAIRS);
   const { name, schema } = pick(random, declared);
   if (random() < 0.1) return name;
   if (random() < 0.1) return `${name}=${pick(random, SEGMENTS)}`;
   if (random() < 0.3) return `${name}=${Buffer.from(pick(random, CURSORS)).toString('base64url')}`;
-  const json = (random() < 0.6 ? generatorOf(schema) : anything)(random);
+  const json = (random() < 0.6 ? createGenerator(schema) : anything)(random);
   const text = json.startsWith('"') ? (JSON.parse(json) as string) : json;
-  // Hexadecimal, since an encoder rejects half characters.
+  // Hexadecimal, since the encoder rejects lone surrogates.
   return `${name}=${Buffer.from(text.slice(0, 5000)).toString('hex').replaceAll(/../g, '%$&')}`;
 }
 
-function validText({ schema }: Parameter): string {
+function createValidText({ schema }: Parameter): string {
   if ('minimum' in schema) return '1000';
   const { anyOf: [first] = [] } = schema as { anyOf?: { enum: string[] }[] };
   return first?.enum[0] ?? 'a';

@@ -28,8 +28,8 @@ import {
   watchResources,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
-import { hostileBodies, hostileRequests } from './hostile-input.ts';
-import { judgeCounts, untilEnded } from './load.ts';
+import { createHostileBodies, createHostileRequests } from './hostile-input.ts';
+import { judgeCounts, waitUntilEnded } from './load.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -45,7 +45,7 @@ const SEARCHES = getRepetitions({ soak: 1000, ci: 150 });
 const REQUESTS = database.engine === 'postgres' ? 200 : 80;
 const PARALLEL = 32;
 const SEED = 20_261_121;
-/** Number of wrong answers that a failure shows. */
+/** Maximum number of unexpected responses that a failure message lists. */
 const MAX_SHOWN = 5;
 /** Time limit for the rest of the queue after the last request. */
 const LIMIT_MS = 300_000;
@@ -63,10 +63,10 @@ const collector = await startCollector(database, {
   ...UNLIMITED,
 });
 
-/** Without a worker, only requests change rows. */
-const quiet = await openDatabase();
+/** Database of a collector without a worker: only requests change its rows. */
+const idleDatabase = await openDatabase();
 const quietFolder = await createFolder();
-const watched = await startCollector(quiet, {
+const idleCollector = await startCollector(idleDatabase, {
   DATA_DIR: quietFolder,
   COLLECTOR_WORKER: 'false',
   ...UNLIMITED,
@@ -80,38 +80,42 @@ const PROBLEM = /^content-type: (application\/problem\+json|text\/html)/im;
 
 /** Counts the rows that are written or deleted from now on. */
 async function watchRows(): Promise<() => Promise<number>> {
-  await sql`create sequence changed_rows`.execute(quiet.db);
+  await sql`create sequence changed_rows`.execute(idleDatabase.db);
   await sql`create function count_row() returns trigger language plpgsql as
-    $$ begin perform nextval('changed_rows'); return null; end $$`.execute(quiet.db);
+    $$ begin perform nextval('changed_rows'); return null; end $$`.execute(idleDatabase.db);
   const { rows } = await sql<{ name: string }>`
-    select tablename as name from pg_tables where schemaname = 'public'`.execute(quiet.db);
+    select tablename as name from pg_tables where schemaname = 'public'`.execute(idleDatabase.db);
   assert.ok(rows.length > 10);
   for (const { name } of rows) {
     await sql`create trigger count_row after insert or update or delete on ${sql.table(name)}
-      for each row execute function count_row()`.execute(quiet.db);
+      for each row execute function count_row()`.execute(idleDatabase.db);
   }
   return async () => {
     const { rows: counts } = await sql<{ n: number }>`
       select case when is_called then last_value else 0 end::integer as n
-      from changed_rows`.execute(quiet.db);
+      from changed_rows`.execute(idleDatabase.db);
     return counts[0]?.n ?? 0;
   };
 }
 
 /** Stores data for all routes: a failed payload, which is the first, and a listing with an image. */
-async function fill(): Promise<string> {
-  const id = await store(quiet.db, createPayload());
-  await quiet.db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();
+async function storeData(): Promise<string> {
+  const id = await store(idleDatabase.db, createPayload());
+  await idleDatabase.db
+    .updateTable('raw_data')
+    .set({ status: 'failed' })
+    .where('id', '=', id)
+    .execute();
   const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
   const form = createForm(createPayload(), [{ name: 'orchid.png', bytes }]);
-  const sha256 = (await sendForm(watched.url, form)).body.images[0]?.sha256;
+  const sha256 = (await sendForm(idleCollector.url, form)).body.images[0]?.sha256;
   assert.ok(sha256 !== undefined);
   return sha256;
 }
 
-const storedImage = await fill();
+const storedImage = await storeData();
 const changedRows = await watchRows();
-const routes = await readDocumentedRoutes(watched);
+const routes = await readDocumentedRoutes(idleCollector);
 let changes = 0;
 
 type Answer = Awaited<ReturnType<typeof collector.post>>;
@@ -124,16 +128,16 @@ async function sendAll(
   onSuccess: (answer: Answer) => void = () => undefined,
 ): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
-  const wrong: string[] = [];
+  const violations: string[] = [];
   await mapParallel(bodies, PARALLEL, async (body) => {
     const answer = await collector.post(path, body);
     counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
     if (answer.status === success) onSuccess(answer);
     else if (!rejections.includes(answer.status) || !isProblem(answer)) {
-      wrong.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
+      violations.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
     }
   });
-  assert.deepEqual(wrong.slice(0, MAX_SHOWN), [], `${wrong.length} wrong answers`);
+  assert.deepEqual(violations.slice(0, MAX_SHOWN), [], `${violations.length} wrong answers`);
   return counts;
 }
 
@@ -151,14 +155,14 @@ const pickOne = <Item>(random: () => number, ...items: readonly Item[]) =>
   items[Math.floor(random() * items.length)];
 
 /** Returns a flat of one of many sizes, since equal sizes make the search for duplicates slow. */
-const flat = (random: () => number) =>
+const createDescription = (random: () => number) =>
   `Продам квартиру у Львові, ${Math.floor(20 + random() * 400)} м².`;
 
 /** Returns a valid payload of one of few listings. */
 const goodPayload = (random: () => number) => ({
   source_slug: pickOne(random, 'hostile', 'h-2'),
   external_id: String(Math.floor(random() * 500)),
-  description: pickOne(random, flat(random), 'Ремонтуємо телефони.'),
+  description: pickOne(random, createDescription(random), 'Ремонтуємо телефони.'),
   title: pickOne(random, 'Квартира', 'Дім'),
   price: Math.floor(random() * 100_000),
   currency: 'USD',
@@ -172,11 +176,11 @@ async function judgeImages(): Promise<string> {
     .select(['url', 'sha256', 'error'])
     .where('url', 'like', `${host.url}%`)
     .execute();
-  const wrong = rows.filter(
+  const violations = rows.filter(
     ({ url, sha256, error }) =>
       (sha256 === null) === (error === null) || (sha256 !== null) !== host.isGood(url ?? ''),
   );
-  assert.deepEqual(wrong.slice(0, MAX_SHOWN), []);
+  assert.deepEqual(violations.slice(0, MAX_SHOWN), []);
   const stored = rows.filter(({ sha256 }) => sha256 !== null).length;
   assert.ok(stored > 0 && stored < rows.length / 2);
   return `${rows.length} images of ${host.requests.size} behaviours, ${stored} stored`;
@@ -192,19 +196,23 @@ async function untilDuplicatesAreFound(): Promise<void> {
 const engine = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
 
 test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in one valid state`, async (context) => {
-  const bodies = hostileBodies(PAYLOADS, { seed: SEED, good: goodPayload, schema: PayloadSchema });
+  const bodies = createHostileBodies(PAYLOADS, {
+    seed: SEED,
+    good: goodPayload,
+    schema: PayloadSchema,
+  });
   const accepted: number[] = [];
   const onAccepted = (answer: Answer) => {
     accepted.push(answer.json<{ raw_id: number }>().raw_id);
   };
-  // The first request opens resources that stay.
+  // The first request opens resources that remain open.
   const first = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));
   await sendAll('/api/v1/ingest', [first], { success: 202 }, onAccepted);
-  await untilEnded(db, LIMIT_MS);
+  await waitUntilEnded(db, LIMIT_MS);
   await untilDuplicatesAreFound();
   const untilFree = await watchResources({ database, dataDir: folder, host });
   const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, onAccepted);
-  await untilEnded(db, LIMIT_MS);
+  await waitUntilEnded(db, LIMIT_MS);
   const { counts, invalid, completed } = await judgeCounts(db, accepted);
   const { n } = await db
     .selectFrom('raw_data')
@@ -235,7 +243,7 @@ for (const [search, good, schema] of [
   ['similar', goodSimilar, createSimilarSearchRequestSchema(DIMENSIONS)],
 ] as const) {
   test(`${SEARCHES} hostile ${search} searches on ${engine} are answered or rejected`, async (context) => {
-    const bodies = hostileBodies(SEARCHES, { seed: SEED, good, schema });
+    const bodies = createHostileBodies(SEARCHES, { seed: SEED, good, schema });
     const answers = await sendAll(`/api/v1/search/${search}`, bodies, {
       success: 200,
       // The listing is unknown or has no embedding.
@@ -250,10 +258,14 @@ for (const [search, good, schema] of [
 for (const route of routes) {
   const { method, path, answers } = route;
   test(`${REQUESTS} hostile requests to ${method} ${path} are answered, or rejected without a change`, async (context) => {
-    const requests = hostileRequests(route, { count: REQUESTS, seed: SEED, sha256: storedImage });
+    const requests = createHostileRequests(route, {
+      count: REQUESTS,
+      seed: SEED,
+      sha256: storedImage,
+    });
     const statuses: Record<number, number> = {};
     for (const [nth, request] of requests.entries()) {
-      const { status, text } = await exchange(watched.url, request);
+      const { status, text } = await exchange(idleCollector.url, request);
       const report = `${request.subarray(0, 2000).toString()}\n${text.slice(0, 1000)}`;
       assert.ok(status < 500, report);
       assert.ok(answers[status] !== undefined || OF_NO_ROUTE.has(status), report);
@@ -261,12 +273,12 @@ for (const route of routes) {
       if (status >= 400) assert.match(text, PROBLEM, report);
       statuses[status] = (statuses[status] ?? 0) + 1;
       const now = await changedRows();
-      // A payload of no listing is stored as invalid.
+      // A payload that is not a listing is stored as invalid.
       const isStored = text.includes('"code":"not_a_listing"');
       if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${report}`);
       changes = now;
     }
     context.diagnostic(JSON.stringify(statuses));
-    await waitUntilResourcesAreFree({ database: quiet, folder: quietFolder });
+    await waitUntilResourcesAreFree({ database: idleDatabase, folder: quietFolder });
   });
 }

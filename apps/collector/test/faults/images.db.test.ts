@@ -55,24 +55,24 @@ beforeEach(async () => {
 });
 
 /** Makes the server give an answer for some images, and describe the others. */
-function answerFor(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
+function scriptAnswer(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
   server.state.describeImage = (request) => {
-    const url = urlIn(request);
+    const url = getImageUrl(request);
     shown.push(url);
     return isAffected(url) ? answer : undefined;
   };
 }
 
-function urlIn({ body }: ReceivedRequest): string {
+function getImageUrl({ body }: ReceivedRequest): string {
   return /http:[^"\\]+\.png/.exec(JSON.stringify(body))?.[0] ?? 'control';
 }
 
 const isPoison = (url: string) => url.endsWith('poison.png');
 
-/** Payloads with two images each. One of the images is the poison. */
-const PAYLOADS = Array.from({ length: JOBS }, (_, nth) => [
-  `${nth}`,
-  nth === 2 ? 'poison' : `${nth}-other`,
+/** Number of payloads, each with two images. One image crashes the server. */
+const PAYLOADS = Array.from({ length: JOBS }, (_, index) => [
+  `${index}`,
+  index === 2 ? 'poison' : `${index}-other`,
 ]);
 
 /** Starts a worker over payloads with images of these names. */
@@ -84,12 +84,12 @@ async function open({ payloads = PAYLOADS, timeoutMs = 20_000, slots = 3, retryM
   const model = openModel(server.url, { vision: 'eyes', timeoutMs });
   const { images, close } = await openWorkerImages({ db, model, folder: join(dataDir, 'images') });
   const settings = { database, model, modelTimeoutMs: timeoutMs, images, slots, retryMs };
-  const opened = startModelWorker({ ...settings, servers: [server, host], folder: dataDir });
+  const modelWorker = startModelWorker({ ...settings, servers: [server, host], folder: dataDir });
   const dispose = async (): Promise<void> => {
-    await opened[Symbol.asyncDispose]();
+    await modelWorker[Symbol.asyncDispose]();
     await close();
   };
-  return { ...opened, [Symbol.asyncDispose]: dispose };
+  return { ...modelWorker, [Symbol.asyncDispose]: dispose };
 }
 
 /** Waits for the end of all payloads, and checks that all are completed with their images. */
@@ -111,11 +111,11 @@ async function judge(hasTimeouts = false) {
   assert.equal(images.length, 2 * JOBS);
   assert.ok(images.every(({ error }) => error === null));
   assert.deepEqual(await db.selectFrom('raw_readings').selectAll().execute(), []);
-  const rejected = images.flatMap(({ url, describe_error: rejection }) =>
+  const rejections = images.flatMap(({ url, describe_error: rejection }) =>
     rejection === null ? [] : [[url?.replace(/.*-/, '') ?? '', rejection.code]],
   );
   const described = images.filter(({ described_by: by }) => by !== null).length;
-  return { described, rejected: Object.fromEntries(rejected) as Record<string, string> };
+  return { described, rejected: Object.fromEntries(rejections) as Record<string, string> };
 }
 
 const limitRate = (retryAfter: string): ScriptedResponse => ({
@@ -130,11 +130,11 @@ for (const [name, answer, timeoutMs] of [
   ['limits its rate', limitRate('0.01'), undefined],
 ] as const) {
   test(`No listing and no image fails while the vision server ${name}`, async (t) => {
-    answerFor(answer);
-    await using opened = await open({ timeoutMs });
-    await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
-    const reached = shown.length;
-    await until('four probes', () => shown.length >= reached + 4);
+    scriptAnswer(answer);
+    await using modelWorker = await open({ timeoutMs });
+    await until('the breaker to open', () => modelWorker.model.breaker.state !== 'closed');
+    const requestCount = shown.length;
+    await until('four probes', () => shown.length >= requestCount + 4);
     assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
     delete server.state.describeImage;
     assert.deepEqual(await judge(timeoutMs !== undefined), { described: 2 * JOBS, rejected: {} });
@@ -155,21 +155,24 @@ const poisons: [name: string, ScriptedResponse, code: string, requests?: number,
 
 for (const [name, answer, code, requests, timeoutMs] of poisons) {
   test(`Only the affected image is recorded when the vision server always ${name} for it`, async () => {
-    answerFor(answer, isPoison);
-    await using opened = await open({ timeoutMs });
-    const rejected = { 'poison.png': code };
-    assert.deepEqual(await judge(timeoutMs !== undefined), { described: 2 * JOBS - 1, rejected });
+    scriptAnswer(answer, isPoison);
+    await using modelWorker = await open({ timeoutMs });
+    const rejections = { 'poison.png': code };
+    assert.deepEqual(await judge(timeoutMs !== undefined), {
+      described: 2 * JOBS - 1,
+      rejected: rejections,
+    });
     if (requests === undefined) return;
     assert.equal(shown.filter(isPoison).length, requests);
-    assert.equal(opened.model.breaker.state, 'closed');
+    assert.equal(modelWorker.model.breaker.state, 'closed');
   });
 }
 
-/** Makes the server fail the request of a poison and the two requests after it. */
+/** Makes the server fail the request for a poison image and the next two requests. */
 function crashOnPoison(): void {
   let failures = 0;
   server.state.describeImage = (request) => {
-    if (isPoison(urlIn(request))) failures = 3;
+    if (isPoison(getImageUrl(request))) failures = 3;
     failures -= 1;
     return failures >= 0 ? 'reset' : undefined;
   };
@@ -178,8 +181,8 @@ function crashOnPoison(): void {
 test('Only the image that takes the server down is recorded', async () => {
   crashOnPoison();
   await using _ = await open();
-  const rejected = { 'poison.png': 'MODEL_UNREACHABLE' };
-  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected });
+  const rejections = { 'poison.png': 'MODEL_UNREACHABLE' };
+  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected: rejections });
 });
 
 test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
@@ -187,27 +190,27 @@ test('Several images that take the server down are recorded when their listing i
   await using _ = await open({ payloads: [['1-poison', '2-poison', 'good']], retryMs: 10 });
   await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
   assert.equal(server.state.chatRequestCount, 1);
-  const rejected = await db
+  const rejections = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
     .select('url')
     .where('describe_error', 'is not', null)
     .where('url', 'like', `${host.url}/${round}-%`)
     .execute();
-  assert.equal(rejected.length, 2);
+  assert.equal(rejections.length, 2);
 });
 
 test('An image that failed in an outage is described after it', async () => {
-  // The server fails two calls of each image, and answers others.
+  // The server fails two requests for each image, and accepts later requests.
   const counts = new Map<string, number>();
   server.state.describeImage = (request) => {
-    const url = urlIn(request);
+    const url = getImageUrl(request);
     shown.push(url);
     const count = counts.get(url) ?? 0;
     counts.set(url, count + 1);
     return url !== 'control' && count < 6 ? OVERLOADED : undefined;
   };
-  // One listing at a time, so that its failures are its own.
+  // Only one listing is in progress, so each failure belongs to this listing.
   await using _ = await open({ slots: 1 });
   assert.deepEqual(await judge(), { described: 2 * JOBS, rejected: {} });
   assert.ok(shown.includes('control'));
@@ -216,13 +219,13 @@ test('An image that failed in an outage is described after it', async () => {
 test('A server without vision completes payloads with images, without their descriptions', async () => {
   const message =
     'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj';
-  answerFor({ status: 500, body: { error: { code: 500, message, type: 'server_error' } } });
-  await using opened = await open();
-  const { described, rejected } = await judge();
+  scriptAnswer({ status: 500, body: { error: { code: 500, message, type: 'server_error' } } });
+  await using modelWorker = await open();
+  const { described, rejected: rejections } = await judge();
   assert.equal(described, 0);
-  assert.deepEqual(new Set(Object.values(rejected)), new Set(['MODEL_UNSUPPORTED']));
+  assert.deepEqual(new Set(Object.values(rejections)), new Set(['MODEL_UNSUPPORTED']));
   assert.equal(shown.length, 2 * JOBS, 'each image is sent once');
-  assert.equal(opened.model.breaker.state, 'closed');
+  assert.equal(modelWorker.model.breaker.state, 'closed');
 });
 
 test('No image is sent with MODEL_VISION=off, and a separate vision server gets its key', async () => {
@@ -286,14 +289,14 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
   assert.match(cut.body.detail, /raw_id/);
   await until('the outage', isAway);
   const before = await countRaws();
-  const rejected = await send();
-  assert.deepEqual([rejected.status, rejected.body.code], [503, 'image_store_unavailable']);
-  assert.match(rejected.body.detail, /Nothing was stored/);
-  assert.ok(rejected.headers.get('retry-after'));
+  const rejections = await send();
+  assert.deepEqual([rejections.status, rejections.body.code], [503, 'image_store_unavailable']);
+  assert.match(rejections.body.detail, /Nothing was stored/);
+  assert.ok(rejections.headers.get('retry-after'));
   assert.equal((await getImage(sha256)).status, 503);
 
-  for (let nth = 0; nth < JOBS; nth += 1) {
-    const image_urls = [`${host.url}/${round}-${nth}.png`];
+  for (let index = 0; index < JOBS; index += 1) {
+    const image_urls = [`${host.url}/${round}-${index}.png`];
     const accepted = await collector.post('/api/v1/ingest', createPayload({ image_urls }));
     assert.equal(accepted.status, 202);
   }

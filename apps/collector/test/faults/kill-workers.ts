@@ -43,8 +43,8 @@ export async function startAnsweringServer(moment?: CallMoment & { onMoment: () 
   const state = { requests: 0 };
   const server = await startModelServer((request) => {
     state.requests += 1;
-    const answer = answerTo(request);
-    if (moment === undefined || operationOf(request) !== moment.operation) return answer;
+    const answer = createAnswer(request);
+    if (moment === undefined || getOperation(request) !== moment.operation) return answer;
     if (moment.when === 'before') {
       moment.onMoment();
       return 'silence';
@@ -59,13 +59,13 @@ export async function startAnsweringServer(moment?: CallMoment & { onMoment: () 
   return { ...server, state };
 }
 
-function operationOf({ path, body }: ReceivedRequest): Operation {
+function getOperation({ path, body }: ReceivedRequest): Operation {
   if (path.endsWith('/embeddings')) return 'embedding';
   return JSON.stringify(body).includes('"type":"image_url"') ? 'describing' : 'reading';
 }
 
-function answerTo(request: ReceivedRequest): { body: unknown } {
-  const operation = operationOf(request);
+function createAnswer(request: ReceivedRequest): { body: unknown } {
+  const operation = getOperation(request);
   const isRepair = JSON.stringify(request.body).includes('Ремонтуємо');
   let answer = handleOthers(request);
   if (operation === 'describing') answer = completion(JSON.stringify(DESCRIPTION));
@@ -77,8 +77,8 @@ function answerTo(request: ReceivedRequest): { body: unknown } {
 /** Number of payloads between two changes of images. */
 const NEW_IMAGES = 40;
 
-/** Returns payloads of few listings: changed and unchanged prices, and payloads of no listing. */
-export function nextPayload(nth: number, imageHost: string): Payload {
+/** Returns payloads of few listings: changed and unchanged prices, and payloads that are not listings. */
+export function createListingPayload(nth: number, imageHost: string): Payload {
   const listing = Math.floor(random() * 12);
   const isListing = nth % 9 !== 8;
   const price = 1000 * (50 + Math.floor(random() * 3));
@@ -118,18 +118,18 @@ const SIDES = getRepetitions({ soak: 2, ci: 1 });
 /** Time limit for a worker to reach its moment. */
 const LIMIT_MS = 60_000;
 
-/** Returns both sides of a moment, or in CI alternately one. */
-const sidesOf = (nth: number) =>
+/** Returns both sides of a moment, or one alternating side in CI. */
+const selectSides = (nth: number) =>
   (['before', 'after', 'before'] as const).slice(nth % 2, (nth % 2) + SIDES);
 
 /** Moments of the statements of the stages and the queue. */
 export const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>
-  sidesOf(nth).map((when) => ({ name, statement, when })),
+  selectSides(nth).map((when) => ({ name, statement, when })),
 );
 
-/** Moments of calls to the model. After a reading, the job is between two stages without statements. */
+/** Moments of calls to the model. */
 const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((operation, nth) =>
-  sidesOf(nth).map((when) => ({ operation, when })),
+  selectSides(nth).map((when) => ({ operation, when })),
 );
 
 export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + RANDOM_KILLS;
@@ -144,7 +144,7 @@ export async function killWorkers(
   options: { url: string; folder: string; modelUrl: string; imageHost: string },
 ): Promise<{ kills: number; accepted: number[] }> {
   const { imageHost, ...settings } = options;
-  // Calls come last, and are popped first: only the first payloads have something to embed.
+  // `pop` takes calls to the model first: only the first payloads need an embedding.
   const moments: (CallMoment | (StatementMoment & { name: string }) | 'random')[] = [
     ...Array.from({ length: RANDOM_KILLS }, () => 'random' as const),
     ...STATEMENT_MOMENTS,
@@ -154,11 +154,11 @@ export async function killWorkers(
   let kills = 0;
   const isOver = new AbortController();
 
-  async function feed(): Promise<void> {
+  async function sendPayloads(): Promise<void> {
     while (!isOver.signal.aborted) {
       if ((await countUnfinished(db)) < 12) {
         for (let more = 0; more < 6; more += 1) {
-          accepted.push(await store(db, nextPayload(accepted.length + 1, imageHost)));
+          accepted.push(await store(db, createListingPayload(accepted.length + 1, imageHost)));
         }
       }
       await sleep(20);
@@ -181,9 +181,9 @@ export async function killWorkers(
       await sleep(random() * MAX_WORK_MS);
       onMoment();
     }
-    const late = setTimeout(() => worker?.child.kill('SIGTERM'), LIMIT_MS);
+    const killTimer = setTimeout(() => worker?.child.kill('SIGTERM'), LIMIT_MS);
     const [, signal] = (await worker.ended) as [number | null, string | null];
-    clearTimeout(late);
+    clearTimeout(killTimer);
     assert.equal(signal, 'SIGKILL', `no worker reached ${JSON.stringify(moment)}`);
     kills += 1;
   }
@@ -199,9 +199,9 @@ export async function killWorkers(
 
   const killers = Array.from({ length: PARALLEL }, killRepeatedly);
   const killing = Promise.allSettled(killers).finally(() => isOver.abort());
-  await Promise.all([feed(), killing]);
+  await Promise.all([sendPayloads(), killing]);
   await Promise.all(killers);
-  // An undisturbed worker ends the rest.
+  // A worker without faults completes the remaining jobs.
   const last = startWorkerProcess(settings);
   await until('the queue to be empty', async () => (await countUnfinished(db)) === 0);
   last.child.kill('SIGKILL');

@@ -23,7 +23,7 @@ import {
   waitUntilResourcesAreFree,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
-import { createRandom, keyOf, priceOf, startIngest } from './load.ts';
+import { createRandom, getKey, getPrice, startIngest } from './load.ts';
 
 const CONNECTION_NAME = 'collector-to-be-killed';
 const SOURCE = 'killed';
@@ -131,12 +131,12 @@ if (databaseUrl !== undefined) {
     const urls = running.map(({ url }) => url);
     const waiting = new Map<string, () => void>();
     const nextAccepted = (url = '') => new Promise<void>((resolve) => waiting.set(url, resolve));
-    let replayed = 0;
+    let replays = 0;
     const ingest = startIngest(SOURCE, {
       urls,
       connections: SENDERS,
       onAccepted(url, headers) {
-        if (headers.has('idempotent-replayed')) replayed += 1;
+        if (headers.has('idempotent-replayed')) replays += 1;
         waiting.get(url)?.();
         waiting.delete(url);
       },
@@ -172,12 +172,12 @@ if (databaseUrl !== undefined) {
     const sent = Array.from({ length: accepted.size }, (_, nth) => nth + 1);
     assert.deepEqual(
       new Map(rows.map(({ key, price }) => [key, price])),
-      new Map(sent.map((nth) => [keyOf(SOURCE, nth), priceOf(nth)])),
+      new Map(sent.map((nth) => [getKey(SOURCE, nth), getPrice(nth)])),
     );
     await waitUntilResourcesAreFree({ servers: [{ connections }], folder });
     t.diagnostic(
       `${COLLECTORS * KILLS_EACH} kills, ${accepted.size} accepted and stored, 0 lost, 0 doubled, ` +
-        `${replayed} stored before without an answer, ${unanswered} requests unanswered`,
+        `${replays} stored before without an answer, ${unanswered} requests unanswered`,
     );
   });
 }

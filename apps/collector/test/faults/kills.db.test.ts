@@ -9,7 +9,7 @@ import { createModelClient, type ModelClient } from '@oselya/model';
 import { atEnd, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { Registry } from 'prom-client';
-import { migrations } from '../../src/database.ts';
+import { getMigrateOptions } from '../../src/database.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
@@ -35,7 +35,7 @@ import { getRepetitions } from '../support/soak.ts';
 import {
   KILLS,
   killWorkers,
-  nextPayload,
+  createListingPayload,
   random,
   startAnsweringServer,
   startWorkerProcess,
@@ -98,7 +98,7 @@ if (database?.url === undefined) {
     const dataDir = await createFolder();
     const host = await serveImages();
     const target = { db, url: setApplicationName(url, CUT_NAME), dataDir, imageHost: host.url };
-    // The first job opens resources that stay.
+    // The first job opens resources that remain open.
     await processWithCut(target);
     for (const moment of STATEMENT_MOMENTS) {
       const untilFree = await watchResources({ database, dataDir, host });
@@ -152,7 +152,7 @@ async function processWithCut(
     process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
     breaker: model.breaker,
     slots: 1,
-    // Long enough for no lease to expire.
+    // No lease expires during the test.
     leaseMs: 600_000,
     maxAttempts: 1,
     pollMs: 20,
@@ -179,7 +179,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
   const use = async (work: (db: Db) => Promise<void>) => {
     const embedded = await connect<Tables>({ dataDir });
     try {
-      await migrate(embedded, migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
+      await migrate(embedded, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
       await work(embedded.db);
     } finally {
       await embedded.close();
@@ -188,7 +188,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
   const accepted: number[] = [];
   await use(async (db) => {
     for (let nth = 0; nth < FOLDER_PAYLOADS; nth += 1) {
-      accepted.push(await store(db, nextPayload(nth, host.url)));
+      accepted.push(await store(db, createListingPayload(nth, host.url)));
     }
   });
   for (let kill = 0; kill < FOLDER_KILLS; kill += 1) {

@@ -22,7 +22,7 @@ export function createRandom(seed: number): () => number {
 const TIMEOUT_MS = 15_000;
 const UPLOAD_TIMEOUT_MS = 60_000;
 const PAUSE_MS = 20;
-/** Few listings, so that their payloads wait for one another. */
+/** Low number of listings, so that payloads of one listing wait for each other. */
 const LISTINGS = 30;
 const UPLOADS_EVERY = 10;
 
@@ -36,20 +36,20 @@ const OUTAGE_CODES = new Set([
 ]);
 
 /** Returns the source of payloads with uploads. */
-const uploadsOf = (source: string): string => `${source}-uploads`;
+const getUploadSource = (source: string): string => `${source}-uploads`;
 
 /** Returns the price of a payload, which identifies it. */
-export const priceOf = (nth: number): number => 50_000 + nth;
+export const getPrice = (nth: number): number => 50_000 + nth;
 
 /** Returns the idempotency key of a payload. */
-export const keyOf = (source: string, nth: number): string => `${source}-${nth}`;
+export const getKey = (source: string, nth: number): string => `${source}-${nth}`;
 
 function loadPayload(source: string, nth: number): Payload {
   return {
     source_slug: source,
     external_id: `flat-${nth % LISTINGS}`,
     description: `Продам двокімнатну квартиру у Львові, ${40 + (nth % LISTINGS)} м², 3 поверх з 5.`,
-    price: priceOf(nth),
+    price: getPrice(nth),
     currency: 'USD',
   };
 }
@@ -109,7 +109,7 @@ export function startIngest(
 
   async function createRequest(nth: number): Promise<{ body: string | FormData; isForm: boolean }> {
     if (imageHost !== undefined && nth % UPLOADS_EVERY === 0) {
-      const payload = { ...loadPayload(uploadsOf(source), nth), external_id: String(nth) };
+      const payload = { ...loadPayload(getUploadSource(source), nth), external_id: String(nth) };
       const colour = `#${nth.toString(16).padStart(6, '0')}`;
       const bytes = await createImage('png', { width: 16, height: 12, colour });
       const form = createForm(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
@@ -127,7 +127,7 @@ export function startIngest(
       const request = await createRequest(nth);
       for (let attempt = nth; ; attempt += 1) {
         const url = urls[attempt % urls.length] ?? '';
-        if (url !== '' && (await send(url, keyOf(source, nth), request))) break;
+        if (url !== '' && (await send(url, getKey(source, nth), request))) break;
         await sleep(PAUSE_MS);
       }
     }
@@ -181,7 +181,7 @@ export async function startLoad(
     /** Ends the load, and waits until all jobs and searches for duplicates are done. */
     async end(): Promise<void> {
       await ingest.stop();
-      await untilEnded(db, LIMIT_MS);
+      await waitUntilEnded(db, LIMIT_MS);
       const marks = db
         .selectFrom('duplicate_marks')
         .select('id')
@@ -202,7 +202,7 @@ export async function startLoad(
 }
 
 /** Waits until all payloads have ended. */
-export async function untilEnded(db: Kysely<Tables>, limitMs: number): Promise<void> {
+export async function waitUntilEnded(db: Kysely<Tables>, limitMs: number): Promise<void> {
   await until('all payloads to end', async () => (await countUnfinished(db)) === 0, limitMs);
 }
 
@@ -283,7 +283,7 @@ async function judgeIngest(
   });
 
   assert.ok(uploaded.size > 0);
-  const forms = await findRaws(db, uploadsOf(source));
+  const forms = await findRaws(db, getUploadSource(source));
   assert.deepEqual(
     forms.filter(({ status }) => status === 'completed').map(({ id }) => id),
     [...uploaded.values()].toSorted((left, right) => left - right),
@@ -292,7 +292,7 @@ async function judgeIngest(
     const isExpected = error?.code === 'interrupted' || error?.code === 'lease_lost';
     assert.ok(status === 'completed' || (status === 'failed' && isExpected), error?.code);
   }
-  const images = await countImages(db, uploadsOf(source));
+  const images = await countImages(db, getUploadSource(source));
   assert.deepEqual(images, { listings: uploaded.size, images: 1 });
   return counts;
 }

@@ -43,11 +43,11 @@ beforeEach(async () => {
 });
 
 /** Returns an error of llama.cpp's server, which answers 500 for inputs that it rejects. */
-function llamaError(message: string): ScriptedResponse {
+function createLlamaError(message: string): ScriptedResponse {
   return { status: 500, body: { error: { code: 500, message, type: 'server_error' } } };
 }
 
-async function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
+async function addJobs(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
   return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
 }
 
@@ -66,7 +66,7 @@ function open({
 }
 
 /** Waits until all jobs have ended, and counts them. */
-function untilEnded(jobs = JOBS): Promise<{ completed: number; failed: number }> {
+function waitUntilEnded(jobs = JOBS): Promise<{ completed: number; failed: number }> {
   return until('all jobs to end', async () => {
     const { completed, failed } = await countByStatus(db);
     return completed + failed === jobs && { completed, failed };
@@ -89,11 +89,11 @@ const send =
 const sendEndlessly: ResponseWriter = (response) => {
   response.writeHead(200, { 'content-type': 'application/json' });
   const chunk = ' '.repeat(1024 * 1024);
-  const more = () => {
+  const sendChunk = () => {
     while (!response.destroyed && response.write(chunk));
   };
-  response.on('drain', more);
-  more();
+  response.on('drain', sendChunk);
+  sendChunk();
 };
 
 const sendVector =
@@ -105,7 +105,7 @@ const sendVector =
   };
 
 /** Useless answers, with the requests of each job, their tokens, and the reason in the record. */
-const useless: [
+const uselessAnswers: [
   name: string,
   ResponseWriter,
   requests: number | null,
@@ -120,12 +120,12 @@ const useless: [
   ['vectors of zeros', sendVector(Array<number>(DIMENSIONS).fill(0)), null, 10, /zero/],
 ];
 
-for (const [name, answer, requests, tokens, reason] of useless) {
+for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
   test(`On ${name}, jobs fail with the reason and complete when they are retried`, async () => {
     server.state.writeResponse = answer;
-    await add(JOBS);
+    await addJobs(JOBS);
     await using opened = open();
-    assert.deepEqual(await untilEnded(), { completed: 0, failed: JOBS });
+    assert.deepEqual(await waitUntilEnded(), { completed: 0, failed: JOBS });
     const raws = await db.selectFrom('raw_data').selectAll().execute();
     for (const { error, model_usage: usage, attempts } of raws) {
       assert.equal(error?.code, 'model_failed');
@@ -143,7 +143,7 @@ for (const [name, answer, requests, tokens, reason] of useless) {
     assert.equal(opened.model.breaker.state, 'closed', 'the server answers');
     server.state.writeResponse = undefined;
     await createPayloadRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
-    assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+    assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
     assert.equal((await embedded.execute()).length, JOBS);
   });
 }
@@ -154,13 +154,13 @@ test('A server that sends a byte at a time ends at the deadline, and no job fail
     const timer = setInterval(() => response.write(' '), 20);
     response.on('close', () => clearInterval(timer));
   };
-  await add(JOBS);
+  await addJobs(JOBS);
   await using opened = open({ timeoutMs: 500 });
   await until('requests', () => server.state.requests >= 3 * SLOTS);
   assert.notEqual(opened.model.breaker.state, 'closed', 'it does not answer in time');
   assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
   server.state.writeResponse = undefined;
-  assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+  assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
   t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
 });
 
@@ -171,9 +171,9 @@ test('After 429 with Retry-After the next request waits, and no job fails', asyn
     if (rejections > SLOTS) server.state.writeResponse = undefined;
     response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
   };
-  await add(JOBS);
+  await addJobs(JOBS);
   await using opened = open();
-  assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+  assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
   assert.equal(rejections, SLOTS + 1);
   const { calls } = await sumUsage(db);
   assert.equal(calls, 2 * JOBS + SLOTS + 1, 'each rejection is one more request');
@@ -184,17 +184,17 @@ test('Texts and queries that are too long to embed are shortened', async () => {
   const limit = 100;
   server.state.createResponse = (request) => {
     const tokens = (extractEmbeddedTexts(request) ?? []).map((text) => Math.ceil(text.length / 2));
-    const most = Math.max(0, ...tokens);
-    const message = `input (${most} tokens) is too large to process. increase the physical batch size (current batch size: ${limit})`;
-    return most > limit ? llamaError(message) : undefined;
+    const maxTokens = Math.max(0, ...tokens);
+    const message = `input (${maxTokens} tokens) is too large to process. increase the physical batch size (current batch size: ${limit})`;
+    return maxTokens > limit ? createLlamaError(message) : undefined;
   };
   await using collector = await startCollector(database, MODEL_ENV);
   const long = 'Двокімнатна квартира біля парку, тихий двір. ';
-  await add(JOBS, { description: long.repeat(40) });
+  await addJobs(JOBS, { description: long.repeat(40) });
   const query = long.repeat(11).slice(0, 500);
   const { status } = await collector.post('/api/v1/search/similar', { query });
   assert.equal(status, 200);
-  assert.deepEqual(await untilEnded(), { completed: JOBS, failed: 0 });
+  assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
   const { text } = await collector.get('/metrics');
   const rejected = /operation="embed",outcome="MODEL_INPUT_TOO_LARGE"} (\d+)/.exec(text)?.[1];
   assert.ok(Number(rejected) <= 5, 'the limit is learned');
@@ -213,12 +213,12 @@ test('A server whose context is full gets fewer requests at once, and every job 
     const isFull = inProgress > room && path.endsWith('/chat/completions');
     inProgress -= 1;
     rejected += isFull ? 1 : 0;
-    return isFull ? llamaError('Context size has been exceeded.') : undefined;
+    return isFull ? createLlamaError('Context size has been exceeded.') : undefined;
   };
   try {
-    await add(jobs);
+    await addJobs(jobs);
     await using opened = open({ slots: 8 });
-    assert.deepEqual(await untilEnded(jobs), { completed: jobs, failed: 0 });
+    assert.deepEqual(await waitUntilEnded(jobs), { completed: jobs, failed: 0 });
     assert.ok(rejected > 0 && rejected < jobs, `${rejected} requests were too many`);
     assert.deepEqual(opened.states, []);
   } finally {
@@ -229,9 +229,9 @@ test('A server whose context is full gets fewer requests at once, and every job 
 test('Two texts on which the server fails do not take every probe: the others complete', async () => {
   server.state.createResponse = (request) =>
     extractEmbeddedTexts(request)?.some((text) => text.includes('crash me')) === true
-      ? llamaError('Compute error.')
+      ? createLlamaError('Compute error.')
       : undefined;
-  await add(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
+  await addJobs(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
   await using opened = open({
     slots: 1,
     // Longer than the breaker stays open, as by default.
@@ -241,7 +241,7 @@ test('Two texts on which the server fails do not take every probe: the others co
   });
   const openings = () => opened.states.filter((state) => state === 'open').length;
   await until('both to have been a probe', () => openings() > 2);
-  await add(JOBS);
+  await addJobs(JOBS);
   await until('the others to complete', async () => (await countByStatus(db)).completed === JOBS);
 });
 
@@ -252,7 +252,7 @@ test('The record and the health name the reason why a payload waits', async () =
   server.state.createResponse = ({ path }) =>
     path.endsWith('/models') ? undefined : { status: 503, body: { error: { message } } };
   await using collector = await startCollector(database, { ...MODEL_ENV, MODEL_API_KEY: secret });
-  const [id] = await add(1, { description });
+  const [id] = await addJobs(1, { description });
   type Raw = { status: string; error: { code: string; message: string; stage: string } | null };
   const getRaw = async () => (await collector.get(`/api/v1/raw/${id}`)).json<Raw>();
   const { error } = await until('it to be put back', async () => {
@@ -260,12 +260,12 @@ test('The record and the health name the reason why a payload waits', async () =
     return raw.status === 'pending' && raw.error !== null && raw;
   });
   assert.deepEqual([error?.code, error?.stage], ['model_unavailable', 'validate']);
-  const quoted = /503 .*: no slot at http:\/\/\[credentials\]@gpu for \[key\]: \[…\]/;
-  assert.match(error?.message ?? '', quoted);
+  const REASON_PATTERN = /503 .*: no slot at http:\/\/\[credentials\]@gpu for \[key\]: \[…\]/;
+  assert.match(error?.message ?? '', REASON_PATTERN);
   // The reason stays while the payload waits and is tried again, without its delay of 45 s.
   await until('several attempts', async () => {
     await makeJobsDue(db);
-    assert.match((await getRaw()).error?.message ?? '', quoted);
+    assert.match((await getRaw()).error?.message ?? '', REASON_PATTERN);
     const row = await db.selectFrom('raw_data').select('attempt').executeTakeFirstOrThrow();
     return row.attempt >= 2;
   });
@@ -274,7 +274,7 @@ test('The record and the health name the reason why a payload waits', async () =
   type Health = { status: string; checks: { model: { status: string; detail?: string } } };
   const { status, checks } = health.json<Health>();
   assert.deepEqual([status, checks.model.status], ['degraded', 'degraded']);
-  assert.match(checks.model.detail ?? '', quoted);
+  assert.match(checks.model.detail ?? '', REASON_PATTERN);
   const all = health.text + JSON.stringify(await getRaw());
   assert.ok(!all.includes('very-secret') && !all.includes('двокімнатну'), all);
 });

@@ -25,16 +25,16 @@ export async function startProxy(
   const settings = { delayMs: 0 };
   let isPast = watched === undefined;
 
-  function end(chosen: Iterable<Connection>): void {
-    for (const { near, far } of chosen) {
-      near.resetAndDestroy();
-      far.resetAndDestroy();
+  function resetConnections(chosen: Iterable<Connection>): void {
+    for (const { near: downstream, far: upstream } of chosen) {
+      downstream.resetAndDestroy();
+      upstream.resetAndDestroy();
     }
   }
   const silence = () => {
     for (const connection of connections) connection.isSilent = true;
   };
-  const cut = () => end(connections);
+  const cut = () => resetConnections(connections);
   const onMoment = () => {
     isPast = true;
     silence();
@@ -43,41 +43,42 @@ export async function startProxy(
 
   /** Forwards data in order. */
   function forward(connection: Connection, from: Socket, to: Socket): void {
-    let before = Promise.resolve();
+    let pending = Promise.resolve();
     const forwardChunk = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
       await earlier;
       if (delayMs > 0) await sleep(delayMs);
       if (!connection.isSilent && to.writable) to.write(chunk);
     };
     from.on('data', (chunk: Buffer) => {
-      before = forwardChunk(before, chunk, settings.delayMs);
+      pending = forwardChunk(pending, chunk, settings.delayMs);
     });
   }
 
-  const server = createServer((near) => {
-    const far = connect(Number(target.port || 5432), target.hostname);
-    const connection: Connection = { near, far, isSilent: false };
+  const server = createServer((downstream) => {
+    const upstream = connect(Number(target.port || 5432), target.hostname);
+    const connection: Connection = { near: downstream, far: upstream, isSilent: false };
     connections.add(connection);
-    for (const socket of [near, far]) socket.setNoDelay(true).on('error', () => undefined);
+    for (const socket of [downstream, upstream])
+      socket.setNoDelay(true).on('error', () => undefined);
     let isAwaited = false;
-    near.on('data', (chunk: Buffer) => {
+    downstream.on('data', (chunk: Buffer) => {
       if (isPast || watched === undefined || !chunk.includes(watched.statement)) return;
       if (watched.when === 'before') onMoment();
       else isAwaited = true;
     });
-    far.on('data', () => {
+    upstream.on('data', () => {
       if (isAwaited && !isPast) onMoment();
     });
-    forward(connection, near, far);
-    forward(connection, far, near);
-    near.on('close', () => {
+    forward(connection, downstream, upstream);
+    forward(connection, upstream, downstream);
+    downstream.on('close', () => {
       if (connection.isSilent && watched === undefined) return;
       connections.delete(connection);
-      far.destroy();
+      upstream.destroy();
     });
-    far.on('close', () => {
+    upstream.on('close', () => {
       connections.delete(connection);
-      near.destroy();
+      downstream.destroy();
     });
   });
   server.listen(0, '127.0.0.1');
@@ -86,10 +87,10 @@ export async function startProxy(
   url.hostname = '127.0.0.1';
   url.port = String((server.address() as AddressInfo).port);
   const close = async () => {
-    // A reset of a socket that is ending would keep this process from its end.
-    for (const { near, far } of connections) {
-      near.destroy();
-      far.destroy();
+    // Node does not exit if a closing socket is reset.
+    for (const { near: downstream, far: upstream } of connections) {
+      downstream.destroy();
+      upstream.destroy();
     }
     if (!server.listening) return;
     server.close();
@@ -103,10 +104,10 @@ export async function startProxy(
     connections: () => connections.size,
     /** Resets open connections on both sides. */
     cut,
-    /** Silences open connections without closing them. The server sees no end either. */
+    /** Stops forwarding on open connections without closing either side. */
     silence,
     /** Closes silent connections at the server, as its keep-alive does eventually. */
-    forget: () => end([...connections].filter(({ isSilent }) => isSilent)),
+    forget: () => resetConnections([...connections].filter(({ isSilent }) => isSilent)),
     close,
     [Symbol.asyncDispose]: close,
   };

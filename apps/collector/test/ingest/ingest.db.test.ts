@@ -8,9 +8,9 @@ import { openDatabase, readRawRecord, createPayload, log } from '../support/pipe
 
 const database = await openDatabase();
 const { db } = database;
-const quiet = { COLLECTOR_WORKER: 'false' };
-const unlimited = await startCollector(database, { ...quiet, COLLECTOR_INGEST_PER_MINUTE: '0' });
-const limited = await startCollector(database, { ...quiet, COLLECTOR_INGEST_PER_MINUTE: '3' });
+const settings = { COLLECTOR_WORKER: 'false' };
+const unlimited = await startCollector(database, { ...settings, COLLECTOR_INGEST_PER_MINUTE: '0' });
+const limited = await startCollector(database, { ...settings, COLLECTOR_INGEST_PER_MINUTE: '3' });
 
 type Accepted = { raw_id: number; status: string };
 type Problem = {
@@ -145,8 +145,8 @@ test('Requests with one idempotency key store one record', async () => {
   assert.equal(other.status, 409);
   assert.equal(other.json<Problem>().code, 'idempotency_conflict');
 
-  const elsewhere = await ingest({ ...payload, source_slug: 'other' }, headers);
-  assert.equal(elsewhere.status, 202, "another source's keys are its own");
+  const otherSource = await ingest({ ...payload, source_slug: 'other' }, headers);
+  assert.equal(otherSource.status, 202, "another source's keys are its own");
 });
 
 test('An idempotency key expires after 24 hours', async () => {
@@ -188,7 +188,7 @@ test('The rate limit applies to each source and does not count rejected payloads
 
 test('A caller can create a limited number of sources a day and keeps sending for known sources', async () => {
   await using guarded = await startCollector(database, {
-    ...quiet,
+    ...settings,
     COLLECTOR_AUTH: 'required',
     COLLECTOR_NEW_SOURCES_PER_DAY: '2',
   });
@@ -264,11 +264,11 @@ test('A failed database is 500 without internal details', async () => {
 });
 
 let acceptedCount = 0;
-const grouped = createIngest({ db, onAccepted: () => (acceptedCount += 1), log });
-const accept = async (...request: Parameters<typeof grouped.accept>) =>
-  (await grouped.accept(...request)).id;
+const groupingIngest = createIngest({ db, onAccepted: () => (acceptedCount += 1), log });
+const accept = async (...request: Parameters<typeof groupingIngest.accept>) =>
+  (await groupingIngest.accept(...request)).id;
 
-async function stored(source: string) {
+async function readStored(source: string) {
   return db
     .selectFrom('raw_data')
     .select(['id', 'external_id', 'waits', 'payload'])
@@ -311,7 +311,7 @@ test('Equal idempotency keys within one group store one record', async () => {
   for (const result of [results[2], results[4]]) {
     assert.equal(result?.status === 'rejected' && result.reason.code, 'idempotency_conflict');
   }
-  assert.equal((await stored(source_slug)).length, 4);
+  assert.equal((await readStored(source_slug)).length, 4);
 });
 
 test('Payloads of one listing within a group keep their order, and all but the first wait', async () => {
@@ -319,7 +319,7 @@ test('Payloads of one listing within a group keep their order, and all but the f
     createPayload({ source_slug: 'order', external_id: 'same', price }),
   );
   const ids = await Promise.all(payloads.map((payload) => accept(payload)));
-  const rows = await stored('order');
+  const rows = await readStored('order');
   assert.deepEqual(
     rows.map(({ id, waits, payload }) => [id, waits, payload['price']]),
     ids.map((id, n) => [id, n > 0, n + 1]),

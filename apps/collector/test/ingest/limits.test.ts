@@ -26,23 +26,23 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
   });
   after(() => app.close());
   guardRoutes(app, undefined);
-  const held = Promise.withResolvers<void>();
-  const reached: string[] = [];
+  const hold = Promise.withResolvers<void>();
+  const calls: string[] = [];
   const registry = new Registry();
-  const pass = async (part: 'limit' | 'store') => {
-    reached.push(part);
-    if (part === slow) await held.promise;
+  const enter = async (part: 'limit' | 'store') => {
+    calls.push(part);
+    if (part === slow) await hold.promise;
   };
   ingestRoutes(app, {
     ingest: {
       async accept() {
-        await pass('store');
+        await enter('store');
         return { id: 1, contentHash: '', status: 'pending', isNew: true, waits: false };
       },
       find: () => Promise.resolve(undefined),
     },
     async limit() {
-      await pass('limit');
+      await enter('limit');
       return {};
     },
     bounds,
@@ -50,8 +50,8 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
   });
   return {
     registry,
-    release: () => held.resolve(),
-    waiting: () => reached.filter((part) => part === slow).length,
+    release: () => hold.resolve(),
+    waiting: () => calls.filter((part) => part === slow).length,
     send: (payload: object, headers: Record<string, string> = {}) =>
       app.inject({
         method: 'POST',
@@ -62,17 +62,17 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
   };
 }
 
-const bytesOf = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
+const countBytes = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
 
 test('Excess payloads are rejected at once while the database stalls at the limit or the store', async () => {
   const large = createPayload({ description: 'ї'.repeat(1000) });
   for (const slow of ['limit', 'store'] as const) {
     for (const bounds of [
-      { maxItems: 100, maxBytes: 3 * bytesOf(large) + 100 },
+      { maxItems: 100, maxBytes: 3 * countBytes(large) + 100 },
       { maxItems: 3, maxBytes: 1e6 },
     ]) {
       const { send, release, waiting, registry } = await startHeld(slow, bounds);
-      const waits = [1, 2, 3].map(() => send(large));
+      const responses = [1, 2, 3].map(() => send(large));
       await until('three to wait', () => waiting() === 3);
       const rejected = await send(large);
       assert.equal(rejected.statusCode, 503);
@@ -80,7 +80,7 @@ test('Excess payloads are rejected at once while the database stalls at the limi
       assert.match(String(rejected.headers['retry-after']), /^\d+$/);
       assert.equal(waiting(), 3);
       release();
-      const statuses = (await Promise.all(waits)).map(({ statusCode }) => statusCode);
+      const statuses = (await Promise.all(responses)).map(({ statusCode }) => statusCode);
       assert.deepEqual(statuses, [202, 202, 202]);
       assert.equal((await send(large)).statusCode, 202);
       assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);
@@ -90,7 +90,7 @@ test('Excess payloads are rejected at once while the database stalls at the limi
 
 test('A payload without a declared length counts with its actual size', async () => {
   const payload = createPayload();
-  const bounds = { maxItems: 100, maxBytes: bytesOf(payload) + 10 };
+  const bounds = { maxItems: 100, maxBytes: countBytes(payload) + 10 };
   const { send, release, waiting } = await startHeld('store', bounds);
   const chunked = { 'transfer-encoding': 'chunked' };
   const first = send(payload, chunked);
@@ -104,9 +104,9 @@ const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
 after(() => rm(folder, { recursive: true }));
 
 /** File sizes of each processed form. */
-const processed: number[][] = [];
+const processedSizes: number[][] = [];
 
-/** Route without a database. */
+/** Upload route that uses no database. */
 const app = await createServer({
   log,
   bodyLimit: MEBIBYTE,
@@ -122,7 +122,7 @@ await app.register(withImagesRoutes, {
   temporary: () => folder,
   metrics: createMetrics(new Registry()),
   async processForm({ files }) {
-    processed.push(files.map(({ bytes }) => bytes));
+    processedSizes.push(files.map(({ bytes }) => bytes));
     assert.equal((await readdir(folder)).length, files.length, 'they are there while it runs');
     return { raw_id: 1, status: 'completed' as const, listing_id: 1, images: [] };
   },
@@ -149,33 +149,33 @@ test('A form without a declared length is limited in its total size', async () =
   const rest = MEBIBYTE - Buffer.byteLength(payload.content);
   const whole = await sendFiles([400_000, 400_000, rest - 800_000], payload);
   assert.equal(whole.status, 200, JSON.stringify(whole.body));
-  assert.deepEqual(processed, [[400_000, 400_000, rest - 800_000]]);
+  assert.deepEqual(processedSizes, [[400_000, 400_000, rest - 800_000]]);
   assert.deepEqual(await readdir(folder), []);
 
   const larger = await sendFiles([400_000, 400_000, rest - 800_000 + 1], payload);
   assert.equal(larger.status, 413);
   assert.match(larger.body.detail, /larger than 1 MB, up to the file "2\.png"/);
   assert.deepEqual(await readdir(folder), []);
-  assert.equal(processed.length, 1);
+  assert.equal(processedSizes.length, 1);
 });
 
 test('Four forms per slot are in progress, three of them of one caller', async () => {
   const withinLimit = createFormLimit(2);
   const { promise, resolve } = Promise.withResolvers<void>();
-  const held = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) =>
+  const hold = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) =>
     withinLimit(caller, () => promise),
   );
   await assert.rejects(
     withinLimit('a', () => promise),
     /COLLECTOR_UPLOADS/,
   );
-  held.push(withinLimit('b', () => promise));
+  hold.push(withinLimit('b', () => promise));
   await assert.rejects(
     withinLimit('c', () => promise),
     { code: 'uploads_busy', message: /Four times/ },
   );
   resolve();
-  await Promise.all(held);
+  await Promise.all(hold);
   for (let times = 0; times < 3; times += 1) {
     await assert.rejects(
       withinLimit('a', () => Promise.reject(new Error('It failed'))),

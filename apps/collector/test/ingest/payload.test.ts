@@ -24,7 +24,7 @@ const send = (payload: string) =>
     headers: { 'content-type': 'application/json' },
   });
 
-const good: Record<string, unknown>[] = [
+const validPayloads: Record<string, unknown>[] = [
   {},
   {
     url: 'https://doshka.example/1',
@@ -60,13 +60,13 @@ const good: Record<string, unknown>[] = [
 ];
 
 test('Valid payloads are accepted', async () => {
-  for (const fields of good) {
+  for (const fields of validPayloads) {
     const answer = await send(JSON.stringify(createPayload(fields)));
     assert.equal(answer.statusCode, 200, answer.body);
   }
 });
 
-const bad: [string, Record<string, unknown>, string][] = [
+const invalidPayloads: [string, Record<string, unknown>, string][] = [
   ['an unknown key', { colour: 'red' }, 'body'],
   ['no description', { description: undefined }, 'body'],
   ['a source with capitals', { source_slug: 'Doshka' }, 'body/source_slug'],
@@ -107,7 +107,7 @@ const bad: [string, Record<string, unknown>, string][] = [
 ];
 
 test('Invalid payloads are 422 with the path of the invalid value', async () => {
-  for (const [name, fields, path] of bad) {
+  for (const [name, fields, path] of invalidPayloads) {
     const answer = await send(JSON.stringify({ ...createPayload(), ...fields }));
     assert.equal(answer.statusCode, 422, `${name}: ${answer.body}`);
     const { code, errors } = answer.json<{ code: string; errors: { path: string }[] }>();
@@ -145,8 +145,8 @@ test('Raw JSON with numbers beyond a double or with endless depth is rejected', 
 test('Equal JSON has equal hashes, and different JSON has different hashes', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (left, right) => {
-      assert.equal(hashContent(left), hashContent(stored(left)));
-      if (isDeepStrictEqual(stored(left), stored(right))) {
+      assert.equal(hashContent(left), hashContent(toStored(left)));
+      if (isDeepStrictEqual(toStored(left), toStored(right))) {
         assert.equal(hashContent(left), hashContent(right));
       } else {
         assert.notEqual(hashContent(left), hashContent(right));
@@ -156,7 +156,7 @@ test('Equal JSON has equal hashes, and different JSON has different hashes', () 
 });
 
 /** Returns a value after a JSON round trip, without -0. */
-const stored = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const toStored = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 test('A leap second becomes the second before in any zone, and other times are unchanged', () => {
   for (const [text, instant] of [

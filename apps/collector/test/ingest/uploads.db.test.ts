@@ -25,10 +25,10 @@ const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
 const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
 // Each further collector needs a separate folder, since locks are per process.
-const others = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
-after(() => rm(others, { recursive: true, force: true }));
+const clientsFolder = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
+after(() => rm(clientsFolder, { recursive: true, force: true }));
 const settings = {
-  DATA_DIR: others,
+  DATA_DIR: clientsFolder,
   COLLECTOR_WORKER: 'false',
   COLLECTOR_INGEST_PER_MINUTE: '0',
 };
@@ -81,12 +81,12 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
 
 test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wait', async () => {
   await using server = await startModelServer();
-  const held = Promise.withResolvers<void>();
+  const hold = Promise.withResolvers<void>();
   let [asking, most] = [0, 0];
   server.state.delay = async () => {
     asking += 1;
     most = Math.max(most, asking);
-    await held.promise;
+    await hold.promise;
     asking -= 1;
   };
   await using one = await startCollector(database, {
@@ -101,11 +101,14 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
     createForm(createPayload(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
   );
   const answers = forms.map((form) => sendForm(one.url, form));
-  await until('all to be received', async () => (await listTemporaryFiles(others)).length === 3);
+  await until(
+    'all to be received',
+    async () => (await listTemporaryFiles(clientsFolder)).length === 3,
+  );
   await until('the model to be asked', () => asking > 0);
   // Long enough for another form to start if there were no limit.
   await sleep(200);
-  held.resolve();
+  hold.resolve();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
   assert.deepEqual([statuses, most], [[200, 200, 200], 1]);
 });
@@ -125,7 +128,10 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   const headers = { 'content-type': FORM_TYPE, 'content-length': start.length + 100 };
   uploading.write(encodeRequestHead(PATH, headers));
   uploading.write(start);
-  await until('a temporary file', async () => (await listTemporaryFiles(others)).length === 1);
+  await until(
+    'a temporary file',
+    async () => (await listTemporaryFiles(clientsFolder)).length === 1,
+  );
   const processing = sendForm(stopping.url, createForm(createPayload(), []));
   await until('the model to be asked', () => server.state.requests > 0);
   const closing = stopping.close();
@@ -142,7 +148,7 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
 });
 
 /** Returns the bytes of an upload in its temporary file. */
-async function storedBytes(): Promise<number> {
+async function countStoredBytes(): Promise<number> {
   const incoming = join(folder, 'images', 'incoming');
   const sizes = (await readdir(incoming, { recursive: true, withFileTypes: true }))
     .filter(({ name }) => /^[\da-f-]{36}$/.test(name))
@@ -160,7 +166,7 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
   const body = encodeForm([metadata(), image('large.png', Buffer.alloc(3 * piece))]);
 
   /** Sends the next bytes, and waits until the collector has nearly all of them. */
-  async function upload() {
+  async function startUpload() {
     const socket = await openSocket(collector.url);
     const client = { socket, answer: '', ended: once(socket, 'close') };
     socket.on('data', (chunk) => (client.answer += chunk.toString()));
@@ -171,13 +177,13 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
     const send = async (length: number) => {
       socket.write(body.subarray(sent, sent + length));
       sent += length;
-      const isThere = async () => (await storedBytes()) >= sent - (KB * KB) / 2;
+      const isThere = async () => (await countStoredBytes()) >= sent - (KB * KB) / 2;
       await until('the bytes to come', isThere);
     };
     return { client, send };
   }
 
-  const steady = await upload();
+  const steady = await startUpload();
   for (const length of [piece, piece, piece - KB]) {
     await steady.send(length);
     passTime();
@@ -188,7 +194,7 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
   steady.client.socket.destroy();
 
   const records = await count();
-  const stalling = await upload();
+  const stalling = await startUpload();
   await stalling.send(piece);
   passTime();
   await stalling.send(KB * KB);

@@ -9,7 +9,7 @@ import { startCollector, type FormFile, createForm, sendForm } from '../support/
 import { openDatabase, watchResources, createPayload } from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
-export async function imageFile(colour: string): Promise<FormFile> {
+export async function createImageFile(colour: string): Promise<FormFile> {
   return { name: `${colour}.png`, bytes: Uint8Array.from(await createImage('png', { colour })) };
 }
 
@@ -19,7 +19,7 @@ export const notAnImage: FormFile = {
   bytes: Uint8Array.from(Buffer.from('no image')),
 };
 
-export const sha256Of = ({ bytes }: FormFile) => createHash('sha256').update(bytes).digest('hex');
+export const hashFile = ({ bytes }: FormFile) => createHash('sha256').update(bytes).digest('hex');
 
 /** Opens a database and a collector without a worker. */
 export async function openUploads() {
@@ -36,17 +36,26 @@ export async function openUploads() {
     sendForm(collector.url, form, headers);
 
   /** Counts the stored payloads. */
-  async function count(): Promise<number> {
+  async function countPayloads(): Promise<number> {
     const all = db.selectFrom('raw_data').select((eb) => eb.fn.countAll<number>().as('count'));
     return (await all.executeTakeFirstOrThrow()).count;
   }
 
-  // The first request opens resources that stay, such as the temporary folder.
-  const first = createForm(createPayload(), [await imageFile('linen')]);
+  // The first request opens resources that remain open, such as the temporary folder.
+  const first = createForm(createPayload(), [await createImageFile('linen')]);
   assert.equal((await send(first)).status, 200);
   // The connection for notifications stays open too.
   await database.listen('first', () => undefined);
   const waitUntilResourcesAreFree = await watchResources({ database, dataDir: folder });
 
-  return { database, db, folder, start, collector, send, count, waitUntilResourcesAreFree };
+  return {
+    database,
+    db,
+    folder,
+    start,
+    collector,
+    send,
+    count: countPayloads,
+    waitUntilResourcesAreFree,
+  };
 }

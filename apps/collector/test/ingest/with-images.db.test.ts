@@ -34,14 +34,14 @@ import {
   createPayload,
   log,
 } from '../support/pipeline.ts';
-import { notAnImage, openUploads, imageFile, sha256Of } from './uploads.ts';
+import { notAnImage, openUploads, createImageFile, hashFile } from './uploads.ts';
 
 const { db, folder, start, collector, send, count, waitUntilResourcesAreFree } =
   await openUploads();
 
 afterEach(waitUntilResourcesAreFree);
 
-const [red, blue] = [await imageFile('red'), await imageFile('blue')];
+const [red, blue] = [await createImageFile('red'), await createImageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
   for (const metadataLast of [false, true]) {
@@ -50,7 +50,7 @@ test('A payload with images is processed before the response, in any order of pa
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
     assert.equal(status, 'completed');
-    const stored = { sha256: sha256Of(red), width: 64, height: 48 };
+    const stored = { sha256: hashFile(red), width: 64, height: 48 };
     assert.deepEqual(images, [
       { ...stored, duplicate: metadataLast },
       { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
@@ -86,7 +86,7 @@ test('Metadata is a JSON part or a file, and uploads replace image URLs', async 
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   assert.deepEqual(
     answer.body.images.map((one) => one.sha256),
-    [sha256Of(blue)],
+    [hashFile(blue)],
   );
 });
 
@@ -113,7 +113,7 @@ test('An unchanged payload with the same images calls no model, and other images
   assert.equal(other.body.listing_id, first.body.listing_id);
   assert.deepEqual(
     other.body.images.map((one) => one.sha256),
-    [sha256Of(blue)],
+    [hashFile(blue)],
   );
 });
 
@@ -134,7 +134,7 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   const shown = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
   assert.deepEqual(
     shown.map((one) => one.sha256),
-    [sha256Of(red)],
+    [hashFile(red)],
   );
 });
 
@@ -167,24 +167,27 @@ const setFailed = (rawId: number, inline: boolean) =>
     .execute();
 
 test('An idempotency key is valid on both routes, and the response has the status of its payload', async () => {
-  const keyed = { 'idempotency-key': 'both-routes' };
+  const keyHeaders = { 'idempotency-key': 'both-routes' };
   /** Returns the replay headers of a response; a new payload has none. */
-  const replayOf = (headers: Headers) => [
+  const getReplayHeaders = (headers: Headers) => [
     headers.get('idempotent-replayed'),
     headers.get('raw-status'),
   ];
   const plain = async (payload: Payload) => {
-    const answer = await collector.post('/api/v1/ingest', payload, keyed);
+    const answer = await collector.post('/api/v1/ingest', payload, keyHeaders);
     const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
     assert.equal(status, 'pending', 'as it is answered first');
-    return { rawId, replay: replayOf(answer.headers) };
+    return { rawId, replay: getReplayHeaders(answer.headers) };
   };
   const payload = createPayload();
-  const first = await send(createForm(payload, []), keyed);
-  assert.deepEqual(replayOf(first.headers), [null, null]);
+  const first = await send(createForm(payload, []), keyHeaders);
+  assert.deepEqual(getReplayHeaders(first.headers), [null, null]);
   const replay = ['true', 'completed'];
   assert.deepEqual(await plain(payload), { rawId: first.body.raw_id, replay });
-  assert.deepEqual(replayOf((await send(createForm(payload, []), keyed)).headers), replay);
+  assert.deepEqual(
+    getReplayHeaders((await send(createForm(payload, []), keyHeaders)).headers),
+    replay,
+  );
 
   // A payload that failed within its request can only be sent again.
   await setFailed(first.body.raw_id, true);
@@ -193,15 +196,15 @@ test('An idempotency key is valid on both routes, and the response has the statu
   assert.notEqual(again.rawId, first.body.raw_id);
 
   // A payload that failed in the queue can be retried.
-  const waiting = await send(createForm(payload, []), keyed);
+  const waiting = await send(createForm(payload, []), keyHeaders);
   assert.equal(waiting.body.code, 'still_processing');
-  assert.deepEqual(replayOf(waiting.headers), ['true', 'pending']);
+  assert.deepEqual(getReplayHeaders(waiting.headers), ['true', 'pending']);
   await setFailed(again.rawId, false);
   const failed = ['true', 'failed'];
   assert.deepEqual(await plain(payload), { rawId: again.rawId, replay: failed });
-  const ended = await send(createForm(payload, []), keyed);
+  const ended = await send(createForm(payload, []), keyHeaders);
   assert.equal(ended.body.code, 'model_failed');
-  assert.deepEqual(replayOf(ended.headers), failed);
+  assert.deepEqual(getReplayHeaders(ended.headers), failed);
 });
 
 test('A payload whose key expires between two statements is stored again', async () => {
@@ -242,13 +245,13 @@ test('Of concurrent requests with one key, one is processed and the others must 
 const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
 
 test('A payload whose outcome an outage of the database hides is answered with its id', async () => {
-  const away = new Proxy(db, {
+  const unavailableDb = new Proxy(db, {
     get() {
       throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer');
     },
   });
   const jobs = { run: async () => 'lost' as const };
-  const process = createProcessForm({ db: away, store: ingest, leaseMs: 60_000, jobs });
+  const process = createProcessForm({ db: unavailableDb, store: ingest, leaseMs: 60_000, jobs });
   await assert.rejects(
     process({ payload: createPayload(), files: [] }, undefined, () => undefined),
     ({ code, status, members }: ProblemError) =>
@@ -296,7 +299,7 @@ test('A payload that is no listing is 422 with the reason, and its images are no
     title: 'Продам велосипед',
     description: 'Продам велосипед гірський, 21 швидкість. Ціна 8000 грн.',
   });
-  const answer = await send(createForm(payload, [await imageFile('maroon')]));
+  const answer = await send(createForm(payload, [await createImageFile('maroon')]));
   assert.deepEqual([answer.status, answer.body.code], [422, 'not_a_listing']);
   const { raw_id: rawId } = answer.body;
   const raw = await readRawRecord(db, rawId);

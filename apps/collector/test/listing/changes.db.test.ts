@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { settleChanges } from '../../src/listing/changes.ts';
-import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
+import { createBetterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, createHarness, findListing, createPayload } from '../support/pipeline.ts';
 
@@ -208,7 +208,7 @@ test('A key with a list of sources gets the changes of only these sources', asyn
 });
 
 /** Creates a model that extracts the same price from every text. */
-const createPriceModel = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
+const createPriceModel = (price: number) => createBetterModel(() => ({ price, currency: 'USD' }));
 
 test('A price that is read differently from the same payload is no change', async () => {
   const payload = createPayload();

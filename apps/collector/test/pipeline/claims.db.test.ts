@@ -23,7 +23,7 @@ import {
 const { db, open } = await openImages();
 
 /** Changes that lose a claim: the job is pending again, or another worker has claimed it. */
-const losses = [
+const CLAIM_LOSSES = [
   () => ({ status: 'pending' as const }),
   () => ({ attempt: sql<number>`attempt + 1` }),
 ];
@@ -41,8 +41,8 @@ async function readRows() {
 
 type Moment = 'generateObject' | 'processRemote' | 'embed';
 
-/** Creates a model and images that call a function before they answer. */
-function interrupted(onCall: (call: Moment) => Promise<void>): Partial<PipelineDeps> {
+/** Creates a model and an image service that call `onCall` before they respond. */
+function createInterruptedDeps(onCall: (call: Moment) => Promise<void>): Partial<PipelineDeps> {
   const model = createCountingModel();
   return {
     model: {
@@ -70,7 +70,7 @@ function interrupted(onCall: (call: Moment) => Promise<void>): Partial<PipelineD
 }
 
 test('A lost claim writes nothing more', async () => {
-  for (const loss of losses) {
+  for (const loss of CLAIM_LOSSES) {
     for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
       const rawId = await store(db, createPayload());
       let before: Awaited<ReturnType<typeof readRows>> | undefined;
@@ -79,7 +79,7 @@ test('A lost claim writes nothing more', async () => {
         await db.updateTable('raw_data').set(loss()).where('id', '=', rawId).execute();
         before = await readRows();
       };
-      assert.equal(await createHarness(db, interrupted(onCall)).runNext(), 'lost');
+      assert.equal(await createHarness(db, createInterruptedDeps(onCall)).runNext(), 'lost');
       assert.ok(before);
       assert.deepEqual(await readRows(), before);
       await db.deleteFrom('raw_data').where('id', '=', rawId).execute();
@@ -120,7 +120,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
       assert.equal((await findListingPayloads(db, payload))?.raw_id, newer);
       before = await readRows();
     };
-    const outcome = await createHarness(db, interrupted(onCall)).runNext();
+    const outcome = await createHarness(db, createInterruptedDeps(onCall)).runNext();
     assert.equal(outcome, 'completed');
     const now = await readRows();
     assert.ok(before);
@@ -227,7 +227,7 @@ const older = { price: 62_000, currency: 'USD', area_total: 54 };
 const newer = { ...older, price: 59_000 };
 
 /** Processes a first payload, and claims a second one. */
-async function secondPayload(externalId: string): Promise<Job> {
+async function claimSecondPayload(externalId: string): Promise<Job> {
   await harness.process(createPayload({ ...older, external_id: externalId }));
   const image_urls = [`${host}/kitchen.png`];
   before = { fetched, described: shown.length };
@@ -236,11 +236,11 @@ async function secondPayload(externalId: string): Promise<Job> {
 }
 
 test('A job that is lost after any stage runs again from the start with the same result', async () => {
-  await runStages(await secondPayload('control'), 'embed');
+  await runStages(await claimSecondPayload('control'), 'embed');
   const control = await readListing('control');
   assert.deepEqual([fetched, shown.length], [1, 1]);
   for (const name of stages) {
-    const job = await secondPayload(`lost-${name}`);
+    const job = await claimSecondPayload(`lost-${name}`);
     await runStages(job, name);
     await db
       .updateTable('raw_data')

@@ -27,7 +27,7 @@ const { db } = database;
 const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 
 /** Creates a model whose call fails. */
-function failingModel(call: 'generateObject' | 'embed', error: unknown) {
+function createFailingModel(call: 'generateObject' | 'embed', error: unknown) {
   return { ...createCountingModel(), [call]: () => Promise.reject(error) };
 }
 
@@ -48,7 +48,7 @@ test('An outage of the model postpones a job that can wait, and other errors fai
   for (const [code, options, outcome] of modelFailures) {
     const error = new ModelError(code, `It was ${code}.`);
     if (error.retryable && code !== 'MODEL_BREAKER_OPEN') error.outage = outage;
-    const model = failingModel('generateObject', error);
+    const model = createFailingModel('generateObject', error);
     const id = await store(db, createPayload());
     assert.equal(await createHarness(db, { model }).runNext(options), outcome, code);
     const raw = await readRawRecord(db, id);
@@ -63,8 +63,8 @@ test('An outage of the model postpones a job that can wait, and other errors fai
   }
 });
 
-/** Creates images whose store fails, in another outage at each call. */
-function imagesWithoutStore() {
+/** Creates an image service whose store fails, with a new outage for each call. */
+function createImagesWithoutStore() {
   const state = { tries: 0, isAway: true };
   const processRemote = () => {
     state.tries += 1;
@@ -75,7 +75,7 @@ function imagesWithoutStore() {
 }
 
 test('An outage of the image store costs a job no attempt and no second extraction', async () => {
-  const { state, images } = imagesWithoutStore();
+  const { state, images } = createImagesWithoutStore();
   const model = createCountingModel();
   const harness = createHarness(db, { model, images });
   const raw = await harness.process(createPayload());
@@ -90,7 +90,7 @@ test('An outage of the image store costs a job no attempt and no second extracti
 });
 
 test('A job on which the image store fails in five outages is failed', async () => {
-  const { state, images } = imagesWithoutStore();
+  const { state, images } = createImagesWithoutStore();
   const harness = createHarness(db, { images });
   const { id } = await harness.process(createPayload());
   for (let nth = 2; nth < 5; nth += 1) {
@@ -109,7 +109,9 @@ test('A job on which the image store fails in five outages is failed', async () 
 test('An invalid embedding fails the job and is not stored, and the next payload adds it', async () => {
   const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
   const payload = createPayload();
-  const raw = await createHarness(db, { model: failingModel('embed', error) }).process(payload);
+  const raw = await createHarness(db, { model: createFailingModel('embed', error) }).process(
+    payload,
+  );
   assert.equal(raw.status, 'failed');
   assert.equal(raw.error?.stage, 'embed');
   assert.ok(raw.listing_id, 'the listing is there');
@@ -123,7 +125,10 @@ test('An invalid embedding fails the job and is not stored, and the next payload
 });
 
 test('Reasons are storable, and unexpected errors have no message', async () => {
-  const model = failingModel('generateObject', new ModelError('MODEL_REJECTED', 'a\0b\uD800'));
+  const model = createFailingModel(
+    'generateObject',
+    new ModelError('MODEL_REJECTED', 'a\0b\uD800'),
+  );
   const rejected = await createHarness(db, { model }).process(createPayload());
   assert.deepEqual([rejected.status, rejected.error?.message], ['failed', 'ab\uFFFD']);
   const processRemote = () => Promise.reject(new Error('secret inside'));
@@ -133,12 +138,12 @@ test('Reasons are storable, and unexpected errors have no message', async () => 
   assert.ok(!failed.error?.message.includes('secret'));
 });
 
-const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+const OUTAGE = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
 
 /** Creates a model whose embeddings fail until the error is removed. */
-function modelWithoutEmbeddings() {
+function createModelWithoutEmbeddings() {
   const model = createCountingModel();
-  const state = { error: away as ModelError | undefined };
+  const state = { error: OUTAGE as ModelError | undefined };
   const embed: typeof model.embed = (texts, options) =>
     state.error === undefined ? model.embed(texts, options) : Promise.reject(state.error);
   return { model: { ...model, embed }, state };
@@ -149,7 +154,7 @@ const findReadings = (rawId: number) =>
 
 /** Processes a payload that is postponed at its embedding. */
 async function postponed() {
-  const { model, state } = modelWithoutEmbeddings();
+  const { model, state } = createModelWithoutEmbeddings();
   const harness = createHarness(db, { model });
   const payload = createPayload();
   const raw = await harness.process(payload);
@@ -220,7 +225,7 @@ test('A job of a request without uploads is postponed and keeps its extraction',
 });
 
 /** Returns the stages of a payload from the API. */
-async function stagesOf(rawId: number): Promise<StageRecord[]> {
+async function readStages(rawId: number): Promise<StageRecord[]> {
   const answer = await collector.get(`/api/v1/raw/${rawId}`);
   return answer.json<{ stages: StageRecord[] }>().stages;
 }
@@ -236,15 +241,15 @@ const noEmbedding = {
 test('A retry shows the last outcome of each stage until it runs again', async () => {
   const { id, status } = await createHarness(db, { model: noEmbedding }).process(createPayload());
   assert.equal(status, 'failed');
-  const failed = await stagesOf(id);
+  const failed = await readStages(id);
   assert.equal(failed.length, 8);
   assert.deepEqual(outcomesIn(failed).at(-1), ['embed', 'failed']);
 
   assert.ok(await requeuePayload(db, id));
-  assert.deepEqual(await stagesOf(id), failed, 'while it waits');
+  assert.deepEqual(await readStages(id), failed, 'while it waits');
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
-  assert.deepEqual(await stagesOf(id), failed, 'while nothing of it has run again');
+  assert.deepEqual(await readStages(id), failed, 'while nothing of it has run again');
 
   const load: StageRecord = {
     stage: 'load',
@@ -254,6 +259,6 @@ test('A retry shows the last outcome of each stage until it runs again', async (
   };
   const modelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   await renewLeases(db, [{ ...job, stages: [load], modelUsage }], 60_000);
-  const inProgress = await stagesOf(id);
+  const inProgress = await readStages(id);
   assert.deepEqual(inProgress, [...failed.slice(1), load], 'each once, the last to run at the end');
 });

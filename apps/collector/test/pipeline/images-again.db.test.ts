@@ -13,16 +13,16 @@ const { db, open, readRows } = await openImages();
 
 /** Responses of the host by path: a status, or bytes. */
 const answers = new Map<string, number | Buffer>();
-let asked: string[] = [];
+let requests: string[] = [];
 const host = await serve((request, response) => {
   const path = request.url ?? '';
-  asked.push(path);
+  requests.push(path);
   const answer = answers.get(path) ?? 404;
   if (typeof answer === 'number') response.writeHead(answer).end();
   else response.end(answer);
 });
 beforeEach(() => {
-  asked = [];
+  requests = [];
 });
 
 const UNCHANGED = [['load', 'unchanged']];
@@ -41,7 +41,7 @@ type Raw = Awaited<ReturnType<typeof readRawRecord>>;
 const getOutcomes = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
 
 /** Processes a listing with images of these paths. */
-async function begin(
+async function processListing(
   paths: readonly string[],
   { vision = createVisionModel() }: { vision?: ReturnType<typeof createVisionModel> } = {},
 ) {
@@ -68,7 +68,7 @@ async function begin(
   };
 }
 
-async function enrichmentsOf(listingId: number) {
+async function readEnrichments(listingId: number) {
   const rows = await db
     .selectFrom('listing_enrichments')
     .select(['kind', 'value'])
@@ -79,21 +79,21 @@ async function enrichmentsOf(listingId: number) {
 
 test('An image of a temporarily failed host is fetched by a later unchanged payload', async () => {
   answers.set('/a.png', await createImage('png', { colour: 'red' })).set('/b.png', 503);
-  const listing = await begin(['/a.png', '/b.png', '/never.png']);
-  const before = await enrichmentsOf(listing.listingId);
+  const listing = await processListing(['/a.png', '/b.png', '/never.png']);
+  const before = await readEnrichments(listing.listingId);
   assert.deepEqual(before['images'], { stored: 1, failed: 2, room_types: { kitchen: 1 } });
   answers.set('/b.png', await createImage('png', { colour: 'blue' }));
-  asked = [];
+  requests = [];
 
-  // A dead host must not cost each payload its timeouts.
+  // Payloads must not repeatedly wait for the timeouts of a dead host.
   assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
-  assert.deepEqual(asked, []);
+  assert.deepEqual(requests, []);
 
   await listing.nextDay();
   const again = await listing.process(listing.payload);
   assert.deepEqual([again.status, getOutcomes(again)], ['completed', IMAGES_ONLY]);
   assert.equal(again.listing_id, listing.listingId);
-  assert.deepEqual(asked, ['/b.png'], 'stored and missing images are left alone');
+  assert.deepEqual(requests, ['/b.png'], 'stored and missing images are left alone');
   const rows = await readRows(listing.listingId);
   assert.deepEqual(
     rows.map(({ url, error }) => [url, error]),
@@ -106,26 +106,26 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
   assert.equal(listing.vision.shown.length, 2);
   assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text is not read again');
   const images = { stored: 2, failed: 1, room_types: { kitchen: 2 } };
-  assert.deepEqual(await enrichmentsOf(listing.listingId), { ...before, images });
+  assert.deepEqual(await readEnrichments(listing.listingId), { ...before, images });
   assert.ok(before['provenance']);
 
   await listing.nextDay();
   assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
-  assert.deepEqual(asked, ['/b.png']);
+  assert.deepEqual(requests, ['/b.png']);
 });
 
 test('A dead host is requested by one unchanged payload a day and by each changed payload', async () => {
   answers.set('/dead.png', 500);
-  const listing = await begin(['/dead.png']);
+  const listing = await processListing(['/dead.png']);
   await listing.nextDay();
-  asked = [];
+  requests = [];
   assert.deepEqual(getOutcomes(await listing.process(listing.payload)), IMAGES_ONLY);
-  assert.deepEqual(asked, Array(3).fill('/dead.png'), 'with the attempts of any download');
+  assert.deepEqual(requests, Array(3).fill('/dead.png'), 'with the attempts of any download');
   for (let n = 0; n < 3; n += 1) {
     assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
   }
-  assert.equal(asked.length, 3);
+  assert.equal(requests.length, 3);
   const changed = await listing.process({ ...listing.payload, price: 61_000 });
   assert.equal(changed.status, 'completed');
-  assert.equal(asked.length, 6);
+  assert.equal(requests.length, 6);
 });

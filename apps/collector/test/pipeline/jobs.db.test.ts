@@ -132,7 +132,7 @@ const LIMIT_MS = 5000;
 const { signal } = new AbortController();
 
 /** Creates a model that delays one kind of request until the test releases it. */
-function heldModel(held: 'generateObject' | 'embed') {
+function createHeldModel(held: 'generateObject' | 'embed') {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
   const mock = createCountingModel();
@@ -195,17 +195,17 @@ async function work(model: Model): Promise<void> {
 test('Each use of the model holds no connection while the model answers', async () => {
   await createHarness(narrow).process(createPayload());
   for (const [name, held, use] of uses) {
-    const { model, asked, answer } = heldModel(held);
+    const { model, asked, answer } = createHeldModel(held);
     const using = use(model);
     await Promise.race([asked, using]);
-    const late = Promise.withResolvers<string>();
-    const timer = setTimeout(() => late.resolve('no connection was free'), LIMIT_MS);
+    const timeout = Promise.withResolvers<string>();
+    const timer = setTimeout(() => timeout.resolve('no connection was free'), LIMIT_MS);
     const query = narrow
       .selectFrom('property_listings')
       .select('id')
       .execute()
       .then(() => 'answered');
-    assert.equal(await Promise.race([query, late.promise]), 'answered', name);
+    assert.equal(await Promise.race([query, timeout.promise]), 'answered', name);
     clearTimeout(timer);
     answer();
     await using;
@@ -264,7 +264,7 @@ async function send(requestId: string, source: string): Promise<number> {
   return ((await response.json()) as { raw_id: number }).raw_id;
 }
 
-const ended = (rawId: number) =>
+const waitUntilEnded = (rawId: number) =>
   until(`the line of job ${rawId}`, () =>
     lines.some(({ msg, raw_id: id }) => msg === 'job' && id === rawId),
   );
@@ -275,10 +275,10 @@ test('Every log line of a job names its payload and request', async () => {
   // During an outage the client retries, the stage fails, and the job returns to the queue.
   server.state.up = false;
   const first = await send('request-one', 'one');
-  await ended(first);
+  await waitUntilEnded(first);
   server.state.up = true;
   const second = await send('request-two', 'two');
-  await ended(second);
+  await waitUntilEnded(second);
   await makeJobsDue(logged.db);
   const completed = await until('the next attempt', () =>
     lines.find(({ msg, raw_id: id, attempt }) => msg === 'job' && id === first && attempt === 2),
@@ -286,30 +286,30 @@ test('Every log line of a job names its payload and request', async () => {
   assert.equal(completed.outcome, 'completed');
 
   const ofJobs = lines.filter(({ msg }) => msg !== 'request');
-  const linesOf = (rawId: number) =>
+  const getLines = (rawId: number) =>
     ofJobs
       .filter(({ raw_id: id }) => id === rawId)
       .map(({ msg, request_id: request, source, attempt }) => [msg, request, source, attempt]);
   const failing = Array.from({ length: 3 }, () => 'a request to the model failed');
-  assert.deepEqual(linesOf(first), [
+  assert.deepEqual(getLines(first), [
     ...[...failing, 'a stage failed', 'job'].map((msg) => [msg, 'request-one', 'one', 1]),
     ['job', 'request-one', 'one', 2],
   ]);
-  assert.deepEqual(linesOf(second), [['job', 'request-two', 'two', 1]]);
+  assert.deepEqual(getLines(second), [['job', 'request-two', 'two', 1]]);
   for (const { msg, reason } of ofJobs) {
     if (msg === failing[0]) assert.match(String(reason), /answered 503 to POST .*: overloaded\.$/);
   }
-  assert.equal(ofJobs.length, linesOf(first).length + linesOf(second).length);
+  assert.equal(ofJobs.length, getLines(first).length + getLines(second).length);
   assert.equal((await readRawRecord(logged.db, first)).request_id, 'request-one');
 });
 
 test('A job that loses the database is dropped, and runs again under its request', async () => {
   lossy.lose({ statement: 'set completed_hash =', when: 'before', times: 1 });
   const id = await send('request-four', 'four');
-  await ended(id);
-  const said = lines.filter(({ raw_id }) => raw_id === id);
+  await waitUntilEnded(id);
+  const payloadLines = lines.filter(({ raw_id }) => raw_id === id);
   assert.deepEqual(
-    said.map(({ msg, request_id: request }) => [msg, request]),
+    payloadLines.map(({ msg, request_id: request }) => [msg, request]),
     ['a job was dropped', 'job'].map((msg) => [msg, 'request-four']),
   );
 });

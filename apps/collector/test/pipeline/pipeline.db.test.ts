@@ -22,7 +22,7 @@ import {
 
 const { db } = await openDatabase();
 
-async function enrichmentsOf(listingId: number | null) {
+async function readEnrichments(listingId: number | null) {
   const rows = await db
     .selectFrom('listing_enrichments')
     .select(['kind', 'value'])
@@ -84,7 +84,7 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
   assert.deepEqual(snapshots[0]?.changes, {});
   assert.equal(snapshots[0]?.model, 'mock');
   assert.equal(snapshots[0]?.prompt_version, extractionPrompt.version);
-  const { fields, ...made } = (await enrichmentsOf(listing.id))['provenance'] as Provenance;
+  const { fields, ...made } = (await readEnrichments(listing.id))['provenance'] as Provenance;
   assert.deepEqual(made, {
     raw_id: raw.id,
     model: 'mock',
@@ -98,9 +98,9 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
 
 test('An HTML payload is read, stored and found as text, and kept unchanged', async () => {
   const model = createCountingModel();
-  const asked: unknown[] = [];
+  const requests: unknown[] = [];
   const generateObject: typeof model.generateObject = (request) => {
-    asked.push(request.data);
+    requests.push(request.data);
     return model.generateObject(request);
   };
   const payload = createPayload({
@@ -113,7 +113,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
   const title = 'Квартира «Люкс»';
   const description = 'Продам двокімнатну квартиру у Львові\nЦіна 49 900 $\n54 м²';
-  assert.deepEqual(asked, [{ ...payload, title, description }]);
+  assert.deepEqual(requests, [{ ...payload, title, description }]);
   const listing = await findListing(db, payload);
   assert.deepEqual(
     [listing?.title, listing?.description, listing?.price, listing?.currency, listing?.area_total],
@@ -121,11 +121,11 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   );
   assert.doesNotMatch(listing?.search_text ?? '', /nbsp|laquo|\bli\b/);
   assert.deepEqual(raw.payload, payload);
-  const { fields } = (await enrichmentsOf(raw.listing_id))['provenance'] as Provenance;
+  const { fields } = (await readEnrichments(raw.listing_id))['provenance'] as Provenance;
   const decoded = { origin: 'rule', rule: 'plain_text', of: 'payload' };
   assert.deepEqual([fields['title'], fields['description']], [decoded, decoded]);
   assert.deepEqual(getOutcomes(await harness.process(payload)), { load: 'unchanged' });
-  // Other markup of the same text is no change.
+  // The same text with different markup is not a change.
   const plain = await harness.process({ ...payload, title, description });
   assert.equal(getOutcomes(plain)['validate'], 'done');
   assert.equal((await readSnapshots(db, raw.listing_id)).length, 1);
@@ -146,13 +146,13 @@ test('A payload that is no listing is invalid, with the reason', async () => {
   const model = createCountingModel();
   assert.equal((await createHarness(db, { model }).process(payload)).status, 'invalid');
   assert.deepEqual(model.calls, { chat: 1, embed: 0 });
-  const improved: typeof model.generateObject = async (request) => {
+  const generateImproved: typeof model.generateObject = async (request) => {
     const answer = await model.generateObject(request);
     Object.assign(answer.value, { is_listing: true });
     return answer;
   };
   const third = await createHarness(db, {
-    model: { ...model, generateObject: improved },
+    model: { ...model, generateObject: generateImproved },
   }).process(payload);
   assert.equal(third.status, 'completed');
   assert.equal((await findListing(db, payload))?.id, third.listing_id);
@@ -166,7 +166,7 @@ test('A fact that a payload lacks now is removed', async () => {
   await harness.process(payload);
   const { price, currency, area_total } = (await findListing(db, payload)) ?? {};
   assert.deepEqual([price, currency, area_total], [null, null, null]);
-  const { fields } = (await enrichmentsOf(id))['provenance'] as Provenance;
+  const { fields } = (await readEnrichments(id))['provenance'] as Provenance;
   assert.deepEqual([fields['price'], fields['price_per_m2']], [undefined, undefined]);
 });
 
@@ -260,12 +260,12 @@ test('A change of wording by the model makes no snapshot, and is in the next one
     ],
   );
   await harness.process({ ...payload, price: 60_000, title: 'The source names it' });
-  const named = 'The source names it';
+  const sourceTitle = 'The source names it';
   const titles = async () => (await readSnapshots(db, id)).map(({ changes }) => changes['title']);
-  assert.deepEqual((await titles())[2], { from: 'Flat 3', to: named });
+  assert.deepEqual((await titles())[2], { from: 'Flat 3', to: sourceTitle });
   // The loss of the source's title is a change; another wording is not.
   await harness.process({ ...payload, price: 60_000 });
-  assert.deepEqual((await titles())[3], { from: named, to: 'Flat 5' });
+  assert.deepEqual((await titles())[3], { from: sourceTitle, to: 'Flat 5' });
   await harness.process({ ...payload, price: 60_000.001 });
   assert.equal((await titles()).length, 4);
 });
@@ -296,7 +296,7 @@ test('An unchanged payload calls no model, and restores an archived listing', as
 });
 
 /** Reads the version of a listing's row, which every update changes. */
-async function versionOf(listingId: number | null): Promise<unknown> {
+async function readVersion(listingId: number | null): Promise<unknown> {
   const { rows } = await sql`select xmin::text, ctid::text from property_listings
     where id = ${listingId}`.execute(db);
   return rows[0];
@@ -309,18 +309,18 @@ test('A repeated attempt with the same result completes the payload without an u
     attributes: { lift: true },
   });
   let isAway = true;
-  const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+  const outage = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
   const images = {
     ...emptyImageService,
-    processRemote: () => (isAway ? Promise.reject(away) : Promise.resolve([])),
+    processRemote: () => (isAway ? Promise.reject(outage) : Promise.resolve([])),
   };
   const harness = createHarness(db, { images });
   assert.equal((await harness.process(payload)).status, 'pending');
   const made = await findListing(db, payload);
-  const version = await versionOf(made?.id ?? null);
+  const version = await readVersion(made?.id ?? null);
   assert.ok(version);
   for (let nth = 0; nth < 2; nth += 1) assert.equal(await harness.runNext(), 'postponed');
-  assert.deepEqual(await versionOf(made?.id ?? null), version);
+  assert.deepEqual(await readVersion(made?.id ?? null), version);
   isAway = false;
   assert.equal(await harness.runNext(), 'completed');
   const listing = await findListing(db, payload);
@@ -350,13 +350,13 @@ test('Uploaded images replace the image URLs of the payload', async () => {
   const files: UploadedFile[] = [
     { path: '/none', sha256: 'a'.repeat(64), bytes: 1, name: 'a.jpg' },
   ];
-  const seen: unknown[] = [];
+  const states: unknown[] = [];
   const harness = createHarness(db, {
     images: {
       ...emptyImageService,
       processRemote: () => Promise.reject(new Error('No URL is to be fetched')),
       processUploaded: (job) => {
-        seen.push(job.files);
+        states.push(job.files);
         return Promise.resolve([]);
       },
     },
@@ -364,12 +364,12 @@ test('Uploaded images replace the image URLs of the payload', async () => {
   const rawId = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
   assert.equal(await harness.runNext({ uploads: files }), 'completed');
   assert.equal(getOutcomes(await readRawRecord(db, rawId))['images'], 'done');
-  assert.deepEqual(seen, [files]);
+  assert.deepEqual(states, [files]);
 
   const none = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
   assert.equal(await harness.runNext({ uploads: [] }), 'completed');
   assert.equal(getOutcomes(await readRawRecord(db, none))['images'], 'skipped');
-  assert.equal(seen.length, 2, 'a listing without images now');
+  assert.equal(states.length, 2, 'a listing without images now');
 });
 
 test('A payload that had uploads before does not fetch its image URLs', async () => {
@@ -381,7 +381,7 @@ test('A payload that had uploads before does not fetch its image URLs', async ()
   assert.equal(getOutcomes(await readRawRecord(db, rawId))['images'], 'skipped');
 });
 
-const bare = {
+const MINIMAL_PAYLOAD = {
   title: null,
   summary: null,
   property_type: null,
@@ -404,5 +404,5 @@ test('No text is too long for PostgreSQL, even with only different words', async
   );
   const description = words.join(' ');
   await assert.rejects(vector(description), /too long for tsvector/);
-  await vector(buildSearchText({ ...bare, description }));
+  await vector(buildSearchText({ ...MINIMAL_PAYLOAD, description }));
 });

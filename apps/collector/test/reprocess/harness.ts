@@ -18,7 +18,7 @@ import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { createCountingModel, log, emptyImageService } from '../support/pipeline.ts';
 
 /** Creates a model with another name that extracts another number of rooms. */
-export function betterModel(
+export function createBetterModel(
   change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 }),
 ) {
   const mock = createCountingModel();

@@ -16,9 +16,9 @@ import { openInlineJobs } from './harness.ts';
 
 const { db, open } = await openImages();
 const host = await openImageHost();
-const kitchen = await host.put('/kitchen', 'png', { colour: 'red' });
-const hall = await host.put('/hall', 'png', { colour: 'green' });
-const garden = await host.put('/garden', 'png', { colour: 'blue' });
+const kitchenImage = await host.put('/kitchen', 'png', { colour: 'red' });
+const hallImage = await host.put('/hall', 'png', { colour: 'green' });
+const gardenImage = await host.put('/garden', 'png', { colour: 'blue' });
 
 beforeEach(async () => {
   for (const table of ['raw_data', 'property_listings', 'images'] as const) {
@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 
 /** Creates a vision model with another name that sees bedrooms. */
-function betterVision(fail: () => void = () => undefined) {
+function createBetterVision(fail: () => void = () => undefined) {
   const { model, shown } = createVisionModel(fail);
   const generateObject: VisionClient['generateObject'] = async (request) => {
     const { value, ...answer } = await model.generateObject(request);
@@ -55,7 +55,7 @@ async function addListing(...image_urls: string[]) {
   return { payload, raw, listingId: raw.listing_id ?? 0 };
 }
 
-const described = () =>
+const readDescriptions = () =>
   db
     .selectFrom('images')
     .select(['sha256', 'room_type', 'described_by', 'requested_model', 'prompt_version'])
@@ -63,10 +63,10 @@ const described = () =>
     .execute();
 
 test('Outdated images are described again once, and nothing else changes', async () => {
-  const first = await addListing(kitchen.url, hall.url);
-  const second = await addListing(kitchen.url, garden.url);
-  const third = await addListing(garden.url);
-  const stale = [kitchen.sha256, hall.sha256];
+  const first = await addListing(kitchenImage.url, hallImage.url);
+  const second = await addListing(kitchenImage.url, gardenImage.url);
+  const third = await addListing(gardenImage.url);
+  const stale = [kitchenImage.sha256, hallImage.sha256];
   await db
     .updateTable('images')
     .set({ prompt_version: 'image-description.v0', room_type: 'plan' })
@@ -86,7 +86,7 @@ test('Outdated images are described again once, and nothing else changes', async
   assert.deepEqual(work.model.calls, { chat: 0, embed: 0 });
   assert.deepEqual(host.seen, []);
   assert.deepEqual(await listings(), before);
-  for (const image of await described()) {
+  for (const image of await readDescriptions()) {
     assert.deepEqual([image.prompt_version, image.room_type], ['image-description.v2', 'kitchen']);
   }
 
@@ -111,9 +111,9 @@ test('Outdated images are described again once, and nothing else changes', async
 });
 
 test('Images that another model described are described again for the selected listings', async () => {
-  const { listingId } = await addListing(kitchen.url);
-  const other = await addListing(hall.url);
-  const { vision } = betterVision();
+  const { listingId } = await addListing(kitchenImage.url);
+  const other = await addListing(hallImage.url);
+  const { vision } = createBetterVision();
   const work = openWork(vision);
   assert.equal(await openWork(createVisionModel().model).count({}), 0);
   assert.equal(await work.count({}), 2);
@@ -122,7 +122,7 @@ test('Images that another model described are described again for the selected l
     { listingId: other.listingId, outcome: 'described' },
   ]);
   assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
-  for (const one of await described()) {
+  for (const one of await readDescriptions()) {
     assert.deepEqual([one.described_by, one.requested_model], ['better-vision-1', 'better-vision']);
   }
   // Older rows have only the model name that the server reported.
@@ -134,14 +134,14 @@ test('Images that another model described are described again for the selected l
 });
 
 test('A rejected image keeps its description and is not described again', async () => {
-  const { listingId } = await addListing(kitchen.url);
-  const rejected = betterVision(() => {
+  const { listingId } = await addListing(kitchenImage.url);
+  const rejected = createBetterVision(() => {
     throw new ModelError('MODEL_REFUSED', 'not this one');
   });
   const work = openWork(rejected.vision);
   assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
   assert.equal(rejected.shown.length, 1);
-  assert.equal((await described())[0]?.described_by, 'eyes-1');
+  assert.equal((await readDescriptions())[0]?.described_by, 'eyes-1');
   const { describe_error: error } = await db
     .selectFrom('images')
     .select('describe_error')
@@ -151,9 +151,9 @@ test('A rejected image keeps its description and is not described again', async 
 });
 
 test('Listings without a complete payload are left, and a systemic failure ends the run', async () => {
-  const gone = await addListing(kitchen.url);
+  const gone = await addListing(kitchenImage.url);
   await db.deleteFrom('raw_data').where('id', '=', gone.raw.id).execute();
-  const failed = await addListing(kitchen.url);
+  const failed = await addListing(kitchenImage.url);
   await db
     .updateTable('raw_data')
     .set({ status: 'failed' })
@@ -164,15 +164,15 @@ test('Listings without a complete payload are left, and a systemic failure ends 
     .set({ completed_hash: null })
     .where('raw_id', '=', failed.raw.id)
     .execute();
-  // The claim lost its worker too often.
-  const lostRaw = await addListing(kitchen.url);
+  // The job has lost its worker too often.
+  const lostRaw = await addListing(kitchenImage.url);
   const lost = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
   await db
     .updateTable('raw_data')
     .set({ status: 'failed', error: JSON.stringify(lost) })
     .where('id', '=', lostRaw.raw.id)
     .execute();
-  const vision = betterVision();
+  const vision = createBetterVision();
   assert.deepEqual(
     (await openWork(vision.vision).describe()).map(({ outcome }) => outcome),
     ['left', 'left', 'left'],
@@ -181,7 +181,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   assert.deepEqual([left.status, left.error], ['failed', lost]);
   assert.equal(vision.shown.length, 0);
 
-  for (let nth = 0; nth < 20; nth += 1) await addListing(hall.url);
+  for (let nth = 0; nth < 20; nth += 1) await addListing(hallImage.url);
   const raws = () =>
     db
       .selectFrom('raw_data')
@@ -194,7 +194,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
     new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 }),
     new ModelError('MODEL_UNREACHABLE', 'no server'),
   ]) {
-    const failing = betterVision(() => {
+    const failing = createBetterVision(() => {
       throw error;
     });
     await assert.rejects(openWork(failing.vision).describe(), error);
@@ -204,5 +204,8 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   // A stopped run completes the listing in progress.
   const stopped = new AbortController();
   stopped.abort();
-  assert.equal((await openWork(betterVision().vision).describe({}, stopped.signal)).length, 1);
+  assert.equal(
+    (await openWork(createBetterVision().vision).describe({}, stopped.signal)).length,
+    1,
+  );
 });

@@ -5,7 +5,7 @@ import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
 import { outage, watchDatabase } from '@oselya/testing/database';
-import { betterModel, openReprocess, readAll, readings } from './harness.ts';
+import { createBetterModel, openReprocess, readAll, readings } from './harness.ts';
 import {
   createCountingModel,
   createHarness,
@@ -24,7 +24,7 @@ const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 const open = (model: ReturnType<typeof createCountingModel>) => openReprocess(db, model);
 
 /** Returns all stored rows. */
-async function everything() {
+async function readAllRows() {
   return {
     raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
     listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
@@ -39,7 +39,7 @@ async function everything() {
   };
 }
 
-async function provenanceOf(listingId: number) {
+async function readProvenance(listingId: number) {
   const { value } = await db
     .selectFrom('listing_enrichments')
     .select('value')
@@ -66,8 +66,8 @@ test('An extraction shows the changes and stores only its cost', async () => {
   const harness = createHarness(db);
   await harness.process(createPayload({ external_id: 'a' }));
   await harness.process(createPayload({ external_id: 'b', rooms: 3 }));
-  const before = await everything();
-  const model = betterModel();
+  const before = await readAllRows();
+  const model = createBetterModel();
   const outcomes = readings(await readAll(open(model)));
   assert.deepEqual(
     outcomes.map(({ changes }) => changes),
@@ -75,7 +75,7 @@ test('An extraction shows the changes and stores only its cost', async () => {
     "the source's value wins",
   );
   assert.deepEqual(model.calls, { chat: 2, embed: 0 });
-  const after = await everything();
+  const after = await readAllRows();
   const usages = (raws: typeof before.raws) => raws.map(({ model_usage: usage }) => usage);
   for (const [nth, usage] of usages(after.raws).entries()) {
     const earlier = before.raws[nth]?.model_usage;
@@ -93,7 +93,7 @@ test('An extraction shows the changes and stores only its cost', async () => {
 test('An extraction is written without another call to the model', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
-  const model = betterModel();
+  const model = createBetterModel();
   const { work, reading } = await readOne(model);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
@@ -105,14 +105,14 @@ test('An extraction is written without another call to the model', async () => {
     ['completed', 1, 2, null, null],
   );
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
-  const { model: name, requested_model, raw_id } = await provenanceOf(listing.id);
+  const { model: name, requested_model, raw_id } = await readProvenance(listing.id);
   assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
 });
 
 test('Listings of the current prompt and model are not outdated', async () => {
   const harness = createHarness(db);
   for (const external_id of ['a', 'b', 'c']) await harness.process(createPayload({ external_id }));
-  const model = betterModel();
+  const model = createBetterModel();
   const reprocess = open(model);
   const outdated = reprocess.current;
   assert.equal(await reprocess.count({ outdated }), 3);
@@ -135,11 +135,11 @@ test('A payload that the current model rejects is not extracted again', async ()
   const payload = createPayload({ external_id: 'rejected' });
   await harness.process(payload);
   const failing = await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
-  const rejects = betterModel((read) => {
+  const rejectingModel = createBetterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return { is_listing: false, reason: 'A service.' };
   });
-  const reprocess = open(rejects);
+  const reprocess = open(rejectingModel);
   const outdated = reprocess.current;
   const listings = await db.selectFrom('property_listings').selectAll().execute();
   assert.equal((await readAll(reprocess, { outdated })).length, 2);
@@ -153,7 +153,7 @@ test('A payload that the current model rejects is not extracted again', async ()
   await harness.process(payload);
   assert.equal(await reprocess.count({ outdated }), 1);
   // A rejection counts only for the same model, prompt and payload.
-  const other = open({ ...rejects, chatModel: 'another' });
+  const other = open({ ...rejectingModel, chatModel: 'another' });
   assert.equal(await other.count({ outdated: other.current }), 2);
   assert.equal(await reprocess.count({ outdated: { ...outdated, promptVersion: 'v0' } }), 2);
   assert.equal(await reprocess.count({}), 2);
@@ -168,7 +168,7 @@ test('The last payload is extracted again, and an archived listing stays archive
   const last = await harness.process(payload);
   const archived_at = new Date('2026-01-02T03:04:05Z');
   await db.updateTable('property_listings').set({ archived_at }).execute();
-  const { work, reading } = await readOne(betterModel());
+  const { work, reading } = await readOne(createBetterModel());
   assert.equal(reading.rawId, last.id);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
   const listing = await findListing(db, payload);
@@ -186,36 +186,36 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
     .set({ status: 'pending' })
     .where('external_id', '=', 'pending')
     .execute();
-  const model = betterModel((read) => {
+  const model = createBetterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : {};
   });
   const reprocess = open(model);
   const outcomes = await readAll(reprocess);
-  const about = outcomes.map((one) => [
+  const summaries = outcomes.map((one) => [
     one.outcome,
     one.outcome === 'not_a_listing' ? one.reason : one.outcome === 'failed' ? one.error.code : '',
   ]);
-  assert.deepEqual(about, [
+  assert.deepEqual(summaries, [
     ['payload_gone', ''],
     ['read', ''],
     ['in_progress', ''],
     ['not_a_listing', 'A service.'],
     ['failed', 'MODEL_TRUNCATED'],
   ]);
-  const before = await everything();
+  const before = await readAllRows();
   // A newer payload arrives between reading and writing.
   await store(db, createPayload({ external_id: 'later' }));
   const [reading] = readings(outcomes);
   assert.ok(reading);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'changed' });
-  assert.deepEqual((await everything()).listings, before.listings);
+  assert.deepEqual((await readAllRows()).listings, before.listings);
 });
 
 test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
   for (let nth = 0; nth < 20; nth += 1) await harness.process(createPayload());
-  const before = await everything();
+  const before = await readAllRows();
   // One call per slot, or ten failures in a row and the calls that began before the tenth.
   for (const [code, status, most] of [
     ['MODEL_UNREACHABLE', undefined, 4],
@@ -225,19 +225,19 @@ test('A failure that affects every listing ends the run', async () => {
     ['MODEL_REJECTED', 302, 4],
     ['MODEL_REJECTED', 400, 10 + 2 * 4],
   ] as const) {
-    const model = betterModel(() => {
+    const model = createBetterModel(() => {
       throw new ModelError(code, 'no', status === undefined ? {} : { status });
     });
     await assert.rejects(readAll(open(model)), { code });
     assert.ok(model.calls.chat <= most, `${code} ${status}: ${model.calls.chat} calls`);
   }
-  assert.deepEqual((await everything()).listings, before.listings);
+  assert.deepEqual((await readAllRows()).listings, before.listings);
 });
 
 test('A failed embedding leaves the listing written and the payload complete', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
-  const model = betterModel();
+  const model = createBetterModel();
   const { reading } = await readOne(model);
   const failsWith = (failure: ModelError) =>
     open({ ...model, embed: () => Promise.reject(failure) });
@@ -255,8 +255,8 @@ test('A failed embedding leaves the listing written and the payload complete', a
 test('A write that fails before its first change keeps the payload completed', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
-  const { work, reading } = await readOne(betterModel());
-  const before = await everything();
+  const { work, reading } = await readOne(createBetterModel());
+  const before = await readAllRows();
   const extraction = { ...reading.extracted.extraction, is_listing: false };
   const broken = { ...reading, extracted: { ...reading.extracted, extraction } };
   assert.deepEqual(await work.write(broken), {
@@ -269,14 +269,14 @@ test('A write that fails before its first change keeps the payload completed', a
     ['completed', null, raw.listing_id],
   );
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
-  assert.deepEqual((await everything()).snapshots, before.snapshots);
+  assert.deepEqual((await readAllRows()).snapshots, before.snapshots);
   assert.equal((await findListing(db, payload))?.rooms, 2);
 });
 
 test('A worker continues a write whose result an outage hides', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
-  const model = betterModel();
+  const model = createBetterModel();
   const lossy = watchDatabase(db, {
     after(text) {
       if (!text.includes('insert into property_listings')) return;
@@ -301,7 +301,7 @@ test('A worker continues the write of a killed process, or leaves the payload as
   assert.ok(raw.listing_id);
   const target = { rawId: raw.id, listingId: raw.listing_id };
   const claimant = { worker: 'killed', leaseMs: 60_000 };
-  const model = betterModel();
+  const model = createBetterModel();
   const recover = async () => {
     await expireLeases(db);
     await rescueJobs(db, 3);
@@ -326,12 +326,12 @@ test('A failed payload is extracted again', async () => {
   const failing = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
   const raw = await createHarness(db, { model: failing }).process(payload);
   assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
-  const [reading] = readings(await readAll(open(betterModel())));
+  const [reading] = readings(await readAll(open(createBetterModel())));
   assert.ok(reading);
-  const pipeline = open({ ...betterModel(), embed: failing.embed });
+  const pipeline = open({ ...createBetterModel(), embed: failing.embed });
   assert.equal((await pipeline.write(reading)).outcome, 'failed');
   assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
-  assert.deepEqual(await open(betterModel()).write(reading), { outcome: 'written' });
+  assert.deepEqual(await open(createBetterModel()).write(reading), { outcome: 'written' });
   assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
 });
 
@@ -340,8 +340,8 @@ test('A dry run writes nothing', async () => {
   await harness.process(createPayload({ external_id: 'read' }));
   await harness.process(createPayload({ external_id: 'rejected', title: 'rejected' }));
   await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
-  const before = await everything();
-  const model = betterModel((read) => {
+  const before = await readAllRows();
+  const model = createBetterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : { rooms: 9 };
   });
@@ -349,7 +349,7 @@ test('A dry run writes nothing', async () => {
     (await readAll(open(model), {}, 1000, true)).map(({ outcome }) => outcome),
     ['read', 'not_a_listing', 'failed'],
   );
-  assert.deepEqual(await everything(), before);
+  assert.deepEqual(await readAllRows(), before);
 });
 
 test('Each extraction with another result adds a snapshot to the history', async () => {
@@ -357,7 +357,7 @@ test('Each extraction with another result adds a snapshot to the history', async
   for (const rooms of [9, 9, 4]) {
     const work = openReprocess(
       db,
-      betterModel(() => ({ rooms })),
+      createBetterModel(() => ({ rooms })),
     );
     for (const reading of readings(await readAll(work))) {
       assert.deepEqual(await work.write(reading), { outcome: 'written' });

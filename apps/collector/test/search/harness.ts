@@ -3,7 +3,7 @@ import { atEnd } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createRateLimit, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
-import { migrations } from '../../src/database.ts';
+import { getMigrateOptions } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -48,7 +48,7 @@ export function createModel(vectors: Record<string, number[]>): Model {
 /** Opens a database with functions that add listings and start servers of the search routes. */
 export async function openSearch() {
   const database = await openTestDatabase<Tables>([
-    migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS }),
+    getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }),
   ]);
   const { db, pool } = database;
   let count = 0;

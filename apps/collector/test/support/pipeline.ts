@@ -23,7 +23,7 @@ import {
 import { sql, type Kysely, type KyselyPlugin, type RootOperationNode } from 'kysely';
 import { Registry } from 'prom-client';
 import type { Dispatcher } from 'undici';
-import { migrations } from '../../src/database.ts';
+import { getMigrateOptions } from '../../src/database.ts';
 import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
 import { hashContent, type Payload } from '../../src/ingest/payload.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
@@ -47,7 +47,7 @@ export const DIMENSIONS = 16;
 
 /** Opens the collector's database for a test file. */
 export function openDatabase(): Promise<TestDatabase<Tables>> {
-  return openTestDatabase<Tables>([migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
+  return openTestDatabase<Tables>([getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
 }
 
 /** Stores a payload without the limits and checks of the ingest. */

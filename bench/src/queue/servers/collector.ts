@@ -3,7 +3,7 @@ import {
   createNotifications,
   createIngest,
   createMetrics,
-  migrations,
+  getMigrateOptions,
   startWorker,
   type Tables,
 } from '@oselya/collector/internals';
@@ -18,7 +18,7 @@ const LEASE_MS = 3000;
 serveQueue(async ({ databaseUrl, poolSize }) => {
   const database = await connect<Tables>({ url: databaseUrl, maxConnections: poolSize });
   const { db, pool } = database;
-  await migrate(database, migrations({ EMBEDDING_DIMENSIONS: 16 }));
+  await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: 16 }));
   const log = createLogger({ level: 'silent', service: 'bench' });
   const notifications = createNotifications({ db, onError: fail });
   const ingest = createIngest({ db, onAccepted: notifications.send, log });

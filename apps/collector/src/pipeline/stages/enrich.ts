@@ -36,6 +36,6 @@ async function summarizeImages(
   for (const { room_type: type } of rows) {
     if (type !== null) roomTypes[type] = (roomTypes[type] ?? 0) + 1;
   }
-  const stored = rows.filter(({ sha256 }) => sha256 !== null).length;
-  return { stored, failed: rows.length - stored, room_types: roomTypes };
+  const storedCount = rows.filter(({ sha256 }) => sha256 !== null).length;
+  return { stored: storedCount, failed: rows.length - storedCount, room_types: roomTypes };
 }

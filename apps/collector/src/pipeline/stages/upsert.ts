@@ -43,7 +43,7 @@ async function upsertListing(
 ): Promise<number | undefined> {
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
   const columns = Object.keys(values);
-  const columnsOf = (table: string) =>
+  const prefixColumns = (table: string) =>
     sql.join(columns.map((column) => sql.ref(`${table}.${column}`)));
   const { rows } = await sql<{ held: boolean; id: number | null }>`
     with claim as materialized (${selectHeldClaim(job)}),
@@ -63,7 +63,7 @@ async function upsertListing(
       returning raw_id),
     stored as (
       insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
-      select ${columnsOf('listing')}
+      select ${prefixColumns('listing')}
       from current,
         jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
       on conflict (source_slug, external_id) do update set
@@ -72,8 +72,8 @@ async function upsertListing(
           then property_listings.archived_at end,
         updated_at = now()
       where not (select value from again)::boolean
-        or (${columnsOf('property_listings')})
-          is distinct from (${columnsOf('excluded')})
+        or (${prefixColumns('property_listings')})
+          is distinct from (${prefixColumns('excluded')})
       returning id),
     made as (
       select id from stored
