@@ -1,7 +1,7 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './generated/openapi.ts';
 
-/** A failed request to the collector, with a message for people. Its status is undefined without a response. */
+/** A failed request to the collector, with a message for users. Without a response, `status` is undefined. */
 export class CollectorError extends Error {
   override readonly name = 'CollectorError';
   readonly status: number | undefined;
@@ -17,23 +17,23 @@ export class CollectorError extends Error {
 
 /** A listing of the collector. */
 export type Listing = components['schemas']['FulltextSearchResult']['listing'];
-/** A search with the listings to match. */
+/** A search and the listings to match against it. */
 export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
 
 type SearchRequest = components['schemas']['FulltextSearchRequest'];
 type SimilarRequest = components['schemas']['SimilarSearchRequest'];
 
-/** A page of the feed of changes. */
+/** A page of the change feed. */
 export type ChangesPage =
   paths['/api/v1/listings/changes']['get']['responses'][200]['content']['application/json'];
 
-/** Found listings. A search by meaning alone ranks all listings and has no total. */
+/** Search results. A purely semantic search ranks all listings and has no total. */
 export type ListingPage = {
   listings: Listing[];
   total: { value: number; relation: 'eq' | 'gte' } | undefined;
 };
 
-/** The requests of the assistant to the collector. Every failure is a `CollectorError`. */
+/** The client of the collector API. Every failed request throws a `CollectorError`. */
 export type CollectorClient = ReturnType<typeof createCollectorClient>;
 
 /**
@@ -47,7 +47,7 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
   });
 
   return {
-    /** Finds listings that have all the words, or fit by words and meaning; best first. */
+    /** Searches listings by words, or by words and meaning. The best matches come first. */
     async search(
       mode: 'fulltext' | 'hybrid',
       body: SearchRequest,
@@ -65,14 +65,14 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
 
     /**
      * Lists at most 100 changes of listings after a cursor.
-     * @param after The cursor of the page before. Without it the page is empty and has the current cursor.
+     * @param after The cursor of the previous page. Without a cursor, the page is empty and has the current cursor.
      */
     listChanges(after: string | undefined, signal: AbortSignal): Promise<ChangesPage> {
       const params = { query: after === undefined ? {} : { after } };
       return responseData(client.GET('/api/v1/listings/changes', { params, signal }));
     },
 
-    /** Returns the listings that a search finds among at most 100 given ones. */
+    /** Returns the listings, of at most 100, that match a search. */
     async findMatches(body: MatchesRequest, signal: AbortSignal): Promise<Listing[]> {
       const page = await responseData(client.POST('/api/v1/search/matches', { body, signal }));
       return toPage(page).listings;
@@ -110,7 +110,7 @@ async function responseData<Data>(
   throw new CollectorError(message, { response });
 }
 
-/** Formats a problem document. RFC 9457 §3.1. */
+/** Formats a problem document (RFC 9457 §3.1) as a message. */
 function formatProblem(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const { title, detail, errors } = error as Partial<components['schemas']['Problem']>;
