@@ -55,12 +55,12 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
     ): Promise<ListingPage> {
       // Both modes have the same request and response.
       const path = `/api/v1/search/${mode}` as '/api/v1/search/hybrid';
-      return toPage(await responseData(client.POST(path, { body, signal })));
+      return toPage(await readResponse(client.POST(path, { body, signal })));
     },
 
     /** Finds listings that are similar to a text or another listing. */
     async searchSimilar(body: SimilarRequest, signal: AbortSignal): Promise<ListingPage> {
-      return toPage(await responseData(client.POST('/api/v1/search/similar', { body, signal })));
+      return toPage(await readResponse(client.POST('/api/v1/search/similar', { body, signal })));
     },
 
     /**
@@ -69,19 +69,19 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
      */
     listChanges(after: string | undefined, signal: AbortSignal): Promise<ChangesPage> {
       const params = { query: after === undefined ? {} : { after } };
-      return responseData(client.GET('/api/v1/listings/changes', { params, signal }));
+      return readResponse(client.GET('/api/v1/listings/changes', { params, signal }));
     },
 
     /** Returns the listings, of at most 100, that match a search. */
     async findMatches(body: MatchesRequest, signal: AbortSignal): Promise<Listing[]> {
-      const page = await responseData(client.POST('/api/v1/search/matches', { body, signal }));
+      const page = await readResponse(client.POST('/api/v1/search/matches', { body, signal }));
       return toPage(page).listings;
     },
 
     /** Returns one listing. */
     findListing(listingId: number, signal: AbortSignal): Promise<Listing> {
       const params = { path: { id: String(listingId) } };
-      return responseData(client.GET('/api/v1/listings/{id}', { params, signal }));
+      return readResponse(client.GET('/api/v1/listings/{id}', { params, signal }));
     },
   };
 }
@@ -93,7 +93,7 @@ function toPage({ items, total }: ResultPage): ListingPage {
 }
 
 /** @throws CollectorError with the collector's message. */
-async function responseData<Data>(
+async function readResponse<Data>(
   request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
   const { data, error, response } = await request.catch((cause: unknown) => {
