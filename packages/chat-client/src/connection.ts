@@ -276,7 +276,7 @@ export class ChatConnection {
   }
 
   /**
-   * Settles the request that a frame answers.
+   * Settles the request of a response frame.
    * @throws ChatError `no_assistant` for a reply of an unexpected type.
    */
   #settle(frame: ServerFrame): void {

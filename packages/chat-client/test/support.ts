@@ -66,7 +66,7 @@ export class Peer {
     return sent;
   }
 
-  /** Sends frames at once. */
+  /** Sends frames immediately. */
   send(...frames: object[]): void {
     for (const frame of frames) this.socket.send(JSON.stringify(frame));
   }
@@ -155,7 +155,7 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
 
 export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 
-/** Opens a client that reconnects at once, and its server. */
+/** Opens a client that reconnects immediately, and its server. */
 export async function openClientAndPeer(
   t: Pick<TestContext, 'after'>,
   options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'delayOf'>> = {},

@@ -24,7 +24,7 @@ import type { SocketMetrics } from './metrics.ts';
 
 const MAX_UNKNOWN_NAME_LENGTH = 60;
 
-/** A server message with the `id` of the client message that it answers. */
+/** A response, with the `id` of the client message. */
 export type ReplyFrame = ServerFrame & { id?: MessageId | undefined };
 
 /** The socket of a signed-in user. */

@@ -9,7 +9,7 @@ import { SESSION_CHANNEL } from './session-rows.ts';
 import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 /*
- * Only the process that runs a turn appends events to it, and listeners of that process get them at once:
+ * Only the process that runs a turn appends events to it, and listeners of that process get them immediately:
  *
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes

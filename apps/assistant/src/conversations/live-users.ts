@@ -118,7 +118,7 @@ class LiveSession {
 
 /**
  * Creates the registry that resolves the users of open sockets every 30 s, once for each auth session. After a
- * notification, the sockets of ended auth sessions close at once, even while the provider is unavailable. An outage of
+ * notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. An outage of
  * the provider or the database closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({

@@ -221,7 +221,7 @@ async function checkTurnLimits(
 
 /**
  * Inserts a turn. A unique index allows one running turn per session.
- * @param questionId Null for an announcement, whose turn is completed at once.
+ * @param questionId Null for an announcement, whose turn is complete from the start.
  */
 export async function insertTurn(
   trx: Transaction<Tables>,

@@ -519,7 +519,7 @@ suite('order of locks', async () => {
 
     type Case = { who: RawClient; id: string; sid: string };
 
-    /** Requests that lock both the user and a session, with their results. */
+    /** Requests that lock the user and a session, with their results. */
     const actions = {
       message: async ({ who, id }: Case) => {
         who.client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });

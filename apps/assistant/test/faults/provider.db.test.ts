@@ -274,7 +274,7 @@ suite('refresh of tokens', async () => {
     const second = await instance();
     const browser = await signedIn(app);
     await expire(browser);
-    // Without rotation both processes get tokens for the refresh token.
+    // Without rotation, both processes can use the same refresh token.
     provider.token.rotate = false;
     const resume = provider.holdNext('token');
     const paused = browser.get('/auth/me');

@@ -178,7 +178,7 @@ function cutToFit(text: string, room: number, tokensOfText: (text: string) => nu
 
 const isQuestion = ({ role }: StoredMessage) => role === 'user';
 
-/** Counts the latest messages that a summary leaves: those that fit, from a question on, and always the last question. */
+/** Counts the latest messages to keep unsummarized. They begin with a question and always include the last one. */
 function countRecent(messages: readonly StoredMessage[], room: number): number {
   const { items } = takeFitting(messages, estimatePartTokens.message, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;
