@@ -139,9 +139,9 @@ suite('assignment of data without an owner', async () => {
     ]);
     const sessions = await db.selectFrom('conversation_sessions').select('user_id').execute();
     assert.deepEqual(sessions, [{ user_id: USER }, { user_id: USER }]);
-    const after = await everything();
+    const assigned = await everything();
     assert.ok(isEmptyReport(await assignLegacy(database, { userId: USER })));
-    assert.deepEqual(await everything(), after);
+    assert.deepEqual(await everything(), assigned);
     const [line] = await db.selectFrom('audit_log').selectAll().execute();
     assert.partialDeepStrictEqual(line, {
       action: 'legacy_assigned',

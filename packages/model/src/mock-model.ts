@@ -109,7 +109,7 @@ const RULES: Record<string, (data: object, image: Uint8Array | undefined) => obj
     if (image === undefined) {
       throw new InvalidPromptError({ prompt: data, message: 'There is no image to describe.' });
     }
-    return describeImage(image, String(data.hint ?? ''));
+    return describeImage(image, typeof data.hint === 'string' ? data.hint : '');
   },
 };
 

@@ -31,11 +31,6 @@ export function createCookies(config: Config) {
   const common = { path: '/', httpOnly: true, secure: config.SVC_AUTH_COOKIE_SECURE };
   const session: CookieSerializeOptions = { ...common, sameSite: config.SVC_AUTH_COOKIE_SAMESITE };
 
-  function read({ cookies }: FastifyRequest, name: string): string | null {
-    const value = cookies[name];
-    return isId(value) ? value : null;
-  }
-
   return {
     /** Returns whether a request carries a session cookie, well-formed or not. */
     hasSession: ({ cookies }: FastifyRequest) => cookies[sessionName] !== undefined,
@@ -54,4 +49,9 @@ export function createCookies(config: Config) {
       reply.setCookie(browserName, id, { ...common, sameSite: 'lax', maxAge });
     },
   };
+}
+
+function read({ cookies }: FastifyRequest, name: string): string | null {
+  const value = cookies[name];
+  return isId(value) ? value : null;
 }

@@ -25,13 +25,13 @@ export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // The delay is longer than discovery and both calls, so no other process claims the row during them.
   const retrySeconds = Math.max(60, (4 * config.IDP_TIMEOUT_MS) / 1000);
-  let isClosing = false;
+  const closing = new AbortController();
   let current = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
 
   async function revokeAll(): Promise<void> {
     try {
-      while (!isClosing) {
+      while (!closing.signal.aborted) {
         const claimed = await claimDue(db, retrySeconds);
         if (claimed.length === 0) return;
         await Promise.all(claimed.map(revokeSession));
@@ -77,7 +77,7 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
     },
     /** Stops polling and waits for calls in progress. */
     async close(): Promise<void> {
-      isClosing = true;
+      closing.abort();
       clearInterval(timer);
       await current;
     },

@@ -373,8 +373,8 @@ suite('metrics', () => {
   /** Returns the samples of a metric by their labels. */
   async function samples(at: typeof app, name: string): Promise<Record<string, number>> {
     const { body } = await at.inject('/metrics');
-    const lines = body.matchAll(new RegExp(`^${name}(\\{.*\\}) (.*)$`, 'gm'));
-    return Object.fromEntries([...lines].map(([, labels, value]) => [labels, Number(value)]));
+    const matches = body.matchAll(new RegExp(`^${name}(\\{.*\\}) (.*)$`, 'gm'));
+    return Object.fromEntries([...matches].map(([, labels, value]) => [labels, Number(value)]));
   }
 
   test('METRICS_TOKEN protects the metrics', async () => {

@@ -8,7 +8,7 @@ import { createProvider } from '../../src/identity/provider/provider.ts';
 import { NoEmailError, ProviderError } from '../../src/identity/provider/transport.ts';
 import { parseProviderJson, readUserData } from '../../src/identity/provider/user-data.ts';
 import { createTokenVault, UnreadableTokenError } from '../../src/identity/token-vault.ts';
-import { type Fault, giveIdTokens, OLENA, startScriptedProvider } from '../scripted-provider.ts';
+import { type Fault, giveIdTokens, startScriptedProvider } from '../scripted-provider.ts';
 
 const newKey = () => randomBytes(32).toString('base64url');
 

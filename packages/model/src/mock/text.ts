@@ -55,9 +55,12 @@ const BOUNDARIES: Record<string, string> = {
   '\\>': `(?![${RANGES['L']}${RANGES['N']}])`,
 };
 
+function narrow(text: string): string {
+  return text.replace(/\\p\{([LN])\}/gu, (_, kind) => RANGES[kind] ?? '');
+}
+
 /** Compiles a pattern for folded text. `\<` and `\>` stand for the start and the end of a word. */
 export function compilePattern(source: string, flags = 'u'): RegExp {
-  const narrow = (text: string) => text.replace(/\\p\{([LN])\}/gu, (_, kind) => RANGES[kind] ?? '');
   const narrowed = source.replace(
     /\[(?:\\p\{.\}|\\.|[^\]\\])*\]|\\p\{[LN]\}|\\./gu,
     (token) =>

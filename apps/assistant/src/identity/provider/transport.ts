@@ -184,6 +184,6 @@ export function describeFailure(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return 'could not be called';
   if (error.name === 'TimeoutError') return `did not answer within ${timeoutMs} ms`;
   if (error instanceof RangeError) return error.message;
-  const { code, message = error.name } = (error.cause ?? {}) as NodeJS.ErrnoException;
-  return `could not be reached (${code ?? message})`;
+  const { code, message } = (error.cause ?? {}) as Partial<NodeJS.ErrnoException>;
+  return `could not be reached (${code ?? message ?? error.name})`;
 }
