@@ -53,8 +53,8 @@ test('Included files must be in the folder, also through links, and are limited'
   await symlink('../../outside', join(path, 'enabled', 'outside'));
   await symlink('../nowhere', join(path, 'enabled', 'nowhere'));
   const read = (text: string) => {
-    const { found, skipped } = importNginx(text, { path, file: undefined });
-    return [found.map(({ domain }) => domain), skipped];
+    const { endpoints, skipped } = importNginx(text, { path, file: undefined });
+    return [endpoints.map(({ domain }) => domain), skipped];
   };
   for (const [pattern, domains, reason] of [
     ['enabled/*', ['inside.example.test'], 'it is outside the folder'],

@@ -9,7 +9,7 @@ import {
   type ServerOptions,
 } from '../src/index.ts';
 
-/** Creates a server that logs into `lines`; it closes with the file's tests. */
+/** Creates a server that logs into `lines`. Closes the server after the tests of the file. */
 export async function serve(
   options: Partial<ServerOptions> & { level?: string; lines?: string[] } = {},
 ): Promise<Server> {
@@ -25,15 +25,16 @@ export async function serve(
   return app;
 }
 
-/** Makes a server listen on a free port, and returns its URL. */
-export const urlOf = (app: Server) => listen(app, { host: '127.0.0.1', port: 0, variable: 'PORT' });
+/** Starts a server on a free port and returns its URL. */
+export const listenOnFreePort = (app: Server) =>
+  listen(app, { host: '127.0.0.1', port: 0, variable: 'PORT' });
 
-/** Opens a connection, and collects its answers. */
+/** Opens a connection and collects the data that the server sends. */
 export async function open(url: string, context: Pick<TestContext, 'after'>) {
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   const connection = { socket, answer: '', ended: once(socket, 'close') };
   socket.on('data', (chunk: Buffer) => (connection.answer += chunk.toString()));
-  // The server may hang up during a write.
+  // The server may close the connection during a write.
   socket.on('error', () => undefined);
   context.after(() => socket.destroy());
   await once(socket, 'connect');

@@ -214,14 +214,14 @@ test('prototype keys are rejected as unknown keys', async () => {
   assert.match((await post('/pots/1', '{"__proto__": 1')).json().detail, /not valid JSON/);
 });
 
-test('a well-formed request id is kept, another is replaced', async () => {
+test('a well-formed request id is kept, and an invalid one is replaced', async () => {
   const kept = await app.inject({ url: '/health', headers: { 'x-request-id': 'abc-1' } });
   assert.equal(kept.headers['x-request-id'], 'abc-1');
   const replaced = await app.inject({ url: '/health', headers: { 'x-request-id': 'a b\tc' } });
   assert.match(String(replaced.headers['x-request-id']), /^[\da-f-]{36}$/);
 });
 
-test('browsers get a page with a link, programs a problem', async () => {
+test('browsers get a page with a link, and programs get a problem', async () => {
   assert.equal((await app.inject('/locked')).json().detail, 'Send `key`.');
   for (const [url, ...patterns] of [
     ['/nowhere?code=secret', /<h1>Not found<\/h1>/],
@@ -273,7 +273,7 @@ test('pages escape their values and allow only their style', async () => {
   assert.ok(policy.includes(createHash('sha256').update(style).digest('base64')));
 });
 
-test('the log has one line a request, without its query', async () => {
+test('the log has one line per request, without the query', async () => {
   lines.length = 0;
   await app.inject('/nowhere?code=very-secret&state=s');
   const logged = lines.map((line) => JSON.parse(line)).filter((line) => line.msg === 'request');
@@ -284,7 +284,7 @@ test('the log has one line a request, without its query', async () => {
   assert.ok(!lines.join('').includes('very-secret'));
 });
 
-test('each broken rule is described once with its place', async () => {
+test('each broken rule is described once with its path', async () => {
   for (const [url, payload, ...expected] of [
     ['/rules', { choice: 'x' }, 'body/choice: must be one of own, all'],
     ['/rules', { choice: {} }, 'body/choice: must be one of own, all'],

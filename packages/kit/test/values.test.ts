@@ -88,7 +88,7 @@ test('the next page keeps any query with a new cursor', async () => {
     fc.asyncProperty(fc.array(fc.tuple(part, part)), async (asked) => {
       const others = asked.filter(([name]) => name !== 'limit' && name !== 'cursor');
       const query = new URLSearchParams([...others, ['cursor', 'x']]);
-      // A question mark may be unescaped in a query.
+      // A query may contain unescaped question marks.
       const url = `/rows?${query.toString().replaceAll('%3F', '?')}`;
       const { link } = (await app.inject(url)).headers;
       const [, address] = /^<\/rows\?([^>]*)>; rel="next"$/.exec(String(link)) ?? [];

@@ -47,15 +47,15 @@ export function importCaddy(source: string): ImportResult {
 function addSite({ words, number }: Line, site: Site, result: ImportResult): void {
   const { notes, hasTls, isLocal } = site;
   for (const address of words.flatMap((word) => word.split(',').filter(Boolean))) {
-    const found = parseSiteAddress(address, hasTls);
-    if (found === null) {
+    const facts = parseSiteAddress(address, hasTls);
+    if (facts === null) {
       const reason = address.includes('{') ? UNKNOWN : 'is not the address of a site';
       result.skip(() => `line ${number}: ${shorten(address)} ${reason}`);
       continue;
     }
-    const text = [found.notes, notes.describeRest()].filter(Boolean).join(' ');
-    const exposure = isLocal ? ('local' as const) : found.exposure;
-    result.add({ ...found, exposure, auth: notes.describeAuth(), notes: text });
+    const text = [facts.notes, notes.describeRest()].filter(Boolean).join(' ');
+    const exposure = isLocal ? ('local' as const) : facts.exposure;
+    result.add({ ...facts, exposure, auth: notes.describeAuth(), notes: text });
   }
 }
 

@@ -20,7 +20,7 @@ import {
 export function importCompose(source: string, folder?: ImportFolder): ImportResult {
   const result = new ImportResult();
   const files = folder && new IncludedFiles(folder, result);
-  for (const found of readEndpoints(source, files, result)) result.add(found);
+  for (const facts of readEndpoints(source, files, result)) result.add(facts);
   return result;
 }
 
@@ -41,8 +41,8 @@ function* readEndpoints(
     const profiles = toList(definition['profiles']).flatMap((profile) => toPlain(profile) ?? []);
     const profileNote =
       profiles.length === 0 ? '' : ` Only with the profile ${profiles.join(' or ')}.`;
-    for (const found of readService(service, definition, result)) {
-      yield { ...found, notes: `${found.notes ?? ''}${profileNote}` };
+    for (const facts of readService(service, definition, result)) {
+      yield { ...facts, notes: `${facts.notes ?? ''}${profileNote}` };
     }
   }
 }

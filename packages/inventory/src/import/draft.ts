@@ -24,15 +24,15 @@ export class ImportError extends Error {
 
 /** Endpoints of one import, and the parts that it skipped. */
 export class ImportResult {
-  readonly found: EndpointFacts[] = [];
+  readonly endpoints: EndpointFacts[] = [];
   /** Descriptions of the first skipped parts. Further parts are counted. */
   readonly skipped: string[] = [];
   moreSkipped = 0;
 
   /** @throws ImportError if the import exceeds the limit of endpoints. */
-  add(found: EndpointFacts): void {
-    this.checkEndpointCount(this.found.length + 1);
-    this.found.push(found);
+  add(facts: EndpointFacts): void {
+    this.checkEndpointCount(this.endpoints.length + 1);
+    this.endpoints.push(facts);
   }
 
   /** @throws ImportError */
@@ -62,13 +62,13 @@ export class ImportResult {
     const taken = new Map<string, number>();
     let withCredentials = 0;
     let characters = 0;
-    const records = this.found.map((found) => {
-      const json = JSON.stringify(found);
+    const records = this.endpoints.map((facts) => {
+      const json = JSON.stringify(facts);
       characters += json.length;
       if (characters > MAX_DRAFT_CHARACTERS) {
         throw new ImportError('its drafts take more than 32 MiB; import it in parts');
       }
-      const masked = maskFacts(found);
+      const masked = maskFacts(facts);
       if (JSON.stringify(masked) !== json) withCredentials += 1;
       const { key, exposure = 'unknown', docs = '', ...rest } = masked;
       const id = createUniqueId(createSlug(key), taken);
@@ -84,10 +84,10 @@ export class ImportResult {
   }
 }
 
-function maskFacts(found: EndpointFacts): EndpointFacts {
+function maskFacts(facts: EndpointFacts): EndpointFacts {
   // Masking preserves the type of each value.
-  const masked = maskValue(found) as EndpointFacts;
-  const { url } = found;
+  const masked = maskValue(facts) as EndpointFacts;
+  const { url } = facts;
   return url === undefined ? masked : { ...masked, url: maskCredentials(removeCredentials(url)) };
 }
 
@@ -127,7 +127,7 @@ export function formatShortList(words: Iterable<string>, separator: string): str
 
 /** Collects the authentication and upstreams of a site for the `auth` and `notes` of its drafts. */
 export class SiteNotes {
-  readonly #ways = new Set<string>();
+  readonly #authMethods = new Set<string>();
   readonly #sentences = new Set<string>();
   readonly #partsWithAuth = new Set<string>();
   readonly #openParts = new Set<string>();
@@ -141,9 +141,9 @@ export class SiteNotes {
    * Adds a required authentication method.
    * @param part Part of the site that requires the method. Undefined for the whole site.
    */
-  addRequirement(way: string, part?: string): void {
-    if (part === undefined) this.#ways.add(way);
-    else this.#partsWithAuth.add(`${way} at ${part} only.`);
+  addRequirement(authMethod: string, part?: string): void {
+    if (part === undefined) this.#authMethods.add(authMethod);
+    else this.#partsWithAuth.add(`${authMethod} at ${part} only.`);
   }
 
   addOpenPart(part: string): void {
@@ -155,12 +155,12 @@ export class SiteNotes {
   }
 
   describeAuth(): string | undefined {
-    return this.#ways.size === 0 ? undefined : formatShortList(this.#ways, '; ');
+    return this.#authMethods.size === 0 ? undefined : formatShortList(this.#authMethods, '; ');
   }
 
   /** Returns sentences about everything else, with a limited number of items of each kind. */
   describeRest(): string {
-    const open = this.#ways.size === 0 ? [] : this.#openParts;
+    const open = this.#authMethods.size === 0 ? [] : this.#openParts;
     return [this.#sentences, this.#partsWithAuth, open, this.#targets]
       .map((sentences) => formatShortList(sentences, ' '))
       .filter(Boolean)

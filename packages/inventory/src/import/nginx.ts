@@ -100,8 +100,8 @@ function readServer(
     else if (place === undefined && name === 'server_name') server.names.push(...values);
     else readSetting(level, name, values);
     if (place !== undefined) {
-      const way = describeAuthSetting(name, value);
-      if (way !== undefined) notes.addRequirement(way, place);
+      const authMethod = describeAuthSetting(name, value);
+      if (authMethod !== undefined) notes.addRequirement(authMethod, place);
       else if (name.startsWith('auth_') && value === 'off') notes.addOpenPart(place);
     }
     if (opens) readServer(directives, server, result, values.join(' '));
@@ -125,11 +125,11 @@ function addServer(server: Server, result: ImportResult): void {
   const { isHttp, outer, own, listens, names, notes } = server;
   const settings = new Map([...outer.settings, ...own.settings]);
   for (const [name, value] of settings) {
-    const way = describeAuthSetting(name, value);
-    if (way === undefined) continue;
+    const authMethod = describeAuthSetting(name, value);
+    if (authMethod === undefined) continue;
     const isOptional = settings.get('satisfy') === 'any' && name !== 'ssl_verify_client';
-    if (isOptional) notes.note(`${way} or an allowed address.`);
-    else notes.addRequirement(way);
+    if (isOptional) notes.note(`${authMethod} or an allowed address.`);
+    else notes.addRequirement(authMethod);
   }
   noteAccess(notes, own.access.length === 0 ? outer.access : own.access);
   const { domain, title, others } = sortServerNames(names, result);

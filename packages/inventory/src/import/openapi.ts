@@ -118,24 +118,30 @@ function createSecurityNotes(document: Mapping): SiteNotes {
     const words = alternatives
       .filter((names) => names.length > 0)
       .map((names) => formatShortList(names.map(formatSchemeName), ' and '));
-    return { way: formatShortList(words, ' or '), isOptional: words.length < alternatives.length };
+    return {
+      authMethod: formatShortList(words, ' or '),
+      isOptional: words.length < alternatives.length,
+    };
   };
   const notes = new SiteNotes();
-  const whole = formatRequirement(document['security']);
-  if (whole.way !== '' && whole.isOptional) notes.note(`Optional: ${whole.way}.`);
-  else if (whole.way !== '') notes.addRequirement(whole.way);
+  const defaultRequirement = formatRequirement(document['security']);
+  if (defaultRequirement.authMethod !== '' && defaultRequirement.isOptional)
+    notes.note(`Optional: ${defaultRequirement.authMethod}.`);
+  else if (defaultRequirement.authMethod !== '')
+    notes.addRequirement(defaultRequirement.authMethod);
   for (const [path, item] of Object.entries(toMapping(document['paths']))) {
     for (const [method, operation] of Object.entries(toMapping(item))) {
       const { security } = toMapping(operation);
       if (!METHOD.test(method) || !Array.isArray(security)) continue;
       const place = `${method.toUpperCase()} ${path}`;
-      const { way, isOptional } = formatRequirement(security);
-      if (way === '' || isOptional) notes.addOpenPart(place);
-      else if (way !== whole.way || whole.isOptional) notes.addRequirement(way, place);
+      const { authMethod, isOptional } = formatRequirement(security);
+      if (authMethod === '' || isOptional) notes.addOpenPart(place);
+      else if (authMethod !== defaultRequirement.authMethod || defaultRequirement.isOptional)
+        notes.addRequirement(authMethod, place);
     }
   }
   const unused = Object.keys(schemes).filter((name) => !required.has(name));
-  const listed = formatShortList(unused.map(formatSchemeName), '; ');
-  if (unused.length > 0) notes.note(`Defined but not required: ${listed}.`);
+  const unusedSchemes = formatShortList(unused.map(formatSchemeName), '; ');
+  if (unused.length > 0) notes.note(`Defined but not required: ${unusedSchemes}.`);
   return notes;
 }
