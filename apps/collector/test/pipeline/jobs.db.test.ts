@@ -35,6 +35,57 @@ import {
 
 const { db } = await openDatabase();
 
+/** Database with one connection. */
+const other = await openDatabase();
+const { db: narrow } =
+  other.url === undefined
+    ? other
+    : await connect<Tables>({ url: other.url, maxConnections: 1 }).then((connection) => {
+        atEnd(connection.close);
+        return connection;
+      });
+
+type Line = {
+  msg: string;
+  raw_id?: number;
+  request_id?: string;
+  source?: string;
+  attempt?: number;
+  outcome?: string;
+  reason?: string;
+};
+
+const logged = await openDatabase();
+const lossy = createLossyDatabase(logged.db);
+const server = await startModelServer();
+const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
+const lines: Line[] = [];
+const running = await start(
+  {
+    DATA_DIR: folder,
+    COLLECTOR_PORT: '0',
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    MIN_FREE_DISK_MB: '0',
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+  },
+  {
+    database: { ...logged, db: lossy.db },
+    log: createLogger({
+      level: 'info',
+      service: 'test',
+      destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
+    }),
+  },
+);
+atEnd(async () => {
+  await running.close();
+  await server.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
 /** Usage of one request to the model. */
 const event = {
   operation: 'x',
@@ -118,16 +169,6 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
   }
 });
 
-/** Database with one connection. */
-const other = await openDatabase();
-const { db: narrow } =
-  other.url === undefined
-    ? other
-    : await connect<Tables>({ url: other.url, maxConnections: 1 }).then((connection) => {
-        atEnd(connection.close);
-        return connection;
-      });
-
 const LIMIT_MS = 5000;
 const { signal } = new AbortController();
 
@@ -210,47 +251,6 @@ test('Each use of the model holds no connection while the model answers', async 
     answer();
     await using;
   }
-});
-
-type Line = {
-  msg: string;
-  raw_id?: number;
-  request_id?: string;
-  source?: string;
-  attempt?: number;
-  outcome?: string;
-  reason?: string;
-};
-
-const logged = await openDatabase();
-const lossy = createLossyDatabase(logged.db);
-const server = await startModelServer();
-const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
-const lines: Line[] = [];
-const running = await start(
-  {
-    DATA_DIR: folder,
-    COLLECTOR_PORT: '0',
-    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-    MIN_FREE_DISK_MB: '0',
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: server.url,
-    MODEL_CHAT: 'chat',
-    MODEL_EMBEDDING: 'embedding',
-  },
-  {
-    database: { ...logged, db: lossy.db },
-    log: createLogger({
-      level: 'info',
-      service: 'test',
-      destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
-    }),
-  },
-);
-atEnd(async () => {
-  await running.close();
-  await server.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** Sends a payload in a request with this ID, and returns its raw ID. */
