@@ -1,6 +1,6 @@
 /**
- * Draws the pictures of the sample listings, so that the repository holds no photograph of anybody's
- * home. Run from the root of the checkout: `node samples/make-images.ts`.
+ * Draws the images of the sample listings, because photographs could show a private home. Run in the root of the
+ * checkout: `node samples/make-images.ts`.
  */
 import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,7 @@ const rect = (
   more = '',
 ): string => `<rect x="${x}" y="${y}" width="${width}" height="${height}" fill="${fill}" ${more}/>`;
 
-/** A room: wall, floor, and a window with the sky in it. */
+/** Draws a room: a wall, a floor, and a window that shows the sky. */
 function room(wall: string, floor: string, things: string): string {
   const planks = Array.from({ length: 8 }, (_, at) =>
     rect(0, 470 + at * 22, WIDTH, 2, '#00000022'),
@@ -32,7 +32,7 @@ function room(wall: string, floor: string, things: string): string {
   return rect(0, 0, WIDTH, 470, wall) + rect(0, 470, WIDTH, 170, floor) + planks + view + things;
 }
 
-/** A scene outside: sky, ground, and what stands on it. */
+/** Draws an outdoor scene: the sky, the ground, and objects. */
 function outside(ground: string, things: string): string {
   return (
     rect(0, 0, WIDTH, HEIGHT, 'url(#sky)') +

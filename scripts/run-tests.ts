@@ -1,6 +1,6 @@
 // Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because its start takes
-// most of their time. Each database file has a process, because it keeps servers and timers.
-//   --kind unit|database   only these
+// most of their time. Each database file runs in its own process, because open servers and timers remain.
+//   --kind unit|database   only unit files or only database files
 //   --representative       only packages/db and the first file of each other folder
 
 import { spawn } from 'node:child_process';
@@ -40,7 +40,7 @@ function canShare(file: string): boolean {
   return isUnit && !AFFECTS_OTHERS.test(readFileSync(join(ROOT, file), 'utf8'));
 }
 
-/** Runs files. Returns the exit status, and the output unless it is shown at once. */
+/** Runs files. Returns the exit status, and the output unless it is shown immediately. */
 function run(options: readonly string[], group: readonly string[], isShown: boolean) {
   const flags = [
     // No file uses its embedded database long enough for the optimizing compiler to pay off.
@@ -86,6 +86,6 @@ async function runIsolated(): Promise<number> {
   return (await run([concurrency], isolated, true)).status;
 }
 
-// Files wait for a third of their time, so one more process than cores runs.
+// Test files are idle for a third of their time, so the runner uses one process more than there are cores.
 const others = isolated.length === 0 ? [runShared(), runShared()] : [runShared()];
 process.exitCode = Math.max(...(await Promise.all([runIsolated(), ...others])));

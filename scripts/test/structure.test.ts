@@ -72,7 +72,7 @@ test('packages import no app, and the assistant and the collector not one anothe
 });
 
 test('prices of listings are written by one formatter', () => {
-  // This report shows other numbers.
+  // This report formats counts and scores, not prices.
   const others = new Set(['apps/cli/src/evaluate/report.ts']);
   const own = files
     .filter((file) => file.startsWith('apps/') && !others.has(file))

@@ -74,7 +74,7 @@ Every variable is in docs/configuration.md.`;
   return program.command(name).description(help.description).addHelpText('after', after);
 }
 
-// A copy of the schema's pattern keeps the collector out of --help; a test compares the two.
+// Copied from the schema, so `--help` does not load the collector. A test compares the copies.
 const SOURCE_SLUG = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /**

@@ -119,7 +119,7 @@ class Terminal {
   /** Waits until the command ends. Returns its status and output. */
   async end(): Promise<{ status: number; stdout: string; stderr: string }> {
     const status = await this.status;
-    // The last output is still in the streams.
+    // The streams may still contain the last output.
     await sleep(0);
     return { status, stdout: this.#out, stderr: this.#errors };
   }
@@ -144,7 +144,7 @@ async function submitConfirmation(
   return browser.open(new URL(action, url), {});
 }
 
-/** Signs a terminal in like its user. */
+/** Signs a terminal in through the browser. */
 async function signIn(terminal: Terminal): Promise<void> {
   const browser = new Browser();
   const page = await openConfirmation(terminal, browser);

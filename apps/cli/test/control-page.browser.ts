@@ -7,7 +7,7 @@ import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
 import { type Browser, chromium, type Page } from 'playwright-core';
 
-// A newcomer's two windows: the application and the identity provider.
+// Uses two browser windows: the application and the identity provider.
 
 const HOST = '127.0.0.1';
 const CLIENT_SECRET = 'browser-test-secret';

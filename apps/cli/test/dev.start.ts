@@ -8,7 +8,7 @@ import { after, test } from 'node:test';
 import { Browser, findFreePort, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 
-// The first steps of a newcomer: `npm start` in the checkout.
+// Tests the first steps of a new user: `npm start` in the checkout.
 
 const ROOT = join(import.meta.dirname, '../../..');
 const BIN = 'apps/cli/bin/oselya.js';
@@ -28,7 +28,7 @@ const env = {
   ASSISTANT_PORT: String(ports[0]),
   COLLECTOR_PORT: String(ports[1]),
   DEV_IDP_PORT: String(ports[2]),
-  // Short, so that the tests use refreshed tokens.
+  // A short lifetime makes the tests refresh their tokens.
   DEV_IDP_ACCESS_TOKEN_SECONDS: '2',
   DEV_IDP_REFRESH_TOKEN_SECONDS: '3600',
   LOG_LEVEL: 'warn',
@@ -67,7 +67,7 @@ test('every command of the summary works as printed', async () => {
   const commands = tryNext().filter((line) => /^(\w+=\S+ )?npx /.test(line) && !isChat(line));
   assert.equal(commands.length, 3);
   for (const command of commands) {
-    // A newcomer's terminal does not have the variables of this start.
+    // The terminal of a new user does not have the variables of this process.
     const child = spawn('sh', ['-c', command], { cwd: ROOT, env: process.env });
     const text = await gather(child);
     assert.equal(child.exitCode, 0, `${command}: ${text}`);
@@ -226,7 +226,7 @@ test('confirmed data survives SIGKILL, and samples are loaded once', async () =>
 });
 
 test('Ctrl-C stops it, and it starts again at once', async () => {
-  // npm ends by the signal when its child has ended.
+  // After its child ends, npm ends with the same signal.
   kill(running.child, 'SIGINT');
   await running.ended;
   assert.equal(running.errors(), '');
@@ -326,7 +326,7 @@ type Started = {
 const NPM_START = ['npm', 'start', '--silent'];
 
 function run([command = '', ...args]: string[], more: Record<string, string> = {}): Started {
-  // A process group, so that a signal reaches npm's children like Ctrl-C in a terminal.
+  // In a process group, a signal also reaches npm's children, like Ctrl-C in a terminal.
   const child = spawn(command, args, {
     cwd: ROOT,
     env: { ...env, ...more },

@@ -320,7 +320,7 @@ suite('delivery', () => {
   const ACCEPTED: ScriptedResponse = { status: 202, body: { raw_id: 7, status: 'pending' } };
   const PROBLEM = { title: 'It failed', detail: 'The disk is full.' };
 
-  /** Sends one payload to a server that plays a script and repeats its last response. */
+  /** Sends one payload to a server with scripted responses. The last response repeats. */
   async function send(script: ScriptedResponse[]) {
     const retries: string[] = [];
     const requests: ReceivedRequest[] = [];

@@ -59,7 +59,7 @@ test('an older Node gets one line of advice and a separate exit status', () => {
 
 test('unwritable output is a failure with one line', () => {
   writeFileSync(join(folder, 'valid.json'), '[]');
-  // The file is open for reading.
+  // The file descriptor is read-only, so writing fails.
   const unwritable = openSync(join(folder, 'valid.json'), 'r');
   after(() => closeSync(unwritable));
   for (const [args, status] of [
@@ -168,7 +168,7 @@ test('a .env folder is ignored, and an unreadable .env is reported', () => {
   mkdirSync(env);
   assert.equal(runProcess(['keygen']).status, 0);
   rmdirSync(env);
-  // A link to itself is unreadable.
+  // A symbolic link to itself is unreadable.
   symlinkSync('.env', env);
   for (const [args, failed] of [
     [['keygen'], 1],

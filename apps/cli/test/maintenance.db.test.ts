@@ -33,7 +33,7 @@ const env = {
 if (url === undefined) await fillDataFolder(env.DATA_DIR);
 const LISTINGS = 70;
 
-/** Runs a collector, which uses the database meanwhile. */
+/** Runs a function while a collector uses the database. */
 async function useCollector<Result>(
   work: (address: string) => Promise<Result>,
   more: Record<string, string> = {},
@@ -226,7 +226,7 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   server.state.answers = (path) => {
     if (path.endsWith('/embeddings')) return true;
     readings += 1;
-    // A second Ctrl-C would end the process at once.
+    // A second Ctrl-C would end the process immediately.
     if (readings === 31) stopping.child.kill('SIGINT');
     return readings <= 30;
   };
@@ -310,7 +310,7 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   });
 });
 
-/** Opens the database of the commands for a while. */
+/** Runs a function with the database of the commands, then closes the database. */
 async function useDatabase<Result>(
   work: (database: Database<Tables>) => Promise<Result>,
 ): Promise<Result> {

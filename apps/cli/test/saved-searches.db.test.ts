@@ -10,7 +10,7 @@ import { start as startCollector } from '@oselya/collector';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 
-// A listing passes both systems, from the source to the digest.
+// Tests both systems together, from the source of a listing to the digest.
 
 const folder = mkdtempSync(join(tmpdir(), 'oselya-saved-'));
 after(() => rmSync(folder, { recursive: true }));

@@ -20,7 +20,7 @@ const SHUTDOWN_SECONDS = 5;
 /** Members of a logged error. */
 const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
-/** Starts a model server that never answers about stuck payloads, and late about slow payloads. */
+/** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
 async function startHeldModel() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });

@@ -24,7 +24,7 @@ export type DevIdpOptions = {
   webhook?: WebhookTarget;
 };
 
-/** Development provider. Changes take effect at once, and are then sent by webhook. */
+/** Development provider. Changes take effect immediately, and are then sent by webhook. */
 export type DevIdp = Changes & {
   /** HTTP server. The caller starts it, and can add routes before. */
   app: FastifyInstance;

@@ -41,7 +41,7 @@ export function storeFileFor(t: TestContext): string {
 
 /** Sends a request on a new connection, because providers restart on the same port. */
 export function send(url: string | URL, init: RequestInit = {}): Promise<Response> {
-  // Only a browser would get errors as pages.
+  // With `text/html`, errors would be pages.
   const headers = { accept: '*/*', ...Object.fromEntries(new Headers(init.headers)) };
   return new Browser().fetch(url, { ...init, headers });
 }
@@ -153,7 +153,7 @@ export async function assertEnded(issuer: string, tokens: Tokens): Promise<void>
 
 export const SECRET = 'таємниця для двох';
 
-/** Starts a receiver of webhooks. It plays the script, then responds with 200. */
+/** Starts a receiver of webhooks. It responds with the scripted statuses, then with 200. */
 export async function startReceiver(script: (number | 'silence')[] = []) {
   const steps = [...script];
   const server = await startServer((): ScriptedResponse => {

@@ -75,8 +75,8 @@ const TERMINATE = `
   await client.end();`;
 
 /**
- * Terminates all connections to a database, like a restart of its server. Blocks this process meanwhile, so that
- * clients do not notice until their next query.
+ * Terminates all connections to a database, like a restart of its server. Blocks this process, so clients notice the
+ * loss only at their next query.
  */
 export function cutConnections(url: string): void {
   execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE], {

@@ -16,8 +16,8 @@ export async function createDatabase(
   const template = await ensureTemplate(server, options);
   await withClient(server, async (client) => {
     await client.query(`create database ${name} template ${template}`);
-    // Makes commits faster. Only a crash of the server could lose committed rows, and tests that crash a server start
-    // their own one.
+    // Makes commits faster. Only a server crash loses committed rows, and tests
+    // that crash a server start a separate one.
     await client.query(`alter database ${name} set synchronous_commit = off`);
   });
   return {

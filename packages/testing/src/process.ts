@@ -16,7 +16,7 @@ export type RunningProcess = {
   child: ChildProcess;
   output: { stdout: string; stderr: string };
   ended: Promise<ProcessResult>;
-  /** Waits for the first IPC message of the process. Rejects if the process ends before. */
+  /** Waits for the first IPC message of the process. Rejects if the process ends first. */
   message: () => Promise<unknown>;
   /** Kills the process, by default with SIGKILL, and waits until it ends. */
   kill: (signal?: NodeJS.Signals) => Promise<void>;

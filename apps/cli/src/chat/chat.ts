@@ -90,7 +90,7 @@ async function ensureSignedIn(
 ): Promise<SessionCookie> {
   const store = new SessionCookieStore(options.env);
   const stored = await store.find(assistant.url);
-  // Also requested without a cookie, so that no browser opens for an unreachable assistant.
+  // Even without a cookie, this request detects an unreachable assistant before a browser opens.
   const account = await assistant.getAccount(stored);
   if (stored !== undefined && account !== undefined) return stored;
   if (stored !== undefined) options.note('This terminal was signed out: sign in again.');

@@ -64,7 +64,7 @@ class Conversation {
   #listed: ListedSessions = [];
   /** Memory changes that can be undone, oldest first. */
   readonly #changes: FinishedStep[] = [];
-  /** Queue of input lines. Several lines may be pasted at once. */
+  /** Queue of input lines. The user may paste several lines. */
   #queue = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
@@ -267,7 +267,7 @@ class Conversation {
     }
   }
 
-  /** @param which Number in the list, or an id. */
+  /** @param which Number of a session in the list, or its id. */
   async #openListed(which: string): Promise<void> {
     if (which === '') return this.#note('/open needs a number of /sessions, or an id.');
     let id: string | undefined = which;

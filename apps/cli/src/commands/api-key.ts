@@ -8,7 +8,7 @@ import {
   parseSourceSlug,
 } from '../command.ts';
 
-// A copy keeps the collector out of --help; the compiler compares the two.
+// Copied from the collector, so `--help` does not load the collector. The compiler compares the copies.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 
 type CreateOptions = { scope: (typeof SCOPES)[number][]; source?: string[] };

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { type Static, Type } from 'typebox';
 import { addCommand, CommandError, type Context } from '../command.ts';
 
-/** The API's limit. Contract 4, Search. */
+/** Maximum number of results that the API returns. Contract 4, Search. */
 const MAX_LIMIT = 100;
 
 const MAX_TITLE_LENGTH = 90;

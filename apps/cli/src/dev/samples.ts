@@ -63,7 +63,7 @@ export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   return Promise.race<SamplesState>([sending, delayed.promise, timeout]).catch(() => 0);
 }
 
-/** Sends the samples in order, because later samples change earlier samples. Repetition is safe. */
+/** Sends the samples in order, because later samples change earlier samples. A repeated call adds no duplicates. */
 async function sendAll(
   { dataDir, collector, imagesOrigin, signal }: SampleOptions,
   onRetry: (reason: string) => void,

@@ -53,7 +53,7 @@ export type LoadOptions = {
 };
 
 /**
- * Checks the records of a file and sends several at once. Records of one listing are sent one after another,
+ * Checks the records of a file and sends several concurrently. Records of one listing are sent one after another,
  * because the last record determines the listing. An idempotency key contains the prefix, the position and the
  * content of a record, so a repeated load stores no duplicates. Never throws.
  */

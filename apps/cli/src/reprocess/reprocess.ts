@@ -119,8 +119,8 @@ export async function reprocess(
 }
 
 /**
- * Counts the listings whose images were described by another prompt or model, or by none, and describes those
- * again after a question.
+ * Counts the listings whose images lack a description by the current prompt and model. Describes the images after a
+ * question.
  */
 export async function reprocessImages(
   service: Maintenance['reprocessImages'],
@@ -153,7 +153,7 @@ export async function reprocessImages(
 }
 
 /**
- * Processes listings in the order of their ids, several at once. Never throws.
+ * Processes listings in the order of their ids, several concurrently. Never throws.
  * @param options.after Id of the last listing that is already done.
  * @returns Undefined if all listings are done.
  */
