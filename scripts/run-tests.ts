@@ -26,14 +26,14 @@ const globs = positionals.length > 0 ? positionals : [ALL];
 const files = [...new Set(globs.flatMap((glob) => globSync(glob, { cwd: ROOT })))]
   .filter((file) => values.kind === undefined || isDatabase(file) === (values.kind === 'database'))
   .toSorted();
-const chosen = values.representative
+const selectedFiles = values.representative
   ? files.filter(
-      (file, nth) =>
+      (file, index) =>
         file.startsWith('packages/db/') ||
-        files.findIndex((other) => dirname(other) === dirname(file)) === nth,
+        files.findIndex((other) => dirname(other) === dirname(file)) === index,
     )
   : files;
-if (chosen.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
+if (selectedFiles.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
 
 function canShare(file: string): boolean {
   const isUnit = file.endsWith('.test.ts') && !isDatabase(file);
@@ -65,9 +65,11 @@ function run(options: readonly string[], group: readonly string[], isShown: bool
   });
 }
 
-const isolated = chosen.filter((file) => !canShare(file));
+const isolated = selectedFiles.filter((file) => !canShare(file));
 const shared = [
-  ...Map.groupBy(chosen.filter(canShare), (file) => file.replace(/\/test\/.*$/, '')).values(),
+  ...Map.groupBy(selectedFiles.filter(canShare), (file) =>
+    file.replace(/\/test\/.*$/, ''),
+  ).values(),
 ];
 
 async function runShared(): Promise<number> {

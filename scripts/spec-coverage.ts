@@ -5,7 +5,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
-const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+const readText = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
 /** Headings whose tables describe behavior. Other tables list fields, which schemas check. */
 const BEHAVIOR =
@@ -36,18 +36,18 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
 /** Creates a function that finds the files of a test by its name. */
 export function createTestFinder(): (name: string) => string[] {
   const glob = '{apps,packages}/*/test/**/*.{test,start,browser,soak}.ts';
-  const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, read(file)] as const);
+  const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, readText(file)] as const);
   return (name) => texts.filter(([, text]) => text.includes(name)).map(([file]) => file);
 }
 
 /** Reads all rows with their tests, and the entries without a row. */
 export function readSpecCoverage(): { rows: Row[]; unused: string[] } {
-  const entries = JSON.parse(read('docs/reference/spec-coverage.json')) as Entries;
+  const entries = JSON.parse(readText('docs/reference/spec-coverage.json')) as Entries;
   const rows: Row[] = [];
   const unused: string[] = [];
   for (const [page, headings] of Object.entries(entries)) {
     const isPage = page.endsWith('.md');
-    const listed = isPage ? parseRows(read(join('docs/reference', page))) : [];
+    const listed = isPage ? parseRows(readText(join('docs/reference', page))) : [];
     if (!isPage) {
       for (const [heading, tests] of Object.entries(headings)) {
         rows.push(

@@ -20,7 +20,7 @@ const KEYWORDS = {
 };
 
 /** Yields the paths at which a schema uses unsupported keywords. */
-function* faultsOf(schema: unknown, path: string): Generator<string> {
+function* findFaults(schema: unknown, path: string): Generator<string> {
   const { type, items, properties = {}, ...rest } = schema as Record<string, unknown>;
   const [name, ...others] = [type].flat();
   const kind = 'enum' in rest ? 'enum' : name === 'array' || name === 'object' ? name : 'scalar';
@@ -38,13 +38,13 @@ function* faultsOf(schema: unknown, path: string): Generator<string> {
       typeof value === 'string' || (value === null && others.length === 1);
     if (name !== 'string' || ![rest.enum].flat().every(allowed)) yield `${path}: enum`;
   }
-  if (kind === 'array') yield* faultsOf(items, `${path}[]`);
+  if (kind === 'array') yield* findFaults(items, `${path}[]`);
   if (kind !== 'object') return;
   const keys = Object.keys(properties as object);
   if (rest.additionalProperties !== false) yield `${path}: additionalProperties`;
   if (JSON.stringify(rest.required) !== JSON.stringify(keys)) yield `${path}: required`;
   for (const key of keys) {
-    yield* faultsOf((properties as Record<string, unknown>)[key], `${path}.${key}`);
+    yield* findFaults((properties as Record<string, unknown>)[key], `${path}.${key}`);
   }
 }
 
@@ -57,7 +57,7 @@ test('schemas for models use the subset that all servers support', async () => {
     assert.ok(names.includes(name), `${name} is not among ${names.join(', ')}`);
   }
   assert.deepEqual(
-    defined.flatMap(([name, schema]) => [...faultsOf(schema, name)]),
+    defined.flatMap(([name, schema]) => [...findFaults(schema, name)]),
     [],
   );
 });
@@ -75,6 +75,6 @@ test('unsupported keywords are found', () => {
     open: { type: 'object', properties: {}, required: [] },
   };
   for (const [name, schema] of Object.entries(faulty)) {
-    assert.notDeepEqual([...faultsOf(schema, name)], [], name);
+    assert.notDeepEqual([...findFaults(schema, name)], [], name);
   }
 });

@@ -67,7 +67,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
 }
 
 /** Creates a configuration folder of one user. */
-function newHome(): string {
+function createHome(): string {
   const folder = mkdtempSync(join(tmpdir(), 'oselya-chat-'));
   atEnd(() => rmSync(folder, { recursive: true }));
   return folder;
@@ -111,7 +111,7 @@ class Terminal {
   }
 
   /** Waits until the output matches. Returns the match. */
-  sees(pattern: RegExp, stream: 'stdout' | 'stderr' = 'stdout'): Promise<string[]> {
+  waitForOutput(pattern: RegExp, stream: 'stdout' | 'stderr' = 'stdout'): Promise<string[]> {
     const description = `${String(pattern)} in the output of the chat`;
     return until(description, () => pattern.exec(stripVTControlCharacters(this[stream])) ?? false);
   }
@@ -127,7 +127,7 @@ class Terminal {
 
 /** Opens the URL that a terminal prints, and chooses Olena at the provider. */
 async function openConfirmation(terminal: Terminal, browser: Browser): Promise<Page> {
-  const [, url = ''] = await terminal.sees(/(http:\S+\/auth\/terminal\?\S+)/, 'stderr');
+  const [, url = ''] = await terminal.waitForOutput(/(http:\S+\/auth\/terminal\?\S+)/, 'stderr');
   const picker = await browser.open(url);
   const page = await browser.open(picker.url, { account: 'u-olena' });
   assert.equal(page.status, 200);
@@ -150,7 +150,7 @@ async function signIn(terminal: Terminal): Promise<void> {
   const page = await openConfirmation(terminal, browser);
   const { body } = await submitConfirmation(page, browser, 'confirm');
   assert.match(body, /It is signed in/);
-  await terminal.sees(/Signed in as olena@example\.test\.\n/, 'stderr');
+  await terminal.waitForOutput(/Signed in as olena@example\.test\.\n/, 'stderr');
 }
 
 const listing = {
@@ -210,13 +210,13 @@ const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {
   MODEL_CHAT: 'slow',
 });
 
-const fileOf = (home: string) => join(home, 'oselya', 'sign-ins.json');
-const envOf = (url: string, home: string) => ({ BASE_URL: url, XDG_CONFIG_HOME: home });
+const getCookiePath = (home: string) => join(home, 'oselya', 'sign-ins.json');
+const createEnv = (url: string, home: string) => ({ BASE_URL: url, XDG_CONFIG_HOME: home });
 
 /** Creates a home with a signed-in terminal. */
-async function signedInHome(url: string): Promise<string> {
-  const home = newHome();
-  const terminal = new Terminal(['Привіт'], envOf(url, home), '');
+async function createSignedInHome(url: string): Promise<string> {
+  const home = createHome();
+  const terminal = new Terminal(['Привіт'], createEnv(url, home), '');
   await signIn(terminal);
   slowModel.resolve();
   assert.equal((await terminal.end()).status, 0);
@@ -224,14 +224,14 @@ async function signedInHome(url: string): Promise<string> {
   return home;
 }
 
-const mockHome = await signedInHome(mock);
-const mockEnv = envOf(mock, mockHome);
+const mockHome = await createSignedInHome(mock);
+const mockEnv = createEnv(mock, mockHome);
 
 // oxlint-disable-next-line no-control-regex -- matches the control characters that output must not have
-const ACTS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
+const CONTROL_CHARACTERS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
 
 test('a sign-in is stored for its assistant, readable by its user only', async () => {
-  const file = fileOf(mockHome);
+  const file = getCookiePath(mockHome);
   assert.equal(statSync(file).mode & 0o777, 0o600);
   const kept = JSON.parse(readFileSync(file, 'utf8'));
   assert.deepEqual(Object.keys(kept), [mock]);
@@ -244,7 +244,7 @@ test('a message on standard input prints the answer to stdout and the steps to s
   assert.match(stdout, /Сихів[^]*\n$/);
   assert.match(stderr, /^… .+\n✓ .+$/m);
   assert.doesNotMatch(stderr, /Sign in/);
-  assert.doesNotMatch(stdout + stderr, ACTS);
+  assert.doesNotMatch(stdout + stderr, CONTROL_CHARACTERS);
 });
 
 test('--json prints one event a line in order', async () => {
@@ -258,7 +258,7 @@ test('--json prints one event a line in order', async () => {
     events.map(({ seq }) => seq),
     events.map((_event, index) => index + 1),
   );
-  assert.doesNotMatch(stdout, ACTS);
+  assert.doesNotMatch(stdout, CONTROL_CHARACTERS);
 });
 
 test('--session continues a session and reports a missing one', async () => {
@@ -278,7 +278,7 @@ test('--profile starts a session and reports a missing profile', async () => {
     '',
   ).end();
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
-  const { [mock]: kept } = JSON.parse(readFileSync(fileOf(mockHome), 'utf8'));
+  const { [mock]: kept } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
   const headers = { cookie: `${kept.name}=${kept.value}` };
   const session = await fetch(`${mock}/sessions/${id}`, { headers });
   assert.equal(Object(await session.json()).profile_id, 'market');
@@ -288,12 +288,12 @@ test('--profile starts a session and reports a missing profile', async () => {
 });
 
 test('the page shows account, port and code, and a denial creates no session', async () => {
-  const home = newHome();
-  const terminal = new Terminal([WISH], envOf(mock, home), '');
+  const home = createHome();
+  const terminal = new Terminal([WISH], createEnv(mock, home), '');
   const browser = new Browser();
   const page = await openConfirmation(terminal, browser);
-  const [, mark = ''] = await terminal.sees(/must show the code (\S{8})\n/, 'stderr');
-  const [, port = ''] = await terminal.sees(/port=(\d+)/, 'stderr');
+  const [, mark = ''] = await terminal.waitForOutput(/must show the code (\S{8})\n/, 'stderr');
+  const [, port = ''] = await terminal.waitForOutput(/port=(\d+)/, 'stderr');
   for (const shown of ['olena@example.test', mark, `127.0.0.1:${port}`]) {
     assert.ok(page.body.includes(shown), shown);
   }
@@ -305,22 +305,22 @@ test('the page shows account, port and code, and a denial creates no session', a
   const { status, stderr } = await terminal.end();
   assert.equal(status, 1);
   assert.match(stderr, /^oselya: the sign-in was denied in the browser/m);
-  assert.throws(() => statSync(fileOf(home)), { code: 'ENOENT' });
+  assert.throws(() => statSync(getCookiePath(home)), { code: 'ENOENT' });
 });
 
 test('an ended sign-in is replaced, and --sign-out ends it on the server', async () => {
-  const home = await signedInHome(mock);
-  const env = envOf(mock, home);
-  const { [mock]: first } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
+  const home = await createSignedInHome(mock);
+  const env = createEnv(mock, home);
+  const { [mock]: first } = JSON.parse(readFileSync(getCookiePath(home), 'utf8'));
   const headers = { cookie: `${first.name}=${first.value}` };
   await fetch(`${mock}/auth/logout`, { method: 'POST', headers });
 
   const terminal = new Terminal([WISH], env, '');
-  await terminal.sees(/This terminal was signed out: sign in again\./, 'stderr');
+  await terminal.waitForOutput(/This terminal was signed out: sign in again\./, 'stderr');
   await signIn(terminal);
   assert.equal((await terminal.end()).status, 0);
 
-  const { [mock]: second } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
+  const { [mock]: second } = JSON.parse(readFileSync(getCookiePath(home), 'utf8'));
   assert.notEqual(second.value, first.value);
   const out = await new Terminal(['--sign-out'], env, '').end();
   assert.deepEqual([out.status, out.stdout], [0, `This terminal is signed out at ${mock}.\n`]);
@@ -328,20 +328,20 @@ test('an ended sign-in is replaced, and --sign-out ends it on the server', async
     headers: { cookie: `${second.name}=${second.value}` },
   });
   assert.equal(me.status, 401);
-  assert.deepEqual(JSON.parse(readFileSync(fileOf(home), 'utf8')), {});
+  assert.deepEqual(JSON.parse(readFileSync(getCookiePath(home), 'utf8')), {});
   const again = await new Terminal(['--sign-out'], env, '').end();
   assert.match(again.stdout, /is not signed in/);
 });
 
 test('a damaged file and a foreign server end with one line', async () => {
-  const home = await signedInHome(mock);
-  writeFileSync(fileOf(home), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
-  const bad = await new Terminal([WISH], envOf(mock, home), '').end();
+  const home = await createSignedInHome(mock);
+  writeFileSync(getCookiePath(home), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
+  const bad = await new Terminal([WISH], createEnv(mock, home), '').end();
   assert.equal(bad.status, 1);
   assert.match(bad.stderr, /^oselya: .*sign-ins\.json is damaged: delete it and sign in again\n$/);
-  const { [mock]: kept } = JSON.parse(readFileSync(fileOf(mockHome), 'utf8'));
-  writeFileSync(fileOf(home), JSON.stringify({ [collector.url]: kept }));
-  const other = await new Terminal([WISH], envOf(collector.url, home), '').end();
+  const { [mock]: kept } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
+  writeFileSync(getCookiePath(home), JSON.stringify({ [collector.url]: kept }));
+  const other = await new Terminal([WISH], createEnv(collector.url, home), '').end();
   assert.equal(other.status, 1);
   assert.match(other.stderr, /^oselya: the server at .* is not an Oselya assistant: set BASE_URL/);
 });
@@ -356,7 +356,7 @@ test('no browser opens if no assistant answers', async () => {
     [collector.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
     [locked.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
   ] as const) {
-    const { status, stderr } = await new Terminal([WISH], envOf(url, newHome()), '').end();
+    const { status, stderr } = await new Terminal([WISH], createEnv(url, createHome()), '').end();
     assert.equal(status, 1);
     assert.match(stderr, said);
   }
@@ -364,21 +364,21 @@ test('no browser opens if no assistant answers', async () => {
 
 test('a conversation shows help, answers, lists and opens sessions', async () => {
   const terminal = new Terminal([], mockEnv);
-  await terminal.sees(/\/help lists the commands[^]*> /);
+  await terminal.waitForOutput(/\/help lists the commands[^]*> /);
   terminal.type('/help\n');
-  await terminal.sees(/\/open N/);
+  await terminal.waitForOutput(/\/open N/);
   terminal.type('/cancel\n/what\n/retry\n/open\n');
-  await terminal.sees(
+  await terminal.waitForOutput(
     /No answer is in progress\.[^]*There is no \/what[^]*There is no answer yet\.[^]*\/open needs a number/,
   );
   terminal.type(`${WISH}\n`);
-  await terminal.sees(/✓ [^]*Сихів[^]*\n[^]*> $/);
+  await terminal.waitForOutput(/✓ [^]*Сихів[^]*\n[^]*> $/);
   terminal.type('/retry\n');
-  await terminal.sees(/The last answer of the session is complete/);
+  await terminal.waitForOutput(/The last answer of the session is complete/);
   terminal.type('/sessions\n');
-  await terminal.sees(/ {2}1 {2}\d{4}-\d\d-\d\d \d\d:\d\d {2}.+, \d+ messages/);
+  await terminal.waitForOutput(/ {2}1 {2}\d{4}-\d\d-\d\d \d\d:\d\d {2}.+, \d+ messages/);
   terminal.type('/new\n/open 1\n');
-  await terminal.sees(/starts a new session[^]*Session .+\n[^]*> двокімнатна/);
+  await terminal.waitForOutput(/starts a new session[^]*Session .+\n[^]*> двокімнатна/);
   terminal.type('/quit\n');
   const { status } = await terminal.end();
   assert.equal(status, 0);
@@ -386,46 +386,46 @@ test('a conversation shows help, answers, lists and opens sessions', async () =>
 
 test('two terminals with one session show the same messages', async () => {
   const first = new Terminal([], mockEnv);
-  await first.sees(/> $/);
+  await first.waitForOutput(/> $/);
   first.type(`${WISH}\n`);
-  await first.sees(/Сихів[^]*\n> $/);
+  await first.waitForOutput(/Сихів[^]*\n> $/);
   const second = new Terminal([], mockEnv);
-  await second.sees(/> $/);
+  await second.waitForOutput(/> $/);
   second.type('/open 99\n/open 1\n');
-  await second.sees(
+  await second.waitForOutput(
     /There is no session 99: \/sessions lists them\.[^]*> двокімнатна[^]*Сихів[^]*> $/,
   );
   second.type('недописа');
-  await second.sees(/недописа$/);
+  await second.waitForOutput(/недописа$/);
   first.type('детальніше про #7\n');
-  await first.sees(/детальніше про #7[^]*✓ [^]*біля парку[^]*> $/);
+  await first.waitForOutput(/детальніше про #7[^]*✓ [^]*біля парку[^]*> $/);
   // The typed text moves below the new messages.
-  await second.sees(/> детальніше про #7\n… [^]*✓ [^]*біля парку[^]*> недописа$/);
+  await second.waitForOutput(/> детальніше про #7\n… [^]*✓ [^]*біля парку[^]*> недописа$/);
   second.type(`${'\u007F'.repeat('недописа'.length)}запам’ятай, що я шукаю з балконом\n`);
-  await second.sees(/Remembered: [^]*\n> $/);
-  await first.sees(/> запам’ятай, що я шукаю з балконом\n[^]*Remembered: [^]*\n> $/);
+  await second.waitForOutput(/Remembered: [^]*\n> $/);
+  await first.waitForOutput(/> запам’ятай, що я шукаю з балконом\n[^]*Remembered: [^]*\n> $/);
   for (const terminal of [first, second]) {
     terminal.type('/quit\n');
     assert.equal((await terminal.end()).status, 0);
   }
 });
 
-const slowHome = await signedInHome(slow);
-const slowEnv = envOf(slow, slowHome);
+const slowHome = await createSignedInHome(slow);
+const slowEnv = createEnv(slow, slowHome);
 
 test('Ctrl-C cancels an answer in progress; without one it leaves', async () => {
   const terminal = new Terminal([], slowEnv);
-  await terminal.sees(/> $/);
+  await terminal.waitForOutput(/> $/);
   terminal.type('Що є?\n');
-  await terminal.sees(/Шукаю/);
+  await terminal.waitForOutput(/Шукаю/);
   terminal.type('І ще?\n');
-  await terminal.sees(/An answer is in progress: \/cancel ends it\./);
+  await terminal.waitForOutput(/An answer is in progress: \/cancel ends it\./);
   terminal.type('\u0003');
-  await terminal.sees(/The answer was cancelled\./);
+  await terminal.waitForOutput(/The answer was cancelled\./);
   terminal.type('/retry\n');
-  await terminal.sees(/cancelled[^]*Шукаю/);
+  await terminal.waitForOutput(/cancelled[^]*Шукаю/);
   slowModel.resolve();
-  await terminal.sees(/cancelled[^]*Шукаю, знайшов\.\n/);
+  await terminal.waitForOutput(/cancelled[^]*Шукаю, знайшов\.\n/);
   slowModel = Promise.withResolvers();
   terminal.type('\u0003');
   assert.equal((await terminal.end()).status, 130);
@@ -451,45 +451,45 @@ test('a failure of the model is reported', async () => {
 });
 
 /** Creates a signed-in home for the slow assistant behind a proxy. */
-async function behindProxy() {
+async function startBehindProxy() {
   const proxy = await startProxy(slow);
-  const home = newHome();
-  const { [slow]: kept } = JSON.parse(readFileSync(fileOf(slowHome), 'utf8'));
+  const home = createHome();
+  const { [slow]: kept } = JSON.parse(readFileSync(getCookiePath(slowHome), 'utf8'));
   mkdirSync(join(home, 'oselya'));
-  writeFileSync(fileOf(home), JSON.stringify({ [proxy.url]: kept }));
-  return { proxy, env: envOf(proxy.url, home) };
+  writeFileSync(getCookiePath(home), JSON.stringify({ [proxy.url]: kept }));
+  return { proxy, env: createEnv(proxy.url, home) };
 }
 
 const SILENT = /The assistant has not answered for 3 s. Still waiting\.\n/;
 
 test('a silent assistant is reported at the start, at the prompt and in an answer', async () => {
-  const { proxy, env } = await behindProxy();
+  const { proxy, env } = await startBehindProxy();
   proxy.freeze(true);
   const terminal = new Terminal([], env);
-  await terminal.sees(SILENT, 'stderr');
+  await terminal.waitForOutput(SILENT, 'stderr');
   proxy.freeze(false);
-  await terminal.sees(/> $/);
+  await terminal.waitForOutput(/> $/);
   proxy.freeze(true);
   terminal.type('Що є?\n');
-  await terminal.sees(SILENT);
+  await terminal.waitForOutput(SILENT);
   proxy.freeze(false);
-  await terminal.sees(/The assistant answers again\.[^]*Шукаю/);
+  await terminal.waitForOutput(/The assistant answers again\.[^]*Шукаю/);
   proxy.freeze(true);
-  await terminal.sees(/Шукаю\nThe assistant has not answered for 3 s/);
+  await terminal.waitForOutput(/Шукаю\nThe assistant has not answered for 3 s/);
   slowModel.resolve();
   proxy.freeze(false);
-  await terminal.sees(/Шукаю\n[^]*The assistant answers again\.\n[^]*, знайшов\.\n> $/);
+  await terminal.waitForOutput(/Шукаю\n[^]*The assistant answers again\.\n[^]*, знайшов\.\n> $/);
   slowModel = Promise.withResolvers();
   terminal.type('/quit\n');
   assert.equal((await terminal.end()).status, 0);
 });
 
 test('an answer continues after a lost connection without repetition', async () => {
-  const { proxy, env } = await behindProxy();
+  const { proxy, env } = await startBehindProxy();
   const terminal = new Terminal(['Що є?'], env, '');
-  await terminal.sees(/Шукаю/);
+  await terminal.waitForOutput(/Шукаю/);
   proxy.cut();
-  await terminal.sees(
+  await terminal.waitForOutput(
     /The connection was lost: the network broke or the assistant is away\. Reconnecting in 1 s\.\nReconnected\.\n/,
     'stderr',
   );
@@ -501,12 +501,12 @@ test('an answer continues after a lost connection without repetition', async () 
 });
 
 test('a chat of a signed-out user ends with advice, with or without an answer in progress', async () => {
-  const home = await signedInHome(slow);
-  const { [slow]: kept } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
-  const idle = new Terminal([], envOf(slow, home));
-  await idle.sees(/> $/);
-  const terminal = new Terminal(['Що є?'], envOf(slow, home), '');
-  await terminal.sees(/Шукаю/);
+  const home = await createSignedInHome(slow);
+  const { [slow]: kept } = JSON.parse(readFileSync(getCookiePath(home), 'utf8'));
+  const idle = new Terminal([], createEnv(slow, home));
+  await idle.waitForOutput(/> $/);
+  const terminal = new Terminal(['Що є?'], createEnv(slow, home), '');
+  await terminal.waitForOutput(/Шукаю/);
   const headers = { cookie: `${kept.name}=${kept.value}` };
   await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
   for (const { status, stderr } of [await terminal.end(), await idle.end()]) {

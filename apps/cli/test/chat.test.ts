@@ -13,7 +13,7 @@ import {
 import { converse } from '../src/chat/converse.ts';
 
 /** Starts a conversation with a fake client and a terminal. */
-function begin(
+function startConversation(
   client: Partial<ChatClient>,
   {
     sessionId,
@@ -36,7 +36,7 @@ function begin(
   return { stdin, stdout, status, notices };
 }
 
-const digest = (content: string) => ({
+const createDigest = (content: string) => ({
   id: 'd',
   role: 'assistant',
   content,
@@ -64,12 +64,12 @@ test('a digest is shown after the answer in progress', async () => {
       Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer: null }),
     send: () => answer(),
   } as unknown as ChatClient;
-  const { stdin, stdout, status } = begin(client, { sessionId: 's' });
+  const { stdin, stdout, status } = startConversation(client, { sessionId: 's' });
   const shown = text(stdout);
   stdin.write('Що є?\n');
   await asked.promise;
-  onArrived?.({ sessionId: 's', message: digest('Нових: 1\u001B[2J') });
-  onArrived?.({ sessionId: 's2', message: digest('Не тут') });
+  onArrived?.({ sessionId: 's', message: createDigest('Нових: 1\u001B[2J') });
+  onArrived?.({ sessionId: 's2', message: createDigest('Не тут') });
   end.resolve();
   stdin.write('/help\n');
   stdin.end();
@@ -85,7 +85,7 @@ test('a conversation whose session cannot be opened ends', async () => {
   const error = new ChatError('unreachable', 'ECONNREFUSED');
   const ended = Promise.reject(error);
   const client = { onArrived: () => undefined, openSession: () => ended };
-  await assert.rejects(begin(client, { sessionId: 's', ended }).status, error);
+  await assert.rejects(startConversation(client, { sessionId: 's', ended }).status, error);
 });
 
 /** Waits for a text on the screen. Returns a function that reads the screen. */
@@ -99,7 +99,7 @@ async function waitForText(stdout: PassThrough, wanted: RegExp): Promise<() => s
 }
 
 /** Creates a client whose session has an answer in progress. */
-const openedWith = (answer: AsyncIterable<AnswerEvent>) =>
+const createClient = (answer: AsyncIterable<AnswerEvent>) =>
   ({
     onArrived: () => undefined,
     openSession: () =>
@@ -131,7 +131,7 @@ async function* lost(): AsyncGenerator<AnswerEvent> {
 }
 
 test('a user may leave while a session or answer is awaited', async () => {
-  const opening = begin(waiting, { sessionId: 's' });
+  const opening = startConversation(waiting, { sessionId: 's' });
   await once(opening.stdout, 'data');
   opening.stdin.write('\u0003');
   assert.equal(await opening.status, 130);
@@ -141,7 +141,9 @@ test('a user may leave while a session or answer is awaited', async () => {
     ['\u0004', 0],
     ['\u0003\u0003', 130],
   ] as const) {
-    const { stdin, stdout, status } = begin(openedWith(endless()), { sessionId: 's' });
+    const { stdin, stdout, status } = startConversation(createClient(endless()), {
+      sessionId: 's',
+    });
     await waitForText(stdout, /Є дві/);
     stdin.write(keys);
     assert.equal(await status, left);
@@ -149,14 +151,14 @@ test('a user may leave while a session or answer is awaited', async () => {
 });
 
 test('a lost answer keeps the conversation, a rejected session ends it', async () => {
-  const { stdin, stdout, status } = begin(openedWith(lost()), { sessionId: 's' });
+  const { stdin, stdout, status } = startConversation(createClient(lost()), { sessionId: 's' });
   await waitForText(stdout, /the answer was lost: retry it[^]*> /);
   stdin.write('/quit\n');
   assert.equal(await status, 0);
 
   const error = createRejection(404, 'session_not_found');
   const rejected = { onArrived: () => undefined, openSession: () => Promise.reject(error) };
-  await assert.rejects(begin(rejected, { sessionId: 's' }).status, error);
+  await assert.rejects(startConversation(rejected, { sessionId: 's' }).status, error);
 });
 
 /** Undoes changes of two steps, and returns the requests and the printed lines. */
@@ -187,7 +189,7 @@ async function undoChanges(times: number, undo: (stepId: string) => ChatError | 
       return rejected === undefined ? Promise.resolve() : Promise.reject(rejected);
     },
   } as unknown as ChatClient;
-  const { stdin, stdout, status } = begin(client);
+  const { stdin, stdout, status } = startConversation(client);
   stdin.write('Що є?\n');
   const screen = await waitForText(stdout, /Добре\.[^]*> /);
   stdin.write(`${'/undo\n'.repeat(times)}/quit\n`);

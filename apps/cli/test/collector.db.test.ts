@@ -38,10 +38,13 @@ async function startCollector(more: Record<string, string> = {}): Promise<string
 
 const collector = await startCollector();
 
-type Ended = { status: number | null; lines: string[]; stderr: string };
+type IngestResult = { status: number | null; lines: string[]; stderr: string };
 
 /** Starts `oselya ingest` in the folder of the test. */
-function begin(args: string[], { url = collector, key = '', input = '', endsInput = true } = {}) {
+function startIngest(
+  args: string[],
+  { url = collector, key = '', input = '', endsInput = true } = {},
+) {
   const child = spawn(process.execPath, [BIN, 'ingest', ...args], {
     cwd: folder,
     env: {
@@ -57,7 +60,7 @@ function begin(args: string[], { url = collector, key = '', input = '', endsInpu
   after(() => child.kill('SIGKILL'));
   child.stdin.write(input);
   if (endsInput) child.stdin.end();
-  const ended = once(child, 'close').then(([status]): Ended => ({
+  const ended = once(child, 'close').then(([status]): IngestResult => ({
     status,
     lines: stdout.split('\n').slice(0, -1),
     stderr,
@@ -65,7 +68,7 @@ function begin(args: string[], { url = collector, key = '', input = '', endsInpu
   return { child, ended };
 }
 
-const ingest = (args: string[], more = {}) => begin(args, more).ended;
+const ingest = (args: string[], more = {}) => startIngest(args, more).ended;
 
 function write(name: string, content: string | Uint8Array): string {
   writeFileSync(join(folder, name), content);
@@ -76,10 +79,10 @@ const listing = (nth: number) => ({
   external_id: `flat-${nth}`,
   description: `Продам двокімнатну квартиру у Львові, ${30 + (nth % 70)} м².`,
 });
-const jsonl = (count: number) =>
+const createJsonLines = (count: number) =>
   Array.from({ length: count }, (_, nth) => `${JSON.stringify(listing(nth))}\n`).join('');
 
-async function stored(source: string) {
+async function listStored(source: string) {
   return db
     .selectFrom('raw_data')
     .select(['id', 'external_id', 'payload'])
@@ -97,16 +100,16 @@ async function countStored(source: string): Promise<number> {
   return n;
 }
 
-async function untilStored(source: string, count: number): Promise<void> {
+async function waitUntilStored(source: string, count: number): Promise<void> {
   const description = `${count} records of ${source}`;
   await until(description, async () => (await countStored(source)) >= count);
 }
 
 test('records that failed or were invalid earlier are listed, with status 1', async () => {
   const args = ['-', '--format', 'jsonl', '--source', 'ended', '--load', 'of-today'];
-  const input = jsonl(4);
+  const input = createJsonLines(4);
   assert.equal((await ingest(args, { input })).status, 0);
-  const ids = (await stored('ended')).map(({ id }) => id);
+  const ids = (await listStored('ended')).map(({ id }) => id);
   for (const [nth, status] of (['completed', 'failed', 'invalid'] as const).entries()) {
     await db
       .updateTable('raw_data')
@@ -131,10 +134,10 @@ test('records that failed or were invalid earlier are listed, with status 1', as
 
 test('a run killed repeatedly stores each record once', async () => {
   const count = 500;
-  const file = write('killed.jsonl', jsonl(count));
+  const file = write('killed.jsonl', createJsonLines(count));
   for (const wanted of [1, 120, 300]) {
-    const { child, ended } = begin([file, '--source', 'killed']);
-    await untilStored('killed', wanted);
+    const { child, ended } = startIngest([file, '--source', 'killed']);
+    await waitUntilStored('killed', wanted);
     child.kill('SIGKILL');
     await ended;
     assert.ok((await countStored('killed')) < count, 'it was killed in the middle');
@@ -145,7 +148,7 @@ test('a run killed repeatedly stores each record once', async () => {
   assert.deepEqual(last.lines, [
     `Read ${count} records: ${count - before} accepted, ${before} already known, 0 rejected, 0 failed.`,
   ]);
-  const ids = (await stored('killed')).map(({ external_id: id }) => id);
+  const ids = (await listStored('killed')).map(({ external_id: id }) => id);
   assert.equal(ids.length, count);
   assert.equal(new Set(ids).size, count);
 });
@@ -158,7 +161,10 @@ test('Ctrl-C ends a waiting run, and the next one continues', async () => {
       ? { status: 202, body: { raw_id: requests, status: 'pending' } }
       : { status: 429, headers: { 'retry-after': '3600' }, body: { title: 'Too many requests' } };
   });
-  const { child, ended } = begin([write('slow.jsonl', jsonl(50)), '--source', 'slow'], { url });
+  const { child, ended } = startIngest(
+    [write('slow.jsonl', createJsonLines(50)), '--source', 'slow'],
+    { url },
+  );
   child.stderr.on('data', (chunk) => {
     if (String(chunk).includes('Too many requests')) child.kill('SIGINT');
   });
@@ -185,8 +191,8 @@ test('Ctrl-C during the last records lets the load finish', async () => {
     await allSent.promise;
     return { status: 202, body: { raw_id: 1, status: 'pending' } };
   });
-  const file = write('last.jsonl', jsonl(count));
-  const { child, ended } = begin([file, '--source', 'last'], { url });
+  const file = write('last.jsonl', createJsonLines(count));
+  const { child, ended } = startIngest([file, '--source', 'last'], { url });
   const { status, lines, stderr } = await ended;
   assert.equal(status, 0, stderr);
   assert.deepEqual(lines, ['Read 3 records: 3 accepted, 0 already known, 0 rejected, 0 failed.']);
@@ -194,8 +200,11 @@ test('Ctrl-C during the last records lets the load finish', async () => {
 
 test('the run waits for the limit of the source', async () => {
   const url = await startCollector({ COLLECTOR_INGEST_PER_MINUTE: '5' });
-  const { child, ended } = begin([write('limit.jsonl', jsonl(12)), '--source', 'limited'], { url });
-  await untilStored('limited', 5);
+  const { child, ended } = startIngest(
+    [write('limit.jsonl', createJsonLines(12)), '--source', 'limited'],
+    { url },
+  );
+  await waitUntilStored('limited', 5);
   child.kill('SIGINT');
   const { status, stderr, lines } = await ended;
   assert.equal(status, 130);
@@ -207,7 +216,7 @@ test('the run waits for the limit of the source', async () => {
     lines[0] ?? '',
     / 5 accepted, 0 already known, 0 rejected, 0 failed, \d+ not sent\.$/,
   );
-  assert.equal((await stored('limited')).length, 5);
+  assert.equal((await listStored('limited')).length, 5);
 });
 
 test('temporary failures lose and duplicate no record', async () => {
@@ -231,10 +240,10 @@ test('temporary failures lose and duplicate no record', async () => {
       body: await answer.text(),
     };
   });
-  const file = write('flaky.jsonl', jsonl(12));
+  const file = write('flaky.jsonl', createJsonLines(12));
   const { status, lines, stderr } = await ingest([file, '--source', 'flaky'], { url });
   assert.equal(status, 0, stderr + lines.join('\n'));
-  const ids = (await stored('flaky')).map(({ external_id: id }) => id);
+  const ids = (await listStored('flaky')).map(({ external_id: id }) => id);
   assert.equal(ids.length, 12);
   assert.equal(new Set(ids).size, 12);
   assert.deepEqual(lines, ['Read 12 records: 0 accepted, 12 already known, 0 rejected, 0 failed.']);
@@ -271,7 +280,7 @@ test('CSV has mapped columns, lists, decimal commas and attributes', async () =>
 });
 
 test('--dry-run checks a file without a collector', async () => {
-  const file = write('dry.jsonl', `${jsonl(3)}{"external_id": "x"}\n`);
+  const file = write('dry.jsonl', `${createJsonLines(3)}{"external_id": "x"}\n`);
   const args = [file, '--source', 'dry', '--dry-run'];
   const { status, lines } = await ingest(args, { url: await findUnusedUrl() });
   assert.equal(status, 1);
@@ -284,7 +293,7 @@ test('--dry-run checks a file without a collector', async () => {
 test('a missing API key is reported once, and a key of the scope works', async () => {
   const url = await startCollector({ COLLECTOR_AUTH: 'required' });
   // The pipe stays open without further data.
-  const piped = { url, input: jsonl(3), endsInput: false };
+  const piped = { url, input: createJsonLines(3), endsInput: false };
   const without = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], piped);
   assert.equal(without.status, 1);
   assert.match(
@@ -296,10 +305,10 @@ test('a missing API key is reported once, and a key of the scope works', async (
     /0 accepted, 0 already known, 0 rejected, 0 failed, \d+ not sent/,
   );
   const { key } = await createApiKeyStore(database).create({ name: 'loader', scopes: ['ingest'] });
-  const file = write('keys.jsonl', jsonl(30));
+  const file = write('keys.jsonl', createJsonLines(30));
   const sent = await ingest([file, '--source', 'keys'], { url, key });
   assert.equal(sent.status, 0, sent.stderr);
-  assert.equal((await stored('keys')).length, 30);
+  assert.equal((await listStored('keys')).length, 30);
 });
 
 const failures: [name: string, args: string[], said: RegExp][] = [
@@ -334,7 +343,7 @@ test('a JSON array on one line keeps repeated and changed records', async () => 
     'record 4 (line 1): is not a JSON object',
     'Read 5 records: 4 accepted, 0 already known, 1 rejected, 0 failed.',
   ]);
-  const prices = (await stored('array'))
+  const prices = (await listStored('array'))
     .filter(({ external_id: id }) => id === first.external_id)
     .map(({ payload }) => payload['price']);
   assert.deepEqual(prices, [undefined, 5, undefined]);

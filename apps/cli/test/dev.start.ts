@@ -42,14 +42,14 @@ after(async () => {
   }
 });
 
-let running: Started;
+let running: StartedProcess;
 
 test('the first start creates secrets, loads the samples and prints a summary', async () => {
   running = run(NPM_START);
   const { output } = running;
-  await untilIn(running, 'something is said', () => output() !== '');
+  await waitFor(running, 'something is said', () => output() !== '');
   assert.match(output(), /^Oselya is starting; .*Ctrl-C stops it\.\n$/);
-  await untilReady(running);
+  await waitUntilReady(running);
   for (const address of [assistantUrl, collectorUrl, idpUrl]) {
     assert.ok(output().includes(String(address)), `the summary lacks ${address}`);
   }
@@ -64,12 +64,14 @@ test('the first start creates secrets, loads the samples and prints a summary', 
 });
 
 test('every command of the summary works as printed', async () => {
-  const commands = tryNext().filter((line) => /^(\w+=\S+ )?npx /.test(line) && !isChat(line));
+  const commands = getSuggestions().filter(
+    (line) => /^(\w+=\S+ )?npx /.test(line) && !isChatCommand(line),
+  );
   assert.equal(commands.length, 3);
   for (const command of commands) {
     // The terminal of a new user does not have the variables of this process.
     const child = spawn('sh', ['-c', command], { cwd: ROOT, env: process.env });
-    const text = await gather(child);
+    const text = await readOutput(child);
     assert.equal(child.exitCode, 0, `${command}: ${text}`);
     if (command.includes(' search ')) assert.match(text, /^#\d+ .+\n.*Львів/m, command);
     if (command.includes('--similar')) assert.match(text, /distance 0\.\d+\n[^]*the 3 nearest/);
@@ -77,11 +79,11 @@ test('every command of the summary works as printed', async () => {
 });
 
 test('the chat command of the summary signs in with the browser and answers', async () => {
-  const [command, ...others] = tryNext().filter(isChat);
+  const [command, ...others] = getSuggestions().filter(isChatCommand);
   assert.deepEqual(others, []);
   const talk = run(['sh', '-c', `${command} --no-browser`]);
   const address = /http:\S+\/auth\/terminal\?\S+/;
-  await untilIn(talk, 'it says where to sign in', () => address.test(talk.errors()));
+  await waitFor(talk, 'it says where to sign in', () => address.test(talk.errors()));
   const browser = new Browser();
   const picker = await browser.open(String(address.exec(talk.errors())));
   const page = await browser.open(picker.url, { account: 'u-olena' });
@@ -93,10 +95,10 @@ test('the chat command of the summary signs in with the browser and answers', as
 });
 
 test('the chat reports a stopped platform and continues with it', async () => {
-  const command = tryNext().find(isChat);
+  const command = getSuggestions().find(isChatCommand);
   kill(running.child, 'SIGSTOP');
   const talk = run(['sh', '-c', String(command)]);
-  await untilIn(talk, 'it says so', () => talk.errors().includes('has not answered for 3 s'));
+  await waitFor(talk, 'it says so', () => talk.errors().includes('has not answered for 3 s'));
   kill(running.child, 'SIGCONT');
   assert.equal(await talk.ended, 0, talk.errors());
   assert.match(talk.output(), /Львів/);
@@ -104,7 +106,7 @@ test('the chat reports a stopped platform and continues with it', async () => {
 
 test('every address of the summary answers', async () => {
   const addresses = running.output().match(/http:\/\/\S+/g) ?? [];
-  const plain = tryNext().filter((line) => line.startsWith('http://'));
+  const plain = getSuggestions().filter((line) => line.startsWith('http://'));
   assert.equal(plain.length, 3);
   for (const address of new Set([...addresses, ...plain])) {
     const answer = await new Browser().open(address);
@@ -121,10 +123,10 @@ test('a user signs in and out', async () => {
   await signIn(browser);
   const me = await browser.get(`${assistantUrl}/auth/me`);
   assert.equal(me.status, 200);
-  const { email, role } = await json(me);
+  const { email, role } = await parseJson(me);
   assert.deepEqual({ email, role }, { email: 'olena@example.test', role: 'user' });
   const logout = await browser.post(`${assistantUrl}/auth/logout`);
-  assert.deepEqual(await json(logout), { ok: true });
+  assert.deepEqual(await parseJson(logout), { ok: true });
   assert.equal((await browser.get(`${assistantUrl}/auth/me`)).status, 401);
 });
 
@@ -134,20 +136,20 @@ test('a user blocked at the provider is signed out at once', async () => {
   const me = () => browser.get(`${assistantUrl}/auth/me`);
   assert.equal((await me()).status, 200);
 
-  const blocked = await act('block', { account: 'u-olena' });
+  const blocked = await submitControlForm('block', { account: 'u-olena' });
   assert.match(blocked, /Olena Koval is blocked.*user\.blocked delivered: answered 200/);
   assert.equal((await me()).status, 401);
-  const unblocked = await act('unblock', { account: 'u-olena' });
+  const unblocked = await submitControlForm('unblock', { account: 'u-olena' });
   assert.match(unblocked, /can sign in again.*user\.unblocked delivered: answered 200/);
   assert.equal((await me()).status, 401);
   await signIn(browser);
 
-  const promoted = await act('access', { account: 'u-olena', role: 'svc_admin' });
+  const promoted = await submitControlForm('access', { account: 'u-olena', role: 'svc_admin' });
   assert.match(promoted, /client\.roles_changed delivered.*client\.permissions_changed delivered/);
-  const { role, permissions } = await json(await me());
+  const { role, permissions } = await parseJson(await me());
   assert.deepEqual({ role, permissions }, { role: 'admin', permissions: [] });
 
-  const over = await act('log-out-everybody', {});
+  const over = await submitControlForm('log-out-everybody', {});
   assert.match(over, /Everybody is logged out.*auth\.global_logout delivered: answered 200/);
   assert.equal((await me()).status, 401);
 });
@@ -161,10 +163,10 @@ test('a sent listing is processed and found', async () => {
     description: 'Здам затишний мезонін у Чернівцях, 2 кімнати, 48 м², 9500 грн на місяць.',
   });
   assert.equal(answer.status, 202);
-  rawId = (await json(answer))['raw_id'] as number;
-  await until('it is completed', async () => (await raw())['status'] === 'completed');
+  rawId = (await parseJson(answer))['raw_id'] as number;
+  await until('it is completed', async () => (await fetchRawRecord())['status'] === 'completed');
   const found = await post('/api/v1/search/fulltext', { query: 'мезонін' });
-  const { items } = (await json(found)) as { items: { listing: Record<string, unknown> }[] };
+  const { items } = (await parseJson(found)) as { items: { listing: Record<string, unknown> }[] };
   assert.equal(items.length, 1);
   assert.equal(items[0]?.listing['price'], 9500);
   assert.equal(items[0]?.listing['city'], 'Чернівці');
@@ -172,7 +174,7 @@ test('a sent listing is processed and found', async () => {
 
 test('a second start in the same folder fails with one line', async () => {
   const other = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
-  const { code, errors } = await fails({
+  const { code, errors } = await runUntilEnd({
     ASSISTANT_PORT: String(other[0]),
     COLLECTOR_PORT: String(other[1]),
     DEV_IDP_PORT: String(other[2]),
@@ -189,7 +191,7 @@ test('a busy port fails with one line', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-busy-'));
   await fillDataFolder(folder);
   try {
-    const { code, errors } = await fails({ DATA_DIR: folder });
+    const { code, errors } = await runUntilEnd({ DATA_DIR: folder });
     assert.equal(code, 1);
     assert.match(errors, /^oselya: Port \d+ on 127\.0\.0\.1 is in use: .*_PORT/);
     assert.equal(errors.trim().split('\n').length, 1);
@@ -210,7 +212,7 @@ test('confirmed data survives SIGKILL, and samples are loaded once', async () =>
       }),
     ),
   );
-  const accepted = await Promise.all(answers.map(json));
+  const accepted = await Promise.all(answers.map(parseJson));
   kill(running.child, 'SIGKILL');
   await running.ended;
 
@@ -220,7 +222,7 @@ test('confirmed data survives SIGKILL, and samples are loaded once', async () =>
   for (const { raw_id } of accepted) {
     await until(`raw ${String(raw_id)} is completed`, async () => {
       const answer = await fetch(`${collectorUrl}/api/v1/raw/${String(raw_id)}`);
-      return (await json(answer))['status'] === 'completed';
+      return (await parseJson(answer))['status'] === 'completed';
     });
   }
 });
@@ -244,7 +246,7 @@ test('Ctrl-C stops it while samples are sent or wait', async () => {
   await fillDataFolder(folder);
   try {
     const started = run([process.execPath, BIN, 'dev'], { DATA_DIR: folder });
-    await untilIn(started, 'the first samples are sent', async () => {
+    await waitFor(started, 'the first samples are sent', async () => {
       const answer = await fetch(`${collectorUrl}/api/v1/raw/1`).catch(() => undefined);
       return answer?.status === 200;
     });
@@ -254,7 +256,7 @@ test('Ctrl-C stops it while samples are sent or wait', async () => {
 
     const limited = { DATA_DIR: folder, COLLECTOR_INGEST_PER_MINUTE: '5' };
     const held = run([process.execPath, BIN, 'dev'], limited);
-    await untilIn(held, 'the limit is told', () => held.output().includes('No more than 5'));
+    await waitFor(held, 'the limit is told', () => held.output().includes('No more than 5'));
     assert.match(held.output(), /Oselya is ready[^]* are still being sent[^]* 429: No more than 5/);
     kill(held.child, 'SIGINT');
     assert.equal(await held.ended, 0);
@@ -270,7 +272,7 @@ test('with COLLECTOR_AUTH=required the samples use a key that is revoked at the 
   const more = { DATA_DIR: folder, COLLECTOR_AUTH: 'required' };
   try {
     const started = run([process.execPath, BIN, 'dev'], more);
-    await untilIn(started, 'the samples are processed', () =>
+    await waitFor(started, 'the samples are processed', () =>
       started.output().includes('sample listings are processed'),
     );
     assert.match(started.output(), /\d{2,} completed, 3 no listing, 0 failed/);
@@ -297,7 +299,7 @@ test('Oselya writes outside of the clone only where the README says', async () =
   const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
   const [, named = ''] = /Other commands keep small files ([^]*?)\n\n/.exec(readme) ?? [];
   const places = Array.from(named.matchAll(/`(?:~\/)?([\w./-]+)`/g), ([, place = '']) => place);
-  const found = [...(await filesIn(home)), ...(await filesIn(temporary))];
+  const found = [...(await listFiles(home)), ...(await listFiles(temporary))];
   const unnamed = found.filter((path) => !places.some((place) => path.startsWith(`${place}/`)));
   assert.deepEqual(unnamed, []);
   for (const place of ['.config/oselya', 'node-compile-cache']) {
@@ -309,14 +311,14 @@ test('Oselya writes outside of the clone only where the README says', async () =
 });
 
 /** Lists all files below a folder by their relative paths. */
-async function filesIn(folder: string): Promise<string[]> {
+async function listFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
-type Started = {
+type StartedProcess = {
   child: ChildProcess;
   output: () => string;
   errors: () => string;
@@ -325,7 +327,7 @@ type Started = {
 
 const NPM_START = ['npm', 'start', '--silent'];
 
-function run([command = '', ...args]: string[], more: Record<string, string> = {}): Started {
+function run([command = '', ...args]: string[], more: Record<string, string> = {}): StartedProcess {
   // In a process group, a signal also reaches npm's children, like Ctrl-C in a terminal.
   const child = spawn(command, args, {
     cwd: ROOT,
@@ -342,21 +344,21 @@ function run([command = '', ...args]: string[], more: Record<string, string> = {
   return { child, output: () => output, errors: () => errors, ended };
 }
 
-async function start(command = NPM_START): Promise<Started> {
+async function start(command = NPM_START): Promise<StartedProcess> {
   const started = run(command);
-  await untilReady(started);
+  await waitUntilReady(started);
   return started;
 }
 
-function untilReady(started: Started): Promise<void> {
-  return untilIn(started, 'the summary is printed', () =>
+function waitUntilReady(started: StartedProcess): Promise<void> {
+  return waitFor(started, 'the summary is printed', () =>
     started.output().includes('Oselya is ready'),
   );
 }
 
 /** Waits like `until`. Fails if the process ends. */
-async function untilIn(
-  { child, errors }: Started,
+async function waitFor(
+  { child, errors }: StartedProcess,
   description: string,
   holds: () => boolean | Promise<boolean>,
 ): Promise<void> {
@@ -366,7 +368,7 @@ async function untilIn(
   });
 }
 
-async function fails(
+async function runUntilEnd(
   more: Record<string, string>,
 ): Promise<{ code: number | null; errors: string }> {
   const started = run(NPM_START, more);
@@ -382,7 +384,7 @@ function kill(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-async function gather(child: ChildProcess): Promise<string> {
+async function readOutput(child: ChildProcess): Promise<string> {
   let text = '';
   child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()));
   child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -390,10 +392,10 @@ async function gather(child: ChildProcess): Promise<string> {
   return text;
 }
 
-const isChat = (line: string) => line.startsWith('npx oselya chat ');
+const isChatCommand = (line: string) => line.startsWith('npx oselya chat ');
 
 /** Returns the suggestions of the summary. */
-function tryNext(): string[] {
+function getSuggestions(): string[] {
   const [, lines = ''] = running.output().split('Try next:\n');
   const [block = ''] = lines.split('\n\n');
   return block.split('\n').map((line) => line.trim());
@@ -408,7 +410,7 @@ async function signIn(browser: Browser): Promise<void> {
 }
 
 /** Sends a form of the control page. Returns the notice of the page. */
-async function act(name: string, form: Record<string, string>): Promise<string> {
+async function submitControlForm(name: string, form: Record<string, string>): Promise<string> {
   const page = await new Browser().open(`${idpUrl}/control/${name}`, form);
   assert.equal(page.status, 200);
   const [, notice = ''] = page.body.split('role="status"');
@@ -426,10 +428,10 @@ function post(path: string, body: unknown): Promise<Response> {
   });
 }
 
-async function json(answer: Response): Promise<Record<string, unknown>> {
+async function parseJson(answer: Response): Promise<Record<string, unknown>> {
   return (await answer.json()) as Record<string, unknown>;
 }
 
-async function raw(): Promise<Record<string, unknown>> {
-  return json(await fetch(`${collectorUrl}/api/v1/raw/${rawId}`));
+async function fetchRawRecord(): Promise<Record<string, unknown>> {
+  return parseJson(await fetch(`${collectorUrl}/api/v1/raw/${rawId}`));
 }

@@ -49,7 +49,7 @@ suite('samples', () => {
     return { url, stored };
   }
 
-  function optionsFor(url: string) {
+  function createOptions(url: string) {
     const dataDir = mkdtempSync(join(tmpdir(), 'oselya-samples-'));
     after(() => rmSync(dataDir, { recursive: true }));
     const stopping = new AbortController();
@@ -66,7 +66,7 @@ suite('samples', () => {
   async function send(url: string, more: Partial<SampleOptions> = {}) {
     const lines: string[] = [];
     const state = await sendSamples({
-      ...optionsFor(url),
+      ...createOptions(url),
       onProcessed: () => undefined,
       report: (line) => lines.push(line),
       ...more,
@@ -80,7 +80,7 @@ suite('samples', () => {
       if (nth === 20) stop.abort();
       return undefined;
     });
-    const options = optionsFor(url);
+    const options = createOptions(url);
     const stopped = await send(url, { ...options, signal: stop.signal });
     assert.equal(stopped.state, 0);
     assert.equal(stored.size, 20);

@@ -55,7 +55,7 @@ async function startModel(
   return { requests, env };
 }
 
-function completion(content: string, more: object = {}): ScriptedResponse {
+function createCompletion(content: string, more: object = {}): ScriptedResponse {
   return {
     body: {
       model: 'tiny:1b',
@@ -66,7 +66,7 @@ function completion(content: string, more: object = {}): ScriptedResponse {
 }
 
 /** Returns the cells of the row that begins with a word. */
-function row(lines: string[], first: string): string[] {
+function findRow(lines: string[], first: string): string[] {
   const line = lines.find((text) => text.startsWith(`${first} `)) ?? '';
   return line
     .slice(first.length)
@@ -101,7 +101,7 @@ test('The mock needs neither a key nor a server, and no database', async () => {
   const { status, lines, stderr } = await evaluate([]);
   assert.equal(status, 0, stderr);
   assert.match(lines[0] ?? '', /^45 texts, prompt listing-extraction\.[0-9a-f]{8}$/);
-  const [values, ...shares] = row(lines, 'price');
+  const [values, ...shares] = findRow(lines, 'price');
   assert.ok(Number(values) >= 30);
   assert.ok(shares.every((share) => Number.parseFloat(share) >= 90));
   assert.match(lines.at(-1) ?? '', /^This is the mock\. .*docs\/models\.md\.$/);
@@ -110,7 +110,7 @@ test('The mock needs neither a key nor a server, and no database', async () => {
 test('A model is shown beside the mock with its calls, tokens and time', async () => {
   const { requests, env } = await startModel(({ body }) => {
     const question = JSON.stringify(body);
-    if (question.includes('авто')) return completion('{"is_listing": "no"}');
+    if (question.includes('авто')) return createCompletion('{"is_listing": "no"}');
     const usage = { prompt_tokens: 100, completion_tokens: 10 };
     // The model reads three rooms and one city in every text.
     const answer = {
@@ -119,16 +119,16 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
       rooms: 3,
       city: 'Київ',
     };
-    return completion(JSON.stringify(answer), { usage });
+    return createCompletion(JSON.stringify(answer), { usage });
   });
   const { status, lines, stderr } = await evaluate([writeTexts(), '--verbose'], env);
   assert.equal(status, 0, stderr);
-  assert.deepEqual(row(lines, 'price'), ['2', '100.0 %', '50.0 %', '100.0 %', '100.0 %']);
-  assert.deepEqual(row(lines, 'rooms'), ['1', '0.0 %', '0.0 %', '100.0 %', '100.0 %']);
-  assert.deepEqual(row(lines, 'city'), ['2', '50.0 %', '50.0 %', '100.0 %', '100.0 %']);
-  assert.deepEqual(row(lines, 'address'), ['0', '–', '–', '–', '–']);
+  assert.deepEqual(findRow(lines, 'price'), ['2', '100.0 %', '50.0 %', '100.0 %', '100.0 %']);
+  assert.deepEqual(findRow(lines, 'rooms'), ['1', '0.0 %', '0.0 %', '100.0 %', '100.0 %']);
+  assert.deepEqual(findRow(lines, 'city'), ['2', '50.0 %', '50.0 %', '100.0 %', '100.0 %']);
+  assert.deepEqual(findRow(lines, 'address'), ['0', '–', '–', '–', '–']);
   // One text needs a second attempt, whose completions have no tokens.
-  assert.deepEqual(row(lines, 'tiny:1b').slice(0, 3), ['4', '200', '20']);
+  assert.deepEqual(findRow(lines, 'tiny:1b').slice(0, 3), ['4', '200', '20']);
   assert.ok(lines.includes('tiny:1b: flat: rooms is 3, not 2'));
   assert.ok(lines.includes('tiny:1b: house: price is null, not 90000'));
   assert.ok(lines.some((line) => line.startsWith('tiny:1b gave no usable answer to 1 text, ')));
@@ -141,7 +141,7 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
 });
 
 test('--json prints the figures, and --limit takes the first texts', async () => {
-  const { env } = await startModel(() => completion(JSON.stringify(NOTHING)), 768);
+  const { env } = await startModel(() => createCompletion(JSON.stringify(NOTHING)), 768);
   const { status, stdout, stderr } = await evaluate([writeTexts(), '--json', '--limit', '2'], env);
   assert.equal(status, 0, stderr);
   const report: {

@@ -52,32 +52,32 @@ async function useCollector<Result>(
   }
 }
 
-async function json<Shape>(address: string, init?: RequestInit): Promise<Shape> {
+async function fetchJson<Shape>(address: string, init?: RequestInit): Promise<Shape> {
   return (await fetch(address, init)).json() as Promise<Shape>;
 }
 
 /** Waits until all payloads are completed. */
-async function untilCompleted(api: string): Promise<void> {
+async function waitUntilCompleted(api: string): Promise<void> {
   await until('all payloads', async () => {
-    const { counts } = await json<{ counts: { completed: number } }>(`${api}/admin/queue`);
+    const { counts } = await fetchJson<{ counts: { completed: number } }>(`${api}/admin/queue`);
     return counts.completed === LISTINGS;
   });
 }
 
 before(() =>
   useCollector(async (api) => {
-    for (let nth = 0; nth < LISTINGS; nth += 1) {
-      await json(`${api}/ingest`, {
+    for (let index = 0; index < LISTINGS; index += 1) {
+      await fetchJson(`${api}/ingest`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({
           source_slug: 'doshka',
-          external_id: `flat-${nth}`,
-          description: `Продам двокімнатну квартиру у Львові, ${40 + nth} м², 3 поверх з 5.`,
+          external_id: `flat-${index}`,
+          description: `Продам двокімнатну квартиру у Львові, ${40 + index} м², 3 поверх з 5.`,
         }),
       });
     }
-    await untilCompleted(api);
+    await waitUntilCompleted(api);
   }),
 );
 
@@ -176,7 +176,7 @@ test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, 
 });
 
 /** Returns the number in the first matching line. */
-function numberIn(lines: readonly string[], pattern: RegExp): number {
+function findNumber(lines: readonly string[], pattern: RegExp): number {
   const [found] = lines.flatMap((line) => pattern.exec(line)?.[1] ?? []);
   assert.ok(found, lines.join('\n'));
   return Number(found);
@@ -233,10 +233,10 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   const stopped = await stopping.end();
   server.state.answers = () => true;
   assert.equal(stopped.status, 130, stopped.stderr);
-  const done = numberIn(stopped.lines, /^(\d+) listings were read again/);
+  const done = findNumber(stopped.lines, /^(\d+) listings were read again/);
   assert.ok(done > 0 && done < LISTINGS, stopped.lines.join('\n'));
-  assert.equal(numberIn(stopped.lines, /^(\d+) listings were written/), done);
-  const last = numberIn(
+  assert.equal(findNumber(stopped.lines, /^(\d+) listings were written/), done);
+  const last = findNumber(
     stopped.lines,
     /^It was stopped: give the command again with --after (\d+) to continue\.$/,
   );
@@ -244,8 +244,8 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   const on = ['reprocess', '--yes', '--after', String(last)];
   const rest = await (await run(on, server.variables)).end();
   assert.equal(rest.status, 0, rest.stderr);
-  assert.equal(numberIn(rest.lines, /^(\d+) listings were read again/), LISTINGS - done);
-  assert.equal(numberIn(rest.lines, /^(\d+) listings were written/), LISTINGS - done);
+  assert.equal(findNumber(rest.lines, /^(\d+) listings were read again/), LISTINGS - done);
+  assert.equal(findNumber(rest.lines, /^(\d+) listings were written/), LISTINGS - done);
   const slots = 4;
   assert.ok(
     server.state.requests <= 2 * LISTINGS + 3 * slots,
@@ -256,7 +256,7 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   assert.equal(again.lines[0], '0 listings were read again: 0 would change.');
 
   await useCollector(async (api) => {
-    const listing = await json<{ rooms: number; provenance: { model: string } }>(
+    const listing = await fetchJson<{ rooms: number; provenance: { model: string } }>(
       `${api}/listings/1`,
     );
     assert.equal(listing.rooms, 3);
@@ -283,25 +283,24 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   assert.deepEqual(left, []);
 
   // A worker reclaims the jobs of the killed run, and leaves the unchanged payloads.
-  await useCollector(untilCompleted, variables);
+  await useCollector(waitUntilCompleted, variables);
   const rest = await (await run(outdated, variables)).end();
   assert.equal(rest.status, 0, rest.stderr);
-  const written = numberIn(rest.lines, /^(\d+) listings were written/);
+  const written = findNumber(rest.lines, /^(\d+) listings were written/);
   assert.ok(written > 0, rest.lines.join('\n'));
 
   await useCollector(async (api) => {
-    await untilCompleted(api);
-    const { items } = await json<{ items: { listing: { listing_id: number; rooms: number } }[] }>(
-      `${api}/search/fulltext`,
-      {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ query: 'квартиру', limit: 100 }),
-      },
-    );
+    await waitUntilCompleted(api);
+    const { items } = await fetchJson<{
+      items: { listing: { listing_id: number; rooms: number } }[];
+    }>(`${api}/search/fulltext`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ query: 'квартиру', limit: 100 }),
+    });
     assert.equal(items.length, LISTINGS);
     for (const { listing } of items) {
-      const history = await json<{ changes: { rooms?: { from: number; to: number } } }[]>(
+      const history = await fetchJson<{ changes: { rooms?: { from: number; to: number } } }[]>(
         `${api}/listings/${listing.listing_id}/history`,
       );
       const rooms = history.flatMap(({ changes }) => changes.rooms?.to ?? []);

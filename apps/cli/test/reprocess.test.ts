@@ -21,7 +21,7 @@ import { text } from 'node:stream/consumers';
 import { suite, test } from 'node:test';
 
 suite('listings', () => {
-  const reading = (listingId: number): ExtractionOutcome => ({
+  const createReading = (listingId: number): ExtractionOutcome => ({
     outcome: 'read',
     listingId,
     rawId: listingId,
@@ -30,7 +30,7 @@ suite('listings', () => {
   });
 
   /** Creates a fake service of ten listings. */
-  function tenListings(events: {
+  function createListings(events: {
     onRead?: (id: number) => void;
     onWrite?: (id: number) => void;
     failure?: (id: number) => Extract<ExtractionOutcome, { outcome: 'failed' }> | undefined;
@@ -44,7 +44,7 @@ suite('listings', () => {
         for (let id = after + 1; id <= 10; id += 1) {
           events.onRead?.(id);
           signal.throwIfAborted();
-          yield await Promise.resolve(events.failure?.(id) ?? reading(id));
+          yield await Promise.resolve(events.failure?.(id) ?? createReading(id));
         }
       },
       write: async ({ listingId }) => {
@@ -58,8 +58,8 @@ suite('listings', () => {
   }
 
   /** Runs the command, and returns its outcome, questions, lines and progress. */
-  async function runAt(
-    { maintenance }: ReturnType<typeof tenListings>,
+  async function runReprocess(
+    { maintenance }: ReturnType<typeof createListings>,
     options: Partial<Parameters<typeof reprocess>[1]> & { answer?: boolean } = {},
   ) {
     const { answer = true, ...rest } = options;
@@ -83,18 +83,18 @@ suite('listings', () => {
     return { stopped, questions, lines, failed, progress: String(stderr.read() ?? '') };
   }
 
-  const upTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
+  const listIds = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
 
   test('The extractions before a stop can still be written', async () => {
     const stop = new AbortController();
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
     };
-    const yes = tenListings({ onRead });
-    const { stopped, questions } = await runAt(yes, { signal: stop.signal });
+    const yes = createListings({ onRead });
+    const { stopped, questions } = await runReprocess(yes, { signal: stop.signal });
     assert.deepEqual(stopped, { after: 4 });
     assert.deepEqual(questions, ['It stopped. Write the 4 listings read so far?']);
-    assert.deepEqual(yes.written, upTo(4));
+    assert.deepEqual(yes.written, listIds(4));
   });
 
   test('A stop without a write changes nothing and continues from the start', async () => {
@@ -102,22 +102,22 @@ suite('listings', () => {
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
     };
-    const no = tenListings({ onRead });
+    const no = createListings({ onRead });
     const options = { selection: { after: 2 }, signal: stop.signal, answer: false };
-    assert.deepEqual((await runAt(no, options)).stopped, { after: 2 });
+    assert.deepEqual((await runReprocess(no, options)).stopped, { after: 2 });
     assert.deepEqual(no.written, []);
   });
 
   test('A failed write continues with the failed listing', async () => {
     const error = new Error('The database is away.');
     for (const yes of [true, false]) {
-      const listings = tenListings({
+      const listings = createListings({
         onWrite(id) {
           if (id === 6) throw error;
         },
       });
-      assert.deepEqual((await runAt(listings, { yes })).stopped, { after: 5, error });
-      assert.deepEqual(listings.written, upTo(5));
+      assert.deepEqual((await runReprocess(listings, { yes })).stopped, { after: 5, error });
+      assert.deepEqual(listings.written, listIds(5));
     }
   });
 
@@ -126,16 +126,19 @@ suite('listings', () => {
     const onRead = (id: number) => {
       if (id === 5) stop.abort();
     };
-    const listings = tenListings({ onRead });
-    const { stopped, questions } = await runAt(listings, { dryRun: true, signal: stop.signal });
+    const listings = createListings({ onRead });
+    const { stopped, questions } = await runReprocess(listings, {
+      dryRun: true,
+      signal: stop.signal,
+    });
     assert.deepEqual([stopped, questions], [{ after: 4 }, []]);
-    const whole = await runAt(tenListings({}));
+    const whole = await runReprocess(createListings({}));
     assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
   });
 
   test('Each failure is reported with its listing and reason', async () => {
     const outcomes = ['incomplete', 'kept', 'failed', 'queued'] as const;
-    const listings = tenListings({
+    const listings = createListings({
       failure: (listingId) =>
         listingId === 2
           ? { outcome: 'failed', listingId, error: new ModelError('MODEL_TRUNCATED', 'Cut\noff.') }
@@ -147,7 +150,7 @@ suite('listings', () => {
           : { outcome, error: new Error(`Reason ${id}.`) };
       },
     });
-    const { lines, failed, stopped } = await runAt(listings, { yes: true });
+    const { lines, failed, stopped } = await runReprocess(listings, { yes: true });
     assert.equal(stopped, undefined);
     assert.deepEqual(
       lines.filter((line) => line.startsWith('listing ')),
@@ -315,7 +318,7 @@ suite('reports', () => {
 
 suite('questions', () => {
   /** Asks a question, and returns the answer to the typed text and the output. */
-  async function asked(typed: string) {
+  async function askQuestion(typed: string) {
     const [stdin, stderr] = [new PassThrough(), new PassThrough()];
     const how = { signal: undefined, onInterrupt: assert.fail };
     const answer = confirm('Write 4 listings?', how, { stdin, stderr });
@@ -327,9 +330,9 @@ suite('questions', () => {
 
   test('Only y and yes confirm', async () => {
     const shown = 'Write 4 listings? [y/N] ';
-    for (const typed of ['y\n', 'Yes\n']) assert.deepEqual(await asked(typed), [true, shown]);
+    for (const typed of ['y\n', 'Yes\n']) assert.deepEqual(await askQuestion(typed), [true, shown]);
     for (const typed of ['n\n', '\n', 'yesterday\n', '']) {
-      assert.deepEqual(await asked(typed), [false, shown]);
+      assert.deepEqual(await askQuestion(typed), [false, shown]);
     }
   });
 

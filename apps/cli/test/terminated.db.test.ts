@@ -21,7 +21,7 @@ const SHUTDOWN_SECONDS = 5;
 const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
 /** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
-async function startHeldModel() {
+async function startBlockedModel() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const state = { held: 0 };
@@ -73,7 +73,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
   };
 
   test('a terminated collector and worker finish or return their jobs', async (t) => {
-    const model = await startHeldModel();
+    const model = await startBlockedModel();
     t.after(model.close);
     const settings = {
       ...env,

@@ -113,13 +113,13 @@ export function createArtifacts(database: DatabaseSync) {
         const expiresAt = expiresIn === undefined ? null : getNowSeconds() + expiresIn;
         upsert.run(model, id, JSON.stringify(payload), expiresAt);
       },
-      find: async (id) => payloadOf(find.get(model, id)),
-      findByUid: async (uid) => payloadOf(findByUid.get(model, uid)),
+      find: async (id) => parsePayload(find.get(model, id)),
+      findByUid: async (uid) => parsePayload(findByUid.get(model, uid)),
       findByUserCode: async () => undefined,
       // Two concurrent requests can use the same token. The second one revokes the grant (RFC 9700 §4.14.2).
       async consume(id) {
         if (consume.run(getNowSeconds(), model, id).changes === 1) return;
-        const replayed = payloadOf(find.get(model, id));
+        const replayed = parsePayload(find.get(model, id));
         if (replayed?.grantId) revokeGrant.run(replayed.grantId);
         throw new errors.InvalidGrant('already used');
       },
@@ -137,6 +137,6 @@ export function createArtifacts(database: DatabaseSync) {
   };
 }
 
-function payloadOf(row: Record<string, unknown> | undefined): AdapterPayload | undefined {
+function parsePayload(row: Record<string, unknown> | undefined): AdapterPayload | undefined {
   return row && JSON.parse(String(row['payload']));
 }

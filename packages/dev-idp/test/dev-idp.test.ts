@@ -8,9 +8,9 @@ import { createSignedHeaders, createWebhooks } from '../src/webhooks.ts';
 import {
   assertEnded,
   assertSigned,
-  authorization,
+  createAuthorization,
   client,
-  errorOf,
+  parseError,
   openPicker,
   pick,
   postAsClient,
@@ -23,8 +23,8 @@ import {
   signInToCode,
   startIdp,
   startReceiver,
-  storeFileFor,
-  tokensOf,
+  createStorePath,
+  parseTokens,
   userInfo,
 } from './support.ts';
 
@@ -58,7 +58,7 @@ test('A code gives tokens and the user data of the contract', async (t) => {
   const { callback, verifier } = await signInToCode(issuer);
   assert.equal(callback.origin + callback.pathname, redirectUri);
   assert.equal(callback.searchParams.get('state'), 'state-1');
-  const tokens = await tokensOf(await redeem(issuer, callback, verifier));
+  const tokens = await parseTokens(await redeem(issuer, callback, verifier));
   assert.equal(tokens.expires_in, 300);
   const [olena] = sampleAccounts;
   assert.deepEqual(await json(await userInfo(issuer, tokens)), {
@@ -78,10 +78,10 @@ test('A code gives tokens and the user data of the contract', async (t) => {
 test('User data contains the requested scopes only', async (t) => {
   const { issuer } = await startIdp(t);
   const browser = new Browser();
-  const { url, verifier } = authorization(issuer, { scope: 'openid roles' });
+  const { url, verifier } = createAuthorization(issuer, { scope: 'openid roles' });
   const picker = await openPicker(issuer, browser, url);
   const callback = await pick(browser, picker, { account: 'u-taras' });
-  const tokens = await tokensOf(await redeem(issuer, callback, verifier));
+  const tokens = await parseTokens(await redeem(issuer, callback, verifier));
   assert.deepEqual(await json(await userInfo(issuer, tokens)), {
     sub: 'u-taras',
     client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'] }],
@@ -95,7 +95,7 @@ test('An unknown address or client gets an error page without a redirect', async
     [{ client_id: 'stranger' }, /invalid_client/],
     [{ client_id: '<script>' }, /invalid_client/],
   ] as const) {
-    const response = await new Browser().get(authorization(issuer, changes).url);
+    const response = await new Browser().get(createAuthorization(issuer, changes).url);
     assert.equal(response.status, 400);
     assert.equal(response.headers.get('location'), null);
     assert.match(response.headers.get('content-security-policy') ?? '', /default-src 'none'/);
@@ -111,7 +111,7 @@ test('The next sign-in shows the accounts again', async (t) => {
   const browser = new Browser();
   await signIn(issuer, 'u-olena', browser);
   assert.ok(!browser.cookieNames.includes('oselya_idp_session'));
-  const silent = authorization(issuer, { prompt: 'none' }).url;
+  const silent = createAuthorization(issuer, { prompt: 'none' }).url;
   const callback = await openPicker(issuer, browser, silent);
   assert.equal(callback.searchParams.get('error'), 'login_required');
   const picker = await openPicker(issuer, browser);
@@ -187,9 +187,9 @@ test('A sign-in in another browser and a finished one have an explanation', asyn
 test('A second use of a code ends its tokens', async (t) => {
   const { issuer } = await startIdp(t);
   const { callback, verifier } = await signInToCode(issuer);
-  const tokens = await tokensOf(await redeem(issuer, callback, verifier));
+  const tokens = await parseTokens(await redeem(issuer, callback, verifier));
   const answer = await redeem(issuer, callback, verifier);
-  assert.deepEqual(await errorOf(answer), [400, 'invalid_grant']);
+  assert.deepEqual(await parseError(answer), [400, 'invalid_grant']);
   await assertEnded(issuer, tokens);
 });
 
@@ -206,7 +206,7 @@ test('Tokens need the client secret, by HTTP Basic or in the body', async (t) =>
   const basic = { authorization: `Basic ${btoa('oselya:wrong')}` };
   const wrong = await refreshWith({ client_id: client.id, client_secret: 'wrong' });
   for (const answer of [wrong, await refreshWith({}, basic)]) {
-    assert.deepEqual(await errorOf(answer), [401, 'invalid_client']);
+    assert.deepEqual(await parseError(answer), [401, 'invalid_client']);
   }
   const right = await refreshWith({ client_id: client.id, client_secret: client.secret });
   assert.equal(right.status, 200);
@@ -215,10 +215,10 @@ test('Tokens need the client secret, by HTTP Basic or in the body', async (t) =>
 test('A second use of a rotated refresh token ends the sign-in', async (t) => {
   const { issuer } = await startIdp(t);
   const first = await signIn(issuer);
-  const second = await tokensOf(await refresh(issuer, first));
+  const second = await parseTokens(await refresh(issuer, first));
   assert.notEqual(second.refresh_token, first.refresh_token);
   assert.equal((await userInfo(issuer, second)).status, 200);
-  assert.deepEqual(await errorOf(await refresh(issuer, first)), [400, 'invalid_grant']);
+  assert.deepEqual(await parseError(await refresh(issuer, first)), [400, 'invalid_grant']);
   await assertEnded(issuer, second);
 });
 
@@ -229,8 +229,8 @@ test('Concurrent refreshes with one token redeem it once', async (t) => {
   const accepted = answers.filter(({ status }) => status === 200);
   assert.equal(accepted.length, 1);
   for (const answer of answers) {
-    if (answer.status === 200) await assertEnded(issuer, await tokensOf(answer));
-    else assert.deepEqual(await errorOf(answer), [400, 'invalid_grant']);
+    if (answer.status === 200) await assertEnded(issuer, await parseTokens(answer));
+    else assert.deepEqual(await parseError(answer), [400, 'invalid_grant']);
   }
 });
 
@@ -251,11 +251,11 @@ test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
   t.mock.timers.tick(19_000);
   assert.equal((await userInfo(issuer, first)).status, 200);
   t.mock.timers.tick(2_000);
-  assert.deepEqual(await errorOf(await userInfo(issuer, first)), [401, 'invalid_token']);
+  assert.deepEqual(await parseError(await userInfo(issuer, first)), [401, 'invalid_token']);
   t.mock.timers.tick(39_000);
-  const second = await tokensOf(await refresh(issuer, first));
+  const second = await parseTokens(await refresh(issuer, first));
   t.mock.timers.tick(41_000);
-  assert.deepEqual(await errorOf(await refresh(issuer, second)), [400, 'invalid_grant']);
+  assert.deepEqual(await parseError(await refresh(issuer, second)), [400, 'invalid_grant']);
 });
 
 test('The server listens on loopback and answers only requests to its name', async (t) => {
@@ -279,7 +279,7 @@ test('The server listens on loopback and answers only requests to its name', asy
 });
 
 test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
-  const [issuer, storeFile] = [await findUnusedUrl(), storeFileFor(t)];
+  const [issuer, storeFile] = [await findUnusedUrl(), createStorePath(t)];
   const before = await startIdp(t, { issuer, storeFile });
   const tokens = await signIn(issuer);
   const keysOf = async () => (await send(`${issuer}/oauth/jwks`)).text();
@@ -301,7 +301,7 @@ test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
 });
 
 test('The store is readable only by its owner, and all processes share its keys', async (t) => {
-  const file = storeFileFor(t);
+  const file = createStorePath(t);
   const [one, other] = [openDatabase(file), openDatabase(file)];
   const [first, second] = await Promise.all([loadKeys(one), loadKeys(other)]);
   assert.deepEqual(first, second);

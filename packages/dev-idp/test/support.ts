@@ -33,7 +33,7 @@ export async function startIdp(
 }
 
 /** Returns a path for a store file in a new folder. */
-export function storeFileFor(t: TestContext): string {
+export function createStorePath(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'dev-idp-'));
   t.after(() => rmSync(folder, { recursive: true }));
   return join(folder, 'state', 'idp.sqlite');
@@ -55,7 +55,10 @@ export type Tokens = {
 };
 
 /** Creates an authorization request of the assistant, and its verifier. */
-export function authorization(issuer: string, changes: Record<string, string | undefined> = {}) {
+export function createAuthorization(
+  issuer: string,
+  changes: Record<string, string | undefined> = {},
+) {
   const verifier = randomBytes(32).toString('base64url');
   const url = new URL('/oauth/authorize', issuer);
   const parameters = {
@@ -79,7 +82,7 @@ export function authorization(issuer: string, changes: Record<string, string | u
 export async function openPicker(
   issuer: string,
   browser: Browser,
-  url = authorization(issuer).url,
+  url = createAuthorization(issuer).url,
 ): Promise<URL> {
   return getRedirectTarget(await browser.get(url));
 }
@@ -102,7 +105,7 @@ export function postAsClient(issuer: string, path: string, form: Record<string, 
 
 /** Signs in up to the callback with its code. */
 export async function signInToCode(issuer: string, sub = 'u-olena', browser = new Browser()) {
-  const { url, verifier } = authorization(issuer);
+  const { url, verifier } = createAuthorization(issuer);
   const picker = await openPicker(issuer, browser, url);
   return { callback: await pick(browser, picker, { account: sub }), verifier };
 }
@@ -110,7 +113,7 @@ export async function signInToCode(issuer: string, sub = 'u-olena', browser = ne
 /** Signs in from the authorization request to the tokens. */
 export async function signIn(issuer: string, sub?: string, browser?: Browser): Promise<Tokens> {
   const { callback, verifier } = await signInToCode(issuer, sub, browser);
-  return tokensOf(await redeem(issuer, callback, verifier));
+  return parseTokens(await redeem(issuer, callback, verifier));
 }
 
 export function redeem(issuer: string, callback: URL, verifier: string): Promise<Response> {
@@ -132,7 +135,7 @@ export function userInfo(issuer: string, { access_token }: Tokens): Promise<Resp
 }
 
 /** Parses the tokens of a successful response. */
-export async function tokensOf(response: Response): Promise<Tokens> {
+export async function parseTokens(response: Response): Promise<Tokens> {
   const body = await response.text();
   assert.equal(response.status, 200, body);
   const tokens: Tokens = JSON.parse(body);
@@ -140,15 +143,15 @@ export async function tokensOf(response: Response): Promise<Tokens> {
 }
 
 /** Returns status and OAuth error of a response. */
-export async function errorOf(response: Response): Promise<[number, string]> {
+export async function parseError(response: Response): Promise<[number, string]> {
   const body: { error: string } = JSON.parse(await response.text());
   return [response.status, body.error];
 }
 
 /** Asserts that both tokens of a sign-in are invalid. */
 export async function assertEnded(issuer: string, tokens: Tokens): Promise<void> {
-  assert.deepEqual(await errorOf(await userInfo(issuer, tokens)), [401, 'invalid_token']);
-  assert.deepEqual(await errorOf(await refresh(issuer, tokens)), [400, 'invalid_grant']);
+  assert.deepEqual(await parseError(await userInfo(issuer, tokens)), [401, 'invalid_token']);
+  assert.deepEqual(await parseError(await refresh(issuer, tokens)), [400, 'invalid_grant']);
 }
 
 export const SECRET = 'таємниця для двох';

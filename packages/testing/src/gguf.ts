@@ -13,44 +13,46 @@ export type Tensor = { name: string; dimensions: readonly number[]; data: Float3
 const ALIGNMENT = 32;
 const TYPE = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 };
 
-const u32 = (value: number) => bytes(4, (view) => view.setUint32(0, value, true));
-const i32 = (value: number) => bytes(4, (view) => view.setInt32(0, value, true));
-const u64 = (value: number) => bytes(8, (view) => view.setBigUint64(0, BigInt(value), true));
-const f32 = (value: number) => bytes(4, (view) => view.setFloat32(0, value, true));
+const encodeU32 = (value: number) => encodeBytes(4, (view) => view.setUint32(0, value, true));
+const encodeI32 = (value: number) => encodeBytes(4, (view) => view.setInt32(0, value, true));
+const encodeU64 = (value: number) =>
+  encodeBytes(8, (view) => view.setBigUint64(0, BigInt(value), true));
+const encodeF32 = (value: number) => encodeBytes(4, (view) => view.setFloat32(0, value, true));
 
-function bytes(length: number, write: (view: DataView) => void): Buffer {
+function encodeBytes(length: number, write: (view: DataView) => void): Buffer {
   const buffer = Buffer.alloc(length);
   write(new DataView(buffer.buffer, buffer.byteOffset, length));
   return buffer;
 }
 
-function text(value: string): Buffer {
+function encodeText(value: string): Buffer {
   const encoded = Buffer.from(value);
-  return Buffer.concat([u64(encoded.length), encoded]);
+  return Buffer.concat([encodeU64(encoded.length), encoded]);
 }
 
-function metadataValue(entry: GgufValue): Buffer {
+function encodeMetadata(entry: GgufValue): Buffer {
   switch (entry.type) {
     case 'u32':
-      return Buffer.concat([u32(TYPE.u32), u32(entry.value)]);
+      return Buffer.concat([encodeU32(TYPE.u32), encodeU32(entry.value)]);
     case 'f32':
-      return Buffer.concat([u32(TYPE.f32), f32(entry.value)]);
+      return Buffer.concat([encodeU32(TYPE.f32), encodeF32(entry.value)]);
     case 'bool':
-      return Buffer.concat([u32(TYPE.bool), Buffer.from([entry.value ? 1 : 0])]);
+      return Buffer.concat([encodeU32(TYPE.bool), Buffer.from([entry.value ? 1 : 0])]);
     case 'string':
-      return Buffer.concat([u32(TYPE.string), text(entry.value)]);
+      return Buffer.concat([encodeU32(TYPE.string), encodeText(entry.value)]);
     case 'strings':
-      return array(TYPE.string, entry.value.map(text));
+      return encodeArray(TYPE.string, entry.value.map(encodeText));
     default:
-      return array(TYPE.i32, entry.value.map(i32));
+      return encodeArray(TYPE.i32, entry.value.map(encodeI32));
   }
 }
 
-function array(type: number, items: readonly Buffer[]): Buffer {
-  return Buffer.concat([u32(TYPE.array), u32(type), u64(items.length), ...items]);
+function encodeArray(type: number, items: readonly Buffer[]): Buffer {
+  return Buffer.concat([encodeU32(TYPE.array), encodeU32(type), encodeU64(items.length), ...items]);
 }
 
-const padding = (length: number) => Buffer.alloc((ALIGNMENT - (length % ALIGNMENT)) % ALIGNMENT);
+const createPadding = (length: number) =>
+  Buffer.alloc((ALIGNMENT - (length % ALIGNMENT)) % ALIGNMENT);
 
 /** Encodes a GGUF file (version 3). */
 export function writeGguf(
@@ -60,22 +62,28 @@ export function writeGguf(
   const entries = Object.entries(metadata);
   const contents = tensors.map(({ data }) => {
     const content = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-    return Buffer.concat([content, padding(content.length)]);
+    return Buffer.concat([content, createPadding(content.length)]);
   });
   let offset = 0;
   const infos = tensors.map(({ name, dimensions }, index) => {
     // The number after the dimensions is the tensor type: 0 for 32-bit floats.
-    const info = [text(name), u32(dimensions.length), ...dimensions.map(u64), u32(0), u64(offset)];
+    const info = [
+      encodeText(name),
+      encodeU32(dimensions.length),
+      ...dimensions.map(encodeU64),
+      encodeU32(0),
+      encodeU64(offset),
+    ];
     offset += contents[index]?.length ?? 0;
     return Buffer.concat(info);
   });
   const head = Buffer.concat([
     Buffer.from('GGUF'),
-    u32(3),
-    u64(tensors.length),
-    u64(entries.length),
-    ...entries.flatMap(([key, entry]) => [text(key), metadataValue(entry)]),
+    encodeU32(3),
+    encodeU64(tensors.length),
+    encodeU64(entries.length),
+    ...entries.flatMap(([key, entry]) => [encodeText(key), encodeMetadata(entry)]),
     ...infos,
   ]);
-  return Buffer.concat([head, padding(head.length), ...contents]);
+  return Buffer.concat([head, createPadding(head.length), ...contents]);
 }

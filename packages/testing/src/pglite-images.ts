@@ -33,7 +33,7 @@ export async function createImageFile(options: {
 }): Promise<string> {
   const file = join(CACHE, `${options.state}.tar`);
   if (!existsSync(file)) {
-    const image = await make(options.migrations);
+    const image = await createImage(options.migrations);
     // Concurrent processes may create the same file. The link makes the file appear complete, and the first file stays:
     // a blob cannot be read after its file is replaced.
     const part = `${file}.${randomUUID()}`;
@@ -47,7 +47,7 @@ export async function createImageFile(options: {
   return file;
 }
 
-async function make(migrations: readonly MigrateOptions[]): Promise<Blob> {
+async function createImage(migrations: readonly MigrateOptions[]): Promise<Blob> {
   const isEmpty = migrations.length === 0;
   const image = isEmpty ? undefined : await openAsBlob(await createImageFile(EMPTY));
   const lite = await PGlite.create({

@@ -72,10 +72,10 @@ export async function startServer(
 async function receive(incoming: IncomingMessage): Promise<ReceivedRequest> {
   const { method = '', url: path = '', headers } = incoming;
   const content = await text(incoming);
-  return { method, path, headers, text: content, body: parsed(content) };
+  return { method, path, headers, text: content, body: parseBody(content) };
 }
 
-function parsed(content: string): unknown {
+function parseBody(content: string): unknown {
   try {
     return JSON.parse(content);
   } catch {
