@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { suite, test } from 'node:test';
-import { atEnd, findFreePort, listen } from '@oselya/testing';
+import { deferCleanup, findFreePort, listen } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
@@ -21,7 +21,7 @@ const chrome = await chromium.launch({
   headless: true,
   args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking'],
 });
-atEnd(() => chrome.close());
+deferCleanup(() => chrome.close());
 
 /** Opens a browser, and collects violations of the content security policy and errors of scripts. */
 async function openBrowser(
@@ -42,7 +42,7 @@ const [idpPort, ...ports] = [await findFreePort(), await findFreePort(), await f
 const issuer = `http://localhost:${idpPort}`;
 const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
 const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });
-atEnd(idp.close);
+deferCleanup(idp.close);
 await idp.app.listen({ host: 'localhost', port: idpPort });
 
 /** Starts an assistant on the shared database and provider. */
@@ -58,7 +58,7 @@ async function startAssistant(port: number | undefined, env: Record<string, stri
   };
   const log = createLogger({ level: 'silent', service: 'assistant' });
   const running = await start(settings, { database, log });
-  atEnd(running.close);
+  deferCleanup(running.close);
   return running.url;
 }
 
@@ -148,7 +148,7 @@ suite('terminal', async () => {
       response.setHeader('content-type', 'text/html').end('<h1>Go back to the terminal</h1>');
     });
     const port = await listen(server);
-    atEnd(() => void server.close());
+    deferCleanup(() => void server.close());
     const query = new URLSearchParams({
       port: String(port),
       state,

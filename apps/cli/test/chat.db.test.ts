@@ -13,7 +13,7 @@ import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
 import { chunk, createStreamedResponse, startModelServer } from '@oselya/model/testing';
 import {
-  atEnd,
+  deferCleanup,
   Browser,
   findFreePort,
   findUnusedUrl,
@@ -43,7 +43,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
   const issuer = `http://localhost:${idpPort}`;
   const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
   const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });
-  atEnd(idp.close);
+  deferCleanup(idp.close);
   await idp.app.listen({ host: 'localhost', port: idpPort });
 
   const urls: string[] = [];
@@ -60,7 +60,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
       },
       { database, log: createLogger({ level: 'silent', service: 'assistant' }) },
     );
-    atEnd(running.close);
+    deferCleanup(running.close);
     urls.push(running.url);
   }
   return urls;
@@ -69,7 +69,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
 /** Creates a configuration folder of one user. */
 function createHome(): string {
   const folder = mkdtempSync(join(tmpdir(), 'oselya-chat-'));
-  atEnd(() => rmSync(folder, { recursive: true }));
+  deferCleanup(() => rmSync(folder, { recursive: true }));
   return folder;
 }
 
@@ -200,7 +200,7 @@ const model = await startModelServer(({ body }) => {
         chunk({}, { finishReason: 'stop' }),
       ]);
 });
-atEnd(() => model.close());
+deferCleanup(() => model.close());
 
 const COLLECTOR = { COLLECTOR_URL: collector.url };
 const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createApiKeyStore, start, type Tables } from '@oselya/collector';
-import { atEnd, findUnusedUrl, startServer, until } from '@oselya/testing';
+import { deferCleanup, findUnusedUrl, startServer, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { oselya } from './support/oselya.ts';
@@ -32,7 +32,7 @@ async function startCollector(more: Record<string, string> = {}): Promise<string
     },
     { database, log: createLogger({ level: 'silent', service: 'test' }) },
   );
-  atEnd(() => running.close());
+  deferCleanup(() => running.close());
   return running.url;
 }
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { atEnd, findFreePort, until } from '@oselya/testing';
+import { deferCleanup, findFreePort, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant, type Tables } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
@@ -26,7 +26,7 @@ async function closeOnce(started: Promise<Running>): Promise<Running> {
   const app = await started;
   let closing: Promise<void> | undefined;
   const close = () => (closing ??= app.close());
-  atEnd(close);
+  deferCleanup(close);
   return { url: app.url, close };
 }
 

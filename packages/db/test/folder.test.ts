@@ -5,12 +5,12 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { atEnd, startProcess } from '@oselya/testing';
+import { deferCleanup, startProcess } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { connect } from '../src/index.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
-atEnd(() => rm(root, { recursive: true }));
+deferCleanup(() => rm(root, { recursive: true }));
 
 const writer = `
   import { connect } from ${JSON.stringify(join(import.meta.dirname, '../src/index.ts'))};

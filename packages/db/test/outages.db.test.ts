@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd, listen, type Proxy, startProxy, until } from '@oselya/testing';
+import { deferCleanup, listen, type Proxy, startProxy, until } from '@oselya/testing';
 import { cutConnections, openTestDatabase } from '@oselya/testing/database';
 import { type Kysely, sql } from 'kysely';
 import {
@@ -221,7 +221,7 @@ test('a server that closes new connections crashes no process', async () => {
     socket.on('error', () => undefined);
     socket.once('data', () => socket.end(TERMINATION));
   });
-  atEnd(async () => void server.close());
+  deferCleanup(async () => void server.close());
   const port = await listen(server);
   for (let attempt = 0; attempt < 2; attempt += 1) {
     await assert.rejects(connect({ url: `postgres://nobody@127.0.0.1:${port}/nothing` }), {
@@ -260,7 +260,7 @@ function startListener(checkIntervalMs = 60_000) {
     onError: () => undefined,
     checkIntervalMs,
   });
-  atEnd(listener.close);
+  deferCleanup(listener.close);
   return { listener, clients, open: () => clients.filter(({ isEnded }) => !isEnded).length };
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { connect, type Database, DatabaseError, type MigrateOptions } from '@oselya/db';
 import type { Kysely, KyselyPlugin, QueryId, QueryResult } from 'kysely';
 import manifest from '../package.json' with { type: 'json' };
-import { atEnd } from './flow.ts';
+import { deferCleanup } from './flow.ts';
 import { createImageFile } from './pglite-images.ts';
 import { createDatabase } from './postgres-databases.ts';
 
@@ -45,7 +45,7 @@ export async function openTestDatabase<Schema>(
     await created?.drop();
     if (inUse > 0) throw new Error(`The tests left ${inUse} connections checked out of the pool`);
   });
-  atEnd(close);
+  deferCleanup(close);
   return { ...database, url: created?.url, close };
 }
 
@@ -128,7 +128,7 @@ export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
     );
     if (loss === undefined) return;
     loss.times -= 1;
-    throw outage();
+    throw createOutageError();
   };
   return {
     db: watchDatabase(db, { before: lose('before'), after: lose('after') }),
@@ -139,6 +139,6 @@ export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
 }
 
 /** Creates the error of an unreachable database. */
-export function outage(): DatabaseError {
+export function createOutageError(): DatabaseError {
   return new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer (a test)');
 }

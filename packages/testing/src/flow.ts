@@ -20,7 +20,7 @@ after(() => opened.disposeAsync());
  * Registers a function that runs after the tests of the file. The functions run in reverse order, even if one of them
  * fails. Hooks of Node run in order of registration, and stop after a failure.
  */
-export function atEnd(work: () => Promise<void> | void): void {
+export function deferCleanup(work: () => Promise<void> | void): void {
   opened.defer(work);
 }
 

@@ -1,5 +1,5 @@
 export { Browser, getRedirectTarget, type Page } from './browser.ts';
-export { atEnd, until } from './flow.ts';
+export { deferCleanup, until } from './flow.ts';
 export {
   exchange,
   findFreePort,

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { atEnd } from './flow.ts';
+import { deferCleanup } from './flow.ts';
 
 /** Exit status and output of a process. */
 export type ProcessResult = {
@@ -47,7 +47,7 @@ export function startProcess(
     child.kill(signal);
     await ended;
   };
-  atEnd(() => kill());
+  deferCleanup(() => kill());
   const failure = async (): Promise<never> => {
     const { status, stdout, stderr } = await ended;
     throw new Error(`The process ended with ${status}: ${stdout}${stderr}`);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd } from './flow.ts';
+import { deferCleanup } from './flow.ts';
 import { listen } from './network.ts';
 
 type Connection = { near: Socket; far: Socket; isSilent: boolean };
@@ -89,6 +89,6 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
       await once(server, 'close');
     },
   };
-  atEnd(proxy.close);
+  deferCleanup(proxy.close);
   return proxy;
 }

@@ -7,7 +7,7 @@ import {
 } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { atEnd } from './flow.ts';
+import { deferCleanup } from './flow.ts';
 import { listen } from './network.ts';
 
 /** Request that the server received. */
@@ -60,7 +60,7 @@ export async function startServer(
     server.closeAllConnections();
     await closed;
   };
-  atEnd(close);
+  deferCleanup(close);
   return {
     url: `http://127.0.0.1:${port}`,
     requests,

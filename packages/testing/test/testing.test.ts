@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import {
   type ScriptedResponse,
-  atEnd,
+  deferCleanup,
   Browser,
   exchange,
   runProcess,
@@ -96,7 +96,7 @@ test('a process gets its arguments, environment and input, and can be killed', a
 
 test('an image stays readable when another process makes the same one', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
-  atEnd(() => rm(folder, { recursive: true }));
+  deferCleanup(() => rm(folder, { recursive: true }));
   await writeFile(join(folder, '0001_first.sql'), 'select 1;\n');
   const migrated = {
     state: `test-${process.pid}`,

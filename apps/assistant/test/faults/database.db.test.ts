@@ -34,7 +34,7 @@ import {
   startModelServer,
   type ScriptedResponse,
 } from '@oselya/model/testing';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { cutConnections } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { createHmac } from 'node:crypto';
@@ -182,7 +182,7 @@ suite('outage of the model', async () => {
   });
   const stage = await openStage({ MODEL_BASE_URL: server.url });
   const { app, stored, url } = stage;
-  atEnd(() => server.close());
+  deferCleanup(() => server.close());
   const sid = await stage.signIn('u-olena');
 
   const health = async () => (await app.inject('/health')).json().checks.model;
@@ -277,7 +277,7 @@ suite('outage of the database', async () => {
       database,
       log: createLogger({ level: 'fatal', service: 'assistant', destination: { write() {} } }),
     });
-    atEnd(() => offline.close());
+    deferCleanup(() => offline.close());
     const browser = await signedIn(app);
     const callback = await browser.begin(provider);
     const cookies = new Map(browser.cookies);

@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { connect, migrate } from '@oselya/db';
-import { atEnd } from '@oselya/testing';
+import { deferCleanup } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger, type Server } from '@oselya/kit';
 import { type Kysely, type KyselyPlugin, sql } from 'kysely';
@@ -62,7 +62,7 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
         destination: { write: (line) => lines.push(line) },
       }),
     });
-    atEnd(async () => {
+    deferCleanup(async () => {
       await app.close();
       await own?.close();
     });

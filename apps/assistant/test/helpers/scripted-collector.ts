@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { atEnd, listen } from '@oselya/testing';
+import { deferCleanup, listen } from '@oselya/testing';
 import type { Listing } from '../../src/collector/client.ts';
 import { listingFields } from '../../src/collector/generated/openapi.ts';
 
@@ -70,7 +70,7 @@ export async function startScriptedCollector() {
     const missing = { status: 404, title: 'No such listing', detail: 'It does not exist.' };
     send(404, missing, 'application/problem+json');
   }
-  atEnd(() => {
+  deferCleanup(() => {
     server.closeAllConnections();
     server.close();
   });

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { atEnd, listen } from '@oselya/testing';
+import { deferCleanup, listen } from '@oselya/testing';
 import type { ChangesPage, Listing, MatchesRequest } from '../../src/collector/client.ts';
 import { listing } from './scripted-collector.ts';
 
@@ -93,7 +93,7 @@ export async function startScriptedFeed() {
     return void send(200, { items, took_ms: 1 });
   }
 
-  atEnd(() => {
+  deferCleanup(() => {
     server.closeAllConnections();
     server.close();
   });

@@ -1,4 +1,4 @@
-import { atEnd } from '@oselya/testing';
+import { deferCleanup } from '@oselya/testing';
 import {
   type ScriptedResponse,
   chunk,
@@ -53,7 +53,7 @@ export async function startScriptedModel() {
     });
     return createStreamedResponse([...asked, chunk({}, { finishReason: 'tool_calls' })]);
   }
-  atEnd(() => server.close());
+  deferCleanup(() => server.close());
   const model = {
     url: server.url,
     /** The number of requests for a title. */

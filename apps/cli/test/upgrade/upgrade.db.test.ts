@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { migrate } from '@oselya/db';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
@@ -53,7 +53,7 @@ const running = await collector.start(
   },
   { database, log: createLogger({ level: 'silent', service: 'test' }) },
 );
-atEnd(running.close);
+deferCleanup(running.close);
 
 async function request<Answer>(path: string, body?: object): Promise<Answer> {
   const response = await fetch(`${running.url}/api/v1${path}`, {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { setImmediate as tick } from 'node:timers/promises';
 import { until } from '@oselya/testing';
-import { outage } from '@oselya/testing/database';
+import { createOutageError } from '@oselya/testing/database';
 import fc from 'fast-check';
 import { createAdmissionLimit, mapInOrder, mapParallel } from '../../src/async/concurrency.ts';
 import { createGroupCommit } from '../../src/async/group-commit.ts';
@@ -205,9 +205,9 @@ for (const [title, write, expected] of [
   [
     'An outage fails a group without writing its items one by one',
     () => {
-      throw outage();
+      throw createOutageError();
     },
-    [String(outage()), String(outage()), String(outage())],
+    [String(createOutageError()), String(createOutageError()), String(createOutageError())],
   ],
 ] as [string, (item: number) => number | Error, unknown[]][]) {
   test(title, async () => {

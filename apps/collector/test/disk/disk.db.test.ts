@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import sharp from 'sharp';
 import { createDisk, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 const database = await openDatabase();
 const { db } = database;
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-disk-'));
-atEnd(() => rm(dataDir, { recursive: true, force: true }));
+deferCleanup(() => rm(dataDir, { recursive: true, force: true }));
 const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_MINUTE: '0' };
 
 /** Creates a disk whose free space the test sets. */

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect } from '@oselya/db';
-import { atEnd, findFreePort, until } from '@oselya/testing';
+import { deferCleanup, findFreePort, until } from '@oselya/testing';
 import type { TestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
@@ -57,10 +57,10 @@ async function startCollectors(
     url.searchParams.set(name, String(Math.round(ms * TIME_FACTOR)));
   }
   const folder = await mkdtemp(join(tmpdir(), 'oselya-outage-'));
-  atEnd(() => rm(folder, { recursive: true, force: true }));
+  deferCleanup(() => rm(folder, { recursive: true, force: true }));
   const host = await serveImages();
   const opened = new AsyncDisposableStack();
-  atEnd(() => opened.disposeAsync());
+  deferCleanup(() => opened.disposeAsync());
   const pools: pg.Pool[] = [];
   const urls: string[] = [];
   for (let index = 0; index < COLLECTORS; index += 1) {
@@ -136,13 +136,13 @@ async function openRestartable() {
     OSELYA_POSTGRES_SERVER: `restarts-${randomBytes(4).toString('hex')}`,
     OSELYA_POSTGRES_PORT: String(await findFreePort()),
   };
-  atEnd(async () => {
+  deferCleanup(async () => {
     await run(SCRIPT, ['destroy', '--yes'], { env });
   });
   const { stdout } = await run(SCRIPT, ['start'], { env });
   const url = stdout.trim();
   const connection = await connect<Tables>({ url, maxConnections: 2 });
-  atEnd(connection.close);
+  deferCleanup(connection.close);
   return {
     db: connection.db,
     collectors: await startCollectors(url, { ...connection, url }),

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { atEnd, exchange, until } from '@oselya/testing';
+import { deferCleanup, exchange, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
@@ -36,7 +36,7 @@ const { db } = database;
 
 async function createFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-hostile-'));
-  atEnd(() => rm(folder, { recursive: true }));
+  deferCleanup(() => rm(folder, { recursive: true }));
   return folder;
 }
 

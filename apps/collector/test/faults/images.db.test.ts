@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
 import { completion, type ReceivedRequest, type ScriptedResponse } from '@oselya/model/testing';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { startBucket } from '../support/bucket.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
 import { createImage, openWorkerImages, serveImages } from '../support/images.ts';
@@ -23,10 +23,10 @@ import {
 const database = await openDatabase();
 const { db } = database;
 const server = await startModelServer();
-atEnd(server.close);
+deferCleanup(server.close);
 const host = await serveImages();
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-vision-'));
-atEnd(() => rm(dataDir, { recursive: true }));
+deferCleanup(() => rm(dataDir, { recursive: true }));
 
 const JOBS = 6;
 /** Timeout of requests to a silent server. */
@@ -230,7 +230,7 @@ test('A server without vision completes payloads with images, without their desc
 
 test('No image is sent with MODEL_VISION=off, and a separate vision server gets its key', async () => {
   const vision = await startModelServer();
-  atEnd(vision.close);
+  deferCleanup(vision.close);
   const keys: (string | undefined)[] = [];
   vision.state.createResponse = ({ headers, path }) => {
     if (!path.endsWith('/models')) keys.push(headers.authorization);

@@ -14,7 +14,7 @@ import {
   type ReceivedRequest,
   startModelServer,
 } from '@oselya/model/testing';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import type { Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -100,7 +100,7 @@ export function createListingPayload(nth: number, imageHost: string): Payload {
 
 /** Compile cache of the workers, which start faster with it. */
 const cache = await mkdtemp(join(tmpdir(), 'oselya-compiled-'));
-atEnd(() => rm(cache, { recursive: true, force: true }));
+deferCleanup(() => rm(cache, { recursive: true, force: true }));
 
 /** Starts a worker process. */
 export function startWorkerProcess(settings: WorkerSettings) {

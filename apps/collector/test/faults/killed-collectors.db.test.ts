@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd, openSocket, until } from '@oselya/testing';
+import { deferCleanup, openSocket, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import {
   type CollectorProcess,
@@ -36,7 +36,7 @@ const MAX_WORK_MS = 200;
 // On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
 const { db, url: databaseUrl } = await openDatabase();
 const folder = await mkdtemp(join(tmpdir(), 'oselya-killed-'));
-atEnd(() => rm(folder, { recursive: true, force: true }));
+deferCleanup(() => rm(folder, { recursive: true, force: true }));
 const random = createRandom(20_261_122);
 
 const connections = async (): Promise<number> =>

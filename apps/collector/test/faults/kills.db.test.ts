@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Database, migrate } from '@oselya/db';
 import { createModelClient, type ModelClient } from '@oselya/model';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
@@ -54,7 +54,7 @@ const FOLDER_PAYLOADS = getRepetitions({ soak: 60, ci: 30 });
 
 async function createFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
-  atEnd(() => rm(folder, { recursive: true }));
+  deferCleanup(() => rm(folder, { recursive: true }));
   return folder;
 }
 

@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModelClientOptions } from '@oselya/model';
 import { extractEmbeddedTexts, LISTING, type ScriptedResponse } from '@oselya/model/testing';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { startCollector } from '../support/collector.ts';
@@ -24,7 +24,7 @@ import {
 const database = await openDatabase();
 const { db } = database;
 const server = await startModelServer();
-atEnd(server.close);
+deferCleanup(server.close);
 
 const JOBS = 6;
 const SLOTS = 3;

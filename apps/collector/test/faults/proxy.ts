@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atEnd } from '@oselya/testing';
+import { deferCleanup } from '@oselya/testing';
 
 type Connection = { near: Socket; far: Socket; isSilent: boolean };
 
@@ -96,7 +96,7 @@ export async function startProxy(
     server.close();
     await once(server, 'close');
   };
-  atEnd(close);
+  deferCleanup(close);
   return {
     url: url.href,
     settings,

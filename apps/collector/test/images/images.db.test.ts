@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, before, suite, test } from 'node:test';
 import { createServer } from '@oselya/kit';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
@@ -28,7 +28,7 @@ import { log } from '../support/pipeline.ts';
 const { db, store, addListing, open, readRows, findImage, files, getPath } = await openImages();
 const { url: host, seen, content, put } = await openImageHost();
 const uploads = await mkdtemp(join(tmpdir(), 'oselya-upload-'));
-atEnd(() => rm(uploads, { recursive: true }));
+deferCleanup(() => rm(uploads, { recursive: true }));
 
 afterEach(async () => {
   const stored = await db.selectFrom('images').select('sha256').execute();
@@ -436,7 +436,7 @@ suite('GET /images/{sha256}', async () => {
       guardRoutes(scope, keys);
       imageRoutes(scope, images);
     });
-    atEnd(() => app.close());
+    deferCleanup(() => app.close());
     return (query: string, headers: Record<string, string> = {}) =>
       app.inject({ url: `/images/${query}`, headers });
   }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { Logger } from '@oselya/kit';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { log } from '../support/pipeline.ts';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
@@ -21,7 +21,7 @@ import { createTemporaryFolder } from '../../src/images/temporary.ts';
 import { startBucket } from '../support/bucket.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-store-'));
-atEnd(() => rm(root, { recursive: true }));
+deferCleanup(() => rm(root, { recursive: true }));
 const source = join(root, 'source');
 await writeFile(source, 'bytes');
 const hash = 'ab'.repeat(32);
@@ -32,7 +32,7 @@ const incoming = join(root, 'incoming');
 await mkdir(incoming);
 const openDisk = () => openLocalFolder(folder, () => incoming);
 const local = createImageStore(openDisk(), { log });
-atEnd(local.close);
+deferCleanup(local.close);
 const files = async () =>
   (await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []))
     .filter((entry) => entry.isFile())
@@ -45,7 +45,7 @@ async function openBucket(overrides: Record<string, string> = {}) {
     temporary: () => assert.fail('a bucket needs no temporary files'),
     log,
   });
-  atEnd(close);
+  deferCleanup(close);
   return store;
 }
 const remote = await openBucket();
@@ -173,7 +173,7 @@ suite('An outage of the store', () => {
     const note = (_fields: unknown, line: string) => void lines.push(line);
     const logger = { warn: note, info: note } as Pick<Logger, 'warn' | 'info'>;
     const opened = createImageStore(disk, { log: logger, minPauseMs: 1 });
-    atEnd(opened.close);
+    deferCleanup(opened.close);
     return { ...opened, inner, lines };
   }
 

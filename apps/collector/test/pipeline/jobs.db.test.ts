@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { createLossyDatabase } from '@oselya/testing/database';
 import { Registry } from 'prom-client';
 import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
@@ -41,7 +41,7 @@ const { db: narrow } =
   other.url === undefined
     ? other
     : await connect<Tables>({ url: other.url, maxConnections: 1 }).then((connection) => {
-        atEnd(connection.close);
+        deferCleanup(connection.close);
         return connection;
       });
 
@@ -80,7 +80,7 @@ const running = await start(
     }),
   },
 );
-atEnd(async () => {
+deferCleanup(async () => {
   await running.close();
   await server.close();
   await rm(folder, { recursive: true, force: true });

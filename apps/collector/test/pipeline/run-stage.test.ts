@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createOfflineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
-import { outage } from '@oselya/testing/database';
+import { createOutageError } from '@oselya/testing/database';
 import { problem } from '../../src/errors.ts';
 import type { JobContext, Stage, StageDeps, StageRun } from '../../src/pipeline/context.ts';
 import { DONE, StageTimeoutError } from '../../src/pipeline/outcome.ts';
@@ -39,7 +39,7 @@ test('A failed stage is repeated up to its attempts, except after an outage', as
     [new Error('a deadlock'), 3],
     [problem('disk_low'), 1],
     [new ModelError('MODEL_UNREACHABLE', 'gone'), 1],
-    [outage(), 1],
+    [createOutageError(), 1],
   ] as const) {
     let attempts = 0;
     const failing = () => {

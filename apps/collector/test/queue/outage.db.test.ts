@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
@@ -21,7 +21,7 @@ import {
 const database = await openDatabase();
 const { db } = database;
 const [server, embedder] = await Promise.all([startModelServer(), startModelServer()]);
-atEnd(() => Promise.all([server.close(), embedder.close()]).then(() => undefined));
+deferCleanup(() => Promise.all([server.close(), embedder.close()]).then(() => undefined));
 
 beforeEach(async () => {
   for (const { state } of [server, embedder]) {

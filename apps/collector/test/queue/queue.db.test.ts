@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { setImmediate as tick } from 'node:timers/promises';
 import { connect } from '@oselya/db';
-import { atEnd, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { startWorker } from '../../src/main.ts';
@@ -145,7 +145,7 @@ test('A failed notification is logged and has no effect', async () => {
 
 test('Each payload wakes an idle worker of another process', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
-  atEnd(() => rm(folder, { recursive: true, force: true }));
+  deferCleanup(() => rm(folder, { recursive: true, force: true }));
   // The poll never ends, so that only notifications wake the worker.
   const { setTimeout: original } = globalThis;
   let polls = 0;

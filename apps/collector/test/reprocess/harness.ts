@@ -1,4 +1,4 @@
-import { atEnd } from '@oselya/testing';
+import { deferCleanup } from '@oselya/testing';
 import type { Kysely } from 'kysely';
 import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
@@ -45,7 +45,7 @@ export function openInlineJobs(
     log,
     leaseMs: 60_000,
   });
-  atEnd(() => jobs.close({ timeoutMs: 1000 }));
+  deferCleanup(() => jobs.close({ timeoutMs: 1000 }));
   return jobs;
 }
 

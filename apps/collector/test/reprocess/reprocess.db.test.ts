@@ -4,7 +4,7 @@ import { ModelError } from '@oselya/model';
 import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
-import { outage, watchDatabase } from '@oselya/testing/database';
+import { createOutageError, watchDatabase } from '@oselya/testing/database';
 import { createBetterModel, openReprocess, readAll, readings } from './harness.ts';
 import {
   createCountingModel,
@@ -280,7 +280,7 @@ test('A worker continues a write whose result an outage hides', async () => {
   const lossy = watchDatabase(db, {
     after(text) {
       if (!text.includes('insert into property_listings')) return;
-      throw outage();
+      throw createOutageError();
     },
   });
   const reprocess = openReprocess(lossy, model);

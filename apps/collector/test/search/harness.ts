@@ -1,5 +1,5 @@
 import { formatVector } from '@oselya/db';
-import { atEnd } from '@oselya/testing';
+import { deferCleanup } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createRateLimit, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
@@ -106,7 +106,7 @@ export async function openSearch() {
         ...deps,
       });
     });
-    atEnd(() => app.close());
+    deferCleanup(() => app.close());
     const post = async (kind: string, body: unknown) => {
       const answer = await app.inject({
         method: 'POST',

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { atEnd, exchange as sendBytes, until } from '@oselya/testing';
+import { deferCleanup, exchange as sendBytes, until } from '@oselya/testing';
 import { type TestDatabase } from '@oselya/testing/database';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { start, type Shared } from '../../src/main.ts';
@@ -31,7 +31,7 @@ export async function startCollector(
   let closing: Promise<void> | undefined;
   const close = () =>
     (closing ??= running.close().then(() => rm(folder, { recursive: true, force: true })));
-  atEnd(close);
+  deferCleanup(close);
 
   async function request(
     method: string,

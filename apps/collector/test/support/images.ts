@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
-import { atEnd } from '@oselya/testing';
+import { deferCleanup } from '@oselya/testing';
 import { openDatabase, log, emptyImageService } from './pipeline.ts';
 import type { Kysely } from 'kysely';
 import sharp from 'sharp';
@@ -47,7 +47,7 @@ export async function startServer(listener: RequestListener, host = '127.0.0.1')
   await new Promise<void>((resolve) => {
     server.listen(0, host, resolve);
   });
-  atEnd(() => {
+  deferCleanup(() => {
     server.close();
     server.closeAllConnections();
   });
@@ -125,7 +125,7 @@ export async function openImages() {
   const database = await openDatabase();
   const { db } = database;
   const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
-  atEnd(() => rm(folder, { recursive: true }));
+  deferCleanup(() => rm(folder, { recursive: true }));
   const temporary = () => join(folder, 'incoming');
   await mkdir(temporary());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
