@@ -29,7 +29,7 @@ export async function claimJobs(
 ): Promise<Job[]> {
   const { rows } = await sql<Job>`${prepared}
     with recursive
-    -- The next sources with a claimable job, in the order of their names.
+    -- The next sources with a due payload, in the order of their names.
     round (source_slug, nth, first) as (
       select next.source_slug, 1, next.source_slug from (${nextSource(hideFromPlanner(lastSource))}) as next
       union all
@@ -41,43 +41,43 @@ export async function claimJobs(
         select count(*) from raw_data as job
         where job.source_slug = round.source_slug and job.status = 'processing') as jobs
       from round),
-    -- Gives the free slots, one after another, to the source with the fewest jobs.
+    -- Each source gets at least one slot, in case the payloads of the others must wait.
     share as materialized (
-      select source_slug, nth, jobs, count(*) as slots
-      from (
-        select source_slug, nth, jobs
-        from source cross join generate_series(1, ${hideFromPlanner(count)}) as slot
-        order by jobs + slot, nth
-        limit ${hideFromPlanner(count)}) as given
-      group by source_slug, nth, jobs),
+      select source_slug, nth, jobs,
+        greatest(1, ceil((${count}::numeric + sum(jobs) over ()) / count(*) over ()) - jobs) as share
+      from source),
     chosen as materialized (
-      select id, nth, jobs + job.place as place
+      select id, row_number() over (order by share.jobs + job.place, nth) as place
       from share cross join lateral (
         select id, row_number() over () as place from (
           select id from raw_data as candidate
-          where candidate.source_slug = share.source_slug and ${isClaimable}
+          where candidate.source_slug = share.source_slug and status = 'pending' and not waits
+            and ${isDue}
+            -- The index excludes most payloads that must wait for another one.
+            and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}
           order by id + 0
-          limit share.slots
-          for update skip locked) as oldest) as job),
+          limit least(share, ${hideFromPlanner(count)})
+          for update skip locked) as oldest) as job
+      order by place
+      limit ${hideFromPlanner(count)}),
     claimed as (
       update raw_data set ${createClaimTransition(claimant)}
       where id = any (array(select id from chosen))
       returning id, attempt, source_slug, external_id, content_hash, request_id)
-    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id)
-    order by place, nth`.execute(db);
+    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`.execute(
+    db,
+  );
   return rows;
 }
 
-/** Most payloads that must wait are marked, so the index excludes them. */
-const isClaimable = sql`
-  status = 'pending' and not waits and (retry_at is null or retry_at <= now())
-    and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}`;
+const isDue = sql`(retry_at is null or retry_at <= now())`;
 
 const firstSource = (condition: RawBuilder<unknown>) => sql`(
-  select source_slug from raw_data as candidate
-  where ${isClaimable} and ${condition} order by source_slug limit 1)`;
+  select source_slug from raw_data
+  where status = 'pending' and not waits and ${isDue} and ${condition}
+  order by source_slug limit 1)`;
 
-/** Returns a query for the next source with a claimable job, in the order of names. The first follows the last. */
+/** Returns a query for the next source with a due payload, in the order of names. The first follows the last. */
 function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     select source_slug from (
