@@ -47,7 +47,7 @@ export type Tables = {
     checked_generation: number | null;
     user_agent: string | null;
     address: string | null;
-    /** `sid` of the ID token; null if the provider names none. */
+    /** `sid` of the ID token; null if the token has no `sid`. */
     provider_session_id: string | null;
     id_token_enc: string | null;
   };
@@ -129,7 +129,7 @@ export type Tables = {
     client_message_id: string | null;
     /** Content for models, if it differs from the content for users. */
     kept: string | null;
-    /** Whether the service sent it without a question. */
+    /** Whether the service sent the message without a question. */
     unasked: Generated<boolean>;
   };
   conversation_summaries: {

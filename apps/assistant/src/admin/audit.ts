@@ -10,7 +10,7 @@ import type { Sweep } from '../upkeep.ts';
 export const auditActions = [
   'signed_in',
   'signed_out',
-  /** A user ended another one of their sign-ins. */
+  /** A user ended one of their other sign-ins. */
   'sign_in_ended',
   /** An admin or a webhook ended all sign-ins of a user, or of all users. */
   'sign_ins_ended',

@@ -89,7 +89,7 @@ export function createFiles({
     },
 
     /**
-     * Stores a file, replacing one of the same name.
+     * Stores a file and replaces a file of the same name.
      * @throws ProblemError `too_many_files` for a new file, `too_much_stored`
      */
     async writeFile(

@@ -17,7 +17,7 @@ import {
 } from './events.ts';
 import type { VerifySignature } from './signature.ts';
 
-/** Contract 3, Webhooks. */
+/** Maximum size of a webhook body. Contract 3, Webhooks. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 const FORM = 'application/x-www-form-urlencoded';

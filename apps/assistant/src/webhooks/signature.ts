@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** VerifiedSignature signature: of the body alone, or of Standard Webhooks, which also signs the id of the delivery. */
+/** Verified signature: of the body alone, or of Standard Webhooks, which also signs the id of the delivery. */
 export type VerifiedSignature = { form: 'hmac' | 'standard'; deliveryId: string | null };
 
 /** Reason for the rejection of a signature. It is logged and not sent. */
@@ -30,12 +30,12 @@ const UNIX_SECONDS = /^\d{1,12}$/;
 /** Matches `v1,… v1a,…`. A repeated header is joined with a comma, and does not match. */
 const SIGNATURES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
-/** Both alphabets, padded or not. */
+/** Matches base64 and base64url, with or without padding. */
 const KEY_BASE64 = /^(?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?$/;
 /** Minimum length of a key in Standard Webhooks. */
 const MIN_KEY_BYTES = 24;
 
-/** 32 bytes, the length of HMAC-SHA256. */
+/** Matches 32 bytes in hex, the length of HMAC-SHA256. */
 const HEX = /^[0-9a-f]{64}$/i;
 const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
 

@@ -50,7 +50,7 @@ export function createDocumentChecker(document: OpenApi) {
     return validate;
   }
 
-  /** Fails unless a value fits the schema at a place. */
+  /** Fails unless a value matches the schema at a JSON pointer. */
   function check(place: string[], value: unknown): void {
     const validate = validatorOf(`${DOCUMENT}#/${pointer(...place)}`);
     assert.ok(validate(value), `${place.join(' ')}: ${ajv.errorsText(validate.errors)}`);

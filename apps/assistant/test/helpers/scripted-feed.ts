@@ -24,7 +24,7 @@ export async function startScriptedFeed() {
     pages: 0,
     /** Returns the failure of a request; undefined for an answer. */
     failureOf: (_path: string): Fault | undefined => undefined,
-    /** Is awaited before each answer with matches. */
+    /** Promise that delays each response with matches. */
     gate: undefined as Promise<void> | undefined,
     /** The number of requests that have reached the gate. */
     waiting: 0,

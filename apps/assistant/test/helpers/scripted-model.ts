@@ -58,7 +58,7 @@ export async function startScriptedModel() {
     url: server.url,
     /** The number of requests for a title. */
     titles: 0,
-    /** Is awaited before each title. */
+    /** Promise that delays each title. */
     titled: Promise.resolve(),
     /** Replaces the title. */
     titleAnswer: undefined as ScriptedResponse | undefined,

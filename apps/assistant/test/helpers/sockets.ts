@@ -28,7 +28,7 @@ export class ScriptedIdentity {
   most = 0;
   private inProgress = 0;
   looks = 0;
-  /** Is awaited by each resolution. */
+  /** Promise that delays each resolution. */
   gate: Promise<void> | undefined;
 
   /** A known user stays valid while the session exists. */
