@@ -29,7 +29,7 @@ const MAX_OPEN_MS = 3_600_000;
 
 /**
  * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
- * Rejections and invalid answers close it only as the outcome of a probe.
+ * Rejections and invalid completions close it only as the outcome of a probe.
  * @param options.failures Number of consecutive infrastructure failures that open the breaker.
  * @param options.maxWaitMs Requested delay of a server that opens the breaker at once.
  */

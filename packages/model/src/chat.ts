@@ -30,7 +30,7 @@ export type ChatRequest = {
 export type ChatPart =
   | { type: 'text'; text: string }
   | { type: 'tool_call'; call: ToolCall }
-  // `length` means that the answer was cut off at its length limit. The model is the one that the response names.
+  // `length` means that the completion was cut off at its length limit. The model is the one that the response names.
   | { type: 'end'; reason: 'stop' | 'length' | 'tool_calls'; model: string; usage: Tokens };
 
 /** Lane for conversations. The model is chosen for each request. `timeoutMs` is the longest wait for the next part. */
@@ -39,15 +39,15 @@ type ChatLane = Omit<Lane<unknown>, 'model'> & {
   timeoutMs: number;
 };
 
-/** Parts of an answer. Undefined for parts that only show that the server is working. */
+/** Parts of a completion. Undefined for parts that only show that the server is working. */
 type Parts = AsyncGenerator<ChatPart | undefined, void, undefined>;
 
 const EXPECTED = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';
 
 /**
- * Continues a conversation, and yields the parts of the answer. Failures before the first part are retried (Contract 4,
- * Model). Later failures end the stream, because yielded parts cannot be taken back. The breaker records failures at
- * any time, and a success at the end.
+ * Continues a conversation, and yields the parts of the completion. Failures before the first part are retried
+ * (Contract 4, Model). Later failures end the stream, because yielded parts cannot be taken back. The breaker records
+ * failures at any time, and a success at the end.
  * @throws ModelError MODEL_TIMEOUT if the next part does not arrive in time, MODEL_REFUSED, and all other codes of a
  *   request.
  */
@@ -58,7 +58,7 @@ export async function* streamChat(
   const { timeoutMs } = lane;
   const { signal } = chat;
   const { request, parts, first, abort } = await lane.retry(signal, (context) =>
-    openAnswer(lane, chat, context),
+    openCompletion(lane, chat, context),
   );
   let isLate = false;
   let isReading = false;
@@ -93,8 +93,8 @@ export async function* streamChat(
   }
 }
 
-/** Sends a request, and waits for the first part of its answer. */
-async function openAnswer(lane: ChatLane, chat: ChatRequest, context: CallContext) {
+/** Sends a request, and waits for the first part of its completion. */
+async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallContext) {
   const { operation, tools = [], toolChoice = 'auto', maxOutputTokens, signal } = chat;
   const request = await openRequest(lane, context, { operation, expected: EXPECTED });
   const ending = new AbortController();

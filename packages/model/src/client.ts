@@ -13,9 +13,9 @@ import type { ModelCallEvent } from './usage.ts';
 
 /** Client of the language model. All failures are of type `ModelError`. */
 export type ModelClient = {
-  /** Requests an answer that follows a schema, and validates it. */
+  /** Requests a completion that follows a schema, and validates it. */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
-  /** Continues a conversation, and yields the parts of the answer. */
+  /** Continues a conversation, and yields the parts of the completion. */
   streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined>;
   /** Returns validated embeddings in the order of the texts. */
   embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;

@@ -36,9 +36,9 @@ export async function embed(
         operation: 'embed',
         expected,
         send: (abortSignal) => model.doEmbed({ values, abortSignal }),
-        tokens: (answer) => readTokens(answer.usage?.tokens),
-        read(answer) {
-          const vectors = sortEmbeddings(answer, values.length);
+        tokens: (response) => readTokens(response.usage?.tokens),
+        read(response) {
+          const vectors = sortEmbeddings(response, values.length);
           const problem =
             vectors === undefined
               ? `The model server's answer is not ${expected}`

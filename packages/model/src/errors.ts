@@ -1,6 +1,6 @@
 /** Failure of the server or its connection. */
 const INFRASTRUCTURE = { retryable: true, retriedInCall: true, infrastructure: true } as const;
-/** Failure of the request, the answer or the caller. */
+/** Failure of the request, the completion or the caller. */
 const FINAL = { retryable: false, retriedInCall: false, infrastructure: false } as const;
 
 /**
@@ -43,7 +43,7 @@ export type ModelErrorDetails = {
   cause?: unknown;
 };
 
-/** Error of a failed model call. The message never contains the API key, the request or the answer. */
+/** Error of a failed model call. The message never contains the API key, the request or the completion. */
 export class ModelError extends Error {
   readonly code: ModelErrorCode;
   readonly retryable: boolean;
@@ -64,7 +64,7 @@ export class ModelError extends Error {
   }
 }
 
-/** Returns whether a failure is caused by the infrastructure instead of the request or the answer. */
+/** Returns whether a failure is caused by the infrastructure instead of the request or the completion. */
 export function isInfrastructureFailure(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].infrastructure;
 }

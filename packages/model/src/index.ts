@@ -15,6 +15,11 @@ export { MODEL_ERRORS, ModelError, type ModelErrorCode } from './errors.ts';
 export { extractSearchCriteria, type SearchCriteria } from './mock/extract-listing.ts';
 export type { ModelClientOptions } from './options.ts';
 export { PROBE_PREFIX, type Probe, startProbes } from './probes.ts';
-export { defineAnswer, defineModelSchema, imageDescription, type ModelSchema } from './schema.ts';
+export {
+  defineCompletion,
+  defineModelSchema,
+  imageDescription,
+  type ModelSchema,
+} from './schema.ts';
 export type { ObjectRequest } from './structured.ts';
 export { createUsage, type ModelCallEvent, type Tokens, type Usage } from './usage.ts';

@@ -27,7 +27,7 @@ export type Lane<M> = {
 /** Request that the gate and the breaker admitted. It must be ended with `end` or `fail`. */
 export type AdmittedRequest = {
   tokens: Tokens;
-  /** Records the success of a probe before its answer is complete. */
+  /** Records the success of a probe before its response is complete. */
   proveAlive(): void;
   /** Ends the request with success, or because the consumer stopped reading. */
   end(outcome: 'ok' | 'MODEL_ABORTED'): void;
@@ -38,7 +38,7 @@ export type AdmittedRequest = {
 /** Options of a request. `observe` is called in addition to the observer of the lane. */
 type RequestOptions = {
   operation: string;
-  /** Description of the expected answer, and of the setting to check if the answer differs. */
+  /** Description of the expected response, and of the setting to check if the response differs. */
   expected: string;
   observe?: Observer | undefined;
 };
@@ -99,23 +99,23 @@ export async function openRequest(
 }
 
 /**
- * Sends one request and reads its answer.
- * @param options.read Extracts the value from the answer. Throws a ModelError if the answer is invalid.
+ * Sends one request and reads its response.
+ * @param options.read Extracts the value from the response. Throws a ModelError if the response is invalid.
  */
 export async function sendRequest<A, T>(
   lane: Lane<unknown>,
   context: CallContext,
   options: RequestOptions & {
     send: (signal: AbortSignal) => PromiseLike<A>;
-    tokens: (answer: A) => Tokens;
-    read: (answer: A) => T;
+    tokens: (response: A) => Tokens;
+    read: (response: A) => T;
   },
 ): Promise<T> {
   const request = await openRequest(lane, context, options);
   try {
-    const answer = await options.send(context.signal);
-    request.tokens = options.tokens(answer);
-    const value = options.read(answer);
+    const response = await options.send(context.signal);
+    request.tokens = options.tokens(response);
+    const value = options.read(response);
     request.end('ok');
     return value;
   } catch (error) {
@@ -143,14 +143,17 @@ function toModelError(error: unknown, context: ErrorContext): ModelError | undef
     JSONParseError.isInstance(error) ||
     TypeValidationError.isInstance(error)
   ) {
-    return new ModelError('MODEL_INVALID_OUTPUT', describeUnexpectedAnswer(error, context));
+    return new ModelError('MODEL_INVALID_OUTPUT', describeUnexpectedResponse(error, context));
   }
   if (AISDKError.isInstance(error)) return new ModelError('MODEL_REJECTED', error.message);
   return undefined;
 }
 
 /** Describes an unexpected response with a 2xx status. */
-function describeUnexpectedAnswer(error: AISDKError, { expected, address }: ErrorContext): string {
+function describeUnexpectedResponse(
+  error: AISDKError,
+  { expected, address }: ErrorContext,
+): string {
   if (JSONParseError.isInstance(error) || JSONParseError.isInstance(error.cause)) {
     return `The model server answered with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
   }

@@ -23,7 +23,7 @@ export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => defined;
 /**
  * Converts a schema to the subset of JSON Schema that all servers support: llama.cpp, Ollama, vLLM, and the strict mode
  * of OpenAI. The subset has `type`, `enum` of strings, `items`, and `properties` that are all required. Optional keys
- * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them. Answers
+ * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them. Completions
  * are validated against the original schema.
  * @param name Name of the schema in requests.
  * @throws TypeError for a schema that cannot be converted.
@@ -96,28 +96,28 @@ function nullable(schema: ModelSchema): ModelSchema {
   };
 }
 
-/** Definition of an answer: the schema that validates it, and the schema that is sent to the model. */
-export type ModelAnswer<S extends TSchema = TSchema> = {
+/** Definition of a completion: the schema that validates it, and the schema that is sent to the model. */
+export type CompletionDefinition<S extends TSchema = TSchema> = {
   /** Name of the schema in requests. The mock selects its rules by this name. */
   schemaName: string;
   schema: S;
   sentSchema: ModelSchema;
-  /** Maximum length of an answer in tokens. Stops a model that repeats itself. */
+  /** Maximum length of a completion in tokens. Stops a model that repeats itself. */
   maxOutputTokens: number;
 };
 
 /**
- * Defines an answer.
+ * Defines a completion.
  * @throws TypeError for a schema that cannot be converted.
  */
-export function defineAnswer<S extends TSchema>(
-  answer: Omit<ModelAnswer<S>, 'sentSchema'>,
-): ModelAnswer<S> {
-  return { ...answer, sentSchema: defineModelSchema(answer.schemaName, answer.schema) };
+export function defineCompletion<S extends TSchema>(
+  definition: Omit<CompletionDefinition<S>, 'sentSchema'>,
+): CompletionDefinition<S> {
+  return { ...definition, sentSchema: defineModelSchema(definition.schemaName, definition.schema) };
 }
 
-/** Answer schema for images of listings. It is part of the prompt version. */
-export const imageDescription = defineAnswer({
+/** Completion schema for images of listings. It is part of the prompt version. */
+export const imageDescription = defineCompletion({
   schemaName: 'image_description',
   maxOutputTokens: 500,
   schema: Type.Object({

@@ -16,7 +16,7 @@ export type ServerError = { message: string; type: string; code: string };
  * - older vLLM: `{"object": "error", "message": "…", "type": "…", "code": 400}`
  * - FastAPI: `{"detail": "…"}`
  *
- * @returns The error, or undefined for an unknown format, so that ordinary answers are never quoted.
+ * @returns The error, or undefined for an unknown format, so that ordinary responses are never quoted.
  */
 export function readServerError(body: unknown): ServerError | undefined {
   const { error, message, detail, ...rest } = Object(body) as Record<string, unknown>;

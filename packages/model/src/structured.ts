@@ -3,35 +3,35 @@ import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { ModelError } from './errors.ts';
 import { type Lane, sendRequest } from './request.ts';
-import type { ModelAnswer } from './schema.ts';
+import type { CompletionDefinition } from './schema.ts';
 import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 
-export type ObjectRequest<S extends TSchema> = ModelAnswer<S> & {
+export type ObjectRequest<S extends TSchema> = CompletionDefinition<S> & {
   operation: string;
   system: string;
   data: unknown;
-  /** With an image, the vision model answers instead of the chat model. */
+  /** With an image, the vision model replaces the chat model. */
   image?: { bytes: Uint8Array; mediaType: string } | undefined;
   signal?: AbortSignal | undefined;
   /** Called for each request, in addition to the observer of the client. */
   observe?: Observer | undefined;
 };
 
-/** Validated answer of a model, and the name of the model in the response. */
+/** Validated completion of a model, and the name of the model in the response. */
 export type ObjectResult<T> = { value: T; model: string; usage: Usage };
 
 const EXPECTED = 'a chat completion. Check that MODEL_CHAT and MODEL_VISION name chat models.';
 
-/** Maximum length of an invalid answer in a repair request, so that it does not fill the context of the model. */
-const MAX_QUOTED_ANSWER = 20_000;
+/** Maximum length of an invalid completion in a repair request, so that it does not fill the context of the model. */
+const MAX_QUOTED_COMPLETION_LENGTH = 20_000;
 
 /** Models whose server rejects a response format. The schema is also part of the instructions. */
 const rejectsFormat = new WeakSet<LanguageModelV4>();
 
 /**
- * Requests an answer that follows a schema. An invalid answer is sent back once with its problems (repair). The repair
- * does not count as an attempt, but shares the deadline (Contract 4, Model). If a server rejects the schema as a
- * response format, later requests omit it.
+ * Requests a completion that follows a schema. An invalid completion is sent back once with its problems (repair).
+ * The repair does not count as an attempt, but shares the deadline (Contract 4, Model). If a server rejects the
+ * schema as a response format, later requests omit it.
  * @throws ModelError MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT, and all other codes of a request.
  */
 export async function generateObject<S extends TSchema>(
@@ -63,7 +63,7 @@ export async function generateObject<S extends TSchema>(
   };
 
   // The prompt is kept across attempts, so that the next attempt repeats a repair that failed.
-  const answered = await lane.retry(request.signal, async (context) => {
+  const completion = await lane.retry(request.signal, async (context) => {
     for (;;) {
       try {
         return await sendRequest(lane, context, {
@@ -72,9 +72,9 @@ export async function generateObject<S extends TSchema>(
           send,
           tokens: ({ usage: { inputTokens, outputTokens } }) =>
             readTokens(inputTokens.total, outputTokens.total),
-          read: (answer) => ({
-            value: parseAnswer(request.schema, extractText(answer)),
-            model: answer.response?.modelId ?? model.modelId,
+          read: (response) => ({
+            value: parseCompletion(request.schema, extractText(response)),
+            model: response.response?.modelId ?? model.modelId,
           }),
           observe(event) {
             usage.add(event);
@@ -84,7 +84,7 @@ export async function generateObject<S extends TSchema>(
       } catch (error) {
         if (hadFormat && isFormatRejection(error)) {
           rejectsFormat.add(model);
-        } else if (isRepairing || !(error instanceof InvalidAnswerError)) {
+        } else if (isRepairing || !(error instanceof InvalidCompletionError)) {
           throw error;
         } else {
           isRepairing = true;
@@ -93,7 +93,7 @@ export async function generateObject<S extends TSchema>(
       }
     }
   });
-  return { ...answered, usage: usage.total() };
+  return { ...completion, usage: usage.total() };
 }
 
 /** Creates a prompt with the schema, because servers either hide the response format from the model or ignore it. */
@@ -116,13 +116,13 @@ function createPrompt(request: ObjectRequest<TSchema>): LanguageModelV4Prompt {
   ];
 }
 
-function createRepairMessages(invalid: InvalidAnswerError): LanguageModelV4Prompt {
+function createRepairMessages(invalid: InvalidCompletionError): LanguageModelV4Prompt {
   const problems = invalid.problems.map((problem) => `- ${problem}`).join('\n');
   // Some servers reject empty messages of the assistant.
-  const answer = invalid.answer.slice(0, MAX_QUOTED_ANSWER) || '(nothing)';
+  const completion = invalid.completion.slice(0, MAX_QUOTED_COMPLETION_LENGTH) || '(nothing)';
   const request = `Your answer does not follow the JSON Schema:\n${problems}\nAnswer again with the whole corrected JSON value and nothing else.`;
   return [
-    { role: 'assistant', content: [{ type: 'text', text: answer }] },
+    { role: 'assistant', content: [{ type: 'text', text: completion }] },
     { role: 'user', content: [{ type: 'text', text: request }] },
   ];
 }
@@ -153,36 +153,36 @@ function extractText({
 }
 
 /**
- * Error of an answer that does not follow its schema. The answer is in a private field, because it may contain personal
- * data and must not be logged.
+ * Error of a completion that does not follow its schema. A private field keeps the completion out of logs, because
+ * it may contain personal data.
  */
-class InvalidAnswerError extends ModelError {
+class InvalidCompletionError extends ModelError {
   readonly problems: readonly string[];
-  readonly #answer: string;
+  readonly #completion: string;
 
-  constructor(answer: string, problems: readonly string[]) {
+  constructor(completion: string, problems: readonly string[]) {
     super('MODEL_INVALID_OUTPUT', `The model's answer fails its schema: ${problems.join('; ')}.`);
     this.problems = problems;
-    this.#answer = answer;
+    this.#completion = completion;
   }
 
-  get answer(): string {
-    return this.#answer;
+  get completion(): string {
+    return this.#completion;
   }
 }
 
 const validators = new WeakMap<TSchema, Validator>();
 
 /**
- * Parses and validates an answer. Removes unknown keys at all depths (Specification 001, Errors).
- * @throws InvalidAnswerError with the problems, each with a JSON pointer and the broken rule.
+ * Parses and validates a completion. Removes unknown keys at all depths (Specification 001, Errors).
+ * @throws InvalidCompletionError with the problems, each with a JSON pointer and the broken rule.
  */
-function parseAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
+function parseCompletion<S extends TSchema>(schema: S, completion: string): Static<S> {
   let parsed: unknown;
   try {
-    parsed = parseJsonAnswer(answer);
+    parsed = parseCompletionJson(completion);
   } catch {
-    throw new InvalidAnswerError(answer, ['it is not one JSON value']);
+    throw new InvalidCompletionError(completion, ['it is not one JSON value']);
   }
   const validator = validators.get(schema) ?? Compile(schema);
   validators.set(schema, validator);
@@ -192,21 +192,21 @@ function parseAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {
   const problems = validator
     .Errors(value)
     .map(({ instancePath, message }) => `${instancePath || 'the answer'} ${message}`);
-  throw new InvalidAnswerError(answer, [...new Set(problems)]);
+  throw new InvalidCompletionError(completion, [...new Set(problems)]);
 }
 
 const END_OF_REASONING = '</think>';
 const FENCE = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
 
 /**
- * Parses the JSON value of an answer. Ignores reasoning up to `</think>` and one Markdown fence, which Ollama and
+ * Parses the JSON value of a completion. Ignores reasoning up to `</think>` and one Markdown fence, which Ollama and
  * llama.cpp may add.
  * @throws SyntaxError if the rest is not one JSON value.
  */
-function parseJsonAnswer(text: string): unknown {
-  let answer = text.trim();
+function parseCompletionJson(text: string): unknown {
+  let json = text.trim();
   // If the text starts with JSON or a fence, `</think>` can only be inside a string.
-  const end = /^(?:[{[]|```)/.test(answer) ? -1 : answer.indexOf(END_OF_REASONING);
-  if (end !== -1) answer = answer.slice(end + END_OF_REASONING.length).trim();
-  return JSON.parse(FENCE.exec(answer)?.[1] ?? answer);
+  const end = /^(?:[{[]|```)/.test(json) ? -1 : json.indexOf(END_OF_REASONING);
+  if (end !== -1) json = json.slice(end + END_OF_REASONING.length).trim();
+  return JSON.parse(FENCE.exec(json)?.[1] ?? json);
 }

@@ -84,7 +84,7 @@ function respond(scripted: ScriptedResponse, response: ServerResponse): void {
   response.end(isText ? body : JSON.stringify(body));
 }
 
-/** Valid answer for a listing extraction. */
+/** Valid completion for a listing extraction. */
 export const LISTING = {
   is_listing: true,
   reason: null,

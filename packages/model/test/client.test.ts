@@ -25,7 +25,7 @@ import {
   expectFailure,
   failure,
   FLAT,
-  flatAnswer,
+  flatCompletion,
   startScene,
   startScriptedServer,
 } from './support.ts';
@@ -139,7 +139,13 @@ suite('the usage of a call', () => {
     server.play(chat('nonsense'));
     const own: ModelCallEvent[] = [];
     const observe = (event: ModelCallEvent) => own.push(event);
-    const question = { ...flatAnswer, system: 'Read.', data: null, operation: 'extract', observe };
+    const question = {
+      ...flatCompletion,
+      system: 'Read.',
+      data: null,
+      operation: 'extract',
+      observe,
+    };
     await expectFailure(client.generateObject(question), 'MODEL_INVALID_OUTPUT');
     assert.deepEqual(summed(own), { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(own, events.slice(3));

@@ -7,7 +7,7 @@ import {
   type ChatPart,
   type Conversation,
   createModelClient,
-  defineAnswer,
+  defineCompletion,
   defineModelSchema,
   imageDescription,
   type MockAgent,
@@ -212,7 +212,7 @@ function startMock(mockAgent?: MockAgent) {
 function request<S extends TSchema>(schema: S, schemaName = 'listing_extraction') {
   return {
     operation: 'extract',
-    ...defineAnswer({ schemaName, schema, maxOutputTokens: 500 }),
+    ...defineCompletion({ schemaName, schema, maxOutputTokens: 500 }),
     system: 'Read the facts of the listing.',
     data: { description: 'Продам двокімнатну квартиру у Львові, 54 м², ціна 52 000 $.' },
   };

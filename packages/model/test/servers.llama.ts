@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { Type } from 'typebox';
 import {
   createModelClient,
-  defineAnswer,
+  defineCompletion,
   imageDescription,
   type ModelClient,
   type ModelClientOptions,
@@ -42,7 +42,7 @@ const Small = Type.Object({
   rooms: Type.Union([Type.Number(), Type.Null()]),
   isNew: Type.Boolean(),
 });
-const small = defineAnswer({ schemaName: 'small', schema: Small, maxOutputTokens: 1_000 });
+const small = defineCompletion({ schemaName: 'small', schema: Small, maxOutputTokens: 1_000 });
 const question = { operation: 'test', system: 'Read.', data: { title: 'Квартира у Львові' } };
 
 /** Returns the error of a call; undefined after a success. */
@@ -119,7 +119,7 @@ test('A stream has several parts and its tokens, and ends at its limit', async (
 test('Concurrent answers that exceed the shared context fail with that reason, also within a stream', async () => {
   const sizes = ['--ctx-size', '512', '--parallel', '4', '--kv-unified'];
   await using shared = await startLlamaServer(...sizes);
-  const endless = defineAnswer({
+  const endless = defineCompletion({
     schemaName: 'endless',
     schema: Type.Object({ words: Type.Array(Type.Enum(['flat', 'room'])) }),
     maxOutputTokens: 500,

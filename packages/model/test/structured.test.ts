@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { suite, test, type TestContext } from 'node:test';
 import { Type } from 'typebox';
-import { defineAnswer, defineModelSchema } from '../src/index.ts';
+import { defineCompletion, defineModelSchema } from '../src/index.ts';
 import {
   API_KEY,
   ask,
@@ -12,7 +12,7 @@ import {
   failure,
   FLAT,
   FLAT_VALUE,
-  flatAnswer,
+  flatCompletion,
   look,
   startScene,
 } from './support.ts';
@@ -35,14 +35,14 @@ suite('the request', () => {
     assert.equal(body.model, 'qwen3:4b');
     assert.deepEqual(body.response_format, {
       type: 'json_schema',
-      json_schema: { name: 'flat', strict: true, schema: flatAnswer.sentSchema },
+      json_schema: { name: 'flat', strict: true, schema: flatCompletion.sentSchema },
     });
     assert.equal(body.max_tokens, 200);
     const [system, user] = body.messages;
     assert.equal(body.messages.length, 2);
     assert.equal(system?.role, 'system');
     assert.match(String(system?.content), /^Read the facts of the flat\./);
-    assert.ok(String(system?.content).includes(JSON.stringify(flatAnswer.sentSchema)));
+    assert.ok(String(system?.content).includes(JSON.stringify(flatCompletion.sentSchema)));
     const content = '{"description":"Квартира у Львові, 52 000 $"}';
     assert.deepEqual(user, { role: 'user', content });
     assert.ok(!JSON.stringify(body).includes('sk-test'));
@@ -151,7 +151,7 @@ suite('validation of answers', () => {
     rooms: Type.Integer({ minimum: 1 }),
     contact: Type.Object({ phones: Type.Array(Type.Object({ number: Type.String() })) }),
   });
-  const listing = defineAnswer({ schemaName: 'listing', schema, maxOutputTokens: 200 });
+  const listing = defineCompletion({ schemaName: 'listing', schema, maxOutputTokens: 200 });
   const VALID = { city: null, rooms: 2, contact: { phones: [{ number: '+380 00 000 00 00' }] } };
 
   async function read(t: TestContext, answer: string) {

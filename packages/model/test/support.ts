@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
 import {
   createModelClient,
-  defineAnswer,
+  defineCompletion,
   ModelError,
   type ModelCallEvent,
   type ModelClient,
@@ -75,7 +75,7 @@ export async function startScene(
 }
 
 /** Answer that tests request. */
-export const flatAnswer = defineAnswer({
+export const flatCompletion = defineCompletion({
   schemaName: 'flat',
   schema: Type.Object({ city: Type.String(), price: Type.Union([Type.Number(), Type.Null()]) }),
   maxOutputTokens: 200,
@@ -89,7 +89,7 @@ export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
 export function ask(client: ModelClient, signal?: AbortSignal) {
   return client.generateObject({
     operation: 'extract',
-    ...flatAnswer,
+    ...flatCompletion,
     system: 'Read the facts of the flat.',
     data: { description: 'Квартира у Львові, 52 000 $' },
     signal,
@@ -100,7 +100,7 @@ export function ask(client: ModelClient, signal?: AbortSignal) {
 export function look(client: ModelClient) {
   return client.generateObject({
     operation: 'describe',
-    ...flatAnswer,
+    ...flatCompletion,
     system: 'Look.',
     data: { hint: 'kitchen' },
     image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },

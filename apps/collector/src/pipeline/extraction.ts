@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/model';
+import { defineCompletion, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
 import { toPlainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model.ts';
@@ -16,7 +16,7 @@ export type ExtractionRecord = {
 };
 
 /** Format of the model's completion. */
-export const extractionAnswer = defineAnswer({
+export const extractionAnswer = defineCompletion({
   schemaName: 'listing_extraction',
   // A long completion has about 600 tokens (docs/models.md).
   maxOutputTokens: 2_000,
