@@ -11,7 +11,7 @@ import {
   text,
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { isValidAllowEntry } from './safe-fetch/address.ts';
+import { isValidAllowEntry } from './safe-fetch/check-url.ts';
 import { choice } from './schemas.ts';
 
 /** Limit of pgvector's index. */

@@ -7,7 +7,7 @@ import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
 import { DatabaseError } from './errors.ts';
 import type { OnNotify } from './listener.ts';
-import { lockFolder } from './lock.ts';
+import { lockFolder } from './folder-lock.ts';
 import { typeParsers } from './postgres.ts';
 
 /**

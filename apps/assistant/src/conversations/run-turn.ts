@@ -14,7 +14,7 @@ import { createFailedResult, createToolBox } from './tools/tools.ts';
 import { type PartialAnswer, finishTurn, type TurnOutcome } from './end-turn.ts';
 import type { EventLog, RunningTurn } from './event-log.ts';
 import type { ChatMetrics } from './metrics.ts';
-import { createTurnSteps, type TurnSteps } from './turn-steps.ts';
+import { createTurnSteps, type TurnSteps } from './step-recorder.ts';
 import { LEASE_MS } from './turns.ts';
 
 /** Delay before the end of a turn is stored again after a database outage. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
 import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
-import { createTurnSteps } from '../../src/conversations/turn-steps.ts';
+import { createTurnSteps } from '../../src/conversations/step-recorder.ts';
 import { insertTurn } from '../../src/conversations/turns.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';

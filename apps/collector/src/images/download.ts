@@ -9,7 +9,7 @@ import {
 import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../schemas.ts';
 import { type FetchResponse, getFirstHeaderValue, type SafeFetch } from '../safe-fetch/fetch.ts';
-import { FetchError } from '../safe-fetch/address.ts';
+import { FetchError } from '../safe-fetch/check-url.ts';
 import { ImageError } from './decode.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
 

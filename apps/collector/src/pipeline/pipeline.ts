@@ -25,7 +25,7 @@ import { processImages } from './stages/images.ts';
 import { load } from './stages/load.ts';
 import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
-import { normalize, validate } from './stages/facts.ts';
+import { normalize, validate } from './stages/validate-and-normalize.ts';
 
 export type PipelineDeps = Omit<StageDeps, 'model'> & {
   model: Pick<ModelClient, 'generateObject' | 'embed' | 'chatModel' | 'embeddingModel'>;

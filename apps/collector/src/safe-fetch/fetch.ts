@@ -1,7 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, request } from 'undici';
 import { rejectOnAbort } from '../async/wait.ts';
-import { createUrlCheck, FetchError, type Lookup, type ResolvedAddress } from './address.ts';
+import { createUrlCheck, FetchError, type Lookup, type ResolvedAddress } from './check-url.ts';
 
 const MAX_REDIRECTS = 5;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);

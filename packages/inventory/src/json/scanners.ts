@@ -1,5 +1,5 @@
 import type { FindingCode, Position, Problem } from '../finding.ts';
-import { parseRun, parseValue, type RawValue, RecordRun } from './run.ts';
+import { parseRun, parseValue, type RawValue, RecordRun } from './record-run.ts';
 import {
   BYTE_CLASSES,
   ByteClass,

@@ -8,7 +8,7 @@ import {
   type OffsetPosition,
   parseWithPositions,
 } from '../json/parser.ts';
-import type { RawValue } from '../json/run.ts';
+import type { RawValue } from '../json/record-run.ts';
 import { MAX_REPEATED_KEYS } from '../limits.ts';
 import { getExcerpt, quoteText, shorten } from '../text.ts';
 

@@ -1,5 +1,5 @@
 import type { Finding, Position, Problem } from '../finding.ts';
-import { parseValue, type RawValue, type RecordRun } from '../json/run.ts';
+import { parseValue, type RawValue, type RecordRun } from '../json/record-run.ts';
 import { ArrayScanner, LinesScanner, type ScanEvent } from '../json/scanners.ts';
 import { type EndpointRecord, isEndpointRecord } from '../record.ts';
 import { getExcerpt } from '../text.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createUrlCheck, FetchError } from '../../src/safe-fetch/address.ts';
+import { createUrlCheck, FetchError } from '../../src/safe-fetch/check-url.ts';
 
 const failLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
 const check = createUrlCheck({ allow: [], lookup: failLookup });
