@@ -6,7 +6,7 @@ export function cutText(text: string, maxLength: number): string {
   return text.slice(0, isSplit ? maxLength - 1 : maxLength);
 }
 
-/** Cuts a text that is too long and appends an ellipsis, which `maxLength` does not include. */
+/** Truncates text to `maxLength` characters, and then appends an ellipsis. */
 export function shortenText(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${cutText(text, maxLength).trimEnd()}…`;
 }

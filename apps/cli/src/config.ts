@@ -63,7 +63,6 @@ export function resolveAssistantUrl(config: Static<typeof chatConfig>): string {
   return parseOrigin(config.BASE_URL ?? `http://127.0.0.1:${config.ASSISTANT_PORT}`) ?? '';
 }
 
-/** Default URL of the assistant. */
 export const DEFAULT_ASSISTANT_URL = resolveAssistantUrl({
   ASSISTANT_PORT: DEFAULT_ASSISTANT_PORT,
 });

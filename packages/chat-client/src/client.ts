@@ -63,8 +63,8 @@ export async function openChat({
   );
 
   function onOpen(): void {
-    const reopening = [...answers].filter(({ mayHaveTurn }) => mayHaveTurn);
-    const reopened = new Set(reopening.map(({ sessionId }) => sessionId));
+    const answersToReopen = [...answers].filter(({ mayHaveTurn }) => mayHaveTurn);
+    const reopened = new Set(answersToReopen.map(({ sessionId }) => sessionId));
     for (const sessionId of received.sessions) {
       if (!reopened.has(sessionId)) void reopenSession(sessionId);
     }
@@ -72,7 +72,7 @@ export async function openChat({
   }
 
   function onEvent(event: SequencedEvent): void {
-    if (received.onArrived !== undefined && isOfAnotherClient(event)) {
+    if (received.onArrived !== undefined && isFromAnotherClient(event)) {
       const { session_id: sessionId, turn_id: turnId, message } = event;
       const answer = new AnswerStream(sessionId, { type: 'follow', turnId });
       answers.add(answer);
@@ -102,7 +102,7 @@ export async function openChat({
   }
 
   /** Returns whether an event begins the answer to a question of another client. */
-  function isOfAnotherClient(event: SequencedEvent): event is ServerFrame<'message.started'> {
+  function isFromAnotherClient(event: SequencedEvent): event is ServerFrame<'message.started'> {
     if (event.type !== 'message.started' || openedTurns.has(event.turn_id)) return false;
     const { session_id: sessionId, turn_id: turnId, message } = event;
     return [...answers].every(

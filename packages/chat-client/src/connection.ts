@@ -118,7 +118,7 @@ export class ChatConnection {
   #isQuiet = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #requests = 0;
-  /** Number of attempts since the last open connection. */
+  /** Number of attempts since the last successful connection. */
   #attempts = 0;
   /** Time of the first loss since the server last sent data. */
   #lostAt: number | undefined;

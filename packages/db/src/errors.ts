@@ -1,4 +1,4 @@
-/** Error codes of the database and its folder. Compare these codes instead of messages. */
+/** Error codes of the database and of its data folder. Compare these codes instead of messages. */
 export type DatabaseErrorCode =
   | 'DATABASE_UNREACHABLE'
   | 'DATABASE_UNSUITABLE'

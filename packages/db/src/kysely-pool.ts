@@ -89,7 +89,7 @@ function createGuardedClient(
       pool.onAnswer(client);
       return result;
     } catch (error) {
-      if (error instanceof Error && endsConnection(error)) fail(error);
+      if (error instanceof Error && isFatalError(error)) fail(error);
       throw error;
     }
   }
@@ -126,13 +126,13 @@ const QUERY_TIMEOUT = 'Query read timeout';
 function isConnectionLost(error: unknown): boolean {
   return (
     error instanceof Error &&
-    endsConnection(error) &&
+    isFatalError(error) &&
     error.message !== QUERY_TIMEOUT &&
     isDatabaseOutage(toOutageError(error))
   );
 }
 
 /** Returns whether an error makes its connection unusable. Only errors of the server have a severity. */
-function endsConnection(error: Error): boolean {
+function isFatalError(error: Error): boolean {
   return !('severity' in error) || error.severity === 'FATAL';
 }

@@ -94,8 +94,8 @@ export function createPickerPage(
 ): Page {
   const buttons = accounts.map(({ sub, display_name, email, role_ids, blocked }) => {
     const details = [email, ...role_ids, ...(blocked ? ['blocked'] : [])].join(' · ');
-    const disabled = blocked ? html` disabled` : null;
-    return html`<button name="account" value="${sub}" ${disabled}>
+    const disabledAttribute = blocked ? html` disabled` : null;
+    return html`<button name="account" value="${sub}" ${disabledAttribute}>
       ${display_name} <span class="details about">${details}</span>
     </button>`;
   });

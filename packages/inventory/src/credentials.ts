@@ -35,9 +35,9 @@ const SECRET_NAMES = new Set(
  */
 function createUserinfoPattern(ends: string): RegExp {
   const slashes = String.raw`(?:\\?/|~1){2}`;
-  const start = String.raw`(?<=:${slashes}|(?:^|[\s"<>=,;(])${slashes})`;
+  const lookbehind = String.raw`(?<=:${slashes}|(?:^|[\s"<>=,;(])${slashes})`;
   const password = String.raw`[^${ends}/?#:@[\\]*:(?!\d{0,5}(?:[^\w:]|$))[^${ends}]{0,1024}`;
-  return new RegExp(String.raw`${start}(?:[^${ends}/?#\\]+|${password})(?=@)`, 'g');
+  return new RegExp(String.raw`${lookbehind}(?:[^${ends}/?#\\]+|${password})(?=@)`, 'g');
 }
 
 const USERINFO = createUserinfoPattern(String.raw`\s"<>`);
@@ -97,8 +97,10 @@ export function removeCredentials(written: string): string {
     ...users.map(({ start, end }) => ({ start, end: end + 1 })),
     ...secrets.map(({ name, end }) => ({ start: name, end })),
   ];
-  const bare = replaceRanges(url, sortRanges(removed), '');
-  return secrets.length === 0 ? bare : bare.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
+  const publicUrl = replaceRanges(url, sortRanges(removed), '');
+  return secrets.length === 0
+    ? publicUrl
+    : publicUrl.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 
 /** Returns the kind of credential in a URL. Null if there is none. */
@@ -117,8 +119,8 @@ export function detectCredential(written: string): string | null {
  */
 export function findCredentials(text: string, isId = false): TextRange[] {
   if (!/[@=]/.test(text)) return [];
-  const bare = isId ? [] : findRanges(BARE, text);
-  return sortRanges([...findRanges(USERINFO, text), ...bare, ...findSecretValues(text)]);
+  const bareCredentials = isId ? [] : findRanges(BARE, text);
+  return sortRanges([...findRanges(USERINFO, text), ...bareCredentials, ...findSecretValues(text)]);
 }
 
 /** Replaces ranges of a text with a mask. The ranges must be sorted. */

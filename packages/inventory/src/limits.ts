@@ -25,7 +25,7 @@ export const MAX_IMPORTED_RECORDS = 20_000;
 export const MAX_IMPORT_DEPTH = 200;
 /** Maximum included files of one import. A repeated include counts again. */
 export const MAX_INCLUDED_FILES = 1_000;
-/** Maximum items of one kind in the notes of a draft. Further items are counted. */
+/** Maximum number of items of one kind that the notes of a draft list. The notes count the other items. */
 export const MAX_NOTE_ITEMS = 10;
 /** Maximum lines about skipped parts of an import. Further parts are counted. */
 export const MAX_SKIPPED_LINES = 20;

@@ -2,16 +2,16 @@ import { findCredentials, replaceRanges, maskCredentials, maskId } from './crede
 import type { Excerpt } from './finding.ts';
 
 // Maximum lengths in UTF-16 code units.
-const MAX_SHOWN = 60;
+const MAX_SHOWN_LENGTH = 60;
 const MAX_SCANNED = 1024;
 
 /** Masks credentials and shortens a long text with an ellipsis. */
 export function shorten(text: string, mask: (text: string) => string = maskCredentials): string {
-  const isCut = text.length > MAX_SCANNED;
-  const masked = mask(isCut ? removeCutEnd(text.slice(0, MAX_SCANNED)) : text);
-  const characters = Array.from(masked.slice(0, 2 * MAX_SHOWN + 2));
-  if (characters.length <= MAX_SHOWN && !isCut) return masked;
-  return `${characters.slice(0, MAX_SHOWN).join('')}…`;
+  const isTruncated = text.length > MAX_SCANNED;
+  const masked = mask(isTruncated ? removeCutEnd(text.slice(0, MAX_SCANNED)) : text);
+  const characters = Array.from(masked.slice(0, 2 * MAX_SHOWN_LENGTH + 2));
+  if (characters.length <= MAX_SHOWN_LENGTH && !isTruncated) return masked;
+  return `${characters.slice(0, MAX_SHOWN_LENGTH).join('')}…`;
 }
 
 /** Quotes a text for a message. */
@@ -48,8 +48,8 @@ export function getExcerpt(
   const right = ranges.filter(({ end }) => end > at);
   const clipped = left.map(({ start, end }) => ({ start, end: Math.min(end, at) }));
   const moved = right.map(({ start, end }) => ({ start: Math.max(start, at) - at, end: end - at }));
-  const before = replaceRanges(read.slice(0, at), clipped).slice(-MAX_SHOWN).toWellFormed();
-  const after = replaceRanges(read.slice(at), moved).slice(0, MAX_SHOWN).toWellFormed();
+  const before = replaceRanges(read.slice(0, at), clipped).slice(-MAX_SHOWN_LENGTH).toWellFormed();
+  const after = replaceRanges(read.slice(at), moved).slice(0, MAX_SHOWN_LENGTH).toWellFormed();
   const head = before.slice(before.lastIndexOf('\n') + 1);
   const [tail = ''] = after.split(/\r?\n/, 1);
   return { text: head + tail, column: Array.from(head).length + 1 };

@@ -39,14 +39,14 @@ export function createBreaker(options: {
   maxWaitMs: number;
 }): Breaker {
   const { failures, halfOpenAfterMs, maxWaitMs } = options;
-  const { subscribe, announce } = createListeners(() => state());
+  const { subscribe, announce } = createListeners(() => getState());
   let failuresInRow = 0;
   let reopensAt: number | undefined;
   let isProbing = false;
   let lastFailure = '';
   let outage: Outage | undefined;
 
-  const state = (): BreakerState => {
+  const getState = (): BreakerState => {
     if (reopensAt === undefined) return 'closed';
     return Date.now() < reopensAt ? 'open' : 'half-open';
   };
@@ -59,7 +59,7 @@ export function createBreaker(options: {
   // A timer may fire slightly before the time of the clock, so it is set again until the state changes.
   function announceWhenDue(): void {
     announce();
-    if (reopensAt === undefined || state() !== 'open') return;
+    if (reopensAt === undefined || getState() !== 'open') return;
     setTimeout(announceWhenDue, Math.max(1, reopensAt - Date.now())).unref();
   }
 
@@ -84,19 +84,19 @@ export function createBreaker(options: {
 
   return {
     get state() {
-      return state();
+      return getState();
     },
     get isOpen() {
-      return state() === 'open' || isProbing;
+      return getState() === 'open' || isProbing;
     },
     onChange: subscribe,
     enter() {
-      if (state() === 'open' || isProbing) {
+      if (getState() === 'open' || isProbing) {
         const reason =
           'The model server failed several times in a row and is not called for a while.';
         throw new ModelError('MODEL_BREAKER_OPEN', `${reason} ${lastFailure}`);
       }
-      let isProbe = state() === 'half-open';
+      let isProbe = getState() === 'half-open';
       isProbing = isProbe;
       return {
         get isProbe() {
@@ -120,15 +120,15 @@ export function createBreaker(options: {
 
 /** Combines breakers. The result is open if one of them is open, else half-open if one of them is half-open. */
 export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
-  const state = (): BreakerState => {
+  const getState = (): BreakerState => {
     const states = new Set(breakers.map((breaker) => breaker.state));
     return (['open', 'half-open'] as const).find((worse) => states.has(worse)) ?? 'closed';
   };
-  const { subscribe, announce } = createListeners(state);
+  const { subscribe, announce } = createListeners(getState);
   for (const breaker of breakers) breaker.onChange(announce);
   return {
     get state() {
-      return state();
+      return getState();
     },
     get isOpen() {
       return breakers.some((breaker) => breaker.isOpen);
@@ -137,7 +137,7 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   };
 }
 
-function createListeners(state: () => BreakerState) {
+function createListeners(getState: () => BreakerState) {
   const listeners = new Set<(state: BreakerState) => void>();
   let announced: BreakerState = 'closed';
   const subscribe: BreakerView['onChange'] = (listener) => {
@@ -145,7 +145,7 @@ function createListeners(state: () => BreakerState) {
     return () => void listeners.delete(listener);
   };
   const announce = (): void => {
-    const current = state();
+    const current = getState();
     if (current === announced) return;
     announced = current;
     for (const listener of listeners) listener(current);

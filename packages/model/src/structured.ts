@@ -26,7 +26,7 @@ const EXPECTED = 'a chat completion. Check that MODEL_CHAT and MODEL_VISION name
 const MAX_QUOTED_COMPLETION_LENGTH = 20_000;
 
 /** Models whose server rejects a response format. The schema is also part of the instructions. */
-const rejectsFormat = new WeakSet<LanguageModelV4>();
+const modelsWithoutFormat = new WeakSet<LanguageModelV4>();
 
 /**
  * Requests a completion that follows a schema. An invalid completion is sent back once with its problems (repair).
@@ -42,11 +42,11 @@ export async function generateObject<S extends TSchema>(
   const usage = createUsage();
   const prompt = createPrompt(request);
   let isRepairing = false;
-  // Whether the last request had a response format. Concurrent calls may change `rejectsFormat` meanwhile.
+  // Whether the last request had a response format. Concurrent calls may change `modelsWithoutFormat` meanwhile.
   let hadFormat = false;
 
   const send = (abortSignal: AbortSignal) => {
-    hadFormat = !rejectsFormat.has(model);
+    hadFormat = !modelsWithoutFormat.has(model);
     return model.doGenerate({
       prompt,
       maxOutputTokens: request.maxOutputTokens,
@@ -83,7 +83,7 @@ export async function generateObject<S extends TSchema>(
         });
       } catch (error) {
         if (hadFormat && isFormatRejection(error)) {
-          rejectsFormat.add(model);
+          modelsWithoutFormat.add(model);
         } else if (isRepairing || !(error instanceof InvalidCompletionError)) {
           throw error;
         } else {

@@ -40,7 +40,6 @@ export class RunningTurn implements TurnKey {
   readonly sessionId: string;
   readonly position: number;
   readonly events: NumberedEvent[] = [];
-  /** Number of events that are stored. */
   storedCount = 0;
   readonly #onAppend: () => void;
   readonly #stopping = new AbortController();
@@ -146,9 +145,9 @@ export async function openEventLog({
       for (let from = 0; from < due.length; from += MAX_TURNS_PER_STATEMENT) {
         const batch = due.slice(from, from + MAX_TURNS_PER_STATEMENT);
         const counts = batch.map((turn) => turn.events.length);
-        const stored = await storeEvents(db, batch);
+        const storedTurns = await storeEvents(db, batch);
         for (const [index, turn] of batch.entries()) {
-          if (stored.has(turn.turnId)) turn.storedCount = counts[index] ?? 0;
+          if (storedTurns.has(turn.turnId)) turn.storedCount = counts[index] ?? 0;
           else turn.stop('lost');
         }
       }

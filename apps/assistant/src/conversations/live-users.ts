@@ -8,7 +8,7 @@ import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 export const liveUserLimits = {
   /** Maximum age of a resolution when its user sends a message. */
   userMaxAgeMs: 30_000,
-  /** Pause after a failed resolution. */
+  /** Delay before another attempt to resolve a user. */
   userRetryMs: 5_000,
   sweepIntervalMs: 1_000,
   /** Minimum number of concurrent resolutions. */

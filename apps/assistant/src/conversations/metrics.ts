@@ -62,7 +62,7 @@ export function createChatMetrics(registry: Registry) {
 /** Metrics of sockets. */
 export type SocketMetrics = ReturnType<typeof createSocketMetrics>;
 
-/** Registers the metrics of sockets. */
+/** Creates and registers the socket metrics. */
 export function createSocketMetrics(registry: Registry) {
   const registers = [registry];
   const sockets = new Gauge({

@@ -12,7 +12,7 @@ export type EndReason = 'signed_out' | 'ended' | 'replaced' | 'admin' | 'webhook
 
 export type IdentityMetrics = ReturnType<typeof createIdentityMetrics>;
 
-/** Creates the metrics of identity and registers them. */
+/** Creates and registers the identity metrics. */
 export function createIdentityMetrics(registry: Registry) {
   const registers = [registry];
   const createCounter = (name: string, help: string, label: string) =>

@@ -198,7 +198,7 @@ export function writeFact(
     .executeTakeFirstOrThrow();
 }
 
-/** Deletes a fact of a user. */
+/** Deletes one of a user's facts, if it exists. */
 export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<void> {
   await db.deleteFrom('memory_facts').where(isFact(fact)).execute();
 }

@@ -21,7 +21,7 @@ const MAX_SAVED_SEARCHES = 20;
 /** Default minimum number of minutes between two digests. */
 export const DEFAULT_EVERY_MINUTES = 60;
 
-/** Saved search. It has no session after its session was deleted. `told_at` is the time of the last digest. */
+/** Saved search. `session_id` is null once the session is deleted. `told_at` is the time of the last digest. */
 export type SavedSearch = {
   id: string;
   user_id: string;

@@ -70,7 +70,7 @@ export class AssistantClient {
     );
   }
 
-  /** Ends the auth session of a cookie. */
+  /** Ends the auth session that a cookie identifies. */
   async signOut(cookie: SessionCookie): Promise<void> {
     const response = await this.#request('/auth/logout', { method: 'POST', cookie });
     if (response.status !== 200) throw this.#createError(response);

@@ -54,13 +54,13 @@ export function hasLoadedSamples(dataDir: string): boolean {
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
   const delayed = Promise.withResolvers<SamplesState>();
-  const sending = sendAll(options, (reason) => {
+  const delivery = sendAll(options, (reason) => {
     report(`Sending the sample listings: ${reason}`);
     delayed.resolve('being sent');
   });
   const timeout = sleep(timeoutMs, 'being sent' as const, { signal, ref: false });
-  void reportOutcome(sending, options);
-  return Promise.race<SamplesState>([sending, delayed.promise, timeout]).catch(() => 0);
+  void reportOutcome(delivery, options);
+  return Promise.race<SamplesState>([delivery, delayed.promise, timeout]).catch(() => 0);
 }
 
 /** Sends the samples in order, because later samples change earlier samples. A repeated call adds no duplicates. */
@@ -83,13 +83,13 @@ async function sendAll(
 }
 
 async function reportOutcome(
-  sending: Promise<number>,
+  delivery: Promise<number>,
   { collector, signal, onProcessed, report }: SampleOptions,
 ): Promise<void> {
   let failure = 'The sample listings could not all be sent';
   let advice = ' The next start continues.';
   try {
-    await sending;
+    await delivery;
     [failure, advice] = ['The state of the sample listings is unknown', ''];
     const { completed, invalid, failed } = await waitUntilProcessed(collector, signal);
     await onProcessed();

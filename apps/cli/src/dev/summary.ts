@@ -3,7 +3,6 @@ import type { DevAccount } from '@oselya/dev-idp';
 import { DEFAULT_ASSISTANT_URL, DEFAULT_COLLECTOR_URL } from '../config.ts';
 import type { SamplesState } from './samples.ts';
 
-/** Facts shown in the summary. */
 export type SummaryFacts = {
   assistantUrl: string;
   collectorUrl: string;

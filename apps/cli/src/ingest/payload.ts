@@ -108,10 +108,10 @@ function isBlank(value: unknown): boolean {
 // Digits, or groups of three digits separated by spaces, with optional decimals.
 const NUMBER = /^([+-]?)(\d{1,3}(?:[ \u00A0\u2009\u202F]\d{3})+|\d+)(?:[.,](\d+))?$/;
 // "1,200" and "1.200" may mean 1200 or 1.2.
-const AMBIGUOUS = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
+const AMBIGUOUS_NUMBER = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
 
 function isAmbiguous(kind: Kind, text: string): boolean {
-  return AMBIGUOUS.test(text) && (kind === 'price' || text.includes(','));
+  return AMBIGUOUS_NUMBER.test(text) && (kind === 'price' || text.includes(','));
 }
 
 /** Returns advice on how to write an ambiguous value. Undefined for other values. */

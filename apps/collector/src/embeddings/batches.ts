@@ -89,15 +89,16 @@ function combineSignals(signals: readonly AbortSignal[]): AbortSignal {
 
 /** Divides the tokens of a request among its texts by length, rounded so that the total is exact. */
 function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCallEvent[] {
-  const total = texts.reduce((sum, text) => sum + text.length, 0);
+  const totalLength = texts.reduce((sum, text) => sum + text.length, 0);
   let end = 0;
   return texts.map(({ length }) => {
     const start = end;
     end += length;
     const share = (tokens: number | null) =>
-      tokens === null || total === 0
+      tokens === null || totalLength === 0
         ? tokens
-        : Math.round((tokens * (start + length)) / total) - Math.round((tokens * start) / total);
+        : Math.round((tokens * (start + length)) / totalLength) -
+          Math.round((tokens * start) / totalLength);
     return {
       ...event,
       inputTokens: share(event.inputTokens),

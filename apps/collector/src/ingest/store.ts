@@ -158,7 +158,7 @@ function toJson(raws: readonly NewRawRecord[]): string {
   return `[${items.join(',')}]`;
 }
 
-/** A key can expire between two statements, since an outage fails inline jobs. */
+/** The insert is repeated, because an idempotency key can expire before it is read. */
 const MAX_KEY_ATTEMPTS = 3;
 
 /** Idempotency keys expire after 24 hours, or when an inline job fails. */

@@ -19,7 +19,6 @@ const TIMEOUT_MS = 15_000;
 /** Maximum number of parallel requests, in total and per host, and the pause between requests to one host. */
 const LIMITS = { parallel: 8, perHost: 2, pauseMs: 250 };
 
-/** Options of a run of the archive check. */
 export type ArchiveCheckOptions = {
   limit: number;
   source?: string | undefined;

@@ -16,7 +16,7 @@ export type ExtractionRecord = {
 };
 
 /** Format of the model's completion. */
-export const extractionAnswer = defineCompletion({
+export const extractionCompletion = defineCompletion({
   schemaName: 'listing_extraction',
   // A long completion has about 600 tokens (docs/models.md).
   maxOutputTokens: 2_000,
@@ -29,7 +29,7 @@ export const extractionPrompt = createPrompt();
 function createPrompt(): Prompt {
   const template = readPrompt('listing-extraction', import.meta.url).text;
   const text = template.replace('{fields}', () => fieldInstructions.join('\n'));
-  const hash = sha256(text + JSON.stringify(extractionAnswer.sentSchema));
+  const hash = sha256(text + JSON.stringify(extractionCompletion.sentSchema));
   return { version: `listing-extraction.${hash.slice(0, 8)}`, text };
 }
 
@@ -46,7 +46,7 @@ export async function extractListing(
 ): Promise<ExtractionRecord> {
   const { value, model } = await client.generateObject({
     operation: 'extract',
-    ...extractionAnswer,
+    ...extractionCompletion,
     system: extractionPrompt.text,
     data: toPlainPayload(payload),
     signal,

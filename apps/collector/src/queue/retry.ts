@@ -7,7 +7,7 @@ import type { ListingKey } from './job-types.ts';
 import { hasLostUploads, requeueTransition } from './transitions.ts';
 
 /** Maximum number of payloads per statement, to hold their locks only briefly. */
-const BATCH = 1000;
+const MAX_BATCH_SIZE = 1000;
 
 const IMAGES_GONE =
   'The payload came with its images, which are kept only when it is completed: send it again with them.';
@@ -44,7 +44,7 @@ export function createPayloadRetry({
         const count = await requeueBatch(db, { ...choice, endedBefore });
         retried += count;
         if (count > 0) onRetried();
-        if (count < BATCH || signal?.aborted === true) return retried;
+        if (count < MAX_BATCH_SIZE || signal?.aborted === true) return retried;
       }
     },
   };
@@ -83,7 +83,7 @@ async function requeueBatch(
       select id, source_slug, external_id from raw_data
       where status = ${status} and not ${hasLostUploads} and updated_at <= ${endedBefore}::timestamptz
         and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
-      order by updated_at limit ${BATCH} for update skip locked),
+      order by updated_at limit ${MAX_BATCH_SIZE} for update skip locked),
     judged as materialized (
       select id,
         row_number() over (partition by source_slug, external_id order by id) > 1

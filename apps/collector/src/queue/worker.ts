@@ -49,7 +49,7 @@ export function startWorker(options: WorkerOptions) {
   const inSlots = new Set<Job>();
   /** Claimed jobs without a slot. */
   let ahead: Job[] = [];
-  let endedSinceClaim = 0;
+  let jobsEndedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
   /** Whether an outage may have hidden a successful claim, or prevented the return of a job. */
@@ -77,7 +77,7 @@ export function startWorker(options: WorkerOptions) {
     };
     const outcome = await runner.run(job, {
       onProcessed() {
-        endedSinceClaim += 1;
+        jobsEndedSinceClaim += 1;
         leaveSlot();
       },
     });
@@ -109,8 +109,8 @@ export function startWorker(options: WorkerOptions) {
     if (free <= 0 || isHeldBack()) return false;
     if (mayClaim !== undefined && !(await mayClaim())) return false;
     if (mayHaveStrays) await returnLost();
-    const count = free + Math.min(MAX_AHEAD, endedSinceClaim);
-    endedSinceClaim = 0;
+    const count = free + Math.min(MAX_AHEAD, jobsEndedSinceClaim);
+    jobsEndedSinceClaim = 0;
     claimedAt = performance.now();
     ahead = await claimJobs(db, { worker: name, leaseMs, count, lastSource });
     lastSource = ahead.at(-1)?.sourceSlug ?? lastSource;

@@ -75,6 +75,6 @@ function findWordEdge(text: string, position: number): number {
   if (position >= text.length) return text.length;
   const space = text.lastIndexOf(' ', position);
   if (space > position - MAX_EDGE_SHIFT) return Math.max(0, space);
-  const isInsidePair = /[\uDC00-\uDFFF]/.test(text.charAt(position));
-  return isInsidePair ? position - 1 : position;
+  const isInsideSurrogatePair = /[\uDC00-\uDFFF]/.test(text.charAt(position));
+  return isInsideSurrogatePair ? position - 1 : position;
 }

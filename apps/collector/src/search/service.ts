@@ -89,8 +89,8 @@ export function createSearchService({ db, model }: SearchDeps) {
     const { fold_duplicates: isFolded = false, ...filters } = rest;
     validateRanges(filters);
     const text = normaliseText(query);
-    const search = hashSearch(filters, kind, text, isFolded);
-    const after = cursor === undefined ? undefined : readCursor(search, cursor);
+    const searchHash = hashSearch(filters, kind, text, isFolded);
+    const after = cursor === undefined ? undefined : readCursor(searchHash, cursor);
     if (text === '') return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
 
     const wordQuery = { text, filters, newestId: after?.newestId };
@@ -115,7 +115,7 @@ export function createSearchService({ db, model }: SearchDeps) {
       next_cursor:
         last === undefined
           ? null
-          : cursors.write({ search, rank: last.rank, id: last.id, newestId }),
+          : cursors.write({ search: searchHash, rank: last.rank, id: last.id, newestId }),
     };
   }
 
@@ -238,9 +238,10 @@ const cursors = createCursorCodec(
 );
 
 /** @throws ProblemError `validation_failed` if the cursor is invalid or belongs to another search. */
-function readCursor(search: string, text: string) {
+function readCursor(searchHash: string, text: string) {
   const cursor = cursors.read(text);
-  if (cursor?.search !== search) throw problem('validation_failed', { errors: [invalidCursor] });
+  if (cursor?.search !== searchHash)
+    throw problem('validation_failed', { errors: [invalidCursor] });
   return cursor;
 }
 

@@ -15,7 +15,7 @@ import { getControlImage } from '../../src/images/decode.ts';
 import { Registry } from 'prom-client';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { type Prompt, registerModelMetrics, startModelProbes } from '../../src/model.ts';
-import { extractionPrompt, extractionAnswer } from '../../src/pipeline/extraction.ts';
+import { extractionPrompt, extractionCompletion } from '../../src/pipeline/extraction.ts';
 import { createFakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
@@ -118,7 +118,7 @@ test('The gauge of the breaker is 1 while it is open or probed', async () => {
 });
 
 const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
-  { prompt: extractionPrompt, schema: extractionAnswer.sentSchema, file: 'listing-extraction' },
+  { prompt: extractionPrompt, schema: extractionCompletion.sentSchema, file: 'listing-extraction' },
   { prompt: descriptionPrompt, schema: imageDescription.sentSchema, file: 'image-description.v2' },
 ];
 

@@ -5,7 +5,7 @@ import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { extractionAnswer } from '../../src/pipeline/extraction.ts';
+import { extractionCompletion } from '../../src/pipeline/extraction.ts';
 import { startCollector } from '../support/collector.ts';
 import {
   openDatabase,
@@ -44,7 +44,7 @@ function describeWith(model: ModelClient): typeof emptyImageService.processRemot
     for (const url of urls) {
       await model.generateObject({
         operation: 'look',
-        ...extractionAnswer,
+        ...extractionCompletion,
         system: 'Look.',
         data: url,
         image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },

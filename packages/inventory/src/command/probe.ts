@@ -93,8 +93,8 @@ async function printJson(observations: AsyncIterable<Observation>, out: Printer)
     isBad ||= found.problems.length > 0;
     // The JSON round trip converts dates to strings.
     const plain: Observation = JSON.parse(JSON.stringify(found));
-    const item = formatJson(maskRecord(plain), 2).replaceAll('\n', '\n  ');
-    await out.write(`${separator}\n  ${item}`);
+    const json = formatJson(maskRecord(plain), 2).replaceAll('\n', '\n  ');
+    await out.write(`${separator}\n  ${json}`);
     separator = ',';
     if (out.isClosed) break;
   }

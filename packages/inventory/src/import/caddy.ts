@@ -67,7 +67,7 @@ function ignoreBlock(lines: Lines): void {
   for (const line of readBlock(lines)) if (line.opens) ignoreBlock(lines);
 }
 
-/** Tells whether a line opens a site, not global options, a snippet `(name)` or a named route `&(name)`. */
+/** Returns whether a line opens a site block. Others are global options, snippets `(name)` and named routes `&(name)`. */
 function isSite(head: Line, result: ImportResult): boolean {
   const { words, opens, number } = head;
   const [first = ''] = words;

@@ -37,11 +37,11 @@ export type LocatedValue = {
 /** Context of a text within its file. */
 export type TextContext = {
   start: Position;
-  /** Unit of the text, for messages. */
+  /** Whether the text is a file or a line, for messages. */
   unit: 'file' | 'line';
   enclosing: readonly OpenDelimiter[];
   /** Whether the text was cut and may end in an incomplete word. */
-  isCut: boolean;
+  isTruncated: boolean;
 };
 
 /** Thrown for invalid JSON, with the offset of the error in the text. */
@@ -241,9 +241,10 @@ class LocatedParser {
   #word(): void {
     const word = this.#match(WORD);
     if (word === '') this.#failExpected('a value');
-    const isCut = this.#context.isCut && this.#index + word.length === this.#text.length;
+    const isTruncated =
+      this.#context.isTruncated && this.#index + word.length === this.#text.length;
     const isStart = NUMBER_START.test(word) || LITERALS.some((literal) => literal.startsWith(word));
-    if (isCut && isStart) this.#failAtEnd();
+    if (isTruncated && isStart) this.#failAtEnd();
     if (!NUMBER.test(word) && !LITERALS.includes(word)) {
       throw new JsonSyntaxError(createBadWordProblem(word, this.#position()), this.#index);
     }
@@ -328,7 +329,7 @@ export function parseJsonText(text: string): unknown {
     start: { line: 1, column: 1 },
     unit: 'file',
     enclosing: [],
-    isCut: false,
+    isTruncated: false,
   } as const;
   try {
     const [repeated] = parseWithPositions(text, context).duplicates;

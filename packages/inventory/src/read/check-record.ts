@@ -47,7 +47,7 @@ export type LocatedProblem = { pointer: string } & Problem;
 /** Parses the text of a valid value with positions. */
 export function locateValue(raw: RawValue, unit: 'file' | 'line'): LocatedValue {
   const { text, start, enclosing, cut } = raw;
-  return parseWithPositions(text, { start, unit, enclosing, isCut: cut !== null });
+  return parseWithPositions(text, { start, unit, enclosing, isTruncated: cut !== null });
 }
 
 /** Finds the error in invalid or truncated JSON. */

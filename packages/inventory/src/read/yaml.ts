@@ -113,14 +113,14 @@ export function* findRepeatedKeys(
   }
   const firsts = new Map<unknown, Scalar>();
   for (const { key, value } of node.items) {
-    const own: JsonPath = { parent: path, key: isScalar(key) ? String(key.value) : '' };
-    if (!isScalar(key)) yield* findRepeatedKeys(key, counts, own, depth + 1);
+    const keyPath: JsonPath = { parent: path, key: isScalar(key) ? String(key.value) : '' };
+    if (!isScalar(key)) yield* findRepeatedKeys(key, counts, keyPath, depth + 1);
     else if (key.value !== '<<') {
       const first = firsts.get(key.value);
       if (first === undefined) firsts.set(key.value, key);
-      else yield { key, first, path: own };
+      else yield { key, first, path: keyPath };
     }
-    yield* findRepeatedKeys(value, counts, own, depth + 1);
+    yield* findRepeatedKeys(value, counts, keyPath, depth + 1);
   }
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Text normalization and pattern tables for the rules of the mock. Listings mix dashes, apostrophes and alphabets.
+ * Text normalization and pattern tables for the rules of the mock model. Listings mix dashes, apostrophes and alphabets.
  * Folding reduces them to one spelling.
  */
 

@@ -123,7 +123,7 @@ export const estimatePartTokens = {
   message: (message: StoredMessage): number => {
     const mayBeUnanswered = message.role === 'user' || message.content.trim() === '';
     const messages = toChatMessages(message);
-    return estimateMessagesTokens(mayBeUnanswered ? [...messages, UNANSWERED] : messages);
+    return estimateMessagesTokens(mayBeUnanswered ? [...messages, NO_ANSWER_MESSAGE] : messages);
   },
 };
 
@@ -176,7 +176,7 @@ function toChatMessages({ role, content, tool_calls, unasked }: StoredMessage): 
 }
 
 /** Placeholder for an answer without text, which was cancelled, failed or is missing. */
-const UNANSWERED: ChatMessage = { role: 'assistant', content: '(No answer came.)' };
+const NO_ANSWER_MESSAGE: ChatMessage = { role: 'assistant', content: '(No answer came.)' };
 
 /**
  * Makes questions and answers alternate, since the chat templates of some models (Gemma, Mistral) require it. Drops
@@ -187,14 +187,15 @@ function makeAlternating(messages: readonly ChatMessage[]): ChatMessage[] {
   for (const message of messages) {
     const last = result.at(-1);
     if (last === undefined && message.role !== 'user') continue;
-    if (message.role === 'user' && last !== undefined && !isAnswer(last)) result.push(UNANSWERED);
+    if (message.role === 'user' && last !== undefined && !isAnswer(last))
+      result.push(NO_ANSWER_MESSAGE);
     if (message.role === 'assistant' && last !== undefined && isAnswer(last)) {
       const texts = [last.content, message.content].filter((text) => text.trim() !== '');
       result.splice(-1, 1, { ...message, content: texts.join('\n\n') });
     } else result.push(message);
   }
   return result.map((message) =>
-    isAnswer(message) && message.content.trim() === '' ? UNANSWERED : message,
+    isAnswer(message) && message.content.trim() === '' ? NO_ANSWER_MESSAGE : message,
   );
 }
 

@@ -104,8 +104,8 @@ export function createTransport(config: Config, measure: MeasureRequest): Custom
     const isTokenResponse = operation === 'token' || operation === 'refresh';
     const tokens = isTokenResponse ? parseTokenResponse(text, acceptsIdTokens) : undefined;
     if (tokens !== undefined) return Response.json(tokens);
-    const type = headers.get('content-type') ?? 'application/json';
-    return new Response(text, { status: 200, headers: { 'content-type': type } });
+    const contentType = headers.get('content-type') ?? 'application/json';
+    return new Response(text, { status: 200, headers: { 'content-type': contentType } });
   }
 
   return (url, options) => {
