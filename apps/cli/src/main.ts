@@ -79,7 +79,7 @@ async function isReadable(error: Error): Promise<boolean> {
 }
 
 const EXIT_STATUS = `
-Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+Each command has --help. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
 A file .env in the working directory is read; see docs/configuration.md.`;
 
 const commands: readonly ((program: Command, context: Context) => void)[] = [

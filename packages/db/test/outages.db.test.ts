@@ -224,7 +224,7 @@ test('a server that closes new connections crashes no process', async () => {
   deferCleanup(async () => void server.close());
   const port = await listen(server);
   for (let attempt = 0; attempt < 2; attempt += 1) {
-    await assert.rejects(connect({ url: `postgres://nobody@127.0.0.1:${port}/nothing` }), {
+    await assert.rejects(connect({ url: `postgres://user@127.0.0.1:${port}/nothing` }), {
       code: 'DATABASE_UNREACHABLE',
     });
   }

@@ -44,7 +44,7 @@ export function openDatabase(file = ':memory:'): DatabaseSync {
     database?.close();
     throw new Error(
       `The development identity provider cannot use its store ${file}. ` +
-        'Check its permissions, or delete it to start with nobody signed in.',
+        'Check its permissions, or delete it to start without signed-in users.',
       { cause },
     );
   }

@@ -445,8 +445,8 @@ test('An invalid form, or one of another origin, changes nothing', async (t) => 
     await assertRejected(answer, 403, /another address/);
   }
   for (const path of PATHS.slice(0, 4)) {
-    const answer = await post(issuer, path, { account: '<b>nobody' });
-    await assertRejected(answer, 404, /no account “&#60;b&#62;nobody”/);
+    const answer = await post(issuer, path, { account: '<b>unknown' });
+    await assertRejected(answer, 404, /no account “&#60;b&#62;unknown”/);
     await assertRejected(await post(issuer, path), 400, /account/);
   }
   const unknownRole = await post(issuer, 'access', { account: 'u-olena', role: 'root' });

@@ -103,14 +103,14 @@ const schema = Type.Object({
   ...commonConfig,
   PORT: integer({ default: 8000, min: 0, max: 65_535 }),
   SECURE: flag(false),
-  NAME: text('nobody'),
+  NAME: text('default'),
   KEYS: list(),
   NEEDED: Type.String({ minLength: 3, description: 'must be set to a name of at least 3 letters' }),
 });
 
 test('variables are read by type, and unset and empty ones get their defaults', () => {
   const defaults = { DATA_DIR: 'var', LOG_LEVEL: 'info', METRICS_TOKEN: '', PORT: 8000 };
-  const unset = { ...defaults, SECURE: false, NAME: 'nobody', KEYS: [], NEEDED: 'abc' };
+  const unset = { ...defaults, SECURE: false, NAME: 'default', KEYS: [], NEEDED: 'abc' };
   for (const [env, changed] of [
     [{ PORT: '', SECURE: ' ' }, {}],
     [

@@ -281,12 +281,12 @@ test('A list has only the sessions that the user may read', async () => {
     db,
     { id: 'owners', user_id: 'u-owner', last_active: '2026-01-03' },
     { id: 'strangers', user_id: 'u-stranger', last_active: '2026-01-02' },
-    { id: 'nobodys', last_active: '2026-01-01' },
+    { id: 'ownerless', last_active: '2026-01-01' },
   );
   assert.deepEqual(await ids(owner, '/sessions?limit=1'), ['owners']);
   assert.deepEqual(await ids(stranger, '/sessions?limit=1'), ['strangers']);
   assert.deepEqual(await ids(holder, '/sessions?limit=1'), ['owners', 'strangers']);
-  assert.deepEqual(await ids(admin, '/sessions?limit=1'), ['owners', 'strangers', 'nobodys']);
+  assert.deepEqual(await ids(admin, '/sessions?limit=1'), ['owners', 'strangers', 'ownerless']);
   assert.deepEqual(await ids(admin, '/sessions?limit=1&user_id=u-stranger'), ['strangers']);
   assert.deepEqual(await ids(stranger, '/sessions?user_id=u-owner'), []);
 });

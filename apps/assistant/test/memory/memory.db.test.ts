@@ -211,7 +211,7 @@ test('Access is denied without the permission, from another site and without a s
 /** Stores facts and summaries of two users and without an owner, each older than the previous one. */
 async function storeOwners() {
   for (const [index, user_id] of ['olena', 'taras', null].entries()) {
-    const value = `of ${user_id ?? 'nobody'}`;
+    const value = `of ${user_id ?? 'no-owner'}`;
     const updated_at = new Date(Date.UTC(2026, 0, 10 - index));
     const fact = { user_id, category: 'c', key: `k-${index}`, value, source_session_id: null };
     await db
@@ -266,9 +266,9 @@ test('The global view is filtered, counted and paged', async () => {
   await storeOwners();
   for (const [query, expected] of [
     ['user_id=taras', ['taras']],
-    ['user_id=nobody', []],
+    ['user_id=unknown', []],
     ['q=OF%20ole', ['olena']],
-    ['q=nobody', [null]],
+    ['q=no-owner', [null]],
     ['category=d', []],
     ['category=c&user_id=olena&q=olena', ['olena']],
   ] as const) {
@@ -296,7 +296,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
   const memory = createMemory({ db, searchTimeoutMs: 1 });
   const user = (await admin.get('/auth/me')).json();
   const page = { scope: 'all', limit: 10, after: undefined } as const;
-  const query = { ...page, q: 'nobody' };
+  const query = { ...page, q: 'no-owner' };
   const found = await memory.listAndCountFacts(user, { ...query, userId: 'taras' });
   assert.deepEqual(found, { facts: [], count: 0 });
   const searches = [
@@ -305,7 +305,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
   ];
   if (assistant.engine === 'pglite') {
     const [both, none] = await Promise.all(searches.map((search) => search()));
-    assert.partialDeepStrictEqual(both, { facts: [{ value: 'of nobody' }], count: 1 });
+    assert.partialDeepStrictEqual(both, { facts: [{ value: 'of no-owner' }], count: 1 });
     assert.deepEqual(none, []);
   } else {
     for (const search of searches) {

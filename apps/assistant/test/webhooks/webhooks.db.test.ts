@@ -71,7 +71,7 @@ for (const [event, userId, after, action, ended] of [
   ['user.archived', 'u-1', ENDED, 'sign_ins_ended', 2],
   ['user.deleted', 'u-1', ENDED, 'sign_ins_ended', 2],
   ['session.revoked', 'u-1', ENDED, 'sign_ins_ended', 2],
-  ['user.blocked', 'u-nobody', BEFORE, 'sign_ins_ended', 0],
+  ['user.blocked', 'u-unknown', BEFORE, 'sign_ins_ended', 0],
   ['auth.global_logout', null, ALL_ENDED, 'sign_ins_ended', 3],
   ['client.roles_changed', 'u-1', CLEARED, 'access_cleared', 0],
   ['client.permissions_changed', null, ALL_CLEARED, 'access_cleared', 0],
