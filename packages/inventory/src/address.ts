@@ -3,7 +3,7 @@ import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
 import type { EndpointRecord } from './record.ts';
 
-/** Default ports of URL schemes (IANA Service Name and Port Number Registry). */
+/** Default ports by URL scheme (IANA Service Name and Port Number Registry). */
 const DEFAULT_PORTS: ReadonlyMap<string, number> = new Map(
   `http:80 https:443 ws:80 wss:443 ftp:21 ftps:990 ssh:22 sftp:22 telnet:23 smtp:25 smtps:465
   pop3:110 pop3s:995 imap:143 imaps:993 ldap:389 ldaps:636 rtsp:554 rtsps:322 postgresql:5432
@@ -35,13 +35,13 @@ const PROTOCOL_ALIASES = new Map([
   ['http/3', 'https'],
 ]);
 
-/** Returns the usual name of a protocol, in lower case. */
+/** Returns the canonical lower-case name of a protocol. */
 export function normalizeProtocol(name: string): string {
-  const lower = name.trim().toLowerCase();
-  return PROTOCOL_ALIASES.get(lower) ?? lower;
+  const lowerCaseName = name.trim().toLowerCase();
+  return PROTOCOL_ALIASES.get(lowerCaseName) ?? lowerCaseName;
 }
 
-/** Tells whether a normalized protocol name is a known URL scheme. */
+/** Returns whether a normalized protocol name is a known URL scheme. */
 export function isUrlScheme(protocol: string): boolean {
   return DEFAULT_PORTS.has(protocol);
 }
@@ -53,7 +53,7 @@ export function getTransport(protocol: string): 'tcp' | 'tls' | 'udp' | undefine
   return isUrlScheme(protocol) || protocol === 'tcp' ? 'tcp' : undefined;
 }
 
-/** Returns the usual name of a URL's protocol. */
+/** Returns the canonical name of a URL's protocol. */
 export function getScheme({ protocol }: Pick<URL, 'protocol'>): string {
   return normalizeProtocol(protocol.slice(0, -1));
 }
@@ -73,15 +73,15 @@ export function addBrackets(host: string): string {
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
-/** Tells whether two notations name the same host. `1.2.3` and `1.2.0.3` differ. */
-export function isSameHost(one: string, other: string): boolean {
-  return one === other || canonicalizeHost(one) === canonicalizeHost(other);
+/** Returns whether two notations name the same host. `1.2.3` and `1.2.0.3` differ. */
+export function isSameHost(firstHost: string, secondHost: string): boolean {
+  return firstHost === secondHost || canonicalizeHost(firstHost) === canonicalizeHost(secondHost);
 }
 
 function canonicalizeHost(host: string): string {
-  const plain = removeBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
-  if (isIPv6(plain)) return ipaddr.IPv6.parse(plain).toString();
-  return toAsciiHost(plain) || plain;
+  const normalizedHost = removeBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
+  if (isIPv6(normalizedHost)) return ipaddr.IPv6.parse(normalizedHost).toString();
+  return toAsciiHost(normalizedHost) || normalizedHost;
 }
 
 /** Converts an international host name to ASCII (RFC 5890 §2.3.2.1). Returns an empty string for invalid names. */
@@ -89,7 +89,7 @@ export function toAsciiHost(host: string): string {
   return isAscii(host) ? host : domainToASCII(host);
 }
 
-/** Tells whether a host without brackets is an IP address. Rejects short forms such as `1.2.3` and `0x7f.1`. */
+/** Returns whether a host without brackets is an IP address. Rejects short forms such as `1.2.3` and `0x7f.1`. */
 export function isIpAddress(host: string): boolean {
   return isIPv4(host) || isIPv6(host);
 }
@@ -100,9 +100,9 @@ function isIPv6(host: string): boolean {
 }
 
 /** Returns the host of a URL as written, because the URL parser rewrites hosts such as `1.2.3`. International names are in ASCII. */
-export function getWrittenHost(written: string, url: URL): string {
+export function getWrittenHost(writtenUrl: string, url: URL): string {
   const [, host] =
-    /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#:]*)/i.exec(written.trim()) ?? [];
+    /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#:]*)/i.exec(writtenUrl.trim()) ?? [];
   return host !== undefined && isAscii(host) ? host : url.hostname;
 }
 
@@ -114,11 +114,11 @@ function isAscii(text: string): boolean {
 export type ParsedUrl = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
 
 /** Parses a URL. Returns null if it is invalid. */
-export function parseUrl(written: string): ParsedUrl | null {
-  const url = URL.parse(written);
+export function parseUrl(writtenUrl: string): ParsedUrl | null {
+  const url = URL.parse(writtenUrl);
   if (url === null) return null;
   const { protocol, hostname, port } = url;
-  return { protocol, hostname, port, host: getWrittenHost(written, url) };
+  return { protocol, hostname, port, host: getWrittenHost(writtenUrl, url) };
 }
 
 /** Network from which a host is reachable. */
@@ -126,13 +126,13 @@ export type NetworkScope = 'loopback' | 'private' | 'global';
 
 const PRIVATE_RANGES = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
 /** Names that resolve only on one machine or network (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */
-const LOCAL_NAMES = /(^|\.)(local|home\.arpa|internal|lan)$/;
+const LOCAL_NAME_PATTERN = /(^|\.)(local|home\.arpa|internal|lan)$/;
 
 /** Returns the network scope of an IP address or a local name. Null for other names and for wildcards. */
 export function getNetworkScope(host: string): NetworkScope | null {
   const name = removeBrackets(host.toLowerCase()).replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return 'loopback';
-  if (LOCAL_NAMES.test(name)) return 'private';
+  if (LOCAL_NAME_PATTERN.test(name)) return 'private';
   if (!isIpAddress(name)) return null;
   const range = ipaddr.process(name).range();
   if (range === 'loopback') return 'loopback';
@@ -140,7 +140,7 @@ export function getNetworkScope(host: string): NetworkScope | null {
   return range === 'unicast' ? 'global' : null;
 }
 
-/** Tells whether a host may be reachable from the internet. True for global addresses, wildcards and full names. */
+/** Returns whether a host may be reachable from the internet. True for global addresses, wildcards and full names. */
 export function canBePublic(host: string): boolean {
   const scope = getNetworkScope(host);
   if (scope !== null) return scope === 'global';
@@ -149,16 +149,16 @@ export function canBePublic(host: string): boolean {
   return isWildcardHost(name) || (labels.length > 0 && /\p{L}/u.test(topLevel));
 }
 
-/** Tells whether a host stands for all addresses of a machine. */
+/** Returns whether a host means all addresses of a machine. */
 export function isWildcardHost(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '*';
 }
 
-/** Returns the record property for a host: `host` for an IP address, `domain` for a name. */
+/** Returns the record properties for a host: `host` for an IP address, `domain` for a name. */
 export function toHostProperties(
-  written: string,
+  writtenHost: string,
 ): Pick<EndpointRecord, 'host' | 'domain'> & { exposure?: 'local' } {
-  const host = removeBrackets(written);
+  const host = removeBrackets(writtenHost);
   return {
     ...(getNetworkScope(host) === 'loopback' && { exposure: 'local' }),
     ...(isIP(host) === 0 ? { domain: host } : { host }),
@@ -176,25 +176,25 @@ export type Endpoint = {
 };
 
 /** A name (RFC 1123 §2.1, with underscores allowed), an IPv4 address, or an IPv6 address in brackets. */
-const HOST =
+const HOST_PATTERN =
   /^([a-z\d_]([a-z\d_-]*[a-z\d_])?(\.[a-z\d_]([a-z\d_-]*[a-z\d_])?)*\.?|\[[\da-f:.]+\])$/i;
 
 /** Returns the endpoint of a record, from its URL or from its host and port. Null if the record is incomplete. */
 export function parseEndpoint(record: EndpointRecord): Endpoint | null {
-  const { url: written = '' } = record;
-  const parsed = URL.parse(written);
-  const urlHost = parsed === null ? '' : getWrittenHost(written, parsed);
+  const { url: writtenUrl = '' } = record;
+  const parsedUrl = URL.parse(writtenUrl);
+  const urlHost = parsedUrl === null ? '' : getWrittenHost(writtenUrl, parsedUrl);
   // "host:port" parses as a URL with the scheme "host".
-  const url = urlHost === '' ? null : parsed;
+  const url = urlHost === '' ? null : parsedUrl;
   const host =
     urlHost || addBrackets(toAsciiHost(record.host?.trim() || record.domain?.trim() || ''));
   const port = (url === null ? undefined : getPort(url)) ?? record.port;
-  if (!HOST.test(host) || !isValidPort(port)) return null;
+  if (!HOST_PATTERN.test(host) || !isValidPort(port)) return null;
   const protocol = url === null ? normalizeProtocol(record.protocol ?? '') : getScheme(url);
   return { host, port, protocol, url };
 }
 
-/** Tells whether a number is a valid port (RFC 6335 §6). */
+/** Returns whether a number is a valid port (RFC 6335 §6). */
 export function isValidPort(port: number | undefined): port is number {
   return port !== undefined && port >= 1 && port <= 65_535;
 }

@@ -10,7 +10,7 @@ import {
 import { maskCredentials } from './credentials.ts';
 import { escapeInvisible } from './text.ts';
 
-/** Commands in the order of the help: usage, summary and module, which is loaded on demand. */
+/** Commands in help order: usage, summary and module, which is loaded on demand. */
 const COMMANDS: Record<string, [usage: string, summary: string, load: () => Promise<Command>]> = {
   validate: [
     'FILE...',
@@ -56,44 +56,52 @@ const COMMANDS: Record<string, [usage: string, summary: string, load: () => Prom
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
   const name = io.name ?? 'oselya inventory';
-  const [called = '', ...rest] = argv;
-  const entry = Object.hasOwn(COMMANDS, called) ? COMMANDS[called] : undefined;
-  const prefix = entry === undefined ? name : `${name} ${called}`;
+  const [commandName = '', ...commandArguments] = argv;
+  const commandEntry = Object.hasOwn(COMMANDS, commandName) ? COMMANDS[commandName] : undefined;
+  const prefix = commandEntry === undefined ? name : `${name} ${commandName}`;
   // A closed standard error must not change the exit status.
   io.stderr.on('error', () => undefined);
   const log = (message: string) =>
     void io.stderr.write(`${escapeInvisible(maskCredentials(`${prefix}: ${message}`))}\n`);
   const out = new Printer(io.stdout);
   try {
-    if (entry !== undefined) {
-      const [usage, , load] = entry;
+    if (commandEntry !== undefined) {
+      const [usage, , load] = commandEntry;
       const command = await load();
-      if (!isHelpRequested(rest)) return await command.run(rest, { io, out, log });
+      if (!isHelpRequested(commandArguments))
+        return await command.run(commandArguments, { io, out, log });
       await out.write(`Usage: ${prefix} [options] ${usage}\n\n${command.help}`);
-    } else if (called === '--version' || called === '-V') await out.write(`${manifest.version}\n`);
+    } else if (commandName === '--version' || commandName === '-V')
+      await out.write(`${manifest.version}\n`);
     else if (isHelpRequested(argv)) await out.write(formatHelp(name));
     else {
       const problem =
-        argv.length === 0 ? 'no command is given' : `there is no command ${JSON.stringify(called)}`;
-      throw new UsageError(problem, { see: '--help' });
+        argv.length === 0
+          ? 'no command is given'
+          : `there is no command ${JSON.stringify(commandName)}`;
+      throw new UsageError(problem, { helpArguments: '--help' });
     }
     return 0;
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof WriteError)) throw error;
-    const see = error instanceof UsageError ? error.helpArguments : undefined;
-    log(see === undefined ? error.message : `${error.message}; see ${name} ${see}`);
+    const helpArguments = error instanceof UsageError ? error.helpArguments : undefined;
+    log(
+      helpArguments === undefined
+        ? error.message
+        : `${error.message}; see ${name} ${helpArguments}`,
+    );
     return 2;
   }
 }
 
 function formatHelp(name: string): string {
-  const list = Object.entries(COMMANDS).map(([called, [usage, summary]]) => {
-    return `  ${`${called} ${usage}`.padEnd(18)} ${summary}\n`;
+  const commandLines = Object.entries(COMMANDS).map(([commandName, [usage, summary]]) => {
+    return `  ${`${commandName} ${usage}`.padEnd(18)} ${summary}\n`;
   });
   return `Usage: ${name} COMMAND [options]
 
 Commands:
-${list.join('')}
+${commandLines.join('')}
 Options:
   --version          print the version
   --help             print this text
@@ -102,15 +110,15 @@ See ${name} COMMAND --help for the options of a command.
 `;
 }
 
-/** Tells whether arguments contain `--help`. Arguments after `--` are files. */
+/** Returns whether arguments contain `--help`. Arguments after `--` are files. */
 function isHelpRequested(args: readonly string[]): boolean {
-  const end = args.indexOf('--');
-  const options = end === -1 ? args : args.slice(0, end);
+  const separatorIndex = args.indexOf('--');
+  const options = separatorIndex === -1 ? args : args.slice(0, separatorIndex);
   return options.includes('--help') || options.includes('-h');
 }
 
 /**
- * Limits the growth of the heap for the rest of the process. Suits a check, which drops each record. A program that
+ * Limits heap growth for the rest of the process. Use it only for a check, which drops each record: a program that
  * keeps all records becomes much slower.
  */
 export function keepHeapSmall(): void {
@@ -125,21 +133,21 @@ export function keepHeapSmall(): void {
  * @returns The exit status of {@link runInventory}, or 2 for an internal error.
  */
 export async function runInventoryProcess(argv: string[], io: InventoryIo): Promise<number> {
-  const report = (error: unknown) => {
+  const reportError = (error: unknown) => {
     const details = error instanceof Error ? (error.stack ?? String(error)) : String(error);
     io.stderr.write(`${io.name ?? 'oselya inventory'}: internal error: ${details}\n`);
     // An internal error must not look like an invalid inventory.
     return 2;
   };
-  const exit = (error: unknown) => process.exit(report(error));
+  const onUncaughtException = (error: unknown) => process.exit(reportError(error));
   // All other commands keep records or ids in memory.
   if (argv[0] === 'validate') keepHeapSmall();
-  process.once('uncaughtException', exit);
+  process.once('uncaughtException', onUncaughtException);
   try {
     return await runInventory(argv, io);
   } catch (error) {
-    return report(error);
+    return reportError(error);
   } finally {
-    process.off('uncaughtException', exit);
+    process.off('uncaughtException', onUncaughtException);
   }
 }

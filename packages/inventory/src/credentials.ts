@@ -1,6 +1,6 @@
 const MASK = '***';
 
-/** Range of a text from `start` (inclusive) to `end` (exclusive). */
+/** Text range from `start` (inclusive) to `end` (exclusive). */
 export type TextRange = { start: number; end: number };
 
 /**
@@ -31,30 +31,29 @@ const SECRET_NAMES = new Set(
 /**
  * Returns a pattern for the user and password in a URL (RFC 3986 §3.2.1). JSON
  * and JSON pointers may escape slashes. The length limit of a password bounds the matching time.
- * @param ends Characters that end a URL.
+ * @param endCharacters Characters that end a URL.
  */
-function createUserinfoPattern(ends: string): RegExp {
+function createUserinfoPattern(endCharacters: string): RegExp {
   const slashes = String.raw`(?:\\?/|~1){2}`;
   const lookbehind = String.raw`(?<=:${slashes}|(?:^|[\s"<>=,;(])${slashes})`;
-  const password = String.raw`[^${ends}/?#:@[\\]*:(?!\d{0,5}(?:[^\w:]|$))[^${ends}]{0,1024}`;
-  return new RegExp(String.raw`${lookbehind}(?:[^${ends}/?#\\]+|${password})(?=@)`, 'g');
+  const password = String.raw`[^${endCharacters}/?#:@[\\]*:(?!\d{0,5}(?:[^\w:]|$))[^${endCharacters}]{0,1024}`;
+  return new RegExp(String.raw`${lookbehind}(?:[^${endCharacters}/?#\\]+|${password})(?=@)`, 'g');
 }
 
-const USERINFO = createUserinfoPattern(String.raw`\s"<>`);
-/** Pattern for a text that is a single URL. */
-const ADDRESS_USERINFO = createUserinfoPattern(String.raw`\n`);
+const USERINFO_PATTERN = createUserinfoPattern(String.raw`\s"<>`);
+/** Pattern for a string that is a single URL. */
+const URL_USERINFO_PATTERN = createUserinfoPattern(String.raw`\n`);
 
-/** `user:password@host` with a port, path or bracket. Without these, a text such as `npm:package@1.2` would match. */
-const BARE =
+/** `user:password@host` with a port, path or bracket. Without these, strings such as `npm:package@1.2` would match. */
+const BARE_CREDENTIALS_PATTERN =
   /(?<=^|[\s"<>/=,;('`])(?!(?:acct|im|mailto|sips?|xmpp):)[^\s"<>:/\\=,;(@]{1,128}:[^\s"<>/\\]{1,256}(?=@[^\s"<>@:/\\(,;]{1,255}(?::\d{1,5}(?!\w)|[/\\(]))/gi;
 
-/** Separator and name of a parameter. Some JSON encoders escape `&`. */
-const PARAMETER = /(?:[?&#;]|\\u0026)([^\s"<>=&#?;\\]{1,64})=/g;
-const SECRET_VALUE = /(?:(?!\\u0026)[^\s"<>&#])+/y;
+/** Parameter separator and name. Some JSON encoders escape `&`. */
+const PARAMETER_PATTERN = /(?:[?&#;]|\\u0026)([^\s"<>=&#?;\\]{1,64})=/g;
+const SECRET_VALUE_PATTERN = /(?:(?!\\u0026)[^\s"<>&#])+/y;
 
 /**
- * Masks the credentials of URLs in a text: users, passwords, and parameters with names such as
- * `token`. Runs in linear time.
+ * Masks URL credentials in text: users, passwords, and parameters with names such as `token`. Runs in linear time.
  */
 export function maskCredentials(text: string): string {
   return replaceRanges(text, findCredentials(text));
@@ -71,7 +70,7 @@ export function maskValue(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(maskValue);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, part]) => [maskCredentials(key), maskValue(part)]),
+    Object.entries(value).map(([key, member]) => [maskCredentials(key), maskValue(member)]),
   );
 }
 
@@ -83,77 +82,82 @@ export function maskRecord<T extends { id: string; url?: string | undefined }>(r
     ...(maskValue(record) as T),
     id: maskId(id),
     ...(url !== undefined && {
-      url: maskCredentials(replaceRanges(url, findRanges(ADDRESS_USERINFO, url))),
+      url: maskCredentials(replaceRanges(url, findRanges(URL_USERINFO_PATTERN, url))),
     }),
   };
 }
 
 /** Returns a URL without its user, password and secret parameters. */
-export function removeCredentials(written: string): string {
-  const url = written.trim();
-  const users = findRanges(ADDRESS_USERINFO, url);
-  const secrets = findSecretValues(url);
-  const removed = [
-    ...users.map(({ start, end }) => ({ start, end: end + 1 })),
-    ...secrets.map(({ name, end }) => ({ start: name, end })),
+export function removeCredentials(writtenUrl: string): string {
+  const url = writtenUrl.trim();
+  const userRanges = findRanges(URL_USERINFO_PATTERN, url);
+  const secretValues = findSecretValues(url);
+  const removedRanges = [
+    ...userRanges.map(({ start, end }) => ({ start, end: end + 1 })),
+    ...secretValues.map(({ nameStart, end }) => ({ start: nameStart, end })),
   ];
-  const publicUrl = replaceRanges(url, sortRanges(removed), '');
-  return secrets.length === 0
+  const publicUrl = replaceRanges(url, sortRanges(removedRanges), '');
+  return secretValues.length === 0
     ? publicUrl
     : publicUrl.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 
 /** Returns the kind of credential in a URL. Null if there is none. */
-export function detectCredential(written: string): string | null {
-  if (!/[@=]/.test(written)) return null;
-  const url = URL.parse(written);
+export function detectCredential(writtenUrl: string): string | null {
+  if (!/[@=]/.test(writtenUrl)) return null;
+  const url = URL.parse(writtenUrl);
   if (url !== null && url.password !== '') return 'a password';
   if (url !== null && url.username !== '') return 'a user name';
-  if (findSecretValues(written).length > 0) return 'a secret in its query';
-  return findRanges(ADDRESS_USERINFO, written).length > 0 ? 'a password' : null;
+  if (findSecretValues(writtenUrl).length > 0) return 'a secret in its query';
+  return findRanges(URL_USERINFO_PATTERN, writtenUrl).length > 0 ? 'a password' : null;
 }
 
 /**
- * Finds the credentials in a text. The ranges are sorted and may overlap.
+ * Finds credentials in text. The ranges are sorted and may overlap.
  * @param isId Whether the text is a record id, in which `user@host` is an endpoint, not a credential.
  */
 export function findCredentials(text: string, isId = false): TextRange[] {
   if (!/[@=]/.test(text)) return [];
-  const bareCredentials = isId ? [] : findRanges(BARE, text);
-  return sortRanges([...findRanges(USERINFO, text), ...bareCredentials, ...findSecretValues(text)]);
+  const bareCredentials = isId ? [] : findRanges(BARE_CREDENTIALS_PATTERN, text);
+  return sortRanges([
+    ...findRanges(USERINFO_PATTERN, text),
+    ...bareCredentials,
+    ...findSecretValues(text),
+  ]);
 }
 
-/** Replaces ranges of a text with a mask. The ranges must be sorted. */
+/** Replaces text ranges with a mask. The ranges must be sorted. */
 export function replaceRanges(text: string, ranges: readonly TextRange[], mask = MASK): string {
   const parts: string[] = [];
-  let from = 0;
+  let textStart = 0;
   for (const { start, end } of ranges) {
-    if (end <= from) continue;
-    parts.push(text.slice(from, Math.max(start, from)), mask);
-    from = end;
+    if (end <= textStart) continue;
+    parts.push(text.slice(textStart, Math.max(start, textStart)), mask);
+    textStart = end;
   }
-  return parts.length === 0 ? text : parts.join('') + text.slice(from);
+  return parts.length === 0 ? text : parts.join('') + text.slice(textStart);
 }
 
 function findRanges(expression: RegExp, text: string): TextRange[] {
   if (!text.includes('@')) return [];
-  return Array.from(text.matchAll(expression), ({ 0: found, index }) => {
-    return { start: index, end: index + found.length };
+  return Array.from(text.matchAll(expression), ({ 0: match, index }) => {
+    return { start: index, end: index + match.length };
   });
 }
 
 /** Returns the ranges of secret parameter values, with the offset of each name. */
-function findSecretValues(text: string): (TextRange & { name: number })[] {
-  const ranges: (TextRange & { name: number })[] = [];
-  let from = 0;
-  for (const { 0: whole, 1: name = '', index } of text.matchAll(PARAMETER)) {
-    if (index < from || !SECRET_NAMES.has(name.toLowerCase().replaceAll(/[^a-z\d]/g, ''))) continue;
-    const start = index + whole.length;
-    SECRET_VALUE.lastIndex = start;
-    const [value] = SECRET_VALUE.exec(text) ?? [];
+function findSecretValues(text: string): (TextRange & { nameStart: number })[] {
+  const ranges: (TextRange & { nameStart: number })[] = [];
+  let searchStart = 0;
+  for (const { 0: prefix, 1: name = '', index } of text.matchAll(PARAMETER_PATTERN)) {
+    if (index < searchStart || !SECRET_NAMES.has(name.toLowerCase().replaceAll(/[^a-z\d]/g, '')))
+      continue;
+    const start = index + prefix.length;
+    SECRET_VALUE_PATTERN.lastIndex = start;
+    const [value] = SECRET_VALUE_PATTERN.exec(text) ?? [];
     if (value === undefined) continue;
-    from = start + value.length;
-    ranges.push({ name: /[?#]/.test(whole) ? index + 1 : index, start, end: from });
+    searchStart = start + value.length;
+    ranges.push({ nameStart: /[?#]/.test(prefix) ? index + 1 : index, start, end: searchStart });
   }
   return ranges;
 }

@@ -3,28 +3,28 @@ export type Day = string & { readonly isDay: true };
 
 const DAY_MS = 86_400_000;
 // RFC 3339 §5.6, with an optional time zone. A space may replace the T.
-const MOMENT =
+const TIMESTAMP_PATTERN =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?$/i;
 
 /** Parses a date, or the date of a timestamp. Returns null for invalid dates such as 2026-02-30. */
 export function parseDay(text: string): Day | null {
-  const [, date] = MOMENT.exec(text) ?? [];
+  const [, date] = TIMESTAMP_PATTERN.exec(text) ?? [];
   // `Date` turns February 30 into March 2.
   if (date === undefined || Number.isNaN(Date.parse(date)) || date < '0100') return null;
   return toDay(new Date(date)) === date ? (date as Day) : null;
 }
 
 /** Returns the UTC day of a date. */
-export function toDay(moment: Date): Day {
-  return moment.toISOString().slice(0, 10) as Day;
+export function toDay(date: Date): Day {
+  return date.toISOString().slice(0, 10) as Day;
 }
 
-/** Adds a number of days to a day. */
+/** Adds days to a day. */
 export function addDays(day: Day, days: number): Day {
   return toDay(new Date(Date.parse(day) + days * DAY_MS));
 }
 
 /** Returns the number of days from the first day to the second. */
-export function countDaysBetween(first: Day, second: Day): number {
-  return Math.round((Date.parse(second) - Date.parse(first)) / DAY_MS);
+export function countDaysBetween(startDay: Day, endDay: Day): number {
+  return Math.round((Date.parse(endDay) - Date.parse(startDay)) / DAY_MS);
 }

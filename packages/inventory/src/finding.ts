@@ -1,4 +1,4 @@
-/** A position in a text. Lines and columns are 1-based. Columns count Unicode code points. */
+/** Text position. Lines and columns are 1-based. Columns count Unicode code points. */
 export type Position = { line: number; column: number };
 
 /** Related position that explains a finding, such as the first of two equal keys. */
@@ -7,7 +7,7 @@ export type RelatedLocation = {
   file?: string;
 } & Position;
 
-/** Subjects of the lint rules. Each rule has a page in docs/inventory/rules/. */
+/** Lint rule subjects by code. Each rule has a page in docs/inventory/rules/. */
 export const LINT_RULES = {
   'lint/blank-field': 'A property is present but blank.',
   'lint/credentials-in-url': 'An address contains a user name, a password or a secret parameter.',
@@ -24,7 +24,7 @@ export const LINT_RULES = {
   'lint/url-mismatch': 'The address contradicts the host, the domain, the port or the protocol.',
 } as const;
 
-/** Subjects of all findings by code. The codes are stable, so tools can match on them. */
+/** Finding subjects by code. The codes are stable, so tools can match on them. */
 export const RULES = {
   'encoding/bom': 'The text begins with a byte order mark, which is skipped.',
   'encoding/utf-8': 'The bytes are not valid UTF-8.',
@@ -53,7 +53,7 @@ export function getRuleName(code: LintCode): string {
   return code.slice('lint/'.length);
 }
 
-/** Returns the documentation page of a rule. Null for findings that do not come from a lint rule. */
+/** Returns the documentation page for a finding code. Null for codes without a page. */
 export function getRulePage(code: string): string | null {
   const hasPage = code in LINT_RULES || code === 'json/duplicate-key';
   return hasPage ? `docs/inventory/rules/${code.slice(code.indexOf('/') + 1)}.md` : null;

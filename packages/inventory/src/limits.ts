@@ -5,31 +5,31 @@ const MIB = 1024 * KIB;
 export const MAX_DEPTH = 512;
 /** Maximum size of one record. It bounds the memory of a check (docs/adr/0022-size-of-a-record.md). */
 export const MAX_RECORD_BYTES = MIB;
-/** Maximum objects, lists and strings of one record, including keys. Two bytes of text may take 60 bytes of memory. */
+/** Maximum number of objects, lists and strings in one record, including keys. Two bytes of text may take 60 bytes of memory. */
 export const MAX_RECORD_PARTS = 20_000;
-/** Maximum repeated keys of one record that are reported individually. Further keys are counted. */
+/** Maximum number of individually reported repeated keys of one record. Further keys are only counted. */
 export const MAX_REPEATED_KEYS = 1000;
 /** Maximum size of a processed chunk. */
 export const CHUNK_BYTES = 64 * KIB;
 
-/** Maximum size of a file that is read whole, such as an import or a configuration. */
+/** Maximum size of a file that is read into memory, such as an import or a configuration. */
 export const MAX_TEXT_BYTES = 16 * MIB;
 /** Maximum size of a baseline. A finding takes a few hundred bytes. */
 export const MAX_BASELINE_BYTES = 256 * MIB;
 
-/** Maximum total characters of the drafts of one import, before JSON encoding. */
+/** Maximum total number of draft characters per import, before JSON encoding. */
 export const MAX_DRAFT_CHARACTERS = 32 * MIB;
-/** Maximum drafts of one import. One line may contain a range of 65,535 ports. */
+/** Maximum number of drafts per import. One line may contain a range of 65,535 ports. */
 export const MAX_IMPORTED_RECORDS = 20_000;
 /** Maximum nesting depth of an imported file or a YAML inventory. */
 export const MAX_IMPORT_DEPTH = 200;
-/** Maximum included files of one import. A repeated include counts again. */
+/** Maximum number of included files per import. A repeated include counts again. */
 export const MAX_INCLUDED_FILES = 1_000;
 /** Maximum number of items of one kind that the notes of a draft list. The notes count the other items. */
 export const MAX_NOTE_ITEMS = 10;
-/** Maximum lines about skipped parts of an import. Further parts are counted. */
+/** Maximum number of lines about skipped parts of an import. Further parts are only counted. */
 export const MAX_SKIPPED_LINES = 20;
-/** Maximum length of the URL of an imported server. */
+/** Maximum URL length of an imported server. */
 export const MAX_URL_CHARACTERS = 8 * KIB;
 /** Maximum length of a host name (RFC 1035 §2.3.4). */
 export const MAX_HOST_CHARACTERS = 255;
@@ -40,7 +40,7 @@ export const MAX_YAML_BYTES = 4 * MIB;
 export const MAX_COMPOSE_BYTES = 512 * KIB;
 /** Minimum average size of a YAML token. Typical text has four bytes; single-byte tokens exhaust memory. */
 export const MIN_YAML_TOKEN_BYTES = 2;
-/** Maximum aliases (`*name`) of a YAML text. Each alias requires a search of the whole text. */
+/** Maximum number of aliases (`*name`) in a YAML file. Each alias requires a search of the whole file. */
 export const MAX_YAML_ALIASES = 1_000;
 /** `maxAliasCount` of the package `yaml`. */
 export const MAX_YAML_ALIAS_REPEATS = 100;

@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import schema from '../endpoint.schema.json' with { type: 'json' };
 
-/** One endpoint of the inventory (Specification 002). Extra properties are allowed and kept. */
+/** One endpoint of the inventory (Specification 002). Extra properties are valid. */
 export type EndpointRecord = {
   id: string;
   name: string;
@@ -27,7 +27,7 @@ export type EndpointRecord = {
 /** All exposures, widest first. An unknown exposure may be any exposure except public. */
 export const EXPOSURES = ['public', 'unknown', 'vpn', 'private', 'local'] as const;
 
-/** Types of the properties in the specification. */
+/** Property types in the specification. */
 export const PROPERTY_TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries(schema.items.properties).map(([key, { type }]) => [key, type]),
 );
@@ -44,8 +44,8 @@ function compileSchema<T>(reference: string): ValidateFunction<T> {
   return validate;
 }
 
-/** Tells whether a parsed value is an endpoint record. Its `errors` contain the errors of Ajv. */
+/** Returns whether a parsed value is an endpoint record. Stores Ajv errors in its property `errors`. */
 export const isEndpointRecord = compileSchema<EndpointRecord>(`${schema.$id}#/items`);
 
-/** Tells whether a parsed value is a whole inventory. Its `errors` contain the errors of Ajv. */
+/** Returns whether a parsed value is an inventory. Stores Ajv errors in its property `errors`. */
 export const isInventory = compileSchema<EndpointRecord[]>(schema.$id);

@@ -17,12 +17,12 @@ export type FileResult = {
   reason?: string;
 };
 
-/** Formatter of findings. The returned pieces are written in the order of the calls. */
+/** Findings formatter. Callers write the returned strings in call order. */
 export type Reporter = {
-  begin(): string;
-  finding(finding: Finding): string;
-  fileEnd(result: FileResult): string;
-  end(exitStatus: number): string;
+  formatStart(): string;
+  formatFinding(finding: Finding): string;
+  formatFileEnd(result: FileResult): string;
+  formatEnd(exitStatus: number): string;
 };
 
 type TerminalOptions = {
@@ -30,7 +30,7 @@ type TerminalOptions = {
   isColored: boolean;
 };
 
-function formatPlace({ recordId, pointer }: Finding): string {
+function formatRecordLocation({ recordId, pointer }: Finding): string {
   const parts = recordId === null ? [] : [`record ${quoteId(recordId)}`];
   // Shortens each segment separately to keep the depth of a pointer visible.
   const segments = pointer.split('/').map((name) => shorten(name));
@@ -49,14 +49,14 @@ function formatClosingLine(result: FileResult): string {
   const { file, status, records = 0, errors, warnings, isComplete } = result;
   if (status === 'unreadable') return `${file}: unreadable`;
   const warningNote = warnings === 0 ? '' : `, ${formatCount(warnings, 'warning')}`;
-  const read = formatCount(records, 'record');
-  const rest = ['', ...describeHiddenFindings(result)].join(', ');
+  const recordCount = formatCount(records, 'record');
+  const hiddenNote = ['', ...describeHiddenFindings(result)].join(', ');
   if (status === 'valid') {
     const verdict = result.hidden === undefined ? 'valid' : 'no new errors';
-    return `${file}: ${read}, ${verdict}${warningNote}${rest}`;
+    return `${file}: ${recordCount}, ${verdict}${warningNote}${hiddenNote}`;
   }
   const scope = isComplete ? ' in ' : '; stopped after ';
-  return `${file}: ${formatCount(errors, 'error')}${warningNote}${scope}${read}${rest}`;
+  return `${file}: ${formatCount(errors, 'error')}${warningNote}${scope}${recordCount}${hiddenNote}`;
 }
 
 /** Prints one finding per line in a format that editors recognize, and a summary line per file. */
@@ -64,27 +64,27 @@ function createTextReporter({ showsExcerpts, isColored }: TerminalOptions): Repo
   const style = (format: Parameters<typeof styleText>[0], text: string) =>
     isColored ? styleText(format, text, { validateStream: false }) : text;
   return {
-    begin: () => '',
-    finding(found) {
-      const { file, line, column, severity, message, code, related = [], excerpt } = found;
-      const at = style('bold', escapeInvisible(`${file}:${line}:${column}:`));
-      const kind = style(severity === 'error' ? 'red' : 'yellow', `${severity}:`);
-      const tail = style('dim', `[${code}]`);
+    formatStart: () => '',
+    formatFinding(finding) {
+      const { file, line, column, severity, message, code, related = [], excerpt } = finding;
+      const location = style('bold', escapeInvisible(`${file}:${line}:${column}:`));
+      const severityLabel = style(severity === 'error' ? 'red' : 'yellow', `${severity}:`);
+      const codeLabel = style('dim', `[${code}]`);
       const lines = [
-        `${at} ${kind} ${escapeInvisible(message)} ${tail}${escapeInvisible(formatPlace(found))}`,
+        `${location} ${severityLabel} ${escapeInvisible(message)} ${codeLabel}${escapeInvisible(formatRecordLocation(finding))}`,
       ];
-      for (const place of related) {
-        const label = `${place.file ?? file}:${place.line}:${place.column}`;
-        lines.push(escapeInvisible(`  ${label}: note: ${place.message}`));
+      for (const relatedLocation of related) {
+        const label = `${relatedLocation.file ?? file}:${relatedLocation.line}:${relatedLocation.column}`;
+        lines.push(escapeInvisible(`  ${label}: note: ${relatedLocation.message}`));
       }
       if (showsExcerpts && excerpt !== undefined && excerpt.text.trim() !== '') {
         lines.push(style('dim', formatExcerpt(line, excerpt)));
       }
       return `${lines.join('\n')}\n`;
     },
-    fileEnd: (result) =>
+    formatFileEnd: (result) =>
       result.reason === undefined ? `${escapeInvisible(formatClosingLine(result))}\n` : '',
-    end: () => '',
+    formatEnd: () => '',
   };
 }
 
@@ -98,31 +98,31 @@ function formatExcerpt(line: number, { text, column }: Excerpt): string {
 }
 
 /** Characters that take two columns: emoji, and full-width East Asian characters (UAX #11). */
-const WIDE =
+const WIDE_CHARACTER =
   /^(?![\uff61-\uffdc])(?:\p{Emoji_Presentation}|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303e\uff01-\uff60\uffe0-\uffe6])|\ufe0f/u;
 
 function countColumns(text: string): number {
   const segments = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
-  return segments.reduce((sum, segment) => sum + (WIDE.test(segment) ? 2 : 1), 0);
+  return segments.reduce((sum, segment) => sum + (WIDE_CHARACTER.test(segment) ? 2 : 1), 0);
 }
 
 function createJsonReporter(): Reporter {
   const results: FileResult[] = [];
   let separator = '';
   return {
-    begin: () => '{"findings":[',
-    finding({ excerpt: _excerpt, ...finding }) {
+    formatStart: () => '{"findings":[',
+    formatFinding({ excerpt: _excerpt, ...finding }) {
       const recordId = finding.recordId === null ? null : maskId(finding.recordId);
-      const shown = { ...finding, recordId, pointer: maskCredentials(finding.pointer) };
-      const text = `${separator}\n${formatJson(shown)}`;
+      const maskedFinding = { ...finding, recordId, pointer: maskCredentials(finding.pointer) };
+      const text = `${separator}\n${formatJson(maskedFinding)}`;
       separator = ',';
       return text;
     },
-    fileEnd(result) {
+    formatFileEnd(result) {
       results.push(result);
       return '';
     },
-    end() {
+    formatEnd() {
       const files = results.map((result) => `\n${formatJson(result)}`);
       return `${separator === '' ? '' : '\n'}],"files":[${files.join(',')}\n]}\n`;
     },
@@ -131,13 +131,13 @@ function createJsonReporter(): Reporter {
 
 function createGithubReporter(): Reporter {
   return {
-    begin: () => '',
-    finding(found) {
-      const { file, line, column, code, severity, message } = found;
-      const at = `file=${escapeProperty(file)},line=${line},col=${column},title=${escapeProperty(code)}`;
-      return `::${severity} ${at}::${escapeData(message + formatPlace(found))}\n`;
+    formatStart: () => '',
+    formatFinding(finding) {
+      const { file, line, column, code, severity, message } = finding;
+      const properties = `file=${escapeProperty(file)},line=${line},col=${column},title=${escapeProperty(code)}`;
+      return `::${severity} ${properties}::${escapeData(message + formatRecordLocation(finding))}\n`;
     },
-    fileEnd(result) {
+    formatFileEnd(result) {
       const { file, reason } = result;
       if (reason !== undefined) {
         return `::error file=${escapeProperty(file)},title=unreadable::${escapeData(reason)}\n`;
@@ -146,7 +146,7 @@ function createGithubReporter(): Reporter {
       const line = escapeInvisible(`checked ${formatClosingLine(result)}`);
       return `${line.replaceAll('##[', String.raw`\u0023#[`)}\n`;
     },
-    end: () => '',
+    formatEnd: () => '',
   };
 }
 
@@ -174,30 +174,30 @@ const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 /** Prints one SARIF log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). */
 function createSarifReporter(): Reporter {
   const notifications: object[] = [];
-  let results = 0;
+  let resultCount = 0;
   return {
-    begin() {
+    formatStart() {
       const driver = JSON.stringify({ name: 'oselya inventory', rules });
       return `{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[
 {"tool":{"driver":${driver}},"columnKind":"unicodeCodePoints","results":[`;
     },
-    finding(finding) {
-      results += 1;
-      if (results > MAX_RESULTS) return '';
-      return `${results === 1 ? '' : ','}\n${formatJson(toSarifResult(finding))}`;
+    formatFinding(finding) {
+      resultCount += 1;
+      if (resultCount > MAX_RESULTS) return '';
+      return `${resultCount === 1 ? '' : ','}\n${formatJson(toSarifResult(finding))}`;
     },
-    fileEnd(result) {
+    formatFileEnd(result) {
       const { file, reason } = result;
       const locations = [{ physicalLocation: { artifactLocation: { uri: toUri(file) } } }];
-      const notify = (level: string, text: string) =>
+      const addNotification = (level: string, text: string) =>
         void notifications.push({ level, message: { text }, locations });
-      if (reason !== undefined) notify('error', reason);
-      for (const text of describeHiddenFindings(result)) notify('note', text);
+      if (reason !== undefined) addNotification('error', reason);
+      for (const text of describeHiddenFindings(result)) addNotification('note', text);
       return '';
     },
-    end(exitCode) {
-      if (results > MAX_RESULTS) {
-        const text = `${formatCount(results - MAX_RESULTS, 'finding')} omitted, as code scanning accepts no more; --format json has all`;
+    formatEnd(exitCode) {
+      if (resultCount > MAX_RESULTS) {
+        const text = `${formatCount(resultCount - MAX_RESULTS, 'finding')} omitted, as code scanning accepts no more; --format json has all`;
         notifications.push({ level: 'warning', message: { text } });
       }
       const invocation = formatJson({
@@ -205,7 +205,7 @@ function createSarifReporter(): Reporter {
         exitCode,
         toolExecutionNotifications: notifications,
       });
-      return `${results === 0 ? '' : '\n'}],"invocations":[${invocation}]}]}\n`;
+      return `${resultCount === 0 ? '' : '\n'}],"invocations":[${invocation}]}]}\n`;
     },
   };
 }
@@ -222,8 +222,11 @@ function toSarifResult(finding: Finding) {
     message: { text: message },
     locations: [{ ...location, ...(pointer !== '' && { logicalLocations }) }],
     ...(related && {
-      relatedLocations: related.map((place) => {
-        return { ...toSarifLocation(place.file ?? file, place), message: { text: place.message } };
+      relatedLocations: related.map((relatedLocation) => {
+        return {
+          ...toSarifLocation(relatedLocation.file ?? file, relatedLocation),
+          message: { text: relatedLocation.message },
+        };
       }),
     }),
     ...(fix && { fixes: [toSarifFix(finding, fix)] }),

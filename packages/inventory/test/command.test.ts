@@ -26,25 +26,25 @@ import {
 
 const folder = await mkdtemp(join(tmpdir(), 'inventory-command-'));
 after(() => rm(folder, { recursive: true }));
-const path = (name: string) => join(folder, name);
+const resolvePath = (name: string) => join(folder, name);
 
-const bin = fileURLToPath(new URL('../src/bin.ts', import.meta.url));
+const binPath = fileURLToPath(new URL('../src/bin.ts', import.meta.url));
 
 function startCommand(args: string[], flags: string[] = []) {
-  const child = spawn(process.execPath, [...flags, bin, ...args]);
-  const ended = once(child, 'close');
+  const child = spawn(process.execPath, [...flags, binPath, ...args]);
+  const closeEvent = once(child, 'close');
   // The command may end before it has read everything.
   child.stdin.on('error', () => {});
-  return { child, stderr: text(child.stderr), ended };
+  return { child, stderr: text(child.stderr), closeEvent };
 }
 
 test('The command ends without an error message when its reader closes the pipe', async () => {
-  const { child, stderr, ended } = startCommand(['validate', '-']);
+  const { child, stderr, closeEvent } = startCommand(['validate', '-']);
   // The findings exceed the buffer of a pipe, and the input does not end.
   child.stdin.write(`[${'1,'.repeat(200_000)}`);
   await once(child.stdout, 'data');
   child.stdout.destroy();
-  assert.deepEqual([await ended, await stderr], [[1, null], '']);
+  assert.deepEqual([await closeEvent, await stderr], [[1, null], '']);
 });
 
 test('The option --version prints only the version', async () => {
@@ -63,30 +63,30 @@ test('Internal errors are reported and end with 2', async () => {
   assert.equal(status, 2);
   assert.match(stderr.text, /^oselya inventory: internal error: TypeError/);
   assert.equal(process.listenerCount('uncaughtException'), listeners);
-  const fault = `process.on('newListener', (name) => {
+  const faultyModule = `process.on('newListener', (name) => {
     if (name === 'uncaughtException') setImmediate(() => { throw new Error('boom'); });
   });`;
-  const flags = ['--import', `data:text/javascript,${encodeURIComponent(fault)}`];
-  const unhandled = startCommand(['validate', '-'], flags);
-  assert.match(await unhandled.stderr, /^oselya-inventory: internal error: Error: boom/);
-  assert.deepEqual(await unhandled.ended, [2, null]);
+  const flags = ['--import', `data:text/javascript,${encodeURIComponent(faultyModule)}`];
+  const failedCommand = startCommand(['validate', '-'], flags);
+  assert.match(await failedCommand.stderr, /^oselya-inventory: internal error: Error: boom/);
+  assert.deepEqual(await failedCommand.closeEvent, [2, null]);
 });
 
 test('A pattern matches only files, and broken links and invalid names are reported', async () => {
-  await writeFile(path('a.json'), '[]');
-  await symlink(path('circle.json'), path('circle.json'));
-  await symlink(path('nothing'), path('gone.json'));
-  await mkdir(path('folder.json'));
+  await writeFile(resolvePath('a.json'), '[]');
+  await symlink(resolvePath('circle.json'), resolvePath('circle.json'));
+  await symlink(resolvePath('nothing'), resolvePath('gone.json'));
+  await mkdir(resolvePath('folder.json'));
   // The pipe has no writer, so a read would block forever.
-  execFileSync('mkfifo', [path('pipe.json')]);
-  const { status, stdout, stderr } = await run(['validate', path('*.json')]);
-  assert.equal(stdout, `${path('a.json')}: 0 records, valid\n`);
-  const [circle = '', gone = '', ...rest] = stderr.split('\n');
-  assert.match(circle, /circle\.json: its symbolic links form a loop; /);
-  assert.match(gone, /gone\.json: there is no/);
-  assert.deepEqual([status, rest], [2, ['']]);
-  const unnamed = await run(['validate', path('\u{FFFD}.json')]);
-  assert.match(unnamed.stderr, /its name is not UTF-8; rename it\n$/);
+  execFileSync('mkfifo', [resolvePath('pipe.json')]);
+  const { status, stdout, stderr } = await run(['validate', resolvePath('*.json')]);
+  assert.equal(stdout, `${resolvePath('a.json')}: 0 records, valid\n`);
+  const [loopMessage = '', missingMessage = '', ...remainingLines] = stderr.split('\n');
+  assert.match(loopMessage, /circle\.json: its symbolic links form a loop; /);
+  assert.match(missingMessage, /gone\.json: there is no/);
+  assert.deepEqual([status, remainingLines], [2, ['']]);
+  const invalidNameRun = await run(['validate', resolvePath('\u{FFFD}.json')]);
+  assert.match(invalidNameRun.stderr, /its name is not UTF-8; rename it\n$/);
 });
 
 test('Only the probe command opens connections', async (t) => {
@@ -96,7 +96,7 @@ test('Only the probe command opens connections', async (t) => {
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
   const url = `http://127.0.0.1:${address.port}/`;
-  const [file, api] = [path('net'), path('api')];
+  const [file, api] = [resolvePath('net'), resolvePath('api')];
   await writeFile(file, JSON.stringify([{ ...VALID_RECORD, url, docs: `${url}docs` }]));
   await writeFile(api, JSON.stringify({ info: { title: 'A' }, servers: [{ url }] }));
   // TLS, HTTP and fetch use this method as well.
@@ -118,13 +118,13 @@ test('Only the probe command opens connections', async (t) => {
 });
 
 test('A file is checked again after each change, however it is written', async () => {
-  const file = path('watched');
+  const file = resolvePath('watched');
   await writeFile(file, '[]');
   const [stdout, stderr] = [new Collector(), new Collector()];
-  const ending = new AbortController();
-  const io = { stdin: Readable.from([]), stdout, stderr, env: {}, signal: ending.signal };
-  const watching = runInventory(['validate', '--watch', file], io);
-  for (const [shown, write] of [
+  const abortController = new AbortController();
+  const io = { stdin: Readable.from([]), stdout, stderr, env: {}, signal: abortController.signal };
+  const watchResult = runInventory(['validate', '--watch', file], io);
+  for (const [expectedOutput, write] of [
     ['0 records, valid', () => undefined],
     ['1 record, valid', () => writeFile(file, JSON.stringify([VALID_RECORD]))],
     [
@@ -133,17 +133,17 @@ test('A file is checked again after each change, however it is written', async (
     ],
   ] as const) {
     await write();
-    for (let tries = 0; !stdout.text.includes(shown); tries += 1) {
-      assert.ok(tries < 600, `not shown: ${shown}, but ${stdout.text}`);
+    for (let attempt = 0; !stdout.text.includes(expectedOutput); attempt += 1) {
+      assert.ok(attempt < 600, `not shown: ${expectedOutput}, but ${stdout.text}`);
       await sleep(100);
     }
   }
-  ending.abort();
-  assert.deepEqual([await watching, stderr.text], [1, '']);
+  abortController.abort();
+  assert.deepEqual([await watchResult, stderr.text], [1, '']);
 });
 
 test('An endpoint has the host of its URL as written, and the default port of its protocol', () => {
-  for (const [more, ...expected] of [
+  for (const [properties, ...expected] of [
     [{ url: 'imaps://mail.example.test' }, 'mail.example.test', 993, 'imaps'],
     [{ url: 'postgres://db.example.test/x' }, 'db.example.test', 5432, 'postgresql'],
     [{ url: 'coap://light' }, 'light', 5683, 'coap'],
@@ -159,9 +159,9 @@ test('An endpoint has the host of its URL as written, and the default port of it
     [{ url: 'http://ex%61mple.test/' }],
     [{ host: 'оселя укр', port: 443 }],
   ] as [Partial<EndpointRecord>, ...unknown[]][]) {
-    const endpoint = parseEndpoint({ ...VALID_RECORD, exposure: 'private', ...more });
-    const found = endpoint === null ? [] : [endpoint.host, endpoint.port, endpoint.protocol];
-    assert.deepEqual(found, expected, JSON.stringify(more));
+    const endpoint = parseEndpoint({ ...VALID_RECORD, exposure: 'private', ...properties });
+    const actual = endpoint === null ? [] : [endpoint.host, endpoint.port, endpoint.protocol];
+    assert.deepEqual(actual, expected, JSON.stringify(properties));
   }
 });
 
@@ -182,9 +182,11 @@ for (const name of names) {
 }
 
 test('The transcripts show every rule', () => {
-  const all = names.map((name) => readFileSync(new URL(name, goldenFolder), 'utf8'));
+  const transcripts = names.map((name) => readFileSync(new URL(name, goldenFolder), 'utf8'));
   // A transcript of a record beyond 1 MiB would be unreadable. json.test.ts tests this rule.
-  const shown = Object.keys(RULES).filter((code) => code !== 'limit/record-size');
-  const missing = shown.filter((code) => !all.some((one) => one.includes(` [${code}]`)));
-  assert.deepEqual(missing, []);
+  const expectedCodes = Object.keys(RULES).filter((code) => code !== 'limit/record-size');
+  const missingCodes = expectedCodes.filter(
+    (code) => !transcripts.some((transcript) => transcript.includes(` [${code}]`)),
+  );
+  assert.deepEqual(missingCodes, []);
 });

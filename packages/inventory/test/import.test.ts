@@ -18,13 +18,16 @@ import {
 } from '../src/limits.ts';
 import { runImport } from './support.ts';
 
-const repeatLine = (count: number, line: (nth: number) => string, separator = '') =>
-  Array.from({ length: count }, (_, nth) => line(nth)).join(separator);
-const services = (...lines: string[]) => `services:\n${lines.join('\n')}\n`;
-const port = (nth: number) => 1 + (nth % 65_535);
+const repeatLine = (count: number, createLine: (index: number) => string, separator = '') =>
+  Array.from({ length: count }, (_, index) => createLine(index)).join(separator);
+const createServices = (...lines: string[]) => `services:\n${lines.join('\n')}\n`;
+const createPort = (index: number) => 1 + (index % 65_535);
 const createServerBlock = (name: string) => `server { server_name ${name}; }`;
 const createListenDirectives = (count: number) =>
-  repeatLine(count, (nth) => `listen 10.0.${Math.floor(nth / 60_000)}.1:${port(nth)};\n`);
+  repeatLine(
+    count,
+    (index) => `listen 10.0.${Math.floor(index / 60_000)}.1:${createPort(index)};\n`,
+  );
 
 test('Ids have the letters of a title in any normalization form', async () => {
   for (const [title, id] of [
@@ -40,75 +43,86 @@ test('Ids have the letters of a title in any normalization form', async () => {
 });
 
 test('Included files must be in the folder, also through links, and are limited', async () => {
-  const home = await mkdtemp(join(tmpdir(), 'inventory-include-'));
-  after(() => rm(home, { recursive: true }));
-  const path = join(home, 'nginx');
+  const root = await mkdtemp(join(tmpdir(), 'inventory-include-'));
+  after(() => rm(root, { recursive: true }));
+  const folderPath = join(root, 'nginx');
   for (const folder of ['available', 'enabled/folder', '../nginx-other']) {
-    await mkdir(join(path, folder), { recursive: true });
+    await mkdir(join(folderPath, folder), { recursive: true });
   }
-  await writeFile(join(path, 'available', 'inside'), createServerBlock('inside.example.test'));
-  await writeFile(join(home, 'outside'), createServerBlock('outside.example.test'));
-  await writeFile(join(home, 'nginx-other', 'beside'), createServerBlock('beside.example.test'));
-  await symlink('../available/inside', join(path, 'enabled', 'inside'));
-  await symlink('../../outside', join(path, 'enabled', 'outside'));
-  await symlink('../nowhere', join(path, 'enabled', 'nowhere'));
-  const read = (text: string) => {
-    const { endpoints, skipped } = importNginx(text, { path, file: undefined });
-    return [endpoints.map(({ domain }) => domain), skipped];
+  await writeFile(
+    join(folderPath, 'available', 'inside'),
+    createServerBlock('inside.example.test'),
+  );
+  await writeFile(join(root, 'outside'), createServerBlock('outside.example.test'));
+  await writeFile(join(root, 'nginx-other', 'beside'), createServerBlock('beside.example.test'));
+  await symlink('../available/inside', join(folderPath, 'enabled', 'inside'));
+  await symlink('../../outside', join(folderPath, 'enabled', 'outside'));
+  await symlink('../nowhere', join(folderPath, 'enabled', 'nowhere'));
+  const importText = (text: string) => {
+    const { endpoints, skippedParts } = importNginx(text, { path: folderPath, file: undefined });
+    return [endpoints.map(({ domain }) => domain), skippedParts];
   };
   for (const [pattern, domains, reason] of [
     ['enabled/*', ['inside.example.test'], 'it is outside the folder'],
     ['../nginx-other/*', [], 'it is outside the folder'],
-    [join(path, 'available', 'i?side'), ['inside.example.test'], null],
+    [join(folderPath, 'available', 'i?side'), ['inside.example.test'], null],
     ['none', [], 'there is no such file in the folder'],
     ['enabled/nowhere', [], 'there is no such file in the folder'],
   ] as const) {
     const lines = reason === null ? [] : [`include ${pattern}: ${reason}`];
-    assert.deepEqual(read(`include ${pattern};`), [domains, lines]);
+    assert.deepEqual(importText(`include ${pattern};`), [domains, lines]);
   }
-  await writeFile(join(path, 'some'), 'include more; '.repeat(MAX_INCLUDED_FILES / 10));
-  await writeFile(join(path, 'more'), '# nothing');
-  assert.deepEqual(read('include some; '.repeat(9)), [[], []]);
-  assert.throws(() => read('include some; '.repeat(10)), ImportError);
-  await writeFile(join(path, 'large'), ' '.repeat(MAX_TEXT_BYTES / 2 + 1));
-  assert.deepEqual(read('include large;'), [[], []]);
-  assert.throws(() => read('include large; include large;'), ImportError);
+  await writeFile(join(folderPath, 'some'), 'include more; '.repeat(MAX_INCLUDED_FILES / 10));
+  await writeFile(join(folderPath, 'more'), '# nothing');
+  assert.deepEqual(importText('include some; '.repeat(9)), [[], []]);
+  assert.throws(() => importText('include some; '.repeat(10)), ImportError);
+  await writeFile(join(folderPath, 'large'), ' '.repeat(MAX_TEXT_BYTES / 2 + 1));
+  assert.deepEqual(importText('include large;'), [[], []]);
+  assert.throws(() => importText('include large; include large;'), ImportError);
 });
 
-const DEEP = MAX_IMPORT_DEPTH + 50;
-const TOO_MANY = /more than 20000 endpoints; import it in parts/;
-const TOO_DEEP = /nested more than 200 levels deep; flatten it/;
+const EXCESSIVE_DEPTH = MAX_IMPORT_DEPTH + 50;
+const TOO_MANY_MESSAGE = /more than 20000 endpoints; import it in parts/;
+const TOO_DEEP_MESSAGE = /nested more than 200 levels deep; flatten it/;
 
 // Processing each pair of an address and a context would take too long.
 test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
-    ['nginx', `server { ${createListenDirectives(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY],
-    ['nginx', `server { ${`listen 1-${MAX_IMPORTED_RECORDS};\n`.repeat(100_000)} }`, TOO_MANY],
-    ['nginx', 'server { listen unix:/x; }'.repeat(MAX_IMPORTED_RECORDS + 1), TOO_MANY],
-    ['nginx', 'a{'.repeat(2_000_000), TOO_DEEP],
+    ['nginx', `server { ${createListenDirectives(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY_MESSAGE],
+    [
+      'nginx',
+      `server { ${`listen 1-${MAX_IMPORTED_RECORDS};\n`.repeat(100_000)} }`,
+      TOO_MANY_MESSAGE,
+    ],
+    ['nginx', 'server { listen unix:/x; }'.repeat(MAX_IMPORTED_RECORDS + 1), TOO_MANY_MESSAGE],
+    ['nginx', 'a{'.repeat(2_000_000), TOO_DEEP_MESSAGE],
     [
       'caddy',
-      `${repeatLine(MAX_IMPORTED_RECORDS + 1, (nth) => `a:${port(nth)}`, ', ')} {\n}\n`,
-      TOO_MANY,
+      `${repeatLine(MAX_IMPORTED_RECORDS + 1, (index) => `a:${createPort(index)}`, ', ')} {\n}\n`,
+      TOO_MANY_MESSAGE,
     ],
-    ['caddy', 'a {\n'.repeat(DEEP), TOO_DEEP],
-    ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`, TOO_MANY],
+    ['caddy', 'a {\n'.repeat(EXCESSIVE_DEPTH), TOO_DEEP_MESSAGE],
+    ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`, TOO_MANY_MESSAGE],
     ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is limited to 4 MiB; give it as JSON/],
     ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is limited to 512 KiB; give it as JSON/],
     ['compose', `{"a": "${' '.repeat(MAX_COMPOSE_BYTES)}",\n}`, /: 2:1: there is a comma before/],
-    ['compose', services(' a: { ports: ["1-20001:1-20001"] }'), TOO_MANY],
-    ['compose', `a: ${'['.repeat(DEEP)}${']'.repeat(DEEP)}`, TOO_DEEP],
-    ['compose', '- '.repeat(DEEP), TOO_DEEP],
+    ['compose', createServices(' a: { ports: ["1-20001:1-20001"] }'), TOO_MANY_MESSAGE],
+    [
+      'compose',
+      `a: ${'['.repeat(EXCESSIVE_DEPTH)}${']'.repeat(EXCESSIVE_DEPTH)}`,
+      TOO_DEEP_MESSAGE,
+    ],
+    ['compose', '- '.repeat(EXCESSIVE_DEPTH), TOO_DEEP_MESSAGE],
     ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /is limited to 262144 words, marks and spaces/],
     // The text has many errors. Only the first error is reported.
     ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
     ['compose', `a: &a 1\nb: [${'*a, '.repeat(MAX_YAML_ALIASES + 1)}]`, /more than 1000 aliases/],
     [
       'compose',
-      `a: &a [1, 1]\n${repeatLine(9, (nth) => {
-        const [before, name] = 'abcdefghij'.slice(nth);
-        return `${name}: &${name} [${`*${before}, `.repeat(9)}]\n`;
+      `a: &a [1, 1]\n${repeatLine(9, (index) => {
+        const [previousName, name] = 'abcdefghij'.slice(index);
+        return `${name}: &${name} [${`*${previousName}, `.repeat(9)}]\n`;
       })}`,
       /its aliases expand too far/,
     ],
@@ -122,18 +136,18 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
 });
 
 test('Long texts, brackets in texts and many lists are within the limits', async () => {
-  const quote = `"${'x\\n'.repeat(4 * 1024 * 1024)}"`;
-  const lines = repeatLine(DEEP, () => '  [\n  {\n  - - "[["\n');
-  const lists = repeatLine(DEEP, () => '- {a: [[], "[[", {}]}\n');
+  const quotedText = `"${'x\\n'.repeat(4 * 1024 * 1024)}"`;
+  const blockLines = repeatLine(EXCESSIVE_DEPTH, () => '  [\n  {\n  - - "[["\n');
+  const listLines = repeatLine(EXCESSIVE_DEPTH, () => '- {a: [[], "[[", {}]}\n');
   for (const [from, text] of [
     [
       'nginx',
-      `${'a {'.repeat(MAX_IMPORT_DEPTH)}${'}'.repeat(MAX_IMPORT_DEPTH)} log_format a ${quote}; server { listen 80; }`,
+      `${'a {'.repeat(MAX_IMPORT_DEPTH)}${'}'.repeat(MAX_IMPORT_DEPTH)} log_format a ${quotedText}; server { listen 80; }`,
     ],
     ['caddy', `:80 {\n${' respond <<A\n}A\n'.repeat(100_000)}}\n`],
     [
       'compose',
-      `x-text: |\n${lines}x-quoted: "${'['.repeat(300)}"\n# ${'['.repeat(300)}\nx-lists:\n${lists}${services(' a: { ports: ["80:80"] }')}`,
+      `x-text: |\n${blockLines}x-quoted: "${'['.repeat(300)}"\n# ${'['.repeat(300)}\nx-lists:\n${listLines}${createServices(' a: { ports: ["80:80"] }')}`,
     ],
   ] as const) {
     const { status, stdout, stderr } = await runImport(from, text);
@@ -143,9 +157,12 @@ test('Long texts, brackets in texts and many lists are within the limits', async
 });
 
 test('Drafts and reports list the first items, count the others, and do not multiply a text', async () => {
-  const passes = repeatLine(2_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
-  const domains = repeatLine(10_000, (nth) => `n${nth}.example`, ' ');
-  const server = `server { ${createListenDirectives(1_000)} server_name ${domains}; ${passes} }`;
+  const locations = repeatLine(
+    2_000,
+    (index) => `location /${index} { proxy_pass http://u${index}; }\n`,
+  );
+  const domains = repeatLine(10_000, (index) => `n${index}.example`, ' ');
+  const server = `server { ${createListenDirectives(1_000)} server_name ${domains}; ${locations} }`;
   const drafts = JSON.parse((await runImport('nginx', server)).stdout);
   assert.deepEqual([drafts.length, drafts.at(-1).domain], [1_000, 'n0.example']);
   assert.match(
@@ -153,8 +170,8 @@ test('Drafts and reports list the first items, count the others, and do not mult
     /^Also n1\.example, .* n10\.example and 9989 more\. Passes to http:\/\/u0\..* and 1990 more$/,
   );
   for (const [from, text] of [
-    ['nginx', repeatLine(50_000, (nth) => `include ${nth}.conf;\n`)],
-    ['caddy', `${repeatLine(50_000, (nth) => `{$A${nth}} `)}{\n}\n`],
+    ['nginx', repeatLine(50_000, (index) => `include ${index}.conf;\n`)],
+    ['caddy', `${repeatLine(50_000, (index) => `{$A${index}} `)}{\n}\n`],
   ] as const) {
     const lines = (await runImport(from, text)).stderr.trimEnd().split('\n');
     // The last line reports that there are no endpoints.
@@ -163,13 +180,16 @@ test('Drafts and reports list the first items, count the others, and do not mult
   }
   const title = 'x'.repeat(MAX_DRAFT_CHARACTERS / 100);
   const servers = Array.from({ length: 101 }, () => ({ url: 'https://a.example/' }));
-  const named = await runImport('openapi', JSON.stringify({ info: { title }, servers }));
-  assert.match(named.stderr, /its drafts take more than 32 MiB; import it in parts/);
+  const result = await runImport('openapi', JSON.stringify({ info: { title }, servers }));
+  assert.match(result.stderr, /its drafts take more than 32 MiB; import it in parts/);
 });
 
 test('Unsupported parts of a Compose file are reported', async () => {
   const lines = [' a: { extends: { service: b }, ports: "80:80" }', ' c: { ports: ["80:80:80"] }'];
-  const { stderr } = await runImport('compose', `include: [other.yaml]\n${services(...lines)}`);
+  const { stderr } = await runImport(
+    'compose',
+    `include: [other.yaml]\n${createServices(...lines)}`,
+  );
   for (const message of [
     'include: import those files too',
     'a: it extends another service',
@@ -184,7 +204,9 @@ test('Drafts and reports have no credentials', async () => {
   for (const [from, text] of [
     [
       'compose',
-      services(' a: { image: "https://u:hunter2@r/x", ports: ["1:1", "https://u:hunter2@h"] }'),
+      createServices(
+        ' a: { image: "https://u:hunter2@r/x", ports: ["1:1", "https://u:hunter2@h"] }',
+      ),
     ],
     ['nginx', 'server { location / { proxy_pass http://u:hunter2@up/?token=hunter2; } }'],
     [

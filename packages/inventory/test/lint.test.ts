@@ -18,23 +18,23 @@ import { listFieldPaths, replay, run, validate, VALID_RECORD } from './support.t
 
 const folder = mkdtempSync(join(tmpdir(), 'inventory-lint-'));
 after(() => rmSync(folder, { recursive: true }));
-const path = (name: string) => join(folder, name);
+const resolvePath = (name: string) => join(folder, name);
 
 const today = '2026-11-20';
 const lint = (text: string) => Array.fromAsync(lintInventory(text, { today }));
 const lintRecords = (records: object[], baseline?: Baseline) => {
-  const ignores = baseline && { ignores: baseline.has.bind(baseline) };
-  return Array.fromAsync(lintInventory(JSON.stringify(records), { today, ...ignores }));
+  const baselineOption = baseline && { ignores: baseline.has.bind(baseline) };
+  return Array.fromAsync(lintInventory(JSON.stringify(records), { today, ...baselineOption }));
 };
 
 test('Days are days of the calendar', () => {
-  const part = fc.nat(40).map((number) => String(number).padStart(2, '0'));
+  const dayPart = fc.nat(40).map((number) => String(number).padStart(2, '0'));
   const year = fc.constantFrom('0000', '0099', '0100', '1900', '2000', '2023', '2024', '9999');
   fc.assert(
-    fc.property(year, part, part, (...parts) => {
+    fc.property(year, dayPart, dayPart, (...parts) => {
       const text = parts.join('-');
-      const moment = new Date(`${text}T00:00:00Z`);
-      const isDay = !Number.isNaN(moment.valueOf()) && moment.toISOString().startsWith(text);
+      const date = new Date(`${text}T00:00:00Z`);
+      const isDay = !Number.isNaN(date.valueOf()) && date.toISOString().startsWith(text);
       assert.equal(parseDay(text), isDay && parts[0] >= '0100' ? text : null);
     }),
     { numRuns: 1_000 },
@@ -45,65 +45,99 @@ test('Placeholders in auth are found in any form, and other texts are not', asyn
   const words = [...EMPTY_AUTH_VALUES].flatMap((word) => {
     return [word, word.toUpperCase(), ` ${word}.`, `(${word})`, word.replaceAll(' ', '_')];
   });
-  const empty = [...new Set([...words, '', ' \t', '-', '—', '…', '?', '???', 'n.a.', '<none>'])];
-  const texts = ['Open to everybody: a status page', 'open', 'anonymous', 'None: a status page'];
-  const meaningful = [...texts, 'nothing but OAuth', 'note', 'mTLS', 'відкрито'];
-  const values = [...empty, ...meaningful];
+  const emptyValues = [
+    ...new Set([...words, '', ' \t', '-', '—', '…', '?', '???', 'n.a.', '<none>']),
+  ];
+  const informativeTexts = [
+    'Open to everybody: a status page',
+    'open',
+    'anonymous',
+    'None: a status page',
+  ];
+  const informativeValues = [...informativeTexts, 'nothing but OAuth', 'note', 'mTLS', 'відкрито'];
+  const values = [...emptyValues, ...informativeValues];
   const findings = await lintRecords(
     values.map((auth) => ({ ...VALID_RECORD, exposure: 'public', auth })),
   );
-  const found = findings.filter(({ code }) => code === 'lint/public-without-auth');
+  const authFindings = findings.filter(({ code }) => code === 'lint/public-without-auth');
   assert.deepEqual(
-    found.map(({ recordIndex }) => values[recordIndex ?? -1]),
-    empty,
+    authFindings.map(({ recordIndex }) => values[recordIndex ?? -1]),
+    emptyValues,
   );
 });
 
 test('A baseline counts equal findings, and never has invalid JSON', async () => {
-  const one = { ...VALID_RECORD, port: 0 };
-  const written = new Baseline('.');
-  for (const finding of await lintRecords([one, one])) written.add(finding);
-  const read = () => parseBaseline(written.toString(), 'known.json');
-  const [same, more, fewer] = [read(), read(), read()];
-  assert.deepEqual([await lintRecords([one, one], same), same.countStale(['<input>'])], [[], 0]);
-  const left = await lintRecords([one, one, one], more);
-  assert.ok(left.some(({ code, recordIndex }) => code === 'lint/port-range' && recordIndex === 2));
-  await lintRecords([one], fewer);
-  assert.ok(fewer.countStale(['<input>']) > 0);
-  assert.equal(fewer.countStale(['other.json']), 0);
-  const [invalid] = await lint('[{"id": }]');
-  assert.ok(invalid);
-  assert.equal(written.add(invalid), false);
+  const record = { ...VALID_RECORD, port: 0 };
+  const baseline = new Baseline('.');
+  for (const finding of await lintRecords([record, record])) baseline.add(finding);
+  const readBaseline = () => parseBaseline(baseline.toString(), 'known.json');
+  const [sameBaseline, baselineForMore, baselineForFewer] = [
+    readBaseline(),
+    readBaseline(),
+    readBaseline(),
+  ];
+  assert.deepEqual(
+    [await lintRecords([record, record], sameBaseline), sameBaseline.countStale(['<input>'])],
+    [[], 0],
+  );
+  const remainingFindings = await lintRecords([record, record, record], baselineForMore);
+  assert.ok(
+    remainingFindings.some(
+      ({ code, recordIndex }) => code === 'lint/port-range' && recordIndex === 2,
+    ),
+  );
+  await lintRecords([record], baselineForFewer);
+  assert.ok(baselineForFewer.countStale(['<input>']) > 0);
+  assert.equal(baselineForFewer.countStale(['other.json']), 0);
+  const [syntaxError] = await lint('[{"id": }]');
+  assert.ok(syntaxError);
+  assert.equal(baseline.add(syntaxError), false);
 });
 
 test('Fixes change only the invalid values, and not texts that have changed', async () => {
-  const wrong = { exposure: ' VPN ', port: '443', last_reviewed: '2026/1/5' };
-  const right = { exposure: 'vpn', port: 443, last_reviewed: '2026-01-05' };
-  const extra = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue(), { maxKeys: 3 });
+  const wrongValues = { exposure: ' VPN ', port: '443', last_reviewed: '2026/1/5' };
+  const rightValues = { exposure: 'vpn', port: 443, last_reviewed: '2026-01-05' };
+  const extraProperties = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue(), {
+    maxKeys: 3,
+  });
   await fc.assert(
     fc.asyncProperty(
-      fc.array(extra, { minLength: 1, maxLength: 4 }),
+      fc.array(extraProperties, { minLength: 1, maxLength: 4 }),
       fc.constantFrom(undefined, 2, '\t'),
       fc.constantFrom('', '\uFEFF'),
-      async (extras, space, mark) => {
-        const write = (values: object) => {
-          const records = extras.map((more) => ({ ...more, ...VALID_RECORD, ...values }));
-          return mark + JSON.stringify(records, null, space);
+      async (extraRecords, space, byteOrderMark) => {
+        const formatRecords = (values: object) => {
+          const records = extraRecords.map((properties) => ({
+            ...properties,
+            ...VALID_RECORD,
+            ...values,
+          }));
+          return byteOrderMark + JSON.stringify(records, null, space);
         };
-        const text = write(wrong);
-        const fixed = applyFixes(text, await lint(text));
-        assert.deepEqual(fixed, { text: write(right), applied: 3 * extras.length });
-        assert.equal(applyFixes(fixed.text, await lint(fixed.text)).applied, 0);
+        const text = formatRecords(wrongValues);
+        const fixResult = applyFixes(text, await lint(text));
+        assert.deepEqual(fixResult, {
+          text: formatRecords(rightValues),
+          appliedCount: 3 * extraRecords.length,
+        });
+        assert.equal(applyFixes(fixResult.text, await lint(fixResult.text)).appliedCount, 0);
       },
     ),
   );
   const text = JSON.stringify([{ ...VALID_RECORD, port: '443' }]);
-  const other = text.replace('"443"', '"80"');
-  assert.deepEqual(applyFixes(other, await lint(text)), { text: other, applied: 0 });
+  const changedText = text.replace('"443"', '"80"');
+  assert.deepEqual(applyFixes(changedText, await lint(text)), {
+    text: changedText,
+    appliedCount: 0,
+  });
 });
 
 test('A file is replaced atomically and keeps its permissions, links and other names', async () => {
-  const [file, link, hardLink] = [path('net.json'), path('link.json'), path('old.json')];
+  const [file, link, hardLink] = [
+    resolvePath('net.json'),
+    resolvePath('link.json'),
+    resolvePath('old.json'),
+  ];
   writeFileSync(file, 'old');
   chmodSync(file, 0o666);
   symlinkSync('net.json', link);
@@ -115,14 +149,14 @@ test('A file is replaced atomically and keeps its permissions, links and other n
   );
   assert.equal(statSync(file).mode & 0o777, 0o666);
   assert.ok(lstatSync(link).isSymbolicLink());
-  await replaceFile(path('fresh.json'), 'new');
-  assert.equal(readFileSync(path('fresh.json'), 'utf8'), 'new');
-  await assert.rejects(replaceFile(path('none/net.json'), 'new'), /there is no such folder/);
+  await replaceFile(resolvePath('fresh.json'), 'new');
+  assert.equal(readFileSync(resolvePath('fresh.json'), 'utf8'), 'new');
+  await assert.rejects(replaceFile(resolvePath('none/net.json'), 'new'), /there is no such folder/);
   assert.ok(!readdirSync(folder).some((name) => name.endsWith('.tmp')));
 });
 
 test('The option --fix rejects a pipe without reading it, and keeps the other files', async () => {
-  const [file, pipe] = [path('fix.json'), path('pipe')];
+  const [file, pipe] = [resolvePath('fix.json'), resolvePath('pipe')];
   const text = JSON.stringify([{ ...VALID_RECORD, port: '443' }]);
   writeFileSync(file, text);
   // The pipe has no writer, so a read would block forever.
@@ -133,7 +167,11 @@ test('The option --fix rejects a pipe without reading it, and keeps the other fi
 });
 
 test('A baseline beyond its limit and a configuration that is too deep are rejected', async () => {
-  const [file, baseline, config] = [path('valid.json'), path('known.json'), path('deep.json')];
+  const [file, baseline, config] = [
+    resolvePath('valid.json'),
+    resolvePath('known.json'),
+    resolvePath('deep.json'),
+  ];
   writeFileSync(file, JSON.stringify([VALID_RECORD]));
   writeFileSync(baseline, '');
   truncateSync(baseline, MAX_BASELINE_BYTES + 1);
@@ -149,15 +187,15 @@ test('A baseline beyond its limit and a configuration that is too deep are rejec
 });
 
 const ROOT = join(import.meta.dirname, '../../..');
-const docs = (name: string) => readFileSync(join(ROOT, 'docs/inventory', name), 'utf8');
+const readDocs = (name: string) => readFileSync(join(ROOT, 'docs/inventory', name), 'utf8');
 
 function extractCodeBlocks(page: string, language: string): string[] {
-  const fenced = new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm');
-  return Array.from(page.matchAll(fenced), ([, text = '']) => text);
+  const blockPattern = new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm');
+  return Array.from(page.matchAll(blockPattern), ([, text = '']) => text);
 }
 
 test('The commands of the guide work with the inventory of this repository', async () => {
-  const page = docs('README.md');
+  const page = readDocs('README.md');
   const pattern = /npx --no oselya-inventory ([^>\n]*?) *(?:>.*)?$/gm;
   const commands = extractCodeBlocks(page, 'yaml').flatMap((text) =>
     Array.from(text.matchAll(pattern), ([, words = '']) =>
@@ -168,18 +206,20 @@ test('The commands of the guide work with the inventory of this repository', asy
   assert.equal(commands.map(([name]) => name).join(), 'lint,lint,diff,lint');
   // Without --no, npx would fetch a package of the same name.
   assert.equal(page.match(/npx oselya-inventory/), null);
-  const home = process.cwd();
+  const previousFolder = process.cwd();
   process.chdir(ROOT);
   try {
     for (const argv of commands) {
       // A hook receives its files after the command.
-      const named = argv.some((word) => word.endsWith('.json')) ? [] : ['inventory/endpoints.json'];
+      const defaultFiles = argv.some((word) => word.endsWith('.json'))
+        ? []
+        : ['inventory/endpoints.json'];
       if (argv[0] === 'lint') argv.push('--today', '2026-11-22');
-      const { status, stderr } = await run([...argv, ...named]);
+      const { status, stderr } = await run([...argv, ...defaultFiles]);
       assert.equal(status, 0, argv.join(' ') + stderr);
     }
   } finally {
-    process.chdir(home);
+    process.chdir(previousFolder);
   }
 });
 
@@ -190,16 +230,16 @@ test('The inventory of this repository is valid, and its pages and sources exist
   const records: unknown = JSON.parse(readFileSync(file, 'utf8'));
   assert.ok(isInventory(records));
   assert.equal(new Set(records.map(({ id }) => id)).size, records.length);
-  for (const { docs: link, source_of_truth: source = '', url = '', ...rest } of records) {
-    assert.ok(existsSync(join(ROOT, link.split('#')[0] ?? '')), link);
+  for (const { docs: docsLink, source_of_truth: source = '', url = '', ...record } of records) {
+    assert.ok(existsSync(join(ROOT, docsLink.split('#')[0] ?? '')), docsLink);
     assert.ok(existsSync(join(ROOT, source)), source);
-    assert.ok(url.includes(`//${rest.host}:${rest.port}`), url);
-    assert.equal(rest.exposure, 'local');
+    assert.ok(url.includes(`//${record.host}:${record.port}`), url);
+    assert.equal(record.exposure, 'local');
   }
 });
 
 // The reader reports repeated keys. No configuration disables this check.
-const documented = [
+const documentedRules = [
   ...ALL_RULES.map(({ code, severity, options = {} }) => {
     return { code, severity, options, name: getRuleName(code) };
   }),
@@ -208,78 +248,82 @@ const documented = [
 
 test('Each rule has a page, and each page a rule', () => {
   const pages = readdirSync(join(ROOT, 'docs/inventory/rules'));
-  const expected = ['README.md', ...documented.map(({ name }) => `${name}.md`)];
+  const expected = ['README.md', ...documentedRules.map(({ name }) => `${name}.md`)];
   assert.deepEqual(pages.toSorted(), expected.toSorted());
-  const [, list = ''] = /no meaning: ([^]*?)\.\n/.exec(docs('rules/public-without-auth.md')) ?? [];
-  const words = Array.from(list.matchAll(/`([^`]+)`/g), ([, word]) => word);
+  const [, valueList = ''] =
+    /no meaning: ([^]*?)\.\n/.exec(readDocs('rules/public-without-auth.md')) ?? [];
+  const words = Array.from(valueList.matchAll(/`([^`]+)`/g), ([, word]) => word);
   assert.deepEqual(words, [...EMPTY_AUTH_VALUES]);
 });
 
-for (const { code, severity, options, name } of documented) {
+for (const { code, severity, options, name } of documentedRules) {
   test(`The page of ${name} has its severity, options, reason, fix and examples`, async () => {
-    const page = docs(`rules/${name}.md`);
+    const page = readDocs(`rules/${name}.md`);
     const parts = page.split(/^(#{1,2} .*)$/m).map((part) => part.trim());
     const headings = parts.filter((_, index) => index % 2 === 1);
-    const required = ['## Why', '## How to fix it', '## Example'];
+    const requiredHeadings = ['## Why', '## How to fix it', '## Example'];
     assert.equal(headings[0], `# ${name}`);
     assert.deepEqual(
-      headings.filter((heading) => required.includes(heading)),
-      required,
+      headings.filter((heading) => requiredHeadings.includes(heading)),
+      requiredHeadings,
     );
     for (const [index, heading] of headings.entries()) assert.ok(parts[2 * index + 2], heading);
     assert.match(page, severity === 'error' ? /It is an error/ : /It is a\s+warning/);
     const row = new RegExp(`^\\| \\[${name}\\]\\(${name}\\.md\\) *\\| ${severity} `, 'm');
-    assert.match(docs('rules/README.md'), row);
+    assert.match(readDocs('rules/README.md'), row);
     for (const option of Object.keys(options)) {
       assert.match(page, new RegExp(`^\\| \`${option}\` `, 'm'));
     }
-    const [bad = '', good = ''] = extractCodeBlocks(page, 'json');
-    const codes = (await lint(bad)).map((finding) => finding.code);
-    assert.ok(codes.includes(code), bad);
-    assert.deepEqual(await lint(good), []);
+    const [invalidExample = '', validExample = ''] = extractCodeBlocks(page, 'json');
+    const codes = (await lint(invalidExample)).map((finding) => finding.code);
+    assert.ok(codes.includes(code), invalidExample);
+    assert.deepEqual(await lint(validExample), []);
   });
 }
 
-/** Returns the JSON blocks and the table rows under a heading of output.md. */
+/** Returns the JSON blocks and table rows under a heading of output.md. */
 function readSection(heading: string) {
-  const [, text = ''] = docs('output.md').split(`\n## ${heading}\n`);
-  const [own = ''] = text.split('\n## ');
-  const rows = own.matchAll(/^\| `([^`]+)` *\| (.*?) *\|$/gm);
+  const [, text = ''] = readDocs('output.md').split(`\n## ${heading}\n`);
+  const [sectionText = ''] = text.split('\n## ');
+  const rows = sectionText.matchAll(/^\| `([^`]+)` *\| (.*?) *\|$/gm);
   return {
-    blocks: extractCodeBlocks(own, 'json'),
-    rows: Array.from(rows, ([, name = '', about = '']): [string, string] => [name, about]),
+    blocks: extractCodeBlocks(sectionText, 'json'),
+    rows: Array.from(rows, ([, name = '', description = '']): [string, string] => [
+      name,
+      description,
+    ]),
   };
 }
 
 /** Runs a command on files and returns its JSON. */
 async function runForJson(command: string, files: Record<string, string>): Promise<unknown> {
-  const given = Object.entries(files).map(([name, text]) => [`file ${name}`, text] as const);
-  const sections = new Map([...given, ['command', `oselya inventory ${command}\n`]]);
-  const done = await replay({ title: '', sections });
-  return JSON.parse(done.sections.get('stdout') ?? '');
+  const fileSections = Object.entries(files).map(([name, text]) => [`file ${name}`, text] as const);
+  const sections = new Map([...fileSections, ['command', `oselya inventory ${command}\n`]]);
+  const transcript = await replay({ title: '', sections });
+  return JSON.parse(transcript.sections.get('stdout') ?? '');
 }
 
 test('output.md has all codes, fields and examples of findings and differences', async () => {
   assert.deepEqual(readSection('Codes of findings').rows, Object.entries(RULES));
   const findings = readSection('Findings of validate and lint');
-  const [inventory = '', shown = ''] = findings.blocks;
+  const [inventory = '', documentedOutput = ''] = findings.blocks;
   const files = { 'inventory.json': inventory };
-  const found = await runForJson('lint --format json inventory.json missing.json', files);
-  assert.deepEqual(found, JSON.parse(shown));
+  const output = await runForJson('lint --format json inventory.json missing.json', files);
+  assert.deepEqual(output, JSON.parse(documentedOutput));
   const silenced = { lint_ignore: [{ rule: 'missing-owner', reason: 'it has no owner' }] };
   const entry = { file: 'b.json', code: 'lint/missing-owner', record: 'gateway', pointer: '' };
-  const rare = await runForJson('lint --format json --baseline known.json a.json b.json', {
+  const rareOutput = await runForJson('lint --format json --baseline known.json a.json b.json', {
     'a.json': JSON.stringify([{ ...VALID_RECORD, ...silenced }]),
     'b.json': JSON.stringify([VALID_RECORD]),
     'known.json': JSON.stringify({ findings: [entry] }),
   });
-  const names = [...new Set([...listFieldPaths(found), ...listFieldPaths(rare)])];
+  const names = [...new Set([...listFieldPaths(output), ...listFieldPaths(rareOutput)])];
   assert.deepEqual(findings.rows.map(([name]) => name).toSorted(), names.toSorted());
 
   const differences = readSection('Differences');
-  const [older = '', newer = '', expected = ''] = differences.blocks;
-  const pair = { 'old.json': older, 'new.json': newer };
-  const diff = await runForJson('diff --format json old.json new.json', pair);
+  const [olderInventory = '', newerInventory = '', expected = ''] = differences.blocks;
+  const diffFiles = { 'old.json': olderInventory, 'new.json': newerInventory };
+  const diff = await runForJson('diff --format json old.json new.json', diffFiles);
   assert.deepEqual(diff, JSON.parse(expected));
   const fields = listFieldPaths({ ...Object(diff), added: ['record'], removed: ['record'] });
   assert.deepEqual(differences.rows.map(([name]) => name).toSorted(), fields.toSorted());

@@ -11,26 +11,30 @@ import { MAX_RECORD_PARTS } from '../src/limits.ts';
 import { VALID_RECORD } from './support.ts';
 
 const RECORD = JSON.stringify({ ...VALID_RECORD, notes: 'x'.repeat(250) });
-const HEAD = JSON.stringify(VALID_RECORD).slice(0, -1);
+const RECORD_START = JSON.stringify(VALID_RECORD).slice(0, -1);
 /** Almost the maximum size of a record. */
-const BYTES = 1_000_000;
+const ALMOST_MAX_RECORD_BYTES = 1_000_000;
 
-/** Fills a record with members or items up to the limits of size and number. */
-function fillRecord(one: (nth: number) => string): string {
-  const all = Array.from({ length: MAX_RECORD_PARTS - 100 }, (_, nth) => one(nth));
-  return all
+/** Joins members or elements up to the size limit and the part limit of a record. */
+function fillRecord(createMember: (index: number) => string): string {
+  const members = Array.from({ length: MAX_RECORD_PARTS - 100 }, (_, index) => createMember(index));
+  return members
     .join(',')
-    .slice(0, BYTES)
+    .slice(0, ALMOST_MAX_RECORD_BYTES)
     .replace(/,[^,]*$/, '');
 }
 
-const repeated = (record: string) => ['[', ...Array<string>(7).fill(`${record},`), `${record}]`];
+const createArrayOf = (record: string) => [
+  '[',
+  ...Array<string>(7).fill(`${record},`),
+  `${record}]`,
+];
 
 /** Yields 80 MB of records. Every hundredth record is `hundredth`. */
 function* generateLargeInventory(hundredth = RECORD): Generator<string> {
-  const chunk = `${Array.from({ length: 250 }, (_, nth) => (nth % 100 ? RECORD : hundredth)).join()},`;
+  const chunk = `${Array.from({ length: 250 }, (_, index) => (index % 100 ? RECORD : hundredth)).join()},`;
   yield '[';
-  for (let sent = 0; sent < 200_000; sent += 250) yield chunk;
+  for (let sentRecords = 0; sentRecords < 200_000; sentRecords += 250) yield chunk;
   yield `${RECORD}]`;
 }
 
@@ -63,30 +67,31 @@ const SOURCES: Record<string, Source> = {
   'one huge record': {
     status: 1,
     chunks: () => [
-      `[${HEAD},"x":[`,
+      `[${RECORD_START},"x":[`,
       ...Array<string>(40).fill(`${fillRecord(() => '{}')},`),
       '1]}]',
     ],
   },
   'huge strings': {
     status: 0,
-    chunks: () => repeated(`${HEAD},"notes":"${'€'.repeat(BYTES / 3)}"}`),
+    chunks: () =>
+      createArrayOf(`${RECORD_START},"notes":"${'€'.repeat(ALMOST_MAX_RECORD_BYTES / 3)}"}`),
   },
   'many values': {
     status: 1,
-    chunks: () => repeated(`${HEAD},"port":"x","y":[${fillRecord(() => '""')}]}`),
+    chunks: () => createArrayOf(`${RECORD_START},"port":"x","y":[${fillRecord(() => '""')}]}`),
   },
   'many keys': {
     status: 1,
-    chunks: () => repeated(`{"id":1,${fillRecord((nth) => `"ключ${nth}":1`)}}`),
+    chunks: () => createArrayOf(`{"id":1,${fillRecord((index) => `"ключ${index}":1`)}}`),
   },
   'repeated keys': {
     status: 1,
-    chunks: () => repeated(`{"id":1,"x":{${fillRecord(() => '"":123456789')}}}`),
+    chunks: () => createArrayOf(`{"id":1,"x":{${fillRecord(() => '"":123456789')}}}`),
   },
 };
 
-/** The maximum of the whole process, Node included (docs/adr/0022-size-of-a-record.md). */
+/** Maximum memory of the whole process, including Node (docs/adr/0022-size-of-a-record.md). */
 const PEAK_BYTES = 150_000_000;
 
 const resolvePath = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
@@ -102,23 +107,23 @@ const PRINT_PEAK = `data:text/javascript,${encodeURIComponent(`
   });
 `)}`;
 
-const SHORT = new Set(['invalid records', 'repeated keys']);
+const QUICK_KINDS = new Set(['invalid records', 'repeated keys']);
 
 for (const [kind, { status, chunks, args = [] }] of Object.entries(SOURCES)) {
-  if (process.env['ALL_MEMORY_RUNS'] || SHORT.has(kind)) {
+  if (process.env['ALL_MEMORY_RUNS'] || QUICK_KINDS.has(kind)) {
     test(`The memory of validate is bounded: ${kind}`, { timeout: 480_000 }, async () => {
-      const started = spawn(
+      const child = spawn(
         process.execPath,
         ['--import', PRINT_PEAK, ...COMMAND, 'validate', ...args, '-'],
         { stdio: ['pipe', 'ignore', 'pipe'] },
       );
-      const ended = once(started, 'close');
-      const [printed] = await Promise.all([
-        text(started.stderr),
-        pipeline(Readable.from(chunks()), started.stdin),
+      const closeEvent = once(child, 'close');
+      const [peakOutput] = await Promise.all([
+        text(child.stderr),
+        pipeline(Readable.from(chunks()), child.stdin),
       ]);
-      assert.deepEqual(await ended, [status, null], printed);
-      assert.ok(Number(printed) > 0 && Number(printed) <= PEAK_BYTES, `${printed} bytes`);
+      assert.deepEqual(await closeEvent, [status, null], peakOutput);
+      assert.ok(Number(peakOutput) > 0 && Number(peakOutput) <= PEAK_BYTES, `${peakOutput} bytes`);
     });
   }
 }

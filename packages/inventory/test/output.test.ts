@@ -29,7 +29,7 @@ import { getExcerpt, formatJson, shorten } from '../src/text.ts';
 import { inChunks, run, validate, VALID_RECORD } from './support.ts';
 
 test('Credentials in addresses are masked, and other text is unchanged', () => {
-  for (const [written, shown] of [
+  for (const [text, maskedText] of [
     ['https://user:pw@a.example/x', 'https://***@a.example/x'],
     ['see postgres://u:p@db/x, and ftp://f:g@h', 'see postgres://***@db/x, and ftp://***@h'],
     ['https://token@a.example', 'https://***@a.example'],
@@ -55,9 +55,9 @@ test('Credentials in addresses are masked, and other text is unchanged', () => {
     ['jdbc:sqlserver://db;user=sa;password=a;b', 'jdbc:sqlserver://db;user=sa;password=***'],
     ['"https://u:p@a" and "https://v:q@b"', '"https://***@a" and "https://***@b"'],
   ] as const) {
-    assert.equal(maskCredentials(written), shown);
+    assert.equal(maskCredentials(text), maskedText);
   }
-  for (const plain of [
+  for (const publicText of [
     'https://a.example:8443/@scope/x',
     'https://a.example/x?page=2&sort=asc',
     'https://[::1]/@scope/x',
@@ -73,30 +73,45 @@ test('Credentials in addresses are masked, and other text is unchanged', () => {
     'urn:uuid:a@b',
     'https://a/?max_tokens=5&tokenizer=gpt&secretary=x&passwordless=1&author=b',
   ]) {
-    assert.equal(maskCredentials(plain), plain);
+    assert.equal(maskCredentials(publicText), publicText);
   }
 });
 
 test('Passwords and secrets are masked at any position of their address', () => {
   const word = fc.stringMatching(/^[a-z ,()"'<>]{0,30}$/);
   fc.assert(
-    fc.property(word, word, fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/), (before, rest, part) => {
-      const password = `Q${part}Q`;
-      const shown = maskCredentials(`${before} https://u:${password}@host/ ${rest}`);
-      assert.ok(!shown.includes(password), shown);
-    }),
+    fc.property(
+      word,
+      word,
+      fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/),
+      (textBefore, textAfter, passwordPart) => {
+        const password = `Q${passwordPart}Q`;
+        const maskedText = maskCredentials(
+          `${textBefore} https://u:${password}@host/ ${textAfter}`,
+        );
+        assert.ok(!maskedText.includes(password), maskedText);
+      },
+    ),
   );
   const secret = fc.stringMatching(/^\w{1,9}$/).map((text) => `Q${text}Q`);
   fc.assert(
-    fc.property(secret, secret, fc.constantFrom('&next=', ',', '&x=1,'), (one, two, between) => {
-      for (const written of [
-        `https://h/?token=${one}${between}https://u:${two}@i/`,
-        `https://u:${two}@i/?token=${one}${between}`,
-      ]) {
-        const shown = maskCredentials(written);
-        assert.ok(!shown.includes(one) && !shown.includes(two), shown);
-      }
-    }),
+    fc.property(
+      secret,
+      secret,
+      fc.constantFrom('&next=', ',', '&x=1,'),
+      (firstSecret, secondSecret, separator) => {
+        for (const text of [
+          `https://h/?token=${firstSecret}${separator}https://u:${secondSecret}@i/`,
+          `https://u:${secondSecret}@i/?token=${firstSecret}${separator}`,
+        ]) {
+          const maskedText = maskCredentials(text);
+          assert.ok(
+            !maskedText.includes(firstSecret) && !maskedText.includes(secondSecret),
+            maskedText,
+          );
+        }
+      },
+    ),
   );
 });
 
@@ -114,14 +129,14 @@ test('Ids, whole addresses and values have separate masks', () => {
   for (const id of ['ssh:root@web1', 'ssh:git@web1:22', 'olena@x/y']) assert.equal(maskId(id), id);
   assert.equal(maskId('https://u:p@a/'), 'https://***@a/');
   const record = { id: 'ssh:git@web1:22', notes: 'u:p@a:22', url: 'https://u:p "s@a/' };
-  const masked = { id: 'ssh:git@web1:22', notes: '***@a:22', url: 'https://***@a/' };
-  assert.deepEqual(maskRecord(record), masked);
+  const maskedRecord = { id: 'ssh:git@web1:22', notes: '***@a:22', url: 'https://***@a/' };
+  assert.deepEqual(maskRecord(record), maskedRecord);
   const value = JSON.parse('{"u":["https://u:p@a",1,null],"__proto__":{"https://u:p@b":true}}');
   assert.equal(
     JSON.stringify(maskValue(value)),
     '{"u":["https://***@a",1,null],"__proto__":{"https://***@b":true}}',
   );
-  for (const [written, bare, kind] of [
+  for (const [url, publicUrl, credential] of [
     [' https://u:p@a/x?token=1&y=2#z ', 'https://a/x?y=2#z', 'a password'],
     ['https://u@a/', 'https://a/', 'a user name'],
     ['https://a/x?token=1', 'https://a/x', 'a secret in its query'],
@@ -134,21 +149,21 @@ test('Ids, whole addresses and values have separate masks', () => {
     ['https://a/x?token=1#z', 'https://a/x#z', 'a secret in its query'],
     ['https://a/?max_tokens=5&api_key=', 'https://a/?max_tokens=5&api_key=', null],
   ] as const) {
-    assert.equal(removeCredentials(written), bare);
-    assert.equal(detectCredential(written), kind, written);
+    assert.equal(removeCredentials(url), publicUrl);
+    assert.equal(detectCredential(url), credential, url);
   }
 });
 
 test('Excerpts and shortened texts show no part of a password', async () => {
   const url = `https://user:${'hunter2'.repeat(300)}@a.example/`;
-  const written = `{"url": "${url}", "port": 1}`;
-  for (let offset = 0; offset < written.length; offset += 1) {
-    const { text } = getExcerpt(written, offset);
+  const json = `{"url": "${url}", "port": 1}`;
+  for (let offset = 0; offset < json.length; offset += 1) {
+    const { text } = getExcerpt(json, offset);
     assert.doesNotMatch(text, /hunt|unter|ter2/, `at ${offset}: ${text}`);
   }
-  const short = written.replace('hunter2'.repeat(299), '');
+  const shortJson = json.replace('hunter2'.repeat(299), '');
   const text = '{"url": "https://***@a.example/", "port": 1}';
-  assert.deepEqual(getExcerpt(short, short.indexOf('"port"')), { text, column: 35 });
+  assert.deepEqual(getExcerpt(shortJson, shortJson.indexOf('"port"')), { text, column: 35 });
   assert.doesNotMatch(shorten(url), /hunt/);
   assert.equal(shorten('a'.repeat(61)), `${'a'.repeat(60)}…`);
   assert.equal(shorten('a'.repeat(60)), 'a'.repeat(60));
@@ -180,7 +195,6 @@ const arbitraryPosition = fc.record({
   message: arbitraryText,
 });
 
-/** Arbitrary findings with any texts. */
 const arbitraryFinding: fc.Arbitrary<Finding> = fc.record({
   file: fc.string({ unit: 'binary', minLength: 1 }),
   line: arbitraryLine,
@@ -191,52 +205,64 @@ const arbitraryFinding: fc.Arbitrary<Finding> = fc.record({
   code: fc.constantFrom(...codes),
   message: arbitraryText,
   severity: fc.constantFrom('error', 'warning'),
-  related: fc.uniqueArray(arbitraryPosition, { maxLength: 2, selector: (one) => one.line }),
+  related: fc.uniqueArray(arbitraryPosition, {
+    maxLength: 2,
+    selector: (position) => position.line,
+  }),
   excerpt: fc.record({ text: arbitraryText, column: arbitraryColumn }),
 });
 
 // Characters that control a terminal, or reorder or hide text.
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+const INVISIBLE_CHARACTER = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
-const TERMINAL = { showsExcerpts: true, isColored: false };
-const RESULT = { file: 'a.json', status: 'invalid', records: 1, errors: 1, warnings: 0 } as const;
+const TERMINAL_OPTIONS = { showsExcerpts: true, isColored: false };
+const FILE_RESULT = {
+  file: 'a.json',
+  status: 'invalid',
+  records: 1,
+  errors: 1,
+  warnings: 0,
+} as const;
 
-function formatFindings(reporter: Reporter, found: Iterable<Finding>, reason?: string): string {
-  const parts = [reporter.begin()];
-  for (const one of found) parts.push(reporter.finding(one));
+function formatFindings(reporter: Reporter, findings: Iterable<Finding>, reason?: string): string {
+  const pieces = [reporter.formatStart()];
+  for (const finding of findings) pieces.push(reporter.formatFinding(finding));
   const status = reason === undefined ? 'invalid' : 'unreadable';
-  const result = { ...RESULT, status, isComplete: true } as const;
-  parts.push(reporter.fileEnd(reason === undefined ? result : { ...result, reason }));
-  parts.push(reporter.end(reason === undefined ? 1 : 2));
-  return parts.join('');
+  const result = { ...FILE_RESULT, status, isComplete: true } as const;
+  pieces.push(reporter.formatFileEnd(reason === undefined ? result : { ...result, reason }));
+  pieces.push(reporter.formatEnd(reason === undefined ? 1 : 2));
+  return pieces.join('');
 }
 
 test('JSON output is one document, and text output has no invisible characters', () => {
   fc.assert(
-    fc.property(fc.array(arbitraryFinding, { maxLength: 3 }), (found) => {
-      const { findings, files } = JSON.parse(formatFindings(REPORTERS.json(TERMINAL), found));
-      const expected = found.map(({ excerpt: _excerpt, ...rest }) =>
-        JSON.parse(JSON.stringify(rest)),
+    fc.property(fc.array(arbitraryFinding, { maxLength: 3 }), (arbitraryFindings) => {
+      const { findings, files } = JSON.parse(
+        formatFindings(REPORTERS.json(TERMINAL_OPTIONS), arbitraryFindings),
+      );
+      const expected = arbitraryFindings.map(({ excerpt: _excerpt, ...finding }) =>
+        JSON.parse(JSON.stringify(finding)),
       );
       assert.deepEqual([findings, files.length], [expected, 1]);
-      for (const one of found) {
-        const annotation = REPORTERS.github(TERMINAL).finding(one);
+      for (const finding of arbitraryFindings) {
+        const annotation = REPORTERS.github(TERMINAL_OPTIONS).formatFinding(finding);
         assert.match(
           annotation,
           /^::(error|warning) file=[^:,\n]+,line=\d+,col=\d+,title=[a-z/0-9-]+::.*\n$/,
         );
-        const plain = REPORTERS.text(TERMINAL).finding(one);
-        for (const line of (annotation + plain).split('\n')) assert.doesNotMatch(line, INVISIBLE);
+        const terminalText = REPORTERS.text(TERMINAL_OPTIONS).formatFinding(finding);
+        for (const line of (annotation + terminalText).split('\n'))
+          assert.doesNotMatch(line, INVISIBLE_CHARACTER);
       }
     }),
   );
   const value = { 'a\u061C': ['\u202E\u007F\u{E0041}\u00AD\u200B', 'plain'], b: 1 };
   const json = formatJson(value, 2);
   assert.deepEqual(JSON.parse(json), value);
-  for (const line of json.split('\n')) assert.doesNotMatch(line, INVISIBLE);
+  for (const line of json.split('\n')) assert.doesNotMatch(line, INVISIBLE_CHARACTER);
   for (const file of ['::error title=x::pwn.json', ' ::stop-commands::x', '##[error]pwn.json']) {
-    const result = { ...RESULT, file, status: 'valid', records: 0, isComplete: true } as const;
-    const line = REPORTERS.github(TERMINAL).fileEnd(result);
+    const result = { ...FILE_RESULT, file, status: 'valid', records: 0, isComplete: true } as const;
+    const line = REPORTERS.github(TERMINAL_OPTIONS).formatFileEnd(result);
     assert.doesNotMatch(line, /^\s*::|##\[/);
     assert.match(line, /^checked .*: 0 records, valid\n$/);
   }
@@ -248,29 +274,33 @@ const ajv = new draft04.default({ strict: false, allErrors: true, unicodeRegExp:
 formats.default(ajv);
 const isLog = ajv.compile(JSON.parse(readFileSync(new URL(schemaFile), 'utf8')));
 
-/** Validates a log against the schema and returns its only run. */
+/** Validates a SARIF log against the schema, and returns its only run. */
 function getOnlyRun(log: string) {
-  const parsed = JSON.parse(log);
-  const isValid: boolean = isLog(parsed);
+  const sarifLog = JSON.parse(log);
+  const isValid: boolean = isLog(sarifLog);
   assert.ok(isValid, ajv.errorsText(isLog.errors));
-  return parsed.runs[0];
+  return sarifLog.runs[0];
 }
 
 test('SARIF output is valid, with the page of each rule and the fixes of --fix', async () => {
-  const reasons = fc.option(fc.string(), { nil: undefined });
+  const arbitraryReason = fc.option(fc.string(), { nil: undefined });
   fc.assert(
-    fc.property(fc.array(arbitraryFinding, { maxLength: 3 }), reasons, (found, reason) => {
-      const { tool, results, invocations } = getOnlyRun(
-        formatFindings(REPORTERS.sarif(TERMINAL), found, reason),
-      );
-      assert.equal(results.length, found.length);
-      for (const [index, result] of results.entries()) {
-        assert.equal(tool.driver.rules[result.ruleIndex].id, found[index]?.code);
-      }
-      assert.equal(invocations[0].executionSuccessful, reason === undefined);
-    }),
+    fc.property(
+      fc.array(arbitraryFinding, { maxLength: 3 }),
+      arbitraryReason,
+      (arbitraryFindings, reason) => {
+        const { tool, results, invocations } = getOnlyRun(
+          formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), arbitraryFindings, reason),
+        );
+        assert.equal(results.length, arbitraryFindings.length);
+        for (const [index, result] of results.entries()) {
+          assert.equal(tool.driver.rules[result.ruleIndex].id, arbitraryFindings[index]?.code);
+        }
+        assert.equal(invocations[0].executionSuccessful, reason === undefined);
+      },
+    ),
   );
-  const { rules } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL), [])).tool.driver;
+  const { rules } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), [])).tool.driver;
   assert.equal(rules.length, Object.keys(RULES).length);
   for (const { id, help } of rules) {
     const [, page] = /^How to fix it: (\S+) in the package/.exec(help?.text ?? '') ?? [];
@@ -279,7 +309,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   }
   const text = `[${JSON.stringify({ ...VALID_RECORD, port: '443' })}]`;
   const findings = await Array.fromAsync(lintInventory(text, { today: '2026-11-21' }));
-  const { results } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL), findings));
+  const { results } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), findings));
   const [fix] = results.flatMap((result: { fixes?: unknown[] }) => result.fixes ?? []);
   const [{ deletedRegion, insertedContent }] = fix.artifactChanges[0].replacements;
   assert.equal(insertedContent.text, '443');
@@ -288,10 +318,10 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
 });
 
 test('SARIF output has no more results than code scanning accepts', async () => {
-  const [one] = (await validate('[1]')).findings;
-  assert.ok(one);
+  const [finding] = (await validate('[1]')).findings;
+  assert.ok(finding);
   const { results, invocations } = getOnlyRun(
-    formatFindings(REPORTERS.sarif(TERMINAL), Array<Finding>(25_002).fill(one)),
+    formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), Array<Finding>(25_002).fill(finding)),
   );
   assert.equal(results.length, 25_000);
   const [{ level, message }] = invocations[0].toolExecutionNotifications;
@@ -300,22 +330,22 @@ test('SARIF output has no more results than code scanning accepts', async () => 
 });
 
 test('Output waits for its reader, and write errors are thrown, also late ones', async () => {
-  const waiting: (() => void)[] = [];
-  const slow = new Writable({
+  const callbacks: (() => void)[] = [];
+  const slowStream = new Writable({
     highWaterMark: 1,
-    write: (_chunk, _, done) => void waiting.push(done),
+    write: (_chunk, _, callback) => void callbacks.push(callback),
   });
-  const printer = new Printer(slow);
-  const written = printer.writeAll(Array<string>(3).fill('x'.repeat(64 * 1024)));
+  const printer = new Printer(slowStream);
+  const writeResult = printer.writeAll(Array<string>(3).fill('x'.repeat(64 * 1024)));
   await setImmediate();
-  assert.equal(slow.writableLength, 64 * 1024);
-  slow.destroy();
-  await written;
+  assert.equal(slowStream.writableLength, 64 * 1024);
+  slowStream.destroy();
+  await writeResult;
   assert.equal(printer.isClosed, true);
   for (const isLate of [false, true]) {
     const stream = new Writable({
-      write(_chunk, _encoding, done) {
-        const fail = () => done(Object.assign(new Error('full'), { code: 'ENOSPC' }));
+      write(_chunk, _encoding, callback) {
+        const fail = () => callback(Object.assign(new Error('full'), { code: 'ENOSPC' }));
         if (isLate) setTimeout(fail, 20);
         else fail();
       },
@@ -325,25 +355,31 @@ test('Output waits for its reader, and write errors are thrown, also late ones',
 });
 
 const today = toDay(new Date('2026-11-20'));
-const LOCAL: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
+const LOCAL_RECORD: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
 const formatPage = (records: EndpointRecord[]) =>
   [...formatHtmlReport(records, { title: 'net', today })].join('');
 
 test('A report keeps joiners, counts future reviews, and warns of more than 5,000 records', async () => {
-  const named = { ...LOCAL, name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007' };
-  for (const report of [formatPage([named]), [...formatCsvReport([named])].join('')]) {
+  const recordWithJoiners = { ...LOCAL_RECORD, name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007' };
+  for (const report of [
+    formatPage([recordWithJoiners]),
+    [...formatCsvReport([recordWithJoiners])].join(''),
+  ]) {
     assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);
   }
-  const future = ['2026-11-21', '2030-01-01'].map((day) => ({ ...LOCAL, last_reviewed: day }));
-  assert.match(formatPage([...future, LOCAL]), />in the future<[^]{0,80}>2</);
-  const many = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL, id: `${id}` }));
-  assert.doesNotMatch(formatPage(many.slice(1)), /may be slow/);
-  assert.match(formatPage(many), /more than 5,000 records and may be slow/);
+  const futureRecords = ['2026-11-21', '2030-01-01'].map((day) => ({
+    ...LOCAL_RECORD,
+    last_reviewed: day,
+  }));
+  assert.match(formatPage([...futureRecords, LOCAL_RECORD]), />in the future<[^]{0,80}>2</);
+  const manyRecords = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL_RECORD, id: `${id}` }));
+  assert.doesNotMatch(formatPage(manyRecords.slice(1)), /may be slow/);
+  assert.match(formatPage(manyRecords), /more than 5,000 records and may be slow/);
   for (const [format, log] of [
     ['html', /^oselya inventory report: a page of 5001 records is slow/],
     ['csv', /^$/],
   ] as const) {
-    const stdin = Readable.from([Buffer.from(JSON.stringify(many))]);
+    const stdin = Readable.from([Buffer.from(JSON.stringify(manyRecords))]);
     const { status, stderr } = await run(['report', '--format', format, '-'], { stdin });
     assert.equal(status, 0);
     assert.match(stderr, log);

@@ -14,15 +14,15 @@ const run = promisify(execFile);
 const folder = await mkdtemp(join(tmpdir(), 'inventory-package-'));
 after(() => rm(folder, { recursive: true }));
 
-/** Runs a command of npm in the folder. */
-const npm = (...args: string[]) =>
+/** Runs an npm command in the test folder. */
+const runNpm = (...args: string[]) =>
   run('npm', [...args, '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder });
 
 await run(process.execPath, [join(ROOT, 'scripts/build-inventory.ts')]);
-await npm('pack', join(ROOT, 'packages/inventory/dist'));
+await runNpm('pack', join(ROOT, 'packages/inventory/dist'));
 const tarball = (await readdir(folder)).find((name) => name.endsWith('.tgz'));
 await writeFile(join(folder, 'package.json'), '{"type": "module", "private": true}');
-await npm('install', `./${tarball}`);
+await runNpm('install', `./${tarball}`);
 await writeFile(join(folder, 'net.json'), JSON.stringify([VALID_RECORD, 5]));
 
 test('The package contains its pages and schemas, and neither the platform nor sources', async () => {
@@ -48,7 +48,7 @@ test('The package contains its pages and schemas, and neither the platform nor s
 test('The command validates, reports and prints its help and version', async () => {
   const command = join(folder, 'node_modules/.bin/oselya-inventory');
   const { code, stdout } = await run(command, ['validate', 'net.json'], { cwd: folder }).then(
-    (done) => ({ ...done, code: 0 }),
+    (result) => ({ ...result, code: 0 }),
     (error: { code: number; stdout: string }) => error,
   );
   assert.equal(code, 1);
@@ -73,7 +73,7 @@ test('Each command has its dependencies', async () => {
     'openapi.yaml': 'servers:\n  - url: https://a.example/\n',
   };
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
-  for (const [args, printed] of [
+  for (const [args, pattern] of [
     ['lint --config inventory.config.json own.json', /^own\.json: /],
     ['diff own.json own.json', /1 unchanged/],
     ['export --target hosts own.json', /^/],
@@ -87,7 +87,7 @@ test('Each command has its dependencies', async () => {
     ['report --format csv own.json', /^id,name,/],
   ] as const) {
     const { stdout } = await run(command, args.split(' '), { cwd: folder });
-    assert.match(stdout, printed, args);
+    assert.match(stdout, pattern, args);
   }
 });
 

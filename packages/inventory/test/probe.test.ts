@@ -25,7 +25,7 @@ type CertificateOptions = {
   issuer?: { private: string; cert: string };
 };
 
-function certificate(options: CertificateOptions = {}) {
+function createCertificate(options: CertificateOptions = {}) {
   const { name = 'localhost', from = -1, days = 90, issuer } = options;
   return generate([{ name: 'commonName', value: name }], {
     keyType: 'ec',
@@ -41,7 +41,7 @@ function certificate(options: CertificateOptions = {}) {
   });
 }
 
-/** Listens until the end of the tests and returns the port. */
+/** Starts a server until the tests end, and returns its port. */
 async function listen(server: Server | HttpServer): Promise<number> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   after(() => {
@@ -51,14 +51,14 @@ async function listen(server: Server | HttpServer): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-async function secure(options: CertificateOptions = {}) {
-  const { private: key, cert } = await certificate(options);
+async function startHttpsServer(options: CertificateOptions = {}) {
+  const { private: key, cert } = await createCertificate(options);
   const port = await listen(createHttpsServer({ key, cert }, (_, response) => response.end('ok')));
   return { port, ca: options.issuer?.cert ?? cert };
 }
 
-async function secureSocket(onSocket: (socket: TLSSocket) => void) {
-  const { private: key, cert } = await certificate();
+async function startTlsServer(onSocket: (socket: TLSSocket) => void) {
+  const { private: key, cert } = await createCertificate();
   const server = createTlsServer({ key, cert }, (socket) => {
     socket.on('error', () => undefined);
     onSocket(socket);
@@ -73,81 +73,100 @@ function sendHeaderSlowly(socket: Socket): void {
   socket.on('close', () => clearInterval(timer));
 }
 
-function record(more: Partial<EndpointRecord>): EndpointRecord {
-  return { ...VALID_RECORD, exposure: 'local', ...more };
+function createRecord(properties: Partial<EndpointRecord>): EndpointRecord {
+  return { ...VALID_RECORD, exposure: 'local', ...properties };
 }
 
-const probe = ({ port }: { port: number }, ca?: string) =>
-  probeRecord(record({ url: `https://localhost:${port}/` }), { ca, now: NOW });
-const codes = ({ problems }: { problems: { code: string }[] }) => problems.map(({ code }) => code);
+const probeServer = ({ port }: { port: number }, ca?: string) =>
+  probeRecord(createRecord({ url: `https://localhost:${port}/` }), { ca, now: NOW });
+const getCodes = ({ problems }: { problems: { code: string }[] }) =>
+  problems.map(({ code }) => code);
 
 test('Expiry, trust and name of a certificate are judged separately', async () => {
   const authority = { name: 'Authority', from: -90 };
-  const valid = await certificate(authority);
-  const expired = await certificate({ ...authority, days: -2 });
-  const past = { from: -90, days: -2 };
+  const validIssuer = await createCertificate(authority);
+  const expiredIssuer = await createCertificate({ ...authority, days: -2 });
+  const expiredDays = { from: -90, days: -2 };
   for (const [options, isTrusted, expected] of [
-    [past, true, ['probe/certificate-ended']],
+    [expiredDays, true, ['probe/certificate-ended']],
     [{ days: 5 }, true, ['probe/certificate-ends']],
     [{ days: 5 }, false, ['probe/certificate-ends', 'probe/certificate-untrusted']],
     [{ name: 'other.example.test' }, true, ['probe/certificate-name']],
-    [{ ...past, name: 'a.test' }, false, ['probe/certificate-ended', 'probe/certificate-name']],
-    [{ issuer: valid }, true, []],
-    [{ issuer: expired }, true, ['probe/certificate-untrusted']],
-    [{ ...past, issuer: expired }, true, ['probe/certificate-ended']],
+    [
+      { ...expiredDays, name: 'a.test' },
+      false,
+      ['probe/certificate-ended', 'probe/certificate-name'],
+    ],
+    [{ issuer: validIssuer }, true, []],
+    [{ issuer: expiredIssuer }, true, ['probe/certificate-untrusted']],
+    [{ ...expiredDays, issuer: expiredIssuer }, true, ['probe/certificate-ended']],
   ] as const) {
-    const server = await secure(options);
-    const found = await probe(server, isTrusted ? server.ca : undefined);
-    assert.deepEqual(codes(found), expected, JSON.stringify(options));
-    assert.deepEqual([found.isReachable, found.target], [true, `localhost:${server.port}`]);
-    assert.deepEqual(found.answer, { status: 200, redirectsTo: null });
+    const server = await startHttpsServer(options);
+    const observation = await probeServer(server, isTrusted ? server.ca : undefined);
+    assert.deepEqual(getCodes(observation), expected, JSON.stringify(options));
+    assert.deepEqual(
+      [observation.isReachable, observation.target],
+      [true, `localhost:${server.port}`],
+    );
+    assert.deepEqual(observation.answer, { status: 200, redirectsTo: null });
   }
 });
 
 test('Problems have an explanation and the code of the system', async () => {
-  const self = await secure();
-  const issued = await secure({ issuer: await certificate({ name: 'Authority' }) });
-  const plain = { port: await listen(createHttpServer((_, response) => response.end())) };
-  const closed = createServer();
-  const closedPort = await listen(closed);
-  await new Promise((done) => closed.close(done));
+  const selfSignedServer = await startHttpsServer();
+  const issuedServer = await startHttpsServer({
+    issuer: await createCertificate({ name: 'Authority' }),
+  });
+  const plainServer = { port: await listen(createHttpServer((_, response) => response.end())) };
+  const closedServer = createServer();
+  const closedPort = await listen(closedServer);
+  await new Promise((resolve) => closedServer.close(resolve));
   for (const [server, message] of [
-    [self, /it is self-signed \(DEPTH_ZERO_SELF_SIGNED/],
-    [issued, /its issuer is unknown.+ \(UNABLE_TO_/],
-    [plain, /does not speak TLS/],
+    [selfSignedServer, /it is self-signed \(DEPTH_ZERO_SELF_SIGNED/],
+    [issuedServer, /its issuer is unknown.+ \(UNABLE_TO_/],
+    [plainServer, /does not speak TLS/],
     [{ port: closedPort }, /nothing listens there.* \(ECONNREFUSED\)/],
   ] as const) {
-    assert.match((await probe(server)).problems[0]?.message ?? '', message);
+    assert.match((await probeServer(server)).problems[0]?.message ?? '', message);
   }
-  const http = await probeRecord(record({ url: `http://localhost:${self.port}/` }));
-  assert.deepEqual(codes(http), ['probe/silent']);
+  const observation = await probeRecord(
+    createRecord({ url: `http://localhost:${selfSignedServer.port}/` }),
+  );
+  assert.deepEqual(getCodes(observation), ['probe/silent']);
 });
 
 test('A probe of a silent, closed or slow server ends after the timeout', async () => {
-  const slow = await secureSocket(sendHeaderSlowly);
-  const closing = await listen(createServer((socket) => socket.destroy()));
+  const slowServer = await startTlsServer(sendHeaderSlowly);
+  const closingPort = await listen(createServer((socket) => socket.destroy()));
   for (const [url, ca, timeoutMs, hasCertificate] of [
     [`http://127.0.0.1:${await listen(createServer())}/`, undefined, 300, false],
-    [`http://127.0.0.1:${closing}/`, undefined, 300, false],
+    [`http://127.0.0.1:${closingPort}/`, undefined, 300, false],
     [`http://127.0.0.1:${await listen(createServer(sendHeaderSlowly))}/`, undefined, 300, false],
     [`https://localhost:${await listen(createServer())}/`, undefined, 300, false],
-    [`https://localhost:${slow.port}/`, slow.ca, 2000, true],
+    [`https://localhost:${slowServer.port}/`, slowServer.ca, 2000, true],
   ] as const) {
-    const found = await probeRecord(record({ url }), { ca, timeoutMs });
-    assert.deepEqual([codes(found), found.isReachable], [['probe/silent'], true], url);
-    assert.deepEqual([found.certificate !== undefined, found.answer], [hasCertificate, undefined]);
+    const observation = await probeRecord(createRecord({ url }), { ca, timeoutMs });
+    assert.deepEqual(
+      [getCodes(observation), observation.isReachable],
+      [['probe/silent'], true],
+      url,
+    );
+    assert.deepEqual(
+      [observation.certificate !== undefined, observation.answer],
+      [hasCertificate, undefined],
+    );
   }
 });
 
 test('Answers of 500 and more are problems, and redirects are not followed', async () => {
   let requests = 0;
-  const target = await listen(
+  const targetPort = await listen(
     createHttpServer((_, response) => response.end(`${(requests += 1)}`)),
   );
   const answers: Record<string, [number, string?]> = {
     '/broken': [503],
     '/get-only': [501],
-    '/moved?x': [302, `http://127.0.0.1:${target}/`],
+    '/moved?x': [302, `http://127.0.0.1:${targetPort}/`],
     '/secret': [302, 'https://u:hunter2@a.example/?token=hunter2'],
   };
   const port = await listen(
@@ -160,138 +179,164 @@ test('Answers of 500 and more are problems, and redirects are not followed', asy
     ['/broken', 503, null, ['probe/http-error']],
     ['/none', 404, null, []],
     ['/get-only', 501, null, []],
-    ['/moved?x', 302, `http://127.0.0.1:${target}/`, []],
+    ['/moved?x', 302, `http://127.0.0.1:${targetPort}/`, []],
     ['/secret', 302, 'https://***@a.example/?token=***', []],
   ] as const) {
-    const found = await probeRecord(record({ url: `http://127.0.0.1:${port}${path}` }));
-    assert.deepEqual([found.answer, codes(found)], [{ status, redirectsTo }, problems], path);
+    const observation = await probeRecord(createRecord({ url: `http://127.0.0.1:${port}${path}` }));
+    assert.deepEqual(
+      [observation.answer, getCodes(observation)],
+      [{ status, redirectsTo }, problems],
+      path,
+    );
   }
   assert.equal(requests, 0);
 });
 
 test('Addresses are compared with the declared exposure', async () => {
-  const [loopback, network, internet] = ['127.0.0.1', '192.168.1.7', '2a02:2f0::7'];
+  const [loopbackAddress, networkAddress, internetAddress] = [
+    '127.0.0.1',
+    '192.168.1.7',
+    '2a02:2f0::7',
+  ];
   for (const [exposure, addresses, problem] of [
-    ['public', [network, internet], null],
-    ['public', [loopback, network], 'it is declared public, but has no internet address'],
-    ['private', [network, loopback], null],
-    ['private', [network, internet], 'it is declared private, but answers at an internet address'],
-    ['vpn', [internet], 'it is declared vpn, but answers at an internet address'],
-    ['local', [loopback], null],
-    ['local', [network], 'it is declared local, but answers at a network address'],
-    ['local', [internet], 'it is declared local, but answers at an internet address'],
-    ['unknown', [internet], null],
+    ['public', [networkAddress, internetAddress], null],
+    [
+      'public',
+      [loopbackAddress, networkAddress],
+      'it is declared public, but has no internet address',
+    ],
+    ['private', [networkAddress, loopbackAddress], null],
+    [
+      'private',
+      [networkAddress, internetAddress],
+      'it is declared private, but answers at an internet address',
+    ],
+    ['vpn', [internetAddress], 'it is declared vpn, but answers at an internet address'],
+    ['local', [loopbackAddress], null],
+    ['local', [networkAddress], 'it is declared local, but answers at a network address'],
+    ['local', [internetAddress], 'it is declared local, but answers at an internet address'],
+    ['unknown', [internetAddress], null],
   ] as const) {
     const message = `${problem}: ${addresses.join(', ')}`;
     const expected = problem === null ? [] : [{ code: 'probe/exposure', message }];
     assert.deepEqual(findExposureProblems({ exposure }, addresses), expected);
   }
   const port = await listen(createServer());
-  const found = await probeRecord(record({ host: loopback, port, exposure: 'public' }));
-  assert.deepEqual(codes(found), ['probe/exposure']);
+  const observation = await probeRecord(
+    createRecord({ host: loopbackAddress, port, exposure: 'public' }),
+  );
+  assert.deepEqual(getCodes(observation), ['probe/exposure']);
 });
 
 test('Concurrent probes are limited, and results are yielded as they finish', async () => {
-  let current = 0;
-  let highest = 0;
-  const busy = createHttpServer((_, response) => {
-    current += 1;
-    highest = Math.max(highest, current);
+  let activeRequests = 0;
+  let maxActiveRequests = 0;
+  const busyServer = createHttpServer((_, response) => {
+    activeRequests += 1;
+    maxActiveRequests = Math.max(maxActiveRequests, activeRequests);
     setTimeout(() => {
-      current -= 1;
+      activeRequests -= 1;
       response.end();
     }, 30);
   });
-  const port = await listen(busy);
+  const port = await listen(busyServer);
   const url = `http://127.0.0.1:${port}/`;
-  const records = Array.from({ length: 12 }, (_, nth) => record({ id: `r${nth}`, url }));
-  const found = await Array.fromAsync(probeAll(records, { concurrency: 3, perSecond: 1000 }));
-  assert.equal(new Set(found.map(({ id }) => id)).size, 12);
-  assert.ok(highest > 1 && highest <= 3, `${highest} at once`);
+  const records = Array.from({ length: 12 }, (_, index) => createRecord({ id: `r${index}`, url }));
+  const observations = await Array.fromAsync(
+    probeAll(records, { concurrency: 3, perSecond: 1000 }),
+  );
+  assert.equal(new Set(observations.map(({ id }) => id)).size, 12);
+  assert.ok(maxActiveRequests > 1 && maxActiveRequests <= 3, `${maxActiveRequests} at once`);
 
-  const silent = `http://127.0.0.1:${await listen(createServer())}/`;
-  const waiting = [record({ id: 'silent', url: silent }), record({ id: 'busy', url })];
-  const probing = probeAll(waiting, { perSecond: 1000, timeoutMs: 60_000 });
-  assert.equal((await probing.next()).value?.id, 'busy');
-  await probing.return();
+  const silentUrl = `http://127.0.0.1:${await listen(createServer())}/`;
+  const pairOfRecords = [
+    createRecord({ id: 'silent', url: silentUrl }),
+    createRecord({ id: 'busy', url }),
+  ];
+  const observationIterator = probeAll(pairOfRecords, { perSecond: 1000, timeoutMs: 60_000 });
+  assert.equal((await observationIterator.next()).value?.id, 'busy');
+  await observationIterator.return();
 });
 
 test('Probes follow the rate, stop with their signal, and start only when consumed', async () => {
   let requests = 0;
   const reason = new Error('enough');
-  const stopping = new AbortController();
+  const stopController = new AbortController();
   const server = createServer(() => {
     requests += 1;
-    stopping.abort(reason);
+    stopController.abort(reason);
   });
   const url = `http://127.0.0.1:${await listen(server)}/`;
-  const records = Array.from({ length: 5 }, (_, nth) => record({ id: `r${nth}`, url }));
-  const options = { concurrency: 1, perSecond: 1000, signal: stopping.signal };
+  const records = Array.from({ length: 5 }, (_, index) => createRecord({ id: `r${index}`, url }));
+  const options = { concurrency: 1, perSecond: 1000, signal: stopController.signal };
   await assert.rejects(Array.fromAsync(probeAll(records, options)), reason);
   assert.equal(requests, 1);
 
-  const idle = new AbortController();
-  const two = [record({ id: 'r1' }), record({ id: 'r2' })];
-  const pausing = probeAll(two, { perSecond: 0.01, signal: idle.signal });
-  assert.equal((await pausing.next()).value?.id, 'r1');
-  const second = pausing.next();
-  idle.abort(reason);
-  await assert.rejects(second, reason);
+  const idleController = new AbortController();
+  const twoRecords = [createRecord({ id: 'r1' }), createRecord({ id: 'r2' })];
+  const slowProbes = probeAll(twoRecords, { perSecond: 0.01, signal: idleController.signal });
+  assert.equal((await slowProbes.next()).value?.id, 'r1');
+  const secondResult = slowProbes.next();
+  idleController.abort(reason);
+  await assert.rejects(secondResult, reason);
 
-  let given = 0;
-  function* endless() {
-    for (;;) yield record({ id: `r${(given += 1)}` });
+  let recordCount = 0;
+  function* generateRecords() {
+    for (;;) yield createRecord({ id: `r${(recordCount += 1)}` });
   }
-  const lazy = probeAll(endless(), { concurrency: 2, perSecond: 1000 });
-  for (const id of ['r1', 'r2', 'r3']) assert.equal((await lazy.next()).value?.id, id);
-  await lazy.return();
-  assert.ok(given <= 5, `${given} given`);
-  const [many, none] = [{ concurrency: 65 }, { concurrency: 0 }];
-  for (const wrong of [many, none, { perSecond: 1001 }, { perSecond: NaN }]) {
-    await assert.rejects(probeAll([], wrong).next(), RangeError);
+  const probes = probeAll(generateRecords(), { concurrency: 2, perSecond: 1000 });
+  for (const id of ['r1', 'r2', 'r3']) assert.equal((await probes.next()).value?.id, id);
+  await probes.return();
+  assert.ok(recordCount <= 5, `${recordCount} given`);
+  const [tooMany, noneAtOnce] = [{ concurrency: 65 }, { concurrency: 0 }];
+  for (const invalidOptions of [tooMany, noneAtOnce, { perSecond: 1001 }, { perSecond: NaN }]) {
+    await assert.rejects(probeAll([], invalidOptions).next(), RangeError);
   }
 });
 
 test('The command prints each endpoint, selects records, and trusts --ca', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'inventory-probe-'));
   after(() => rm(folder, { recursive: true }));
-  const { port, ca } = await secure();
-  const closing = await listen(createServer((socket) => socket.destroy()));
-  const pem = join(folder, 'ca.pem');
-  await writeFile(pem, ca);
+  const { port, ca } = await startHttpsServer();
+  const closingPort = await listen(createServer((socket) => socket.destroy()));
+  const certificateFile = join(folder, 'ca.pem');
+  await writeFile(certificateFile, ca);
   const records = [
-    record({ id: 'good', url: `https://localhost:${port}/` }),
-    record({ id: 'closing', url: `https://localhost:${closing}/` }),
-    record({ id: 'nowhere', exposure: 'private' }),
+    createRecord({ id: 'good', url: `https://localhost:${port}/` }),
+    createRecord({ id: 'closing', url: `https://localhost:${closingPort}/` }),
+    createRecord({ id: 'nowhere', exposure: 'private' }),
   ];
-  const command = async (...args: string[]) => {
+  const runProbe = async (...args: string[]) => {
     const stdin = Readable.from([Buffer.from(JSON.stringify(records))]);
     return run(['probe', '--concurrency', '1', ...args, '-'], { stdin });
   };
-  const trusted = await command('--ca', pem);
-  assert.deepEqual([trusted.status, trusted.stderr], [1, '']);
+  const trustedRun = await runProbe('--ca', certificateFile);
+  assert.deepEqual([trustedRun.status, trustedRun.stderr], [1, '']);
   assert.match(
-    trusted.stdout,
+    trustedRun.stdout,
     /^ok +"good" localhost:\d+: certificate to \d{4}-\d\d-\d\d; HTTP 200\nproblem "closing" localhost:\d+: .+ \[probe\/silent\]\nskipped "nowhere": the record names no host and port\n3 endpoints, 1 with problems, 1 not probed\n$/,
   );
-  assert.match((await command()).stdout, /^problem "good" .+ \[probe\/certificate-untrusted\]/);
-  const selected = await command('--format', 'json', '--exposure', 'private');
-  const [only, ...others] = JSON.parse(selected.stdout);
-  assert.deepEqual([only.id, only.isReachable, others], ['nowhere', null, []]);
-  const none = await command('--type', 'metrics');
-  assert.equal(none.stdout, '0 endpoints, 0 with problems\n');
+  assert.match((await runProbe()).stdout, /^problem "good" .+ \[probe\/certificate-untrusted\]/);
+  const selectedRun = await runProbe('--format', 'json', '--exposure', 'private');
+  const [observation, ...otherObservations] = JSON.parse(selectedRun.stdout);
+  assert.deepEqual(
+    [observation.id, observation.isReachable, otherObservations],
+    ['nowhere', null, []],
+  );
+  const emptyRun = await runProbe('--type', 'metrics');
+  assert.equal(emptyRun.stdout, '0 endpoints, 0 with problems\n');
 
   const path = new URL('../../../docs/inventory/output.md', import.meta.url);
   const page = await readFile(path, 'utf8');
-  const [, section = '', list = ''] =
+  const [, section = '', codeList = ''] =
     /\n## Observations of probe\n([^]*?)\n## Codes of observations\n([^]*)/.exec(page) ?? [];
-  const [, shown = ''] = /^```json\n([^]*?)^```$/m.exec(section) ?? [];
-  const endpoint = record({ exposure: 'public', url: `https://localhost:${port}/` });
+  const [, documentedOutput = ''] = /^```json\n([^]*?)^```$/m.exec(section) ?? [];
+  const endpoint = createRecord({ exposure: 'public', url: `https://localhost:${port}/` });
   const stdin = Readable.from([Buffer.from(JSON.stringify([endpoint]))]);
   const actual = JSON.parse((await run(['probe', '--format', 'json', '-'], { stdin })).stdout);
   const names = Array.from(section.matchAll(/^\| `([^`]+)`/gm), ([, name = '']) => name);
-  assert.deepEqual(listFieldPaths(JSON.parse(shown)), listFieldPaths(actual));
+  assert.deepEqual(listFieldPaths(JSON.parse(documentedOutput)), listFieldPaths(actual));
   assert.deepEqual(names.toSorted(), listFieldPaths(actual).toSorted());
-  const listed = Array.from(list.matchAll(/^\| `([^`]+)`/gm), ([, code = '']) => code);
-  assert.deepEqual(listed, [...PROBE_CODES]);
+  const documentedCodes = Array.from(codeList.matchAll(/^\| `([^`]+)`/gm), ([, code = '']) => code);
+  assert.deepEqual(documentedCodes, [...PROBE_CODES]);
 });

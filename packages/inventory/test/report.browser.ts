@@ -21,19 +21,23 @@ after(() => browser.close());
 
 const MARKUP = `"><img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
 
-function record(id: string, more: Partial<EndpointRecord> = {}): EndpointRecord {
-  return { ...VALID_RECORD, exposure: 'private', id, name: id, ...more };
+function createRecord(id: string, properties: Partial<EndpointRecord> = {}): EndpointRecord {
+  return { ...VALID_RECORD, exposure: 'private', id, name: id, ...properties };
 }
 
 const RECORDS = [
-  record('gateway', { exposure: 'private', owner_host: 'edge-1', last_reviewed: '2026-11-01' }),
-  record('Shop', { exposure: 'public', owner_host: 'edge-2', last_reviewed: '2024-02-01' }),
-  record('archive', { exposure: 'local', last_reviewed: 'never', port: 2, host: 'nas' }),
-  record('backup', { exposure: 'local', last_reviewed: '2026-11-19', port: 10, host: 'nas' }),
+  createRecord('gateway', {
+    exposure: 'private',
+    owner_host: 'edge-1',
+    last_reviewed: '2026-11-01',
+  }),
+  createRecord('Shop', { exposure: 'public', owner_host: 'edge-2', last_reviewed: '2024-02-01' }),
+  createRecord('archive', { exposure: 'local', last_reviewed: 'never', port: 2, host: 'nas' }),
+  createRecord('backup', { exposure: 'local', last_reviewed: '2026-11-19', port: 10, host: 'nas' }),
 ];
 
-/** Opens the report of records and collects requests and errors of the page. */
-async function open(
+/** Opens a report of the records, and collects page requests and errors. */
+async function openReport(
   records: EndpointRecord[],
   { title = 'Net', ...options }: { title?: string } & BrowserContextOptions = {},
 ) {
@@ -53,79 +57,80 @@ async function open(
   return { page, url, requests, errors, close: () => context.close() };
 }
 
-const names = (page: Page) => page.locator('.scroll tbody tr:visible summary').allTextContents();
-const header = (page: Page, name: string) => page.getByRole('columnheader', { name });
+const getVisibleNames = (page: Page) =>
+  page.locator('.scroll tbody tr:visible summary').allTextContents();
+const getHeader = (page: Page, name: string) => page.getByRole('columnheader', { name });
 
 test('The page loads nothing, and columns sort by their values, also by keyboard', async () => {
-  const { page, url, requests, errors, close } = await open(RECORDS);
+  const { page, url, requests, errors, close } = await openReport(RECORDS);
   assert.deepEqual([requests, errors], [[url], []]);
-  assert.deepEqual(await names(page), ['gateway', 'Shop', 'archive', 'backup']);
+  assert.deepEqual(await getVisibleNames(page), ['gateway', 'Shop', 'archive', 'backup']);
   await page.getByRole('button', { name: 'Name' }).focus();
   await page.keyboard.press('Enter');
-  assert.deepEqual(await names(page), ['archive', 'backup', 'gateway', 'Shop']);
-  assert.equal(await header(page, 'Name').getAttribute('aria-sort'), 'ascending');
+  assert.deepEqual(await getVisibleNames(page), ['archive', 'backup', 'gateway', 'Shop']);
+  assert.equal(await getHeader(page, 'Name').getAttribute('aria-sort'), 'ascending');
   await page.keyboard.press('Space');
-  assert.deepEqual(await names(page), ['Shop', 'gateway', 'backup', 'archive']);
+  assert.deepEqual(await getVisibleNames(page), ['Shop', 'gateway', 'backup', 'archive']);
   await page.getByRole('button', { name: 'Exposure' }).click();
-  assert.equal((await names(page))[0], 'Shop');
-  assert.equal(await header(page, 'Name').getAttribute('aria-sort'), null);
+  assert.equal((await getVisibleNames(page))[0], 'Shop');
+  assert.equal(await getHeader(page, 'Name').getAttribute('aria-sort'), null);
   // Ports sort as numbers, and records without a readable date come last.
   await page.getByRole('button', { name: 'Address' }).click();
-  assert.ok((await names(page)).join().includes('archive,backup'));
+  assert.ok((await getVisibleNames(page)).join().includes('archive,backup'));
   await page.getByRole('button', { name: 'Last reviewed' }).click();
-  assert.deepEqual(await names(page), ['Shop', 'gateway', 'backup', 'archive']);
+  assert.deepEqual(await getVisibleNames(page), ['Shop', 'gateway', 'backup', 'archive']);
   await page.getByRole('button', { name: 'Last reviewed' }).click();
-  assert.deepEqual(await names(page), ['backup', 'gateway', 'Shop', 'archive']);
+  assert.deepEqual(await getVisibleNames(page), ['backup', 'gateway', 'Shop', 'archive']);
   for (const column of ['Owner', 'Owner', 'Address', 'Address']) {
     await page.getByRole('button', { name: column }).click();
-    const blank = column === 'Owner' ? ['archive', 'backup'] : ['gateway', 'Shop'];
-    assert.deepEqual((await names(page)).slice(-2), blank, column);
+    const recordsWithoutValue = column === 'Owner' ? ['archive', 'backup'] : ['gateway', 'Shop'];
+    assert.deepEqual((await getVisibleNames(page)).slice(-2), recordsWithoutValue, column);
   }
   await close();
 });
 
 test('Words, exposure and owner filter together, and a reset shows all', async () => {
-  const { page, close } = await open(RECORDS);
+  const { page, close } = await openReport(RECORDS);
   const status = page.getByRole('status');
   assert.equal(await status.textContent(), '4 of 4 shown');
   await page.getByLabel('Exposure').selectOption('local');
-  assert.deepEqual(await names(page), ['archive', 'backup']);
+  assert.deepEqual(await getVisibleNames(page), ['archive', 'backup']);
   await page.getByLabel('Search').fill('NAS:10');
-  assert.deepEqual(await names(page), ['backup']);
+  assert.deepEqual(await getVisibleNames(page), ['backup']);
   assert.equal(await status.textContent(), '1 of 4 shown');
   await page.getByLabel('Owner').selectOption('edge-1');
-  assert.deepEqual(await names(page), []);
+  assert.deepEqual(await getVisibleNames(page), []);
   await page.getByRole('button', { name: 'Show all' }).click();
   await status.getByText('4 of 4 shown').waitFor();
-  assert.equal((await names(page)).length, 4);
+  assert.equal((await getVisibleNames(page)).length, 4);
   await close();
 });
 
 test('The page works with the keyboard alone and shows the focus', async () => {
-  const { page, close } = await open(RECORDS);
+  const { page, close } = await openReport(RECORDS);
   const keyboard = page.keyboard;
-  const focused = () =>
+  const getFocusedName = () =>
     page.evaluate<string>(`(() => {
       const { activeElement: at } = document;
       return at.name || at.getAttribute('aria-label') || at.textContent.trim();
     })()`);
-  const outline = () =>
+  const getOutline = () =>
     page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle');
-  const stops: string[] = [];
-  for (let stop = 0; stop < 14; stop += 1) {
+  const focusedNames: string[] = [];
+  for (let tabCount = 0; tabCount < 14; tabCount += 1) {
     await keyboard.press('Tab');
-    stops.push(await focused());
-    assert.notEqual(await outline(), 'none', `visible focus on ${stops.at(-1)}`);
+    focusedNames.push(await getFocusedName());
+    assert.notEqual(await getOutline(), 'none', `visible focus on ${focusedNames.at(-1)}`);
   }
   const columns = 'Name,Exposure,Type,Status,Address,Owner,Auth,Last reviewed'.split(',');
   const controls = ['text', 'exposure', 'owner', 'Show all', 'Endpoints'];
-  assert.deepEqual(stops, [...controls, ...columns, 'gateway']);
+  assert.deepEqual(focusedNames, [...controls, ...columns, 'gateway']);
 
   await keyboard.press('Enter');
-  const folded = page.getByText('docs/gateway.md').first();
-  assert.ok(await folded.isVisible());
+  const docsLink = page.getByText('docs/gateway.md').first();
+  assert.ok(await docsLink.isVisible());
   await keyboard.press('Space');
-  assert.equal(await folded.isVisible(), false);
+  assert.equal(await docsLink.isVisible(), false);
   await close();
 });
 
@@ -133,19 +138,27 @@ test('Texts of records and titles never become markup or scripts', async () => {
   const { properties } = endpointSchema.items;
   assert.equal(Object.keys(properties).length, 18);
   const extraProperties = Object.fromEntries(Object.keys(properties).map((name) => [name, MARKUP]));
-  const hostile = record(MARKUP, { ...extraProperties, [MARKUP]: { [MARKUP]: MARKUP } });
-  const links = record('links', { docs: 'javascript:document.title=1', url: 'data:text/html,x' });
-  const { page, requests, errors, close } = await open([hostile, links], { title: MARKUP });
+  const hostileRecord = createRecord(MARKUP, {
+    ...extraProperties,
+    [MARKUP]: { [MARKUP]: MARKUP },
+  });
+  const linkRecord = createRecord('links', {
+    docs: 'javascript:document.title=1',
+    url: 'data:text/html,x',
+  });
+  const { page, requests, errors, close } = await openReport([hostileRecord, linkRecord], {
+    title: MARKUP,
+  });
   assert.equal(await page.title(), MARKUP);
   assert.equal(await page.getByRole('heading').textContent(), MARKUP);
   assert.equal(await page.locator('img').count(), 0);
   assert.equal(await page.locator('script').count(), 1);
   assert.equal(await page.locator('a').count(), 0);
-  assert.deepEqual(await names(page), [MARKUP, 'links']);
-  const shown = (await page.locator('tbody tr', { hasText: MARKUP }).last().textContent()) ?? '';
-  assert.equal(shown.split('<img src=x').length - 1 >= Object.keys(properties).length, true);
+  assert.deepEqual(await getVisibleNames(page), [MARKUP, 'links']);
+  const rowText = (await page.locator('tbody tr', { hasText: MARKUP }).last().textContent()) ?? '';
+  assert.equal(rowText.split('<img src=x').length - 1 >= Object.keys(properties).length, true);
   await page.getByLabel('Owner').selectOption(MARKUP);
-  assert.deepEqual(await names(page), [MARKUP]);
+  assert.deepEqual(await getVisibleNames(page), [MARKUP]);
   assert.equal(requests.length, 1);
   assert.deepEqual(errors, []);
   await close();
@@ -157,23 +170,26 @@ const PAPER = { width: 794, height: 1123 };
 for (const javaScriptEnabled of [true, false]) {
   const scripts = javaScriptEnabled ? 'with scripts' : 'without scripts';
   test(`The page has all records, and a print has no controls and open details, ${scripts}`, async () => {
-    const long = 'a'.repeat(300);
-    const records = [...RECORDS, record('long', { purpose: long, url: `https://x.test/${long}` })];
-    const { page, close } = await open(records, { javaScriptEnabled, viewport: PAPER });
-    assert.equal((await names(page)).length, 5);
+    const longText = 'a'.repeat(300);
+    const records = [
+      ...RECORDS,
+      createRecord('long', { purpose: longText, url: `https://x.test/${longText}` }),
+    ];
+    const { page, close } = await openReport(records, { javaScriptEnabled, viewport: PAPER });
+    assert.equal((await getVisibleNames(page)).length, 5);
     assert.equal(await page.locator('form:visible').count(), javaScriptEnabled ? 1 : 0);
     assert.equal(await page.locator('thead button').count(), javaScriptEnabled ? 8 : 0);
-    const folded = page.getByText('docs/gateway.md').first();
-    assert.equal(await folded.isVisible(), false);
+    const docsLink = page.getByText('docs/gateway.md').first();
+    assert.equal(await docsLink.isVisible(), false);
     await page.emulateMedia({ media: 'print' });
     assert.equal(await page.locator('form:visible').count(), 0);
-    assert.ok(await folded.isVisible());
+    assert.ok(await docsLink.isVisible());
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), PAPER.width);
-    // Each page repeats the names of the columns.
-    const head = await page.evaluate(
+    // Each printed page repeats the column names.
+    const tableHeadDisplay = await page.evaluate(
       'getComputedStyle(document.querySelector(".scroll thead")).display',
     );
-    assert.equal(head, 'table-header-group');
+    assert.equal(tableHeadDisplay, 'table-header-group');
     await close();
   });
 }

@@ -23,11 +23,14 @@ export const VALID_RECORD = {
   last_reviewed: '2026-11-20',
 };
 
-/** Returns a valid record with a number of objects, lists and strings, keys included. */
+/** Returns a valid record with a given number of objects, lists and strings, including keys. */
 export function createRecordWithParts(parts: number): string {
   // The record, and the list with its name.
-  const own = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
-  return JSON.stringify({ ...VALID_RECORD, x: Array.from({ length: parts - own }, () => ({})) });
+  const baseParts = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
+  return JSON.stringify({
+    ...VALID_RECORD,
+    x: Array.from({ length: parts - baseParts }, () => ({})),
+  });
 }
 
 export async function validate(
@@ -37,9 +40,9 @@ export async function validate(
   const findings: Finding[] = [];
   const validation = validateInventory(source, options);
   for (;;) {
-    const step = await validation.next();
-    if (step.done) return { findings, summary: step.value };
-    findings.push(step.value);
+    const iteration = await validation.next();
+    if (iteration.done) return { findings, summary: iteration.value };
+    findings.push(iteration.value);
   }
 }
 
@@ -53,14 +56,14 @@ export async function collectCodes(source: InventorySource, options?: ValidateOp
   return findings.map(({ code }) => code);
 }
 
-/** Yields the source in chunks that end at given offsets, and overwrites each chunk afterwards. */
+/** Yields the source in chunks that end at the given offsets. Overwrites each chunk afterwards, as a reused buffer would be. */
 export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<Uint8Array> {
-  let from = 0;
+  let chunkStart = 0;
   for (const end of [...ends.toSorted((a, b) => a - b), bytes.length]) {
-    const chunk = Uint8Array.from(bytes.subarray(from, end));
+    const chunk = Uint8Array.from(bytes.subarray(chunkStart, end));
     yield chunk;
     chunk.fill(0x58);
-    from = end;
+    chunkStart = end;
   }
 }
 
@@ -70,13 +73,13 @@ export function toLineAndColumn(text: string, offset: number): { line: number; c
   return { line: lines.length, column: Array.from(lines.at(-1) ?? '').length + 1 };
 }
 
-/** Returns the fields of a value, such as `findings[].line`. */
+/** Returns the field paths of a value, such as `findings[].line`. */
 export function listFieldPaths(value: unknown, path = ''): string[] {
   if (Array.isArray(value))
-    return [...new Set(value.flatMap((item) => listFieldPaths(item, `${path}[]`)))];
+    return [...new Set(value.flatMap((element) => listFieldPaths(element, `${path}[]`)))];
   if (typeof value !== 'object' || value === null) return [path];
-  return Object.entries(value).flatMap(([key, part]) =>
-    listFieldPaths(part, path === '' ? key : `${path}.${key}`),
+  return Object.entries(value).flatMap(([key, member]) =>
+    listFieldPaths(member, path === '' ? key : `${path}.${key}`),
   );
 }
 
@@ -108,7 +111,7 @@ export function formatTranscript({ title, sections }: Transcript): string {
 
 /** Runs the command of a transcript in a new folder and returns the actual transcript. */
 export async function replay(transcript: Transcript): Promise<Transcript> {
-  const home = process.cwd();
+  const previousFolder = process.cwd();
   const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
   try {
     process.chdir(folder);
@@ -134,7 +137,7 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
     }
     return { title: transcript.title, sections };
   } finally {
-    process.chdir(home);
+    process.chdir(previousFolder);
     rmSync(folder, { recursive: true });
   }
 }
@@ -150,7 +153,7 @@ export async function run(
   return { status, stdout: stdout.text, stderr: stderr.text };
 }
 
-/** Runs `import --from` on a text from standard input. */
+/** Runs `import --from` on text from standard input. */
 export function runImport(from: string, text: string) {
   return run(['import', '--from', from, '-'], { stdin: Readable.from([Buffer.from(text)]) });
 }

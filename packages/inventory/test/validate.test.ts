@@ -23,7 +23,7 @@ type Field = keyof {
 };
 
 // Specification 002, Resources and their fields, row by row.
-const TABLE = {
+const FIELD_TABLE = {
   id: ['string', 'required'],
   name: ['string', 'required'],
   type: ['string', 'required'],
@@ -45,36 +45,44 @@ const TABLE = {
 } as const satisfies Record<Field, readonly [string, string]>;
 
 const EXPOSURES = ['public', 'vpn', 'local', 'private', 'unknown'];
-const other = fc.oneof(fc.constantFrom(null, true), fc.array(fc.string()), fc.object());
-const number = fc.oneof(fc.integer(), fc.double());
+const otherValue = fc.oneof(fc.constantFrom(null, true), fc.array(fc.string()), fc.object());
+const numberValue = fc.oneof(fc.integer(), fc.double());
 const fraction = fc.double().filter((value) => !Number.isInteger(value));
-const noExposure = fc.string().filter((text) => !EXPOSURES.includes(text));
-const ACCEPTED = {
+const unknownExposure = fc.string().filter((text) => !EXPOSURES.includes(text));
+const ACCEPTED_VALUES = {
   string: fc.string(),
   exposure: fc.constantFrom(...EXPOSURES),
   integer: fc.oneof(fc.integer(), fc.maxSafeInteger()),
 };
-const REJECTED = {
-  string: fc.oneof(other, number),
-  exposure: fc.oneof(other, number, noExposure, fc.constantFrom('Public', ' local', 'private ')),
-  integer: fc.oneof(other, fc.string(), fc.integer().map(String), fraction),
+const REJECTED_VALUES = {
+  string: fc.oneof(otherValue, numberValue),
+  exposure: fc.oneof(
+    otherValue,
+    numberValue,
+    unknownExposure,
+    fc.constantFrom('Public', ' local', 'private '),
+  ),
+  integer: fc.oneof(otherValue, fc.string(), fc.integer().map(String), fraction),
 };
 
 test('The schema has the fields of the table and no other rule', () => {
-  for (const [field, [type, need]] of Object.entries(TABLE)) {
+  for (const [field, [type, requirement]] of Object.entries(FIELD_TABLE)) {
     fc.assert(
-      fc.property(ACCEPTED[type], REJECTED[type], (right, wrong) => {
-        assert.ok(isEndpointRecord({ ...VALID_RECORD, [field]: right }));
-        assert.ok(!isEndpointRecord({ ...VALID_RECORD, [field]: wrong }));
+      fc.property(ACCEPTED_VALUES[type], REJECTED_VALUES[type], (validValue, invalidValue) => {
+        assert.ok(isEndpointRecord({ ...VALID_RECORD, [field]: validValue }));
+        assert.ok(!isEndpointRecord({ ...VALID_RECORD, [field]: invalidValue }));
         assert.equal(isEndpointRecord.errors?.[0]?.instancePath, `/${field}`);
       }),
     );
-    const { [field]: _removed, ...without } = { ...VALID_RECORD } as Record<string, unknown>;
-    assert.equal(isEndpointRecord(without), need === 'optional', field);
+    const { [field]: _field, ...recordWithoutField } = { ...VALID_RECORD } as Record<
+      string,
+      unknown
+    >;
+    assert.equal(isEndpointRecord(recordWithoutField), requirement === 'optional', field);
   }
   assert.equal(schema.$id, 'endpoint.schema.json');
   assert.equal(schema.$schema, 'https://json-schema.org/draft/2020-12/schema');
-  assert.deepEqual(Object.keys(schema.items.properties), Object.keys(TABLE));
+  assert.deepEqual(Object.keys(schema.items.properties), Object.keys(FIELD_TABLE));
   const rules = new Set(Object.values(schema.items.properties).flatMap(Object.keys));
   assert.deepEqual([...rules].toSorted(), ['enum', 'type']);
   assert.deepEqual(Object.keys(schema.items).toSorted(), ['properties', 'required', 'type']);
@@ -82,15 +90,15 @@ test('The schema has the fields of the table and no other rule', () => {
 
 test('An inventory is an array of records, with extra properties and own properties only', () => {
   fc.assert(
-    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
-      assert.ok(isEndpointRecord({ ...extra, ...VALID_RECORD }));
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extraProperties) => {
+      assert.ok(isEndpointRecord({ ...extraProperties, ...VALID_RECORD }));
     }),
   );
   assert.ok(!isEndpointRecord(Object.create(VALID_RECORD)));
   assert.ok(!isEndpointRecord(JSON.parse('{"__proto__": {"id": "x"}}')));
-  for (const right of [[], [VALID_RECORD]]) assert.ok(isInventory(right));
-  for (const wrong of [{}, null, 'x', VALID_RECORD, [VALID_RECORD, 1], [[]]]) {
-    assert.ok(!isInventory(wrong));
+  for (const inventory of [[], [VALID_RECORD]]) assert.ok(isInventory(inventory));
+  for (const invalidValue of [{}, null, 'x', VALID_RECORD, [VALID_RECORD, 1], [[]]]) {
+    assert.ok(!isInventory(invalidValue));
   }
 });
 
@@ -98,37 +106,44 @@ test('Findings have the position of the value in characters', async () => {
   const filler = fc.string({ unit: 'grapheme' }).map((text) => JSON.stringify(text));
   const space = fc.stringMatching(/^[ \n\t]{0,4}$/);
   await fc.assert(
-    fc.asyncProperty(fc.array(filler), space, space, async (fillers, left, right) => {
-      const record = JSON.stringify(VALID_RECORD).slice(0, -1);
-      const extra = fillers.map((filled, index) => `,"x${index}":${left}${filled}`).join(right);
-      const head = `[${left}${fillers.map((filled) => `${record},"f":${filled}},`).join(right)}`;
-      const start = `${head}${record}${extra},"port":${right}`;
-      const { findings } = await validate(`${start}"443"}]`);
-      const [finding] = findings;
-      assert.ok(finding && findings.length === 1);
-      const { line, column, pointer, recordIndex, recordId, excerpt } = finding;
-      assert.deepEqual({ line, column }, toLineAndColumn(start, start.length));
-      assert.equal(pointer, `/${fillers.length}/port`);
-      assert.deepEqual([recordIndex, recordId], [fillers.length, 'gateway']);
-      const shown = Array.from(excerpt?.text ?? '').slice((excerpt?.column ?? 0) - 1);
-      assert.ok(shown.join('').startsWith('"443"'));
-    }),
+    fc.asyncProperty(
+      fc.array(filler),
+      space,
+      space,
+      async (fillerTexts, spaceBefore, spaceAfter) => {
+        const record = JSON.stringify(VALID_RECORD).slice(0, -1);
+        const extra = fillerTexts
+          .map((fillerText, index) => `,"x${index}":${spaceBefore}${fillerText}`)
+          .join(spaceAfter);
+        const precedingRecords = `[${spaceBefore}${fillerTexts.map((fillerText) => `${record},"f":${fillerText}},`).join(spaceAfter)}`;
+        const textBefore = `${precedingRecords}${record}${extra},"port":${spaceAfter}`;
+        const { findings } = await validate(`${textBefore}"443"}]`);
+        const [finding] = findings;
+        assert.ok(finding && findings.length === 1);
+        const { line, column, pointer, recordIndex, recordId, excerpt } = finding;
+        assert.deepEqual({ line, column }, toLineAndColumn(textBefore, textBefore.length));
+        assert.equal(pointer, `/${fillerTexts.length}/port`);
+        assert.deepEqual([recordIndex, recordId], [fillerTexts.length, 'gateway']);
+        const excerptCharacters = Array.from(excerpt?.text ?? '').slice((excerpt?.column ?? 0) - 1);
+        assert.ok(excerptCharacters.join('').startsWith('"443"'));
+      },
+    ),
   );
 });
 
 test('Findings are yielded while the source is read', async () => {
-  let given = 0;
-  async function* endless() {
+  let chunkCount = 0;
+  async function* generateChunks() {
     yield Buffer.from('[');
     for (;;) {
-      given += 1;
+      chunkCount += 1;
       yield Buffer.from('{},');
     }
   }
-  const validation = validateInventory(endless());
-  const first = await validation.next();
-  assert.ok(!first.done && first.value.code === 'schema/required');
-  assert.ok(given < 5);
+  const validation = validateInventory(generateChunks());
+  const firstIteration = await validation.next();
+  assert.ok(!firstIteration.done && firstIteration.value.code === 'schema/required');
+  assert.ok(chunkCount < 5);
   await validation.return({ records: 0, isComplete: false });
 });
 
@@ -154,17 +169,17 @@ test('Strings, bytes, streams, iterables and paths are read, and their errors ar
   const text = JSON.stringify([VALID_RECORD, { ...VALID_RECORD, port: 443 }], null, 2);
   const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
   after(() => rmSync(folder, { recursive: true }));
-  const [path, lines] = [join(folder, 'inventory.json'), join(folder, 'inventory.jsonl')];
+  const [path, linesPath] = [join(folder, 'inventory.json'), join(folder, 'inventory.jsonl')];
   writeFileSync(path, text);
-  writeFileSync(lines, '{}');
+  writeFileSync(linesPath, '{}');
   const bytes = new TextEncoder().encode(text);
   const stream = new Blob([bytes]).stream();
   for (const source of [text, bytes, stream, inChunks(Buffer.from(bytes), []), { path }]) {
     const { findings, summary } = await validate(source);
     assert.deepEqual([findings, summary], [[], { records: 2, isComplete: true }]);
   }
-  const { findings } = await validate({ path: lines });
-  assert.deepEqual([findings[0]?.pointer, findings[0]?.file], ['', lines]);
+  const { findings } = await validate({ path: linesPath });
+  assert.deepEqual([findings[0]?.pointer, findings[0]?.file], ['', linesPath]);
   await assert.rejects(validate({ path: 'no-such-file.json' }), { code: 'ENOENT' });
   // A stream with an encoding yields strings.
   await assert.rejects(validate(Readable.from(['[]'])), TypeError);
@@ -179,9 +194,9 @@ test('The label determines the format unless one is set', async () => {
 });
 
 test('Invalid UTF-8 is rejected at its first byte, in chunks of any size', async () => {
-  const read = async (text: Buffer, size: number) => {
-    const ends = Array.from({ length: text.length / size }, (_, nth) => size * (nth + 1));
-    const { findings } = await validate(inChunks(text, ends));
+  const findEncodingErrors = async (text: Buffer, size: number) => {
+    const chunkEnds = Array.from({ length: text.length / size }, (_, index) => size * (index + 1));
+    const { findings } = await validate(inChunks(text, chunkEnds));
     return findings.filter(({ code }) => code.startsWith('encoding/'));
   };
   for (const size of [1, 2, 3, 5, 100]) {
@@ -195,19 +210,28 @@ test('Invalid UTF-8 is rejected at its first byte, in chunks of any size', async
       ['UTF-32 (little-endian)', 0x5b, 0, 0, 0, 0x5d, 0, 0, 0],
       ['UTF-32 (big-endian)', 0, 0, 0, 0x5b, 0, 0, 0, 0x5d],
     ] as const) {
-      const messages = (await read(Buffer.from(bytes), size)).map(({ message }) => message);
+      const messages = (await findEncodingErrors(Buffer.from(bytes), size)).map(
+        ({ message }) => message,
+      );
       assert.deepEqual(messages, [`the file is ${name}; save it as UTF-8`]);
     }
-    const [mark, broken] = await read(Buffer.from([0xef, 0xbb, 0xbf, 0x5b, 0xff]), size);
-    assert.equal(mark?.code, 'encoding/bom');
-    assert.match(broken?.message ?? '', /^byte 4 \(0xFF\)/);
-    const [cut] = await read(Buffer.from('["🏠').subarray(0, 5), size);
-    assert.match(cut?.message ?? '', /ends inside a UTF-8 character that begins at byte 2/);
+    const [byteOrderMark, invalidByte] = await findEncodingErrors(
+      Buffer.from([0xef, 0xbb, 0xbf, 0x5b, 0xff]),
+      size,
+    );
+    assert.equal(byteOrderMark?.code, 'encoding/bom');
+    assert.match(invalidByte?.message ?? '', /^byte 4 \(0xFF\)/);
+    const [truncation] = await findEncodingErrors(Buffer.from('["🏠').subarray(0, 5), size);
+    assert.match(truncation?.message ?? '', /ends inside a UTF-8 character that begins at byte 2/);
   }
   for (const sequence of ['c0af', 'eda080', 'f4908080', '80', 'e28228', 'f09f8f']) {
     const text = Buffer.from(`5b22c3a9${sequence}225d`, 'hex');
     for (const size of [1, 2, 3, 100]) {
-      assert.match((await read(text, size))[0]?.message ?? '', /^byte 4 \(0x/, sequence);
+      assert.match(
+        (await findEncodingErrors(text, size))[0]?.message ?? '',
+        /^byte 4 \(0x/,
+        sequence,
+      );
     }
   }
 });
@@ -221,9 +245,11 @@ test('JSON has the same findings when it is read as YAML', async () => {
   const value = fc.oneof(fc.string(), fc.integer(), fc.constantFrom(null, true, 'public', '443'));
   const key = fc.constantFrom('id', 'port', 'exposure', 'notes', 'x', 'я🏠', 'host');
   const record = fc.array(fc.tuple(key, value), { maxLength: 6 }).map((members) => {
-    const all = [...Object.entries(VALID_RECORD), ...members];
-    const written = all.map((member) => member.map((part) => JSON.stringify(part)).join(': '));
-    return `{${written.join(',\n ')}}`;
+    const entries = [...Object.entries(VALID_RECORD), ...members];
+    const memberTexts = entries.map((member) =>
+      member.map((part) => JSON.stringify(part)).join(': '),
+    );
+    return `{${memberTexts.join(',\n ')}}`;
   });
   let count = 0;
   await fc.assert(
@@ -241,19 +267,19 @@ test('JSON has the same findings when it is read as YAML', async () => {
 test('YAML is read in chunks, compressed, with a byte order mark and invalid bytes', async () => {
   const text = `\uFEFF${stringify([VALID_RECORD, { ...VALID_RECORD, name: 'я🏠', port: 'x' }])}`;
   const bytes = Buffer.from(text);
-  const whole = await validate(bytes, { file: 'a.yaml' });
+  const expected = await validate(bytes, { file: 'a.yaml' });
   assert.deepEqual(
-    whole.findings.map(({ code }) => code),
+    expected.findings.map(({ code }) => code),
     ['encoding/bom', 'schema/type'],
   );
-  const ends = Array.from({ length: 40 }, (_, nth) => 7 * nth);
-  assert.deepEqual(await validate(inChunks(bytes, ends), { file: 'a.yaml' }), whole);
-  const compressed = await validate(gzipSync(bytes), { file: 'a.yml.gz' });
-  assert.deepEqual(compressed.summary, whole.summary);
-  const invalid = Buffer.from('- id: я\n  name: \xff\n', 'latin1');
-  const { findings } = await validate(Buffer.concat([Buffer.from('# я\n'), invalid]), {
+  const chunkEnds = Array.from({ length: 40 }, (_, index) => 7 * index);
+  assert.deepEqual(await validate(inChunks(bytes, chunkEnds), { file: 'a.yaml' }), expected);
+  const compressedResult = await validate(gzipSync(bytes), { file: 'a.yml.gz' });
+  assert.deepEqual(compressedResult.summary, expected.summary);
+  const invalidBytes = Buffer.from('- id: я\n  name: \xff\n', 'latin1');
+  const { findings } = await validate(Buffer.concat([Buffer.from('# я\n'), invalidBytes]), {
     format: 'yaml',
   });
-  const places = findings.map(({ code, line, column }) => [code, line, column]);
-  assert.deepEqual(places, [['encoding/utf-8', 3, 9]]);
+  const codesAndPositions = findings.map(({ code, line, column }) => [code, line, column]);
+  assert.deepEqual(codesAndPositions, [['encoding/utf-8', 3, 9]]);
 });

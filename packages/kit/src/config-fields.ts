@@ -1,44 +1,44 @@
 import ipaddr from 'ipaddr.js';
 import { type TArray, type TString, Type } from 'typebox';
 
-/** Creates the schema of an integer variable. */
+/** Creates the schema for an integer variable. */
 export function integer(options: { default: number; min?: number; max?: number }) {
   const { min: minimum = 0, max: maximum = Number.MAX_SAFE_INTEGER } = options;
   return Type.Integer({ default: options.default, minimum, maximum });
 }
 
-/** Creates the schema of a boolean variable. */
-export function flag(fallback: boolean) {
-  return Type.Boolean({ default: fallback });
+/** Creates the schema for a boolean variable. */
+export function flag(defaultValue: boolean) {
+  return Type.Boolean({ default: defaultValue });
 }
 
-/** Creates the schema of a text variable. */
-export function text(fallback: string): TString {
-  return Type.String({ default: fallback });
+/** Creates the schema for a string variable. */
+export function text(defaultValue: string): TString {
+  return Type.String({ default: defaultValue });
 }
 
-/** Creates the schema of a secret variable, whose value is never shown or logged. */
+/** Creates the schema for a secret variable, whose value is never shown or logged. */
 export function secret(): TString {
   return Type.String({ default: '', writeOnly: true });
 }
 
-/** Creates the schema of an optional variable with the URL of an HTTP server. */
+/** Creates the schema for an optional variable with the URL of an HTTP server. */
 export function httpUrl() {
   return Type.Optional(
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
   );
 }
 
-/** Creates the schema of a variable with comma-separated values. */
+/** Creates the schema for a variable with comma-separated values. */
 export function list(): TArray<TString> {
   return Type.Array(Type.String({ minLength: 1 }), { default: [] });
 }
 
-const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
+const isAddressOrRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** Variables of all processes. Contract 1. */
+/** Variables that all processes read. Contract 1. */
 export const commonConfig = {
   DATABASE_URL: Type.Optional(
     Type.String({
@@ -60,16 +60,16 @@ export const commonConfig = {
   }),
 };
 
-/** Variables of servers that can run behind a reverse proxy. */
+/** Variables for servers behind a reverse proxy. */
 export const proxyConfig = {
-  TRUSTED_PROXIES: Type.Array(Type.Refine(Type.String(), isRange), {
+  TRUSTED_PROXIES: Type.Array(Type.Refine(Type.String(), isAddressOrRange), {
     default: [],
     description:
       'holds the addresses or ranges of reverse proxies, comma separated, such as 127.0.0.1,10.0.0.0/8',
   }),
 };
 
-/** Variables of the language model in both apps. Contract 1. */
+/** Language model variables of both apps. Contract 1. */
 export const modelConfig = {
   MODEL_MODE: Type.Union([Type.Literal('mock'), Type.Literal('openai')], { default: 'mock' }),
   MODEL_BASE_URL: httpUrl(),

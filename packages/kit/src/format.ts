@@ -25,13 +25,13 @@ export function formatPrice(price: number, currency: string | null | undefined):
   return currency ? `${formatNumber(price)}\u00A0${currency}` : formatNumber(price);
 }
 
-/** Formats the ID of a listing for users: `#22`. `oselya chat` accepts the same format. */
+/** Formats a listing ID for users: `#22`. `oselya chat` accepts the same format. */
 export function formatListingId(listingId: number): string {
   return `#${listingId}`;
 }
 
 /**
- * Time limit for each step of a sign-in: at the identity provider and, for a terminal, on the confirmation page.
+ * Time limit for each sign-in step: at the identity provider and, for a terminal, on the confirmation page.
  * Contract 3, Login.
  */
 export const SIGN_IN_STEP_MINUTES = 10;

@@ -4,11 +4,11 @@ import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
 
 export type Logger = PinoLogger;
 
-/** Logged fields of errors, also of OAuth 2.0 (RFC 6749 §5.2). Other fields may contain secrets or personal data. */
+/** Logged error fields, including those of OAuth 2.0 (RFC 6749 §5.2). Other fields may contain secrets or personal data. */
 const ERROR_FIELDS =
   'code status severity schema table column constraint error error_description'.split(' ');
 
-// An error message may be a whole HTML page, and fields may be circular.
+// An error message may be an HTML page, and fields may be circular.
 const MAX_TEXT_LENGTH = 10_000;
 const MAX_DEPTH = 5;
 
@@ -27,8 +27,8 @@ export function createLogger(options: {
     timestamp: stdTimeFunctions.isoTime,
     mixin: getLogFields,
     formatters: { level: (label: string) => ({ level: label }), log: formatFields },
-    // Already formatted by `formatFields`. The serializer of pino would copy all fields of an error.
-    serializers: { err: (formatted: unknown) => formatted },
+    // Already formatted by `formatFields`. Pino's serializer would copy all fields of an error.
+    serializers: { err: (error: unknown) => error },
   };
   return options.destination === undefined ? pino(settings) : pino(settings, options.destination);
 }
@@ -43,7 +43,7 @@ function formatValue(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null || 'toJSON' in value) return value;
   if (depth > MAX_DEPTH) return undefined;
   if (value instanceof Error) return formatError(value, depth);
-  if (Array.isArray(value)) return value.map((item) => formatValue(item, depth + 1));
+  if (Array.isArray(value)) return value.map((element) => formatValue(element, depth + 1));
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null
     ? formatFields(value, depth + 1)
@@ -52,32 +52,33 @@ function formatValue(value: unknown, depth: number): unknown {
 
 function formatError(error: Error, depth: number): Record<string, unknown> {
   const { name, message, stack = '', cause } = error;
-  const formatted: Record<string, unknown> = {
+  const formattedError: Record<string, unknown> = {
     type: name === 'Error' ? error.constructor.name : name,
     message: message.slice(0, MAX_TEXT_LENGTH),
     stack: stack.slice(0, MAX_TEXT_LENGTH),
   };
   for (const key of ERROR_FIELDS) {
     const value: unknown = Reflect.get(error, key);
-    if (typeof value === 'string') formatted[key] = value.slice(0, MAX_TEXT_LENGTH);
-    if (typeof value === 'number') formatted[key] = value;
+    if (typeof value === 'string') formattedError[key] = value.slice(0, MAX_TEXT_LENGTH);
+    if (typeof value === 'number') formattedError[key] = value;
   }
   // A cause that is not an Error may be a server response that contains tokens.
-  if (cause instanceof Error) formatted['cause'] = formatValue(cause, depth + 1);
-  if (error instanceof AggregateError) formatted['errors'] = formatValue(error.errors, depth + 1);
-  return formatted;
+  if (cause instanceof Error) formattedError['cause'] = formatValue(cause, depth + 1);
+  if (error instanceof AggregateError)
+    formattedError['errors'] = formatValue(error.errors, depth + 1);
+  return formattedError;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type LogFields = Readonly<Record<string, unknown>>;
 
-const logScopes = new AsyncLocalStorage<{ fields: Fields }>();
+const logScopes = new AsyncLocalStorage<{ fields: LogFields }>();
 
 /**
  * Adds fields to all lines that are logged while a function runs. Nested calls inherit the fields. Fields of a
  * line take precedence. Lines logged after the function ends do not include the fields.
  */
 export function withLogFields<Result>(
-  fields: Fields,
+  fields: LogFields,
   callback: () => Promise<Result>,
 ): Promise<Result> {
   return withIsolatedLogFields({ ...logScopes.getStore()?.fields, ...fields }, callback);
@@ -85,7 +86,7 @@ export function withLogFields<Result>(
 
 /** Adds fields like `withLogFields`, but without inherited fields. For operations that several callers share. */
 export async function withIsolatedLogFields<Result>(
-  fields: Fields,
+  fields: LogFields,
   callback: () => Promise<Result>,
 ): Promise<Result> {
   const scope = { fields };
@@ -119,9 +120,9 @@ export class RequestLogController extends LogController {
     request: FastifyRequest,
     reply: FastifyReply,
   ): void {
-    const line = describeRequest(request, reply);
-    if (error) request.log.error({ ...line, err: error }, 'request failed');
-    else request.log.info(line, 'request');
+    const requestFields = describeRequest(request, reply);
+    if (error) request.log.error({ ...requestFields, err: error }, 'request failed');
+    else request.log.info(requestFields, 'request');
   }
 }
 

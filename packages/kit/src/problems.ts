@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 
-/** Row of the error table of an app. */
+/** Row of an app's error table. */
 export type ErrorDefinition = {
   status: number;
   title: string;
@@ -18,11 +18,11 @@ export type ProblemDetails = {
   detail?: string;
   /** Underlying error. Logged, but never sent to clients. */
   cause?: unknown;
-  /** Broken rules with the paths of the invalid values. */
+  /** Violated rules with the paths of the invalid values. */
   errors?: readonly { path: string; message: string }[];
-  /** Headers of the response, such as `retry-after`. */
+  /** Response headers, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;
-  /** Additional members of the response (RFC 9457 §3.2), such as the ID of a resource. */
+  /** Additional response members (RFC 9457 §3.2), such as a resource ID. */
   members?: Readonly<Record<string, unknown>>;
 };
 
@@ -54,7 +54,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Creates a factory for the errors of a table. */
+/** Creates a factory for the errors of an error table. */
 export function createProblemFactory<Code extends string>(
   table: Readonly<Record<Code, ErrorDefinition>>,
 ) {
@@ -97,7 +97,7 @@ export function createProblemBody(
   };
 }
 
-/** Errors of all HTTP servers of the platform. Contract 2. */
+/** Errors that all HTTP servers of the platform share. Contract 2. */
 export const commonErrors = {
   malformed_request: {
     status: 400,

@@ -31,8 +31,8 @@ export async function listen(
     throw new StartError(message, { cause: error });
   }
   const address = app.server.address() as AddressInfo;
-  const name = host.includes(':') ? `[${host}]` : host;
-  return `http://${name}:${address.port}`;
+  const urlHost = host.includes(':') ? `[${host}]` : host;
+  return `http://${urlHost}:${address.port}`;
 }
 
 /**

@@ -27,7 +27,7 @@ test('bytes that are not HTTP get a problem and are not logged', async (context)
     const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
     assert.deepEqual([body.status, body.code], [status, code]);
     assert.equal(body.request_id, /^x-request-id: (.+)\r$/m.exec(answer)?.[1]);
-    const line = lines.find((one) => JSON.parse(one).request_id === body.request_id) ?? '';
+    const line = lines.find((logLine) => JSON.parse(logLine).request_id === body.request_id) ?? '';
     assert.equal(JSON.parse(line).status, status);
     assert.ok(!line.includes('hello'));
   }
@@ -37,20 +37,20 @@ const LIMITS = { headMs: 300, idleMs: 300, checkMs: 50 };
 /** Longer than all limits. Node adds one second to the limit of idle connections. */
 const PAST_ALL_LIMITS_MS = LIMITS.idleMs + 1000 + LIMITS.headMs + LIMITS.checkMs;
 
-const limited = await serve({ connectionLimits: LIMITS });
-limited.get('/now', () => 'now');
-limited.get('/later', async () => {
+const limitedServer = await serve({ connectionLimits: LIMITS });
+limitedServer.get('/now', () => 'now');
+limitedServer.get('/later', async () => {
   await sleep(PAST_ALL_LIMITS_MS);
   return 'later';
 });
-limited.get('/stream', async (_request, reply) => {
+limitedServer.get('/stream', async (_request, reply) => {
   reply.hijack();
   reply.raw.write('first ');
   await sleep(PAST_ALL_LIMITS_MS);
   reply.raw.end('last');
 });
-const limitedUrl = await listenOnFreePort(limited);
-const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
+const limitedUrl = await listenOnFreePort(limitedServer);
+const formatGetRequest = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
 for (const [title, text, expected] of [
   ['a silent connection ends with 408', '', /^HTTP\/1\.1 408 [^]+"code":"request_too_slow"/],
@@ -59,10 +59,22 @@ for (const [title, text, expected] of [
     'GET /now HTTP/1.1\r\nhost: x\r\nx-long: ',
     /^HTTP\/1\.1 408 /,
   ],
-  ['a slow second head ends with 408', `${get('/now')}GET /now HTTP/1.1\r\nx: `, /HTTP\/1\.1 408 /],
-  ['an idle connection is closed', get('/now'), /^HTTP\/1\.1 200 [^]*\r\n\r\nnow$/],
-  ['a late response has no time limit', get('/later'), /^HTTP\/1\.1 200 [^]*\r\nlater$/],
-  ['a slow response has no time limit', get('/stream'), /^HTTP\/1\.1 200 [^]*first [^]*last/],
+  [
+    'a slow second head ends with 408',
+    `${formatGetRequest('/now')}GET /now HTTP/1.1\r\nx: `,
+    /HTTP\/1\.1 408 /,
+  ],
+  ['an idle connection is closed', formatGetRequest('/now'), /^HTTP\/1\.1 200 [^]*\r\n\r\nnow$/],
+  [
+    'a late response has no time limit',
+    formatGetRequest('/later'),
+    /^HTTP\/1\.1 200 [^]*\r\nlater$/,
+  ],
+  [
+    'a slow response has no time limit',
+    formatGetRequest('/stream'),
+    /^HTTP\/1\.1 200 [^]*first [^]*last/,
+  ],
 ] as const) {
   test(title, async (context) => {
     const connection = await open(limitedUrl, context);
@@ -84,9 +96,11 @@ test('the default limits are 30 s for a head and 60 s for an idle connection', a
 });
 
 test('an accepted upgrade gets its protocol, and others are ignored', async () => {
-  const statusOf = async (accepted: string | null, upgrade: string, hosts: string[]) => {
+  const getStatus = async (acceptedProtocol: string | null, upgrade: string, hosts: string[]) => {
     const app = await serve({
-      ...(accepted !== null && { acceptsUpgrade: ({ headers }) => headers.upgrade === accepted }),
+      ...(acceptedProtocol !== null && {
+        acceptsUpgrade: ({ headers }) => headers.upgrade === acceptedProtocol,
+      }),
     });
     app.get('/tea', () => ({ tea: true }));
     app.server.on('upgrade', (_request, socket) => {
@@ -94,97 +108,133 @@ test('an accepted upgrade gets its protocol, and others are ignored', async () =
     });
     const headers = [...hosts.flatMap((host) => ['host', host]), 'connection', 'upgrade'];
     const options = { headers: [...headers, 'upgrade', upgrade] };
-    const sent = request(`${await listenOnFreePort(app)}/tea`, options).end();
-    const [response] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
+    const upgradeRequest = request(`${await listenOnFreePort(app)}/tea`, options).end();
+    const [response] = await Promise.race([
+      once(upgradeRequest, 'response'),
+      once(upgradeRequest, 'upgrade'),
+    ]);
     response.destroy();
     return response.statusCode;
   };
-  for (const [accepted, upgrade, hosts, status] of [
+  for (const [acceptedProtocol, upgrade, hosts, status] of [
     [null, 'h2c', ['x'], 200],
     [null, 'websocket', ['x'], 200],
     ['cup', 'cup', ['x'], 101],
     ['cup', 'h2c', ['x'], 200],
     ['cup', 'cup', ['x', 'x'], 400],
   ] as const) {
-    assert.equal(await statusOf(accepted, upgrade, [...hosts]), status, `${accepted} ${upgrade}`);
+    assert.equal(
+      await getStatus(acceptedProtocol, upgrade, [...hosts]),
+      status,
+      `${acceptedProtocol} ${upgrade}`,
+    );
   }
 });
 
 test('the signal of an abandoned request is aborted', async (context) => {
   const app = await serve();
-  const received = Promise.withResolvers<void>();
-  const handled = Promise.withResolvers<AbortSignal>();
+  const requestReceived = Promise.withResolvers<void>();
+  const requestHandled = Promise.withResolvers<AbortSignal>();
   app.get('/', { schema: { hide: true } }, async (_request, reply) => {
-    received.resolve();
+    requestReceived.resolve();
     await once(reply.raw, 'close');
-    handled.resolve(createDisconnectSignal(reply));
+    requestHandled.resolve(createDisconnectSignal(reply));
     return {};
   });
   const { socket } = await open(await listenOnFreePort(app), context);
-  socket.write(get('/'));
-  await received.promise;
+  socket.write(formatGetRequest('/'));
+  await requestReceived.promise;
   socket.destroy();
-  assert.equal((await handled.promise).aborted, true);
+  assert.equal((await requestHandled.promise).aborted, true);
 });
 
 test('requests that exceed the shutdown time are aborted', { timeout: 60_000 }, async () => {
   const app = await serve();
   app.get('/', () => new Promise(() => undefined));
   const url = await listenOnFreePort(app);
-  const started = once(app.server, 'request');
+  const requestStarted = once(app.server, 'request');
   const abortedFetch = assert.rejects(fetch(url));
-  await started;
+  await requestStarted;
   await closeServer(app, 20);
   await abortedFetch;
 });
 
 test('a server that cannot listen fails with advice', async () => {
-  const taken = Number(new URL(await listenOnFreePort(await serve())).port);
+  const usedPort = Number(new URL(await listenOnFreePort(await serve())).port);
   for (const [host, port, message] of [
-    ['127.0.0.1', taken, /is in use: .*SOME_PORT/],
+    ['127.0.0.1', usedPort, /is in use: .*SOME_PORT/],
     ['192.0.2.1', 0, /Cannot listen on 192\.0\.2\.1.*SOME_PORT/],
     // A DNS label has at most 63 characters, so the name fails without a DNS server.
     ['x'.repeat(64), 0, /Cannot listen on x+:0 .*SOME_PORT/],
   ] as const) {
-    const listening = listen(await serve(), { host, port, variable: 'SOME_PORT' });
-    await assert.rejects(listening, { name: 'StartError', message });
+    const listenResult = listen(await serve(), { host, port, variable: 'SOME_PORT' });
+    await assert.rejects(listenResult, { name: 'StartError', message });
   }
 });
 
 const BODY_LIMIT = 100_000;
-const bodies = await serve({ bodyLimit: BODY_LIMIT });
+const bodyServer = await serve({ bodyLimit: BODY_LIMIT });
 const textSchema = { body: Type.Object({ text: Type.String() }) };
-bodies.post(
+bodyServer.post(
   '/open',
   { schema: textSchema, config: { acceptsCompressed: true } },
   ({ body: { text } }) => ({ length: text.length }),
 );
-bodies.post('/plain', { schema: textSchema }, () => ({}));
-bodies.post('/bare', ({ body }) => ({ body: body ?? null }));
-bodies.post('/full', { schema: { body: Type.Object({}) } }, () => ({}));
-const bodiesUrl = await listenOnFreePort(bodies);
+bodyServer.post('/plain', { schema: textSchema }, () => ({}));
+bodyServer.post('/bare', ({ body }) => ({ body: body ?? null }));
+bodyServer.post('/full', { schema: { body: Type.Object({}) } }, () => ({}));
+const bodyServerUrl = await listenOnFreePort(bodyServer);
 
-const json = (length: number) => Buffer.from(JSON.stringify({ text: 'ї'.repeat(length) }));
-const whole = gzipSync(json(1000));
-const MALFORMED = { code: 'malformed_request' };
-const UNSUPPORTED = { code: 'unsupported_media_type' };
+const createJsonBody = (length: number) =>
+  Buffer.from(JSON.stringify({ text: 'ї'.repeat(length) }));
+const compressedBody = gzipSync(createJsonBody(1000));
+const MALFORMED_PROBLEM = { code: 'malformed_request' };
+const UNSUPPORTED_PROBLEM = { code: 'unsupported_media_type' };
 
 for (const [title, path, content, encoding, status, expected] of [
-  ['gzip is read', '/open', gzipSync(json(40_000)), 'GZIP', 200, { length: 40_000 }],
-  ['deflate is read', '/open', deflateSync(json(40_000)), 'deflate', 200, { length: 40_000 }],
-  ['brotli is read', '/open', brotliCompressSync(json(40_000)), 'br', 200, { length: 40_000 }],
-  ['identity is read', '/open', json(40_000), 'identity', 200, { length: 40_000 }],
+  ['gzip is read', '/open', gzipSync(createJsonBody(40_000)), 'GZIP', 200, { length: 40_000 }],
+  [
+    'deflate is read',
+    '/open',
+    deflateSync(createJsonBody(40_000)),
+    'deflate',
+    200,
+    { length: 40_000 },
+  ],
+  [
+    'brotli is read',
+    '/open',
+    brotliCompressSync(createJsonBody(40_000)),
+    'br',
+    200,
+    { length: 40_000 },
+  ],
+  ['identity is read', '/open', createJsonBody(40_000), 'identity', 200, { length: 40_000 }],
   ['a bomb is 413', '/open', gzipSync(Buffer.alloc(90_000_000, ' ')), 'gzip', 413, {}],
-  ['a large body is 413', '/open', gzipSync(json(BODY_LIMIT / 2)), 'gzip', 413, {}],
-  ['a body that is not compressed is 400', '/open', json(10), 'gzip', 400, MALFORMED],
-  ['a truncated body is 400', '/open', whole.subarray(0, -12), 'gzip', 400, MALFORMED],
-  ['an empty body is 400', '/open', Buffer.alloc(0), 'gzip', 400, MALFORMED],
-  ['another encoding is 415', '/open', whole, 'zstd', 415, UNSUPPORTED],
-  ['two encodings are 415', '/open', whole, 'gzip, gzip', 415, UNSUPPORTED],
-  ['an unexpected encoding is 415', '/plain', whole, 'gzip', 415, UNSUPPORTED],
+  ['a large body is 413', '/open', gzipSync(createJsonBody(BODY_LIMIT / 2)), 'gzip', 413, {}],
+  [
+    'a body that is not compressed is 400',
+    '/open',
+    createJsonBody(10),
+    'gzip',
+    400,
+    MALFORMED_PROBLEM,
+  ],
+  [
+    'a truncated body is 400',
+    '/open',
+    compressedBody.subarray(0, -12),
+    'gzip',
+    400,
+    MALFORMED_PROBLEM,
+  ],
+  ['an empty body is 400', '/open', Buffer.alloc(0), 'gzip', 400, MALFORMED_PROBLEM],
+  ['another encoding is 415', '/open', compressedBody, 'zstd', 415, UNSUPPORTED_PROBLEM],
+  ['two encodings are 415', '/open', compressedBody, 'gzip, gzip', 415, UNSUPPORTED_PROBLEM],
+  ['an unexpected encoding is 415', '/plain', compressedBody, 'gzip', 415, UNSUPPORTED_PROBLEM],
 ] as const) {
   test(`compressed bodies: ${title}`, async () => {
-    const response = await fetch(bodiesUrl + path, {
+    const response = await fetch(bodyServerUrl + path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'content-encoding': encoding },
       body: Buffer.from(content),
@@ -193,76 +243,76 @@ for (const [title, path, content, encoding, status, expected] of [
     assert.equal(response.status, status);
     assert.partialDeepStrictEqual(body, expected);
     if (status === 400) assert.match(body.detail ?? '', /^The body is not encoded as its header/);
-    const accepted = path === '/open' ? 'gzip, deflate, br' : 'identity';
+    const acceptedEncodings = path === '/open' ? 'gzip, deflate, br' : 'identity';
     if (status !== 415) return;
-    assert.equal(response.headers.get('accept-encoding'), accepted);
-    assert.ok(body.detail?.endsWith(`${accepted}.`), body.detail);
+    assert.equal(response.headers.get('accept-encoding'), acceptedEncodings);
+    assert.ok(body.detail?.endsWith(`${acceptedEncodings}.`), body.detail);
   });
 }
 
 test('a body is ignored or required as its route declares', async () => {
-  const [jsonType, form] = ['application/json', 'application/x-www-form-urlencoded'];
-  for (const [path, type, content, status] of [
+  const [jsonType, formType] = ['application/json', 'application/x-www-form-urlencoded'];
+  for (const [path, contentType, content, status] of [
     ['/bare', undefined, undefined, 200],
     ['/bare', jsonType, undefined, 200],
-    ['/bare', form, '', 200],
+    ['/bare', formType, '', 200],
     ['/bare', jsonType, '{', 200],
     ['/bare', 'text/plain', 'a', 200],
     ['/bare', jsonType, `"${'a'.repeat(BODY_LIMIT)}"`, 200],
     ['/nowhere', jsonType, '{', 404],
     ['/full', jsonType, '{}', 200],
     ['/full', jsonType, '', 400],
-    ['/full', form, '', 415],
+    ['/full', formType, '', 415],
     ['/full', undefined, undefined, 422],
   ] as const) {
-    const response = await fetch(bodiesUrl + path, {
+    const response = await fetch(bodyServerUrl + path, {
       method: 'POST',
-      headers: type === undefined ? {} : { 'content-type': type },
+      headers: contentType === undefined ? {} : { 'content-type': contentType },
       ...(content !== undefined && { body: content }),
     });
-    assert.equal(response.status, status, `POST ${path} with ${content} as ${type}`);
+    assert.equal(response.status, status, `POST ${path} with ${content} as ${contentType}`);
   }
 });
 
-const slow = await serve({ bodyLimit: 1024 * 1024 });
-const stream = { bytes: 0, onChunk: () => undefined as void };
-await slow.register(async (scope) => {
+const slowServer = await serve({ bodyLimit: 1024 * 1024 });
+const streamState = { bytes: 0, onChunk: () => undefined as void };
+await slowServer.register(async (scope) => {
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
   scope.post('/stream', async ({ raw }) => {
-    stream.bytes = 0;
+    streamState.bytes = 0;
     for await (const chunk of raw) {
-      stream.bytes += (chunk as Buffer).length;
-      stream.onChunk();
+      streamState.bytes += (chunk as Buffer).length;
+      streamState.onChunk();
     }
-    return { bytes: stream.bytes };
+    return { bytes: streamState.bytes };
   });
   scope.post('/early', ({ raw }, reply) => {
     raw.resume();
     return reply.status(200).send({});
   });
 });
-const slowUrl = await listenOnFreePort(slow);
+const slowServerUrl = await listenOnFreePort(slowServer);
 
 /** Sends the head of a request. */
-async function begin(context: TestContext, path: string, length: number) {
-  const client = await open(slowUrl, context);
-  const began = once(slow.server, 'request');
-  const type = 'content-type: application/octet-stream';
+async function startRequest(context: TestContext, path: string, length: number) {
+  const client = await open(slowServerUrl, context);
+  const requestStarted = once(slowServer.server, 'request');
+  const contentType = 'content-type: application/octet-stream';
   client.socket.write(
-    `POST ${path} HTTP/1.1\r\nhost: x\r\n${type}\r\ncontent-length: ${length}\r\n\r\n`,
+    `POST ${path} HTTP/1.1\r\nhost: x\r\n${contentType}\r\ncontent-length: ${length}\r\n\r\n`,
   );
-  await began;
+  await requestStarted;
   return client;
 }
 
-const untilReceived = (bytes: number) =>
+const waitUntilReceived = (bytes: number) =>
   new Promise<void>((resolve) => {
-    stream.onChunk = () => void (stream.bytes >= bytes && resolve());
-    stream.onChunk();
+    streamState.onChunk = () => void (streamState.bytes >= bytes && resolve());
+    streamState.onChunk();
   });
 
-/** Mocks the clock of the body rate. Returns a function that advances the clock by one period. */
+/** Mocks the clock of the body rate check. Returns a function that advances the clock by one period. */
 function mockPeriods(context: TestContext): () => void {
   context.mock.timers.enable({ apis: ['setInterval'] });
   return () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds);
@@ -270,10 +320,10 @@ function mockPeriods(context: TestContext): () => void {
 
 test('a slow but steady body has no time limit', async (context) => {
   const passPeriod = mockPeriods(context);
-  const client = await begin(context, '/stream', 3 * MIN_BODY_RATE.bytes);
-  for (let piece = 1; piece <= 3; piece += 1) {
+  const client = await startRequest(context, '/stream', 3 * MIN_BODY_RATE.bytes);
+  for (let pieceCount = 1; pieceCount <= 3; pieceCount += 1) {
     client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes));
-    await untilReceived(piece * MIN_BODY_RATE.bytes);
+    await waitUntilReceived(pieceCount * MIN_BODY_RATE.bytes);
     passPeriod();
   }
   await once(client.socket, 'data');
@@ -282,12 +332,12 @@ test('a slow but steady body has no time limit', async (context) => {
 
 test('a stalled body is 408 and closes the connection', async (context) => {
   const passPeriod = mockPeriods(context);
-  const client = await begin(context, '/stream', 10 * MIN_BODY_RATE.bytes);
+  const client = await startRequest(context, '/stream', 10 * MIN_BODY_RATE.bytes);
   client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes));
-  await untilReceived(MIN_BODY_RATE.bytes);
+  await waitUntilReceived(MIN_BODY_RATE.bytes);
   passPeriod();
   client.socket.write(Buffer.alloc(MIN_BODY_RATE.bytes / 2));
-  await untilReceived(1.5 * MIN_BODY_RATE.bytes);
+  await waitUntilReceived(1.5 * MIN_BODY_RATE.bytes);
   assert.equal(client.answer, '');
   passPeriod();
   await client.ended;
@@ -299,7 +349,7 @@ test('a stalled body is 408 and closes the connection', async (context) => {
 
 test('a client that continues to send after its response is disconnected', async (context) => {
   const passPeriod = mockPeriods(context);
-  const client = await begin(context, '/early', 100);
+  const client = await startRequest(context, '/early', 100);
   await once(client.socket, 'data');
   passPeriod();
   await client.ended;
@@ -310,8 +360,8 @@ test('an injected request leaves no timer', async (context) => {
   const passPeriod = mockPeriods(context);
   const headers = { 'content-type': 'application/octet-stream' };
   for (const url of ['/stream', '/early', '/none']) {
-    await slow.inject({ method: 'POST', url, headers, payload: 'x' });
+    await slowServer.inject({ method: 'POST', url, headers, payload: 'x' });
   }
-  // A check of the rate fails here, because the socket of the request is not a real one.
+  // A rate check would fail here, because an injected request has no network socket.
   passPeriod();
 });

@@ -13,13 +13,13 @@ import {
 export async function serve(
   options: Partial<ServerOptions> & { level?: string; lines?: string[] } = {},
 ): Promise<Server> {
-  const { level = 'silent', lines = [], ...rest } = options;
+  const { level = 'silent', lines = [], ...serverOptions } = options;
   const destination = { write: (line: string) => void lines.push(line) };
   const app = await createServer({
     log: createLogger({ level, service: 'test', destination }),
     bodyLimit: 1000,
     openapi: { title: 'Test', description: 'A test.', version: '1' },
-    ...rest,
+    ...serverOptions,
   });
   after(() => app.close());
   return app;

@@ -19,7 +19,7 @@ import {
 import { serve } from './serve.ts';
 
 const lines: string[] = [];
-const table = {
+const errorTable = {
   ...commonErrors,
   busy: { status: 503, title: 'Busy', advice: 'Come again.', retry: true },
   tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', retry: false },
@@ -31,8 +31,8 @@ const table = {
     page: { advice: 'Knock at the `<door>`.', button: { href: '/knock', text: 'Knock' } },
   },
 };
-const problem = createProblemFactory(table);
-const problemResponses = createProblemResponses(table);
+const createProblem = createProblemFactory(errorTable);
+const problemResponses = createProblemResponses(errorTable);
 
 const app = await serve({
   lines,
@@ -59,7 +59,7 @@ const potSchema = {
   },
 };
 app.post('/pots/:size', { schema: potSchema }, ({ params, body }) => {
-  if (body.name === 'coffee') throw problem('tea_only', { cause: new Error('inner') });
+  if (body.name === 'coffee') throw createProblem('tea_only', { cause: new Error('inner') });
   if (body.name === 'crash') throw new Error('the password is hunter2');
   return { size: params.size };
 });
@@ -75,18 +75,21 @@ app.get('/page', (_request, reply) =>
 app.get<{ Params: { status: string } }>('/fails/:status', ({ params }) => {
   throw Object.assign(new Error('as a plugin says it'), { statusCode: Number(params.status) });
 });
-const failures = {
-  outage: () => new Error('the database is down'),
-  busy: () => problem('busy'),
-  'busy-for-long': () => problem('busy', { headers: { 'retry-after': '90' } }),
-  locked: () => problem('locked'),
-  'locked-for-cause': () => problem('locked', { detail: 'The cause is `x`.' }),
+const failureFactories = {
+  outage: () => new Error('nobody is at home'),
+  busy: () => createProblem('busy'),
+  'busy-for-long': () => createProblem('busy', { headers: { 'retry-after': '90' } }),
+  locked: () => createProblem('locked'),
+  'locked-for-cause': () => createProblem('locked', { detail: 'The cause is `x`.' }),
   many: () => {
-    const errors = Array.from({ length: 60 }, (_, nth) => ({ path: `p${nth}`, message: 'bad' }));
+    const errors = Array.from({ length: 60 }, (_, index) => ({
+      path: `p${index}`,
+      message: 'bad',
+    }));
     return commonProblem('validation_failed', { errors });
   },
 };
-for (const [name, create] of Object.entries(failures)) {
+for (const [name, create] of Object.entries(failureFactories)) {
   app.route({
     method: ['GET', 'POST'],
     url: `/${name}`,
@@ -95,20 +98,20 @@ for (const [name, create] of Object.entries(failures)) {
     },
   });
 }
-const choice = Type.Union([Type.Literal('own'), Type.Literal('all')]);
-const members = {
-  choice,
-  orNull: Type.Union([choice, Type.Null()]),
+const choiceSchema = Type.Union([Type.Literal('own'), Type.Literal('all')]);
+const ruleProperties = {
+  choice: choiceSchema,
+  orNull: Type.Union([choiceSchema, Type.Null()]),
   numbers: Type.Union([Type.Literal(320), Type.Literal(1024)]),
   text: Type.Union([Type.String({ maxLength: 2 }), Type.Null()]),
   fixed: Type.Literal(true),
   listed: Type.Enum(['q', 'w']),
   deep: Type.Union([Type.Object({ a: Type.String() }), Type.Object({ a: Type.Boolean() })]),
-  list: Type.Array(choice),
+  list: Type.Array(choiceSchema),
   count: Type.Integer({ minimum: 1 }),
 };
-app.post('/rules', { schema: { body: Type.Partial(Type.Object(members)) } }, () => ({}));
-const phoneBook = Type.Object(
+app.post('/rules', { schema: { body: Type.Partial(Type.Object(ruleProperties)) } }, () => ({}));
+const phoneBookSchema = Type.Object(
   {
     name: Type.Optional(Type.String()),
     phones: Type.Optional(Type.Array(Type.String(), { maxItems: 20 })),
@@ -116,11 +119,15 @@ const phoneBook = Type.Object(
   },
   { additionalProperties: false },
 );
-const bodyLimit = 10_000_000;
-app.post('/phones', { bodyLimit, schema: { body: phoneBook } }, () => ({}));
-const pageQuery = Type.Object(createPageQuery({ limit: 1, maxLimit: 2 }));
-const response = { 200: Type.Array(Type.Number()), ...problemResponses(422, 429, 503) };
-app.get('/list', { schema: { querystring: pageQuery, response } }, () => []);
+const phoneBodyLimit = 10_000_000;
+app.post('/phones', { bodyLimit: phoneBodyLimit, schema: { body: phoneBookSchema } }, () => ({}));
+const pageQuerySchema = Type.Object(createPageQuery({ limit: 1, maxLimit: 2 }));
+const listResponseSchemas = { 200: Type.Array(Type.Number()), ...problemResponses(422, 429, 503) };
+app.get(
+  '/list',
+  { schema: { querystring: pageQuerySchema, response: listResponseSchemas } },
+  () => [],
+);
 await app.ready();
 
 const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
@@ -134,7 +141,7 @@ const getPage = (url: string) => app.inject({ url, headers: { accept: 'text/html
 
 test('every error is a problem with status and code', async () => {
   const pot = { name: 'a', cups: 1 };
-  for (const [url, payload, status, code, type] of [
+  for (const [url, payload, status, code, contentType] of [
     ['/pots/1', '{"name":', 400, 'malformed_request'],
     ['/pots/1', '{"__proto__": {}}', 400, 'malformed_request'],
     ['/pots/1', '', 400, 'malformed_request'],
@@ -153,7 +160,11 @@ test('every error is a problem with status and code', async () => {
     ['/pots/1', { ...pot, name: 'crash' }, 500, 'internal_error'],
     ['/outage', {}, 503, 'unavailable'],
   ] as const) {
-    const answer = await post(url, payload, type === undefined ? {} : { 'content-type': type });
+    const answer = await post(
+      url,
+      payload,
+      contentType === undefined ? {} : { 'content-type': contentType },
+    );
     const body = answer.json();
     assert.deepEqual([answer.statusCode, body.status, body.code], [status, status, code], url);
     assert.match(String(answer.headers['content-type']), /^application\/problem\+json/);
@@ -166,7 +177,7 @@ test('every error is a problem with status and code', async () => {
 });
 
 test('errors of plugins keep their kind, and bad input is never a 5xx', async () => {
-  for (const [thrown, status, code] of [
+  for (const [thrownStatus, status, code] of [
     [406, 400, 'malformed_request'],
     [413, 413, 'body_too_large'],
     [499, 400, 'malformed_request'],
@@ -174,17 +185,17 @@ test('errors of plugins keep their kind, and bad input is never a 5xx', async ()
     [503, 503, 'unavailable'],
     [599, 500, 'internal_error'],
   ] as const) {
-    const answer = await app.inject(`/fails/${thrown}`);
+    const answer = await app.inject(`/fails/${thrownStatus}`);
     assert.deepEqual([answer.statusCode, answer.json().code], [status, code]);
   }
   const url = '/things%zz?sid=very-secret';
-  const broken = await app.inject(url);
-  assert.equal(broken.json().detail, 'The address is not well formed.');
+  const problemResponse = await app.inject(url);
+  assert.equal(problemResponse.json().detail, 'The address is not well formed.');
   const page = await getPage(url);
   assert.equal(page.statusCode, 400);
   assert.match(page.body, /The address is not well formed/);
   assert.match(String(page.headers['content-security-policy']), /default-src 'none'/);
-  assert.doesNotMatch(broken.body + page.body, /very-secret/);
+  assert.doesNotMatch(problemResponse.body + page.body, /very-secret/);
 });
 
 test('405 lists the allowed methods', async () => {
@@ -201,8 +212,8 @@ test('405 lists the allowed methods', async () => {
     ['HEAD', '/page', 200, undefined],
   ] as const) {
     const answer = await app.inject({ method, url });
-    const found = [answer.statusCode, answer.headers.allow];
-    assert.deepEqual(found, [status, allow], `${method} ${url}`);
+    const actual = [answer.statusCode, answer.headers.allow];
+    assert.deepEqual(actual, [status, allow], `${method} ${url}`);
     if (status === 405 && method !== 'HEAD') assert.equal(answer.json().code, 'method_not_allowed');
   }
 });
@@ -215,10 +226,16 @@ test('prototype keys are rejected as unknown keys', async () => {
 });
 
 test('a well-formed request id is kept, and an invalid one is replaced', async () => {
-  const kept = await app.inject({ url: '/health', headers: { 'x-request-id': 'abc-1' } });
-  assert.equal(kept.headers['x-request-id'], 'abc-1');
-  const replaced = await app.inject({ url: '/health', headers: { 'x-request-id': 'a b\tc' } });
-  assert.match(String(replaced.headers['x-request-id']), /^[\da-f-]{36}$/);
+  const validIdResponse = await app.inject({
+    url: '/health',
+    headers: { 'x-request-id': 'abc-1' },
+  });
+  assert.equal(validIdResponse.headers['x-request-id'], 'abc-1');
+  const invalidIdResponse = await app.inject({
+    url: '/health',
+    headers: { 'x-request-id': 'a b\tc' },
+  });
+  assert.match(String(invalidIdResponse.headers['x-request-id']), /^[\da-f-]{36}$/);
 });
 
 test('browsers get a page with a link, and programs get a problem', async () => {
@@ -238,11 +255,11 @@ test('browsers get a page with a link, and programs get a problem', async () => 
     for (const pattern of patterns) assert.match(page.body, pattern);
   }
   const accept = 'text/html,*/*;q=0.8';
-  const form = await post('/locked', {}, { accept, 'sec-fetch-mode': 'navigate' });
-  assert.equal(form.statusCode, 401);
-  assert.match(String(form.headers['content-type']), /^text\/html/);
-  const script = await post('/locked', {}, { accept });
-  assert.match(String(script.headers['content-type']), /problem\+json/);
+  const formResponse = await post('/locked', {}, { accept, 'sec-fetch-mode': 'navigate' });
+  assert.equal(formResponse.statusCode, 401);
+  assert.match(String(formResponse.headers['content-type']), /^text\/html/);
+  const scriptResponse = await post('/locked', {}, { accept });
+  assert.match(String(scriptResponse.headers['content-type']), /problem\+json/);
 });
 
 test('429 and 503 have Retry-After, and errors are not cached', async () => {
@@ -276,9 +293,11 @@ test('pages escape their values and allow only their style', async () => {
 test('the log has one line per request, without the query', async () => {
   lines.length = 0;
   await app.inject('/nowhere?code=very-secret&state=s');
-  const logged = lines.map((line) => JSON.parse(line)).filter((line) => line.msg === 'request');
+  const requestLines = lines
+    .map((line) => JSON.parse(line))
+    .filter((line) => line.msg === 'request');
   assert.deepEqual(
-    logged.map((line) => [line.status, typeof line.request_id]),
+    requestLines.map((line) => [line.status, typeof line.request_id]),
     [[404, 'string']],
   );
   assert.ok(!lines.join('').includes('very-secret'));
@@ -321,8 +340,10 @@ test('each broken rule is described once with its path', async () => {
     ],
   ] as const) {
     const { errors } = (await post(url, payload)).json();
-    const found = errors.map((one: Record<string, string>) => `${one['path']}: ${one['message']}`);
-    assert.deepEqual(found.toSorted(), [...expected].toSorted());
+    const actual = errors.map(
+      (error: Record<string, string>) => `${error['path']}: ${error['message']}`,
+    );
+    assert.deepEqual(actual.toSorted(), [...expected].toSorted());
   }
 });
 
@@ -330,14 +351,21 @@ test('a huge or deep request is validated, and the number of errors is limited',
   const countErrors = async (payload: object) =>
     (await post('/phones', payload)).json().errors.length;
   const phones = Array.from({ length: 300_000 }, () => ({}));
-  const keys = Object.fromEntries(Array.from({ length: 50_000 }, (_, nth) => [`k${nth}`, nth]));
-  let more: object = {};
-  for (let depth = 0; depth < 4000; depth += 1) more = { more };
-  for (const wrong of [{ phones }, keys, { name: {}, more: phones }, { name: {}, more }]) {
-    assert.equal(await countErrors(wrong), 1);
+  const unknownKeys = Object.fromEntries(
+    Array.from({ length: 50_000 }, (_, index) => [`k${index}`, index]),
+  );
+  let nestedValue: object = {};
+  for (let depth = 0; depth < 4000; depth += 1) nestedValue = { more: nestedValue };
+  for (const payload of [
+    { phones },
+    unknownKeys,
+    { name: {}, more: phones },
+    { name: {}, more: nestedValue },
+  ]) {
+    assert.equal(await countErrors(payload), 1);
   }
-  const wrong = { name: {}, phones: [{}, ...Array<string>(20).fill('1'), {}], unknown: 1 };
-  assert.equal(await countErrors(wrong), 5);
+  const payload = { name: {}, phones: [{}, ...Array<string>(20).fill('1'), {}], unknown: 1 };
+  assert.equal(await countErrors(payload), 5);
   assert.equal((await app.inject('/many')).json().errors.length, 50);
   assert.equal((await getPage('/many')).body.match(/<li>/g)?.length, 50);
 });
@@ -362,8 +390,8 @@ test('metrics count requests by route, and need their token', async () => {
   const route = String.raw`method="POST",route="/pots/:size",status="422"`;
   assert.ok(body.includes(`http_request_duration_seconds_count{${route}}`));
   assert.match(body, /process_resident_memory_bytes/);
-  const guarded = await serve();
-  registerHttpMetrics(guarded, new Registry(), { token: 'a-token-of-metrics' });
+  const guardedApp = await serve();
+  registerHttpMetrics(guardedApp, new Registry(), { token: 'a-token-of-metrics' });
   for (const [authorization, status] of [
     [undefined, 401],
     ['', 401],
@@ -376,7 +404,7 @@ test('metrics count requests by route, and need their token', async () => {
     ['bearer a-token-of-metrics', 200],
   ] as const) {
     const headers = authorization === undefined ? {} : { authorization };
-    const answer = await guarded.inject({ url: '/metrics', headers });
+    const answer = await guardedApp.inject({ url: '/metrics', headers });
     assert.equal(answer.statusCode, status, authorization);
     if (status === 200) continue;
     assert.equal(answer.json().code, 'metrics_token_needed');
@@ -402,10 +430,10 @@ test('the OpenAPI document describes the routes and the problem', async () => {
   assert.equal(document.components.securitySchemes.key.scheme, 'bearer');
   assert.deepEqual(document.tags, [{ name: 'operations', description: 'For operators.' }]);
   assert.ok([200, 302].includes((await app.inject('/docs')).statusCode));
-  const listed = document.paths['/list'].get.responses;
-  const pages = ['application/problem+json', 'text/html'];
-  assert.deepEqual(Object.keys(listed['422'].content), pages);
-  assert.deepEqual(Object.keys(listed['200'].content), ['application/json']);
+  const listResponses = document.paths['/list'].get.responses;
+  const errorContentTypes = ['application/problem+json', 'text/html'];
+  assert.deepEqual(Object.keys(listResponses['422'].content), errorContentTypes);
+  assert.deepEqual(Object.keys(listResponses['200'].content), ['application/json']);
   assert.deepEqual(Object.keys(responses['422'].content), ['application/problem+json']);
 });
 
@@ -418,7 +446,7 @@ async function serveHealth(checks: HealthChecks) {
 }
 
 test('a failed check is down, and its reason is only logged', async () => {
-  const checks = {
+  const errors = {
     rejects: new Error('password of 10.0.0.7 refused'),
     refused: Object.assign(
       new Error('away', {
@@ -429,12 +457,12 @@ test('a failed check is down, and its reason is only logged', async () => {
     talks: Object.assign(new Error('no'), { code: 'user olena is unknown' }),
   };
   const server = await serveHealth({
-    rejects: () => Promise.reject(checks.rejects),
+    rejects: () => Promise.reject(errors.rejects),
     refused() {
-      throw checks.refused;
+      throw errors.refused;
     },
     talks() {
-      throw checks.talks;
+      throw errors.talks;
     },
   });
   const answer = await server.inject('/health');
@@ -444,27 +472,27 @@ test('a failed check is down, and its reason is only logged', async () => {
     refused: { status: 'down', detail: 'The check failed (ECONNREFUSED); see the log.' },
     talks: { status: 'down', detail: 'The check failed; see the log.' },
   });
-  const logged = healthLines.map((line) => JSON.parse(line));
-  for (const [name, { message }] of Object.entries(checks)) {
-    assert.ok(logged.some((line) => line.check === name && line.err.message === message));
+  const logLines = healthLines.map((line) => JSON.parse(line));
+  for (const [name, { message }] of Object.entries(errors)) {
+    assert.ok(logLines.some((line) => line.check === name && line.err.message === message));
   }
 });
 
 test('a hanging check is aborted, and decides its status or is down', async () => {
-  const stopped = Promise.withResolvers<void>();
-  const silent = await startServer(() => 'silence');
+  const checkAborted = Promise.withResolvers<void>();
+  const silentServer = await startServer(() => 'silence');
   const server = await serveHealth({
     silent: (signal) => {
-      signal.addEventListener('abort', () => stopped.resolve());
+      signal.addEventListener('abort', () => checkAborted.resolve());
       return new Promise(() => undefined);
     },
     async peer(signal) {
-      const answer = await fetch(silent.url, { signal }).catch(() => undefined);
+      const answer = await fetch(silentServer.url, { signal }).catch(() => undefined);
       return { status: answer === undefined ? 'degraded' : 'ok' };
     },
   });
   const { checks } = (await server.inject('/health')).json();
-  await stopped.promise;
+  await checkAborted.promise;
   assert.deepEqual(checks.silent, { status: 'down', detail: 'No answer within 3 s.' });
   assert.deepEqual(checks.peer, { status: 'degraded' });
 });

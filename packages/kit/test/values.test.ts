@@ -29,7 +29,8 @@ test('numbers, prices and ids have one format', () => {
   const numbers = [9500, 1_234_567.125, 52.5].map(formatNumber);
   assert.deepEqual(numbers, ['9\u00A0500', '1\u00A0234\u00A0567,13', '52,5']);
   assert.equal(formatPrice(15_000, 'UAH'), '15\u00A0000\u00A0UAH');
-  for (const none of [null, undefined, '']) assert.equal(formatPrice(15_000, none), '15\u00A0000');
+  for (const noCurrency of [null, undefined, ''])
+    assert.equal(formatPrice(15_000, noCurrency), '15\u00A0000');
   assert.equal(formatListingId(22), '#22');
 });
 
@@ -54,8 +55,8 @@ test('clients are counted by IPv4 address or IPv6 network', () => {
 const NOW = Date.parse('2026-11-26T10:00:00Z');
 
 test('Retry-After is a number of seconds or a date in UTC, within the limit of timers', (context) => {
-  const zone = process.env['TZ'] ?? 'UTC';
-  context.after(() => (process.env['TZ'] = zone));
+  const previousZone = process.env['TZ'] ?? 'UTC';
+  context.after(() => (process.env['TZ'] = previousZone));
   process.env['TZ'] = 'America/New_York';
   assert.ok(MAX_RETRY_AFTER_MS < 2 ** 31);
   for (const [header, seconds] of [
@@ -71,9 +72,21 @@ test('Retry-After is a number of seconds or a date in UTC, within the limit of t
   ] as const) {
     assert.equal(parseRetryAfter(header, NOW), seconds * 1000, header);
   }
-  const others = ['', '-1', '+5', 'soon', '1e3', '5 s', '1.', 'NaN', '0x10', '5, 6', '2026-11-21'];
-  const dates = ['Sat, soon', 'Thu, 26 Nov 2026 10:01:30', 'Sat, 26 Xyz 2026 10:01:30 GMT'];
-  for (const header of [...others, ...dates, null, undefined]) {
+  const invalidValues = [
+    '',
+    '-1',
+    '+5',
+    'soon',
+    '1e3',
+    '5 s',
+    '1.',
+    'NaN',
+    '0x10',
+    '5, 6',
+    '2026-11-21',
+  ];
+  const invalidDates = ['Sat, soon', 'Thu, 26 Nov 2026 10:01:30', 'Sat, 26 Xyz 2026 10:01:30 GMT'];
+  for (const header of [...invalidValues, ...invalidDates, null, undefined]) {
     assert.equal(parseRetryAfter(header, NOW), undefined, String(header));
   }
 });
@@ -83,17 +96,17 @@ test('the next page keeps any query with a new cursor', async () => {
   app.get<{ Querystring: { limit: number } }>('/rows', (request, reply) =>
     paginate([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
   );
-  const part = fc.string({ unit: 'grapheme' });
+  const queryPart = fc.string({ unit: 'grapheme' });
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.tuple(part, part)), async (asked) => {
-      const others = asked.filter(([name]) => name !== 'limit' && name !== 'cursor');
-      const query = new URLSearchParams([...others, ['cursor', 'x']]);
+    fc.asyncProperty(fc.array(fc.tuple(queryPart, queryPart)), async (queryEntries) => {
+      const otherEntries = queryEntries.filter(([name]) => name !== 'limit' && name !== 'cursor');
+      const query = new URLSearchParams([...otherEntries, ['cursor', 'x']]);
       // A query may contain unescaped question marks.
       const url = `/rows?${query.toString().replaceAll('%3F', '?')}`;
       const { link } = (await app.inject(url)).headers;
       const [, address] = /^<\/rows\?([^>]*)>; rel="next"$/.exec(String(link)) ?? [];
       const parameters = [...new URLSearchParams(address)].filter(([name]) => name !== 'cursor');
-      assert.deepEqual(parameters, [...new URLSearchParams(others), ['limit', '2']]);
+      assert.deepEqual(parameters, [...new URLSearchParams(otherEntries), ['limit', '2']]);
       assert.equal(new URLSearchParams(address).get('cursor'), 'after 2');
     }),
   );
@@ -109,9 +122,15 @@ const schema = Type.Object({
 });
 
 test('variables are read by type, and unset and empty ones get their defaults', () => {
-  const defaults = { DATA_DIR: 'var', LOG_LEVEL: 'info', METRICS_TOKEN: '', PORT: 8000 };
-  const unset = { ...defaults, SECURE: false, NAME: 'default', KEYS: [], NEEDED: 'abc' };
-  for (const [env, changed] of [
+  const commonDefaults = { DATA_DIR: 'var', LOG_LEVEL: 'info', METRICS_TOKEN: '', PORT: 8000 };
+  const defaultConfig = {
+    ...commonDefaults,
+    SECURE: false,
+    NAME: 'nobody',
+    KEYS: [],
+    NEEDED: 'abc',
+  };
+  for (const [env, changedValues] of [
     [{ PORT: '', SECURE: ' ' }, {}],
     [
       { PORT: '9001', KEYS: 'a, b,,c' },
@@ -124,7 +143,10 @@ test('variables are read by type, and unset and empty ones get their defaults', 
     [{ SECURE: 'FALSE', NEEDED: 'Abc' }, { NEEDED: 'Abc' }],
     [{ DATABASE_URL: 'postgresql://localhost/x' }, { DATABASE_URL: 'postgresql://localhost/x' }],
   ] as const) {
-    assert.deepEqual(loadConfig(schema, { NEEDED: 'abc', ...env }), { ...unset, ...changed });
+    assert.deepEqual(loadConfig(schema, { NEEDED: 'abc', ...env }), {
+      ...defaultConfig,
+      ...changedValues,
+    });
   }
 });
 
@@ -138,15 +160,15 @@ function getProblems(load: () => unknown): ConfigError {
 }
 
 test('all bad values are reported together, without their values', () => {
-  const bad = {
+  const invalidEnv = {
     PORT: '70000s3cret',
     SECURE: 'm4ybe',
     LOG_LEVEL: 'l0ud',
     DATABASE_URL: 'mysql://root:hunter2@x',
   };
-  const { variables, message } = getProblems(() => loadConfig(schema, bad));
+  const { variables, message } = getProblems(() => loadConfig(schema, invalidEnv));
   assert.deepEqual(variables, ['DATABASE_URL', 'LOG_LEVEL', 'PORT', 'SECURE', 'NEEDED']);
-  for (const value of Object.values(bad)) assert.ok(!message.includes(value));
+  for (const value of Object.values(invalidEnv)) assert.ok(!message.includes(value));
   for (const rule of [
     /PORT must be a whole number, 0 to 65535/,
     /LOG_LEVEL must be one of: trace, /,
@@ -169,12 +191,12 @@ test('rules over several variables, and configurations read together, give one e
   assert.deepEqual(load({ LOW: '2' }), { LOW: 2, HIGH: 9 });
   const { problems } = getProblems(() => load({ LOW: '10', HIGH: '5' }));
   assert.deepEqual([...problems], [['HIGH', 'must not be below LOW']]);
-  const bad = { LOW: '1000', PORT: 'x', NEEDED: 'abc', LOG_LEVEL: 'loud' };
+  const invalidEnv = { LOW: '1000', PORT: 'x', NEEDED: 'abc', LOG_LEVEL: 'loud' };
   const { variables } = getProblems(() =>
     loadConfigs(
-      () => load(bad),
-      () => loadConfig(schema, bad),
-      () => loadConfig(Type.Object(commonConfig), bad),
+      () => load(invalidEnv),
+      () => loadConfig(schema, invalidEnv),
+      () => loadConfig(Type.Object(commonConfig), invalidEnv),
     ),
   );
   assert.deepEqual(variables, ['LOW', 'LOG_LEVEL', 'PORT']);
@@ -189,13 +211,13 @@ class Client {
   readonly secretKey = 'a-secret-key';
 }
 
-/** Creates an error of a driver or client, with private properties. */
+/** Creates an error with private properties, as a database driver or client throws it. */
 function createFailure(): Error {
-  const inner = Object.assign(new Error('socket hang up', { cause: { token: 'a-token' } }), {
+  const clientError = Object.assign(new Error('socket hang up', { cause: { token: 'a-token' } }), {
     code: 'ECONNRESET',
     client: new Client(),
   });
-  return Object.assign(new Error('duplicate key', { cause: inner }), {
+  return Object.assign(new Error('duplicate key', { cause: clientError }), {
     code: '23505',
     table: 'users',
     detail: 'Key (id)=(a-session-id) already exists.',
@@ -205,12 +227,12 @@ function createFailure(): Error {
   });
 }
 
-/** Creates a logger that collects its lines, without the fields of every line. */
+/** Creates a logger that collects its lines, without the common fields. */
 function collectLines() {
   const lines: Record<string, unknown>[] = [];
   const write = (line: string) => {
-    const { level: _, time: __, service: ___, ...rest } = JSON.parse(line);
-    lines.push(rest);
+    const { level: _, time: __, service: ___, ...fields } = JSON.parse(line);
+    lines.push(fields);
   };
   return { log: createLogger({ level: 'info', service: 'test', destination: { write } }), lines };
 }
@@ -239,9 +261,9 @@ test('errors in any field are logged with known properties, and class instances 
 
 test('lines of a task and its inner tasks carry its fields, and lines after its end do not', async () => {
   const { log, lines } = collectLines();
-  const later = Promise.withResolvers<void>();
-  let afterwards: Promise<void> | undefined;
-  const task = (id: number) =>
+  const laterTrigger = Promise.withResolvers<void>();
+  let laterLogging: Promise<void> | undefined;
+  const runTask = (id: number) =>
     withLogFields({ id, b: 1 }, async () => {
       log.info('begins');
       await next();
@@ -250,12 +272,12 @@ test('lines of a task and its inner tasks carry its fields, and lines after its 
         log.info({ b: 3 }, 'own');
         return Promise.resolve();
       });
-      afterwards = later.promise.then(() => log.info('much later'));
+      laterLogging = laterTrigger.promise.then(() => log.info('much later'));
       return Promise.reject(new Error('broken'));
     });
-  await Promise.allSettled([task(1), task(2)]);
-  later.resolve();
-  await afterwards;
+  await Promise.allSettled([runTask(1), runTask(2)]);
+  laterTrigger.resolve();
+  await laterLogging;
   assert.deepEqual(lines, [
     { id: 1, b: 1, msg: 'begins' },
     { id: 2, b: 1, msg: 'begins' },
@@ -271,8 +293,8 @@ test('lines of a task and its inner tasks carry its fields, and lines after its 
 test('shared work carries only its given fields', async () => {
   const { log, lines } = collectLines();
   await withLogFields({ a: 1 }, async () => {
-    const known = getLogFields();
-    await withIsolatedLogFields({ jobs: [known, { a: 2 }] }, async () => {
+    const outerFields = getLogFields();
+    await withIsolatedLogFields({ jobs: [outerFields, { a: 2 }] }, async () => {
       log.info('shared');
       return Promise.resolve();
     });

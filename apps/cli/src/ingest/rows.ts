@@ -113,13 +113,14 @@ export async function* readJsonArray(
       if (event.kind === 'problem') {
         throw createSyntaxError(event.problem.position.line, event.problem.message);
       }
-      const values = event.kind === 'run' ? event.run.rawValues() : [event.value];
-      for (const { text: content, start, cut } of values) {
+      const values = event.kind === 'run' ? event.run.getRawValues() : [event.value];
+      for (const { text: content, start, truncation } of values) {
         index += 1;
         const position = { line: start.line, end, index };
         const value = parseJson(content);
-        if (cut?.code.startsWith('limit/')) yield createBadRow(position, cut.message, content);
-        else if (cut !== null) throw createSyntaxError(start.line, cut.message);
+        if (truncation?.code.startsWith('limit/'))
+          yield createBadRow(position, truncation.message, content);
+        else if (truncation !== null) throw createSyntaxError(start.line, truncation.message);
         else if (value === undefined) {
           throw createSyntaxError(start.line, `record ${index} is not JSON`);
         } else yield createObjectRow(position, value, content);

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { type Day, parseDay } from '../day.ts';
 import { INVENTORY_FORMATS } from '../read/input.ts';
 
-/** The parts of `process` that the commands use. */
+/** Parts of `process` that the commands use. */
 export type InventoryIo = {
   stdin: AsyncIterable<Uint8Array>;
   stdout: Writable;
@@ -36,42 +36,45 @@ export class UsageError extends Error {
   /** Arguments of the related help command, such as `validate --help`. */
   readonly helpArguments: string | undefined;
 
-  constructor(message: string, { see, cause }: { see?: string | undefined; cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    { helpArguments, cause }: { helpArguments?: string | undefined; cause?: unknown } = {},
+  ) {
     super(message, { cause });
-    this.helpArguments = see;
+    this.helpArguments = helpArguments;
   }
 }
 
-/** Option of a command. `parse` converts a value, or throws a UsageError with the name of the option. */
+/** Option of a command. `parse` converts a value, or throws a UsageError that names the option. */
 type Option = {
   type: 'string' | 'boolean';
   multiple?: boolean;
-  parse: (given: string, name: string) => unknown;
+  parse: (text: string, name: string) => unknown;
 };
 
-type Values<Options extends Record<string, Option>> = {
+type OptionValues<Options extends Record<string, Option>> = {
   [Name in keyof Options]?: Options[Name] extends { multiple: true }
     ? ReturnType<Options[Name]['parse']>[]
     : ReturnType<Options[Name]['parse']>;
 };
 
 /**
- * Parses the arguments of a command.
+ * Parses command arguments.
  * @throws UsageError about the first invalid argument.
  */
 export function parseArguments<Options extends Record<string, Option>>(
   command: string,
   args: string[],
   options: Options,
-): { values: Values<Options>; positionals: string[] } {
+): { values: OptionValues<Options>; positionals: string[] } {
   const { values, positionals } = parseStrings(command, args, options);
-  const parsed = Object.entries(values).map(([name, given]) => {
+  const parsedValues = Object.entries(values).map(([name, optionValue]) => {
     const parse = (text: string | boolean) =>
       typeof text === 'string' ? options[name]?.parse(text, `--${name}`) : text;
-    return [name, Array.isArray(given) ? given.map(parse) : parse(given ?? '')];
+    return [name, Array.isArray(optionValue) ? optionValue.map(parse) : parse(optionValue ?? '')];
   });
   // Each value has the type of its option's parser.
-  return { values: Object.fromEntries(parsed) as Values<Options>, positionals };
+  return { values: Object.fromEntries(parsedValues) as OptionValues<Options>, positionals };
 }
 
 function parseStrings(command: string, args: string[], options: Record<string, Option>) {
@@ -86,45 +89,44 @@ function parseStrings(command: string, args: string[], options: Record<string, O
       option === undefined
         ? sentence.replaceAll('\n', ' ')
         : `${option} has no value; write one that begins with a dash as ${option}=VALUE`;
-    throw new UsageError(message, { see: `${command} --help`, cause: error });
+    throw new UsageError(message, { helpArguments: `${command} --help`, cause: error });
   }
 }
 
 export const flagOption = { type: 'boolean', parse: () => true } as const;
-export const textOption = { type: 'string', parse: (given: string) => given } as const;
+export const textOption = { type: 'string', parse: (text: string) => text } as const;
 
 /** Creates an option with a fixed set of values. */
-export function choiceOption<const T extends string>(...allowed: readonly T[]) {
-  const parse = (given: string, name: string): T => {
-    const found = allowed.find((value) => value === given);
-    if (found !== undefined) return found;
-    throw new UsageError(`${name} must be one of ${allowed.join(', ')}, not "${given}"`);
+export function createChoiceOption<const T extends string>(...choices: readonly T[]) {
+  const parse = (text: string, name: string): T => {
+    const choice = choices.find((value) => value === text);
+    if (choice !== undefined) return choice;
+    throw new UsageError(`${name} must be one of ${choices.join(', ')}, not "${text}"`);
   };
   return { type: 'string', parse } as const;
 }
 
 /** Creates an option whose value is a whole number. */
-export function numberOption({ min = 0, max = 999_999_999 } = {}) {
-  const parse = (given: string, name: string): number => {
-    const number = /^\d{1,9}$/.test(given) ? Number(given) : NaN;
+export function createNumberOption({ min = 0, max = 999_999_999 } = {}) {
+  const parse = (text: string, name: string): number => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
     if (number >= min && number <= max) return number;
-    throw new UsageError(`${name} must be a whole number from ${min} to ${max}, not "${given}"`);
+    throw new UsageError(`${name} must be a whole number from ${min} to ${max}, not "${text}"`);
   };
   return { type: 'string', parse } as const;
 }
 
-/** Option whose value is a day. */
 export const dayOption = {
   type: 'string',
-  parse(given: string, name: string): Day {
-    const day = parseDay(given);
-    if (day !== null && day.length === given.length) return day;
-    throw new UsageError(`${name} must be a day, such as 2026-11-20, not "${given}"`);
+  parse(text: string, name: string): Day {
+    const day = parseDay(text);
+    if (day !== null && day.length === text.length) return day;
+    throw new UsageError(`${name} must be a day, such as 2026-11-20, not "${text}"`);
   },
 } as const;
 
 /** Option of all commands that read inventories. Without it, the file name determines the format. */
-export const INPUT_FORMAT_OPTION = { 'input-format': choiceOption(...INVENTORY_FORMATS) };
+export const INPUT_FORMAT_OPTION = { 'input-format': createChoiceOption(...INVENTORY_FORMATS) };
 
 export const INPUT_FORMAT_HELP =
   '  --input-format json|jsonl|yaml    the format of FILE, whatever its name';
@@ -157,9 +159,9 @@ export class Printer {
   /** @throws WriteError if the text cannot be written. */
   async write(text: string): Promise<void> {
     if (this.isClosed || text === '') return;
-    const error = await new Promise<NodeJS.ErrnoException | null | undefined>((done) => {
-      this.#finishWrite = done;
-      this.#stream.write(text, done);
+    const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {
+      this.#finishWrite = resolve;
+      this.#stream.write(text, resolve);
     });
     if (!error) return;
     this.isClosed = true;
@@ -170,18 +172,18 @@ export class Printer {
   }
 
   /**
-   * Writes pieces as they are generated. Stops if the reader closes the stream.
-   * @throws WriteError if a piece cannot be written.
+   * Writes strings as they are generated. Stops if the reader closes the stream.
+   * @throws WriteError if a string cannot be written.
    */
   async writeAll(pieces: Iterable<string>): Promise<void> {
-    let part = '';
+    let bufferedText = '';
     for (const piece of pieces) {
-      part += piece;
-      if (part.length < MAX_WRITE_CHARACTERS) continue;
-      await this.write(part);
+      bufferedText += piece;
+      if (bufferedText.length < MAX_WRITE_CHARACTERS) continue;
+      await this.write(bufferedText);
       if (this.isClosed) return;
-      part = '';
+      bufferedText = '';
     }
-    await this.write(part);
+    await this.write(bufferedText);
   }
 }

@@ -10,7 +10,7 @@ import {
   quoteId,
 } from '../text.ts';
 import {
-  choiceOption,
+  createChoiceOption,
   type Command,
   INPUT_FORMAT_OPTION,
   parseArguments,
@@ -37,29 +37,30 @@ export const diffCommand: Command = {
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('diff', argv, {
-      format: choiceOption('text', 'json', 'md'),
-      'fail-on': choiceOption('widened', 'any'),
+      format: createChoiceOption('text', 'json', 'md'),
+      'fail-on': createChoiceOption('widened', 'any'),
       ...INPUT_FORMAT_OPTION,
     });
-    const [older, newer, ...more] = positionals;
-    if (older === undefined || newer === undefined || more.length > 0) {
+    const [older, newer, ...extraFiles] = positionals;
+    if (older === undefined || newer === undefined || extraFiles.length > 0) {
       throw new UsageError('two files are compared: give OLD and NEW');
     }
     if (older === '-' && newer === '-') {
       throw new UsageError('standard input can be read once; give - once');
     }
-    const read = async (arg: string) => {
+    const readFileRecords = async (arg: string) => {
       const file = await resolveSingleFile([arg], 'compared on each side');
       return readInput(file, io, values['input-format']);
     };
-    const found = await diffInventories(await read(older), await read(newer)).catch(
-      (error: unknown) => {
-        if (!(error instanceof RepeatedIdError)) throw error;
-        throw new UsageError(error.message, { see: 'lint', cause: error });
-      },
-    );
-    await out.writeAll(FORMATTERS[values.format ?? 'text'](found));
-    const { changed, added, removed } = found;
+    const diff = await diffInventories(
+      await readFileRecords(older),
+      await readFileRecords(newer),
+    ).catch((error: unknown) => {
+      if (!(error instanceof RepeatedIdError)) throw error;
+      throw new UsageError(error.message, { helpArguments: 'lint', cause: error });
+    });
+    await out.writeAll(FORMATTERS[values.format ?? 'text'](diff));
+    const { changed, added, removed } = diff;
     const failures = {
       none: false,
       widened: changed.some(({ isWidened }) => isWidened) || added.some(isPublic),
@@ -101,39 +102,39 @@ export async function diffInventories(
   older: AsyncIterable<PlacedRecord>,
   newer: AsyncIterable<PlacedRecord>,
 ): Promise<InventoryDiff> {
-  const left = new Map<string, EndpointRecord>();
-  for await (const value of readUnique('older', older)) left.set(value.id, value);
+  const unmatchedRecords = new Map<string, EndpointRecord>();
+  for await (const record of readUnique('older', older)) unmatchedRecords.set(record.id, record);
   const changed: RecordChange[] = [];
   const added: EndpointRecord[] = [];
   let unchanged = 0;
-  for await (const value of readUnique('newer', newer)) {
-    const before = left.get(value.id);
-    left.delete(value.id);
-    const change = before && compareRecords(before, value);
-    if (before === undefined) added.push(value);
+  for await (const record of readUnique('newer', newer)) {
+    const before = unmatchedRecords.get(record.id);
+    unmatchedRecords.delete(record.id);
+    const change = before && compareRecords(before, record);
+    if (before === undefined) added.push(record);
     else if (change) changed.push(change);
     else unchanged += 1;
   }
   return {
     changed: moveToFront(changed, ({ isWidened }) => isWidened),
     added: moveToFront(added, isPublic),
-    removed: [...left.values()],
+    removed: [...unmatchedRecords.values()],
     unchanged,
   };
 }
 
 async function* readUnique(
-  which: string,
+  label: string,
   records: AsyncIterable<PlacedRecord>,
 ): AsyncGenerator<EndpointRecord> {
-  const seen = new Set<string>();
+  const seenIds = new Set<string>();
   for await (const { value, position } of records) {
-    if (seen.has(value.id)) {
-      const place = `${quoteId(value.id)} on line ${position.line}`;
-      const message = `the ${which} inventory repeats the id ${place}; ids identify records`;
+    if (seenIds.has(value.id)) {
+      const repeatedId = `${quoteId(value.id)} on line ${position.line}`;
+      const message = `the ${label} inventory repeats the id ${repeatedId}; ids identify records`;
       throw new RepeatedIdError(message);
     }
-    seen.add(value.id);
+    seenIds.add(value.id);
     yield value;
   }
 }
@@ -162,7 +163,7 @@ function moveToFront<T>(values: readonly T[], isFirst: (value: T) => boolean): T
   return [...values.filter(isFirst), ...values.filter((value) => !isFirst(value))];
 }
 
-/** Formatters of differences. All of them mask credentials in URLs. */
+/** Difference formatters. All of them mask URL credentials. */
 const FORMATTERS = {
   *json({ changed, added, removed, unchanged }: InventoryDiff): Generator<string> {
     yield '{\n  "changed": ';
@@ -189,8 +190,8 @@ const FORMATTERS = {
       if (separator === '') yield '| | record | |\n| --- | --- | --- |\n';
       separator = '\n';
       const label = kind === 'widened' ? '**exposure widened**' : kind;
-      const shown = details.map((detail) => formatMarkdownCell(detail)).join('<br>');
-      yield `| ${label} | ${formatMarkdownCell(id, maskId)} | ${shown} |\n`;
+      const detailCell = details.map((detail) => formatMarkdownCell(detail)).join('<br>');
+      yield `| ${label} | ${formatMarkdownCell(id, maskId)} | ${detailCell} |\n`;
     }
     yield `${separator}${summarize(diff)}\n`;
   },
@@ -220,15 +221,15 @@ function maskChange({ id, isWidened, properties }: RecordChange): unknown {
   };
 }
 
-/** Tells whether only masked credentials differ. */
+/** Returns whether only masked credentials differ. */
 function hasOtherCredentials({ before, after }: PropertyChange): boolean {
   const maskedAfter = formatMasked(after);
   return maskedAfter !== JSON.stringify(after) && formatMasked(before) === maskedAfter;
 }
 
 function summarize({ changed, added, removed, unchanged }: InventoryDiff): string {
-  const widened = changed.filter(({ isWidened }) => isWidened).length;
-  const widenedNote = widened === 0 ? '' : ` (${widened} with wider exposure)`;
+  const widenedCount = changed.filter(({ isWidened }) => isWidened).length;
+  const widenedNote = widenedCount === 0 ? '' : ` (${widenedCount} with wider exposure)`;
   return `${formatCount(changed.length, 'record')} changed${widenedNote}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
 }
 
@@ -240,8 +241,8 @@ function describeChange(change: PropertyChange): string {
   if (before === undefined) return `${key}: ${format(after)} added`;
   if (after === undefined) return `${key}: ${format(before)} removed`;
   if (hasOtherCredentials(change)) return `${key}: ${format(after)}, with other credentials`;
-  const [older, newer] = [format(before), format(after)];
-  if (older !== newer) return `${key}: ${older} → ${newer}`;
+  const [formattedBefore, formattedAfter] = [format(before), format(after)];
+  if (formattedBefore !== formattedAfter) return `${key}: ${formattedBefore} → ${formattedAfter}`;
   // JSON quotes distinguish the string "1" from the number 1.
   return `${key}: ${formatMasked(before)} → ${formatMasked(after)}`;
 }

@@ -9,7 +9,7 @@ import {
 import { detectCredential, maskRecord, removeCredentials } from '../credentials.ts';
 import type { EndpointRecord } from '../record.ts';
 import { formatCount, formatJsonList } from '../text.ts';
-import { choiceOption, type Command, parseArguments, UsageError } from './command.ts';
+import { createChoiceOption, type Command, parseArguments, UsageError } from './command.ts';
 import { resolveSingleFile, SELECT_HELP, SELECT_OPTIONS, selectRecords } from './files.ts';
 
 const HELP = `Prints the records of an inventory for monitoring. FILE is as for \`validate\`.
@@ -30,34 +30,36 @@ export const exportCommand: Command = {
   help: HELP,
   async run(argv, { io, out, log }) {
     const { values, positionals } = parseArguments('export', argv, {
-      target: choiceOption('prometheus', 'blackbox', 'hosts'),
+      target: createChoiceOption('prometheus', 'blackbox', 'hosts'),
       ...SELECT_OPTIONS,
     });
     const { target } = values;
     const file = await resolveSingleFile(positionals, 'exported');
     if (target === undefined) throw new UsageError('give --target prometheus|blackbox|hosts');
     const records = await selectRecords(file, io, values);
-    const logSkipped = (skipped: number, reason: string) => {
-      if (skipped > 0) log(`${formatCount(skipped, 'record')} skipped: ${reason}`);
+    const logSkipped = (skippedCount: number, reason: string) => {
+      if (skippedCount > 0) log(`${formatCount(skippedCount, 'record')} skipped: ${reason}`);
     };
     if (target === 'hosts') {
-      const { lines, skipped } = formatHostsFile(records);
+      const { lines, skippedCount } = formatHostsFile(records);
       await out.writeAll(lines);
-      logSkipped(skipped, 'no IP address as host, or no domain');
+      logSkipped(skippedCount, 'no IP address as host, or no domain');
       return 0;
     }
-    const toGroup = target === 'prometheus' ? toScrapeTarget : toBlackboxTarget;
+    const toTargetGroup = target === 'prometheus' ? toScrapeTarget : toBlackboxTarget;
     const groups = records.flatMap((record) => {
       const endpoint = parseEndpoint(record);
-      const group = endpoint && toGroup(record, endpoint);
+      const group = endpoint && toTargetGroup(record, endpoint);
       return group === null ? [] : [{ record, group }];
     });
     await out.writeAll(formatJsonList(groups.map(({ group }) => group)));
     await out.write('\n');
     logSkipped(records.length - groups.length, 'no suitable address or protocol');
-    const secret = groups.filter(({ record }) => detectCredential(record.url ?? '') !== null);
-    if (secret.length > 0) {
-      const addresses = formatCount(secret.length, 'address', 'addresses');
+    const groupsWithCredentials = groups.filter(
+      ({ record }) => detectCredential(record.url ?? '') !== null,
+    );
+    if (groupsWithCredentials.length > 0) {
+      const addresses = formatCount(groupsWithCredentials.length, 'address', 'addresses');
       log(`${addresses} printed without credentials; configure them where they are used`);
     }
     return 0;
@@ -65,20 +67,23 @@ export const exportCommand: Command = {
 };
 
 /** A name in a hosts file (RFC 952, RFC 1123 §2.1). */
-const NAME = /^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i;
+const HOST_NAME_PATTERN = /^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i;
 
-/** Formats one line per IP address with its domains, in the order of the records. */
+/** Formats one line per IP address with its domains, in record order. */
 function formatHostsFile(records: readonly EndpointRecord[]) {
-  const names = new Map<string, Set<string>>();
-  let skipped = 0;
+  const namesByAddress = new Map<string, Set<string>>();
+  let skippedCount = 0;
   for (const { host = '', domain = '' } of records) {
     const address = removeBrackets(host);
     const name = toAsciiHost(domain.trim()).replace(/\.$/, '').toLowerCase();
-    if (!isIpAddress(address) || address.includes('%') || !NAME.test(name)) skipped += 1;
-    else names.set(address, (names.get(address) ?? new Set()).add(name));
+    if (!isIpAddress(address) || address.includes('%') || !HOST_NAME_PATTERN.test(name))
+      skippedCount += 1;
+    else namesByAddress.set(address, (namesByAddress.get(address) ?? new Set()).add(name));
   }
-  const lines = names.entries().map(([address, known]) => `${address}\t${[...known].join(' ')}\n`);
-  return { lines, skipped };
+  const lines = namesByAddress
+    .entries()
+    .map(([address, hostNames]) => `${address}\t${[...hostNames].join(' ')}\n`);
+  return { lines, skippedCount };
 }
 
 /**
@@ -87,17 +92,18 @@ function formatHostsFile(records: readonly EndpointRecord[]) {
  */
 type TargetGroup = { targets: string[]; labels: Record<string, string> };
 
-const LABEL = /^[a-z_]\w*$/i;
+const LABEL_PATTERN = /^[a-z_]\w*$/i;
 
 /** Returns the scrape target of an endpoint. Prometheus supports each URL parameter only once. */
 function toScrapeTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup | null {
   const { host, port, protocol } = endpoint;
   const url = endpoint.url === null ? null : URL.parse(removeCredentials(record.url ?? ''));
   const scheme = getScrapeScheme(protocol);
-  if (scheme === null || (url !== null && !isWeb(protocol))) return null;
+  if (scheme === null || (url !== null && !isHttpProtocol(protocol))) return null;
   const parameters = [...(url?.searchParams ?? [])];
   const names = new Set(parameters.map(([name]) => name));
-  if (names.size < parameters.length || [...names].some((name) => !LABEL.test(name))) return null;
+  if (names.size < parameters.length || [...names].some((name) => !LABEL_PATTERN.test(name)))
+    return null;
   return {
     targets: [`${host}:${port}`],
     labels: {
@@ -120,14 +126,14 @@ function getScrapeScheme(protocol: string): 'http' | 'https' | '' | null {
 function toBlackboxTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup | null {
   const { host, port, protocol, url } = endpoint;
   if (getTransport(protocol) === 'udp') return null;
-  const isPage = url !== null && isWeb(protocol);
+  const isHttpTarget = url !== null && isHttpProtocol(protocol);
   // Prometheus displays targets, so credentials must be removed.
-  const address = isPage ? removeCredentials(record.url ?? '') : `${host}:${port}`;
-  const module = isPage ? 'http_2xx' : 'tcp_connect';
+  const address = isHttpTarget ? removeCredentials(record.url ?? '') : `${host}:${port}`;
+  const module = isHttpTarget ? 'http_2xx' : 'tcp_connect';
   return { targets: [address], labels: { ...createLabels(record), __param_module: module } };
 }
 
-function isWeb(protocol: string): boolean {
+function isHttpProtocol(protocol: string): boolean {
   return protocol === 'http' || protocol === 'https';
 }
 

@@ -6,7 +6,7 @@ import { type InventoryFormat, isGzip, readUtf8 } from '../read/input.ts';
 import { InvalidInventoryError, type PlacedRecord, readRecords } from '../read/inventory-reader.ts';
 import { type EndpointRecord, EXPOSURES } from '../record.ts';
 import {
-  choiceOption,
+  createChoiceOption,
   INPUT_FORMAT_HELP,
   INPUT_FORMAT_OPTION,
   type InventoryIo,
@@ -16,7 +16,7 @@ import {
 
 /**
  * Resolves arguments to files: `-` for standard input, paths, and patterns such as `hosts/*.json`. An
- * argument that is the name of an existing file is not treated as a pattern.
+ * argument that names an existing file is never a pattern.
  * @throws UsageError if there are no arguments or no matches, or if standard input is repeated.
  */
 export async function resolveInputFiles(args: readonly string[]): Promise<string[]> {
@@ -33,16 +33,16 @@ export async function resolveInputFiles(args: readonly string[]): Promise<string
 }
 
 /**
- * Resolves the arguments of a command that reads one file.
+ * Resolves the file argument of a command that reads one file.
  * @param purpose Participle for the error message, such as `exported`.
  * @throws UsageError if there is not exactly one file.
  */
 export async function resolveSingleFile(args: readonly string[], purpose: string): Promise<string> {
-  const [file, ...more] = args.length === 1 ? await resolveInputFiles(args) : args;
-  if (file !== undefined && more.length === 0) return file;
+  const [file, ...extraFiles] = args.length === 1 ? await resolveInputFiles(args) : args;
+  if (file !== undefined && extraFiles.length === 0) return file;
   throw new UsageError(
     args.length === 1
-      ? `one file is ${purpose}, and ${more.length + 1} match ${args[0]}`
+      ? `one file is ${purpose}, and ${extraFiles.length + 1} match ${args[0]}`
       : `one file is ${purpose}: give FILE, or - for standard input`,
   );
 }
@@ -50,20 +50,20 @@ export async function resolveSingleFile(args: readonly string[], purpose: string
 async function findMatches(pattern: string): Promise<string[]> {
   const files = await Array.fromAsync(glob(pattern), async (path) => {
     // Folders and pipes match too. A broken link is reported by the later read.
-    const entry = await stat(path).catch(() => null);
-    return entry === null || entry.isFile() ? [path] : [];
+    const stats = await stat(path).catch(() => null);
+    return stats === null || stats.isFile() ? [path] : [];
   });
   if (files.flat().length > 0) return files.flat().toSorted();
   throw new UsageError(`no file matches ${pattern}; check the path`);
 }
 
-/** Returns the name of a file for messages. */
+/** Returns the file name for messages. */
 export function formatFileLabel(file: string): string {
   return file === '-' ? '<stdin>' : file;
 }
 
 /**
- * Yields the records of a file, or of standard input for `-`.
+ * Yields the records from a file, or from standard input for `-`.
  * @throws UsageError if the file cannot be read or is invalid.
  */
 export async function* readInput(
@@ -76,15 +76,15 @@ export async function* readInput(
     yield* readRecords(file === '-' ? io.stdin : { path: file }, options);
   } catch (error) {
     if (!(error instanceof InvalidInventoryError)) throw toReadError(error, formatFileLabel(file));
-    const see = file === '-' ? undefined : `validate ${file}`;
-    throw new UsageError(error.message, { see, cause: error });
+    const helpArguments = file === '-' ? undefined : `validate ${file}`;
+    throw new UsageError(error.message, { helpArguments, cause: error });
   }
 }
 
-/** Options of commands that select records of one file. */
+/** Options for commands that select records from a file. */
 export const SELECT_OPTIONS = {
   type: { ...textOption, multiple: true },
-  exposure: { ...choiceOption(...EXPOSURES), multiple: true },
+  exposure: { ...createChoiceOption(...EXPOSURES), multiple: true },
   ...INPUT_FORMAT_OPTION,
 } as const;
 
@@ -92,7 +92,7 @@ export const SELECT_HELP = `  --type TYPE                       only records of 
   --exposure EXPOSURE               only records of this exposure, such as public; repeatable
 ${INPUT_FORMAT_HELP}`;
 
-type Selection = {
+type RecordSelection = {
   type?: string[];
   exposure?: EndpointRecord['exposure'][];
   'input-format'?: InventoryFormat;
@@ -105,7 +105,7 @@ type Selection = {
 export async function selectRecords(
   file: string,
   io: InventoryIo,
-  { type, exposure, 'input-format': format }: Selection,
+  { type, exposure, 'input-format': format }: RecordSelection,
 ): Promise<EndpointRecord[]> {
   const records = [];
   for await (const { value } of readInput(file, io, format)) {
@@ -131,25 +131,25 @@ export async function readText(
 ): Promise<string> {
   const stdin = file === '-' ? io?.stdin : undefined;
   const label = stdin === undefined ? file : '<stdin>';
-  const reject = (reason: string) => new UsageError(`cannot read ${label}: ${reason}`);
+  const createReadError = (reason: string) => new UsageError(`cannot read ${label}: ${reason}`);
   const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  let byteCount = 0;
   try {
     for await (const chunk of stdin ?? createReadStream(file)) {
-      bytes += chunk.length;
+      byteCount += chunk.length;
       const limit = maxBytes / 1024 / 1024;
-      if (bytes > maxBytes) throw reject(`it is larger than ${limit} MiB; ${advice}`);
+      if (byteCount > maxBytes) throw createReadError(`it is larger than ${limit} MiB; ${advice}`);
       chunks.push(chunk);
     }
   } catch (error) {
     throw toReadError(error, label);
   }
-  const whole = Buffer.concat(chunks);
-  if (isGzip(whole)) throw reject('it is compressed with gzip; decompress it first');
+  const content = Buffer.concat(chunks);
+  if (isGzip(content)) throw createReadError('it is compressed with gzip; decompress it first');
   let text = '';
-  for await (const piece of readUtf8(Readable.from([whole]))) {
+  for await (const piece of readUtf8(Readable.from([content]))) {
     if (Buffer.isBuffer(piece)) text += piece.toString();
-    else if (piece.code !== 'encoding/bom') throw reject(piece.message);
+    else if (piece.code !== 'encoding/bom') throw createReadError(piece.message);
   }
   return text;
 }
@@ -173,7 +173,7 @@ export function toWriteError(error: unknown, label: string): unknown {
 
 const TOO_LARGE_REASON = 'it is too large to be read whole; split it';
 
-const REASONS: Partial<Record<string, string>> = {
+const FAILURE_REASONS: Partial<Record<string, string>> = {
   ENOTDIR: 'a part of its path is not a folder; check the path',
   ELOOP: 'its symbolic links form a loop; name the file itself',
   ENOSPC: 'there is no space left; free some and try again',
@@ -191,7 +191,7 @@ const REASONS: Partial<Record<string, string>> = {
 function getFailureReason(error: unknown, action: 'read' | 'write'): string | undefined {
   const code = getErrorCode(error);
   if (code === undefined || !(error instanceof Error)) return undefined;
-  const reason = REASONS[code] ?? REASONS[`${action} ${code}`];
+  const reason = FAILURE_REASONS[code] ?? FAILURE_REASONS[`${action} ${code}`];
   if (reason !== undefined) return reason;
   if (code.startsWith('Z_')) return 'the gzip data is invalid; fetch the file again';
   return 'syscall' in error ? `${error.message}; check the path and its permissions` : undefined;

@@ -5,7 +5,13 @@ import { ImportError } from '../import/draft.ts';
 import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
 import { formatCount, formatJsonList } from '../text.ts';
-import { choiceOption, type Command, parseArguments, textOption, UsageError } from './command.ts';
+import {
+  createChoiceOption,
+  type Command,
+  parseArguments,
+  textOption,
+  UsageError,
+} from './command.ts';
 import { formatFileLabel, readText, resolveSingleFile, toReadError } from './files.ts';
 
 const IMPORTERS = {
@@ -37,33 +43,36 @@ export const importCommand: Command = {
   help: HELP,
   async run(argv, { io, out, log }) {
     const { values, positionals } = parseArguments('import', argv, {
-      from: choiceOption('compose', 'nginx', 'caddy', 'openapi'),
+      from: createChoiceOption('compose', 'nginx', 'caddy', 'openapi'),
       folder: textOption,
     });
-    const { from, folder: path } = values;
+    const { from, folder: folderPath } = values;
     const file = await resolveSingleFile(positionals, 'imported');
     if (from === undefined) {
       throw new UsageError(`give --from ${Object.keys(IMPORTERS).join('|')}`);
     }
     const text = await readText(file, { io });
     const label = formatFileLabel(file);
-    const folder = path === undefined ? undefined : { path, file: file === '-' ? undefined : file };
+    const folder =
+      folderPath === undefined
+        ? undefined
+        : { path: folderPath, file: file === '-' ? undefined : file };
     try {
       const result = IMPORTERS[from](text, folder);
-      const { skipped, moreSkipped } = result;
+      const { skippedParts, extraSkipCount } = result;
       const drafts = result.createDrafts(file === '-' ? from : basename(file));
       await out.writeAll(formatJsonList(drafts.records));
       await out.write('\n');
-      if (drafts.withCredentials > 0) {
-        const count = formatCount(drafts.withCredentials, 'draft');
+      if (drafts.credentialDraftCount > 0) {
+        const count = formatCount(drafts.credentialDraftCount, 'draft');
         log(`${count} printed without the credentials in ${label}`);
       }
-      for (const line of skipped) log(`skipped: ${line}`);
-      if (moreSkipped > 0) log(`skipped: ${moreSkipped} more`);
+      for (const description of skippedParts) log(`skipped: ${description}`);
+      if (extraSkipCount > 0) log(`skipped: ${extraSkipCount} more`);
       if (drafts.records.length === 0) log(`no endpoint found in ${label}; check --from ${from}`);
       return 0;
     } catch (error) {
-      if (!(error instanceof ImportError)) throw toReadError(error, path ?? label);
+      if (!(error instanceof ImportError)) throw toReadError(error, folderPath ?? label);
       const message = `cannot read ${label} as ${from}: ${error.message}`;
       throw new UsageError(message, { cause: error });
     }

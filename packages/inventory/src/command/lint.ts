@@ -13,7 +13,7 @@ import {
   type Command,
   dayOption,
   flagOption,
-  numberOption,
+  createNumberOption,
   parseArguments,
   textOption,
   UsageError,
@@ -52,47 +52,54 @@ export const lintCommand: Command = {
       baseline: textOption,
       'update-baseline': flagOption,
       today: dayOption,
-      'max-warnings': numberOption(),
+      'max-warnings': createNumberOption(),
       fix: flagOption,
     });
-    const { baseline: file, 'update-baseline': isUpdate = false, today } = values;
+    const { baseline: baselineFile, 'update-baseline': isUpdate = false, today } = values;
     const { config = existsSync(CONFIG_FILE) ? CONFIG_FILE : undefined } = values;
     const files = await resolveInputFiles(positionals);
     const options: LintOptions = {
-      ...(config !== undefined && { config: await readParsed(config, parseConfig) }),
+      ...(config !== undefined && { config: await readAndParse(config, parseConfig) }),
       ...(today !== undefined && { today }),
     };
-    const baseline = await openBaseline(file, isUpdate);
-    const currentFindings = new Baseline(dirname(file ?? ''));
+    const baseline = await openBaseline(baselineFile, isUpdate);
+    const currentFindings = new Baseline(dirname(baselineFile ?? ''));
     if (values.fix) {
-      const format = values['input-format'] && { format: values['input-format'] };
-      await fixFiles(files, { ...options, ...format }, context.log);
+      const formatOption = values['input-format'] && { format: values['input-format'] };
+      await fixFiles(files, { ...options, ...formatOption }, context.log);
     }
     const ids = new Map();
     const ignores = (finding: Finding) =>
       isUpdate ? currentFindings.add(finding) : (baseline?.has(finding) ?? false);
-    const { exitStatus, results } = await checkFiles(files, values, context, (source, more) =>
-      lintInventory(source, { ...more, ...options, ids, ignores }),
+    const { exitStatus, results } = await checkFiles(
+      files,
+      values,
+      context,
+      (source, checkOptions) =>
+        lintInventory(source, { ...checkOptions, ...options, ids, ignores }),
     );
-    if (baseline !== null && file !== undefined) {
-      if (isUpdate) context.log(await updateBaseline(file, baseline, currentFindings, results));
+    if (baseline !== null && baselineFile !== undefined) {
+      if (isUpdate)
+        context.log(await updateBaseline(baselineFile, baseline, currentFindings, results));
       else {
-        const stale = baseline.countStale(results.filter(isRead).map((result) => result.file));
-        const note = `${formatCount(stale, 'finding')} of ${file} not found any more; remove with --update-baseline`;
-        if (stale > 0) context.log(note);
+        const staleCount = baseline.countStale(
+          results.filter(isFullyRead).map((result) => result.file),
+        );
+        const note = `${formatCount(staleCount, 'finding')} of ${baselineFile} not found any more; remove with --update-baseline`;
+        if (staleCount > 0) context.log(note);
       }
     }
     const warnings = sum(results, (result) => result.warnings);
-    const isFailed = warnings > (values['max-warnings'] ?? Infinity);
-    return isFailed ? Math.max(1, exitStatus) : exitStatus;
+    const hasTooManyWarnings = warnings > (values['max-warnings'] ?? Infinity);
+    return hasTooManyWarnings ? Math.max(1, exitStatus) : exitStatus;
   },
 };
 
-function sum(results: readonly FileResult[], count: (result: FileResult) => number): number {
-  return results.reduce((all, result) => all + count(result), 0);
+function sum(results: readonly FileResult[], getCount: (result: FileResult) => number): number {
+  return results.reduce((total, result) => total + getCount(result), 0);
 }
 
-async function readParsed<T>(
+async function readAndParse<T>(
   file: string,
   parse: (text: string, file: string) => T,
   limit?: { maxBytes: number; advice: string },
@@ -113,7 +120,7 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
     return null;
   }
   if (isUpdate && !existsSync(file)) return new Baseline(dirname(file));
-  return readParsed(file, parseBaseline, {
+  return readAndParse(file, parseBaseline, {
     maxBytes: MAX_BASELINE_BYTES,
     advice: 'use it for fewer files, or fix the most frequent findings',
   });
@@ -127,9 +134,9 @@ async function updateBaseline(
   results: readonly FileResult[],
 ): Promise<string> {
   // An incomplete baseline would report old findings as new in the next run.
-  const unread = results.find((result) => !isRead(result));
-  if (unread !== undefined) {
-    return `${file} was not changed, as ${unread.file} was not read to its end`;
+  const unreadResult = results.find((result) => !isFullyRead(result));
+  if (unreadResult !== undefined) {
+    return `${file} was not changed, as ${unreadResult.file} was not read to its end`;
   }
   baseline.replace(
     results.map((result) => result.file),
@@ -137,11 +144,11 @@ async function updateBaseline(
   );
   await replaceFile(file, baseline.toString());
   const errors = sum(results, (result) => result.errors);
-  const rest = `; ${formatCount(errors, 'error')} cannot be hidden: correct what is reported`;
-  return `${formatCount(currentFindings.size, 'finding')} written to ${file}${errors === 0 ? '' : rest}`;
+  const errorNote = `; ${formatCount(errors, 'error')} cannot be hidden: correct what is reported`;
+  return `${formatCount(currentFindings.size, 'finding')} written to ${file}${errors === 0 ? '' : errorNote}`;
 }
 
-function isRead({ isComplete, status }: FileResult): boolean {
+function isFullyRead({ isComplete, status }: FileResult): boolean {
   return isComplete && status !== 'unreadable';
 }
 
@@ -155,32 +162,32 @@ async function fixFiles(
   log: (message: string) => void,
 ): Promise<void> {
   for (const file of files) {
-    if (file === '-' || (await tryRead(file, isSpecial))) {
+    if (file === '-' || (await tryRead(file, isSpecialFile))) {
       const kind = file === '-' ? 'standard input' : `${file}, which is a pipe or a device`;
       throw new UsageError(`--fix writes files and not ${kind}; save it as a file, and name that`);
     }
   }
   for (const file of files) {
-    const read = await tryRead(file, async (path) => {
+    const content = await tryRead(file, async (path) => {
       const bytes = await readFile(path);
-      return { bytes, written: isGzip(bytes) ? null : bytes.toString() };
+      return { bytes, text: isGzip(bytes) ? null : bytes.toString() };
     });
-    if (read === undefined) continue;
-    const { bytes, written } = read;
-    if (written === null) {
+    if (content === undefined) continue;
+    const { bytes, text } = content;
+    if (text === null) {
       throw new UsageError(`--fix writes text, and ${file} is compressed; decompress it first`);
     }
     const findings = await Array.fromAsync(lintInventory(bytes, { ...options, file }));
     // A rewrite would lose invalid UTF-8.
     if (findings.some(({ code }) => code.startsWith('encoding/utf'))) continue;
-    const { text, applied } = applyFixes(written, findings);
-    if (applied === 0) continue;
-    await replaceFile(file, text);
-    log(`${formatCount(applied, 'finding')} fixed in ${file}`);
+    const { text: fixedText, appliedCount } = applyFixes(text, findings);
+    if (appliedCount === 0) continue;
+    await replaceFile(file, fixedText);
+    log(`${formatCount(appliedCount, 'finding')} fixed in ${file}`);
   }
 }
 
-/** Returns the result of a read. Undefined if the file cannot be read. */
+/** Calls `read` and returns its result. Returns undefined if the file cannot be read. */
 async function tryRead<T>(
   file: string,
   read: (file: string) => Promise<T>,
@@ -193,61 +200,62 @@ async function tryRead<T>(
   }
 }
 
-/** Tells whether a file is a pipe or device. Reading a pipe may block forever and consumes its contents. */
-async function isSpecial(file: string): Promise<boolean> {
-  const found = await stat(file);
-  return !found.isFile() && !found.isDirectory();
+/** Returns whether a file is a pipe or device. Reading a pipe may block forever and consumes its contents. */
+async function isSpecialFile(file: string): Promise<boolean> {
+  const stats = await stat(file);
+  return !stats.isFile() && !stats.isDirectory();
 }
 
 /**
- * Applies the fixes of findings to their text. Skips positions at which the text has changed.
- * @returns The text, and the number of fixes applied.
+ * Applies the fixes of findings to their text. Skips a fix if the text at its position has changed.
+ * @returns The fixed text, and the number of applied fixes.
  */
 export function applyFixes(
   text: string,
   findings: readonly Finding[],
-): { text: string; applied: number } {
+): { text: string; appliedCount: number } {
   const parts: string[] = [];
-  let from = 0;
+  let textStart = 0;
   let line = 1;
   let lineStart = text.startsWith('\uFEFF') ? 1 : 0;
   for (const finding of findings.toSorted((a, b) => a.line - b.line || a.column - b.column)) {
     const { fix, column } = finding;
     for (; line < finding.line; line += 1) lineStart = text.indexOf('\n', lineStart) + 1;
-    let at = lineStart;
+    let offset = lineStart;
     // Columns count code points, offsets UTF-16 code units.
-    for (let nth = 1; nth < column; nth += 1) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+    for (let currentColumn = 1; currentColumn < column; currentColumn += 1)
+      offset += (text.codePointAt(offset) ?? 0) > 0xffff ? 2 : 1;
     // Two findings may fix the same position. The first fix wins.
-    if (fix === undefined || at < from || !text.startsWith(fix.written, at)) continue;
-    parts.push(text.slice(from, at), fix.replacement);
-    from = at + fix.written.length;
+    if (fix === undefined || offset < textStart || !text.startsWith(fix.written, offset)) continue;
+    parts.push(text.slice(textStart, offset), fix.replacement);
+    textStart = offset + fix.written.length;
   }
-  return { text: parts.join('') + text.slice(from), applied: parts.length / 2 };
+  return { text: parts.join('') + text.slice(textStart), appliedCount: parts.length / 2 };
 }
 
 /**
  * Replaces a file atomically, also in case of a power failure. Keeps symbolic links and permissions.
- * @throws UsageError for errors of the file system.
+ * @throws UsageError for file system errors.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {
-  let next: string | undefined;
+  let temporaryPath: string | undefined;
   try {
     const path = await realpath(file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;
       return file;
     });
-    const old = existsSync(path) ? await stat(path) : undefined;
-    if (old !== undefined) await access(path, constants.W_OK);
-    next = `${path}.${randomUUID()}.tmp`;
-    await using opened = await open(next, 'wx', old?.mode);
+    const previousStats = existsSync(path) ? await stat(path) : undefined;
+    if (previousStats !== undefined) await access(path, constants.W_OK);
+    temporaryPath = `${path}.${randomUUID()}.tmp`;
+    await using handle = await open(temporaryPath, 'wx', previousStats?.mode);
     // The umask applies to new files only. Some file systems have no permissions.
-    if (old !== undefined) await opened.chmod(old.mode).catch(() => undefined);
-    await opened.writeFile(text);
-    await opened.sync();
-    await rename(next, path);
+    if (previousStats !== undefined) await handle.chmod(previousStats.mode).catch(() => undefined);
+    await handle.writeFile(text);
+    await handle.sync();
+    await rename(temporaryPath, path);
   } catch (error) {
     throw toWriteError(error, file);
   } finally {
-    if (next !== undefined) await rm(next, { force: true });
+    if (temporaryPath !== undefined) await rm(temporaryPath, { force: true });
   }
 }

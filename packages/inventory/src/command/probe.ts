@@ -9,9 +9,9 @@ import {
 } from '../probe/probe.ts';
 import { escapeInvisible, formatCount, formatJson } from '../text.ts';
 import {
-  choiceOption,
+  createChoiceOption,
   type Command,
-  numberOption,
+  createNumberOption,
   parseArguments,
   type Printer,
   textOption,
@@ -49,12 +49,12 @@ export const probeCommand: Command = {
     const { values, positionals } = parseArguments('probe', argv, {
       ...SELECT_OPTIONS,
       // Timers cannot exceed a few weeks.
-      timeout: numberOption({ min: 1, max: 600 }),
-      'expiry-days': numberOption(),
-      concurrency: numberOption({ min: 1, max: MAX_CONCURRENT_PROBES }),
-      'per-second': numberOption({ min: 1, max: MAX_PROBES_PER_SECOND }),
+      timeout: createNumberOption({ min: 1, max: 600 }),
+      'expiry-days': createNumberOption(),
+      concurrency: createNumberOption({ min: 1, max: MAX_CONCURRENT_PROBES }),
+      'per-second': createNumberOption({ min: 1, max: MAX_PROBES_PER_SECOND }),
       ca: textOption,
-      format: choiceOption('text', 'json'),
+      format: createChoiceOption('text', 'json'),
     });
     const { timeout = 5, 'expiry-days': expiryDays = 14, concurrency = 4, ca } = values;
     const file = await resolveSingleFile(positionals, 'probed');
@@ -71,49 +71,49 @@ export const probeCommand: Command = {
 };
 
 async function printText(observations: AsyncIterable<Observation>, out: Printer): Promise<boolean> {
-  const counts = { all: 0, bad: 0, skipped: 0 };
-  for await (const found of observations) {
-    counts.all += 1;
-    if (found.problems.length > 0) counts.bad += 1;
-    if (found.isReachable === null) counts.skipped += 1;
-    await out.write(`${escapeInvisible(formatObservation(found))}\n`);
+  const counts = { total: 0, withProblems: 0, skipped: 0 };
+  for await (const observation of observations) {
+    counts.total += 1;
+    if (observation.problems.length > 0) counts.withProblems += 1;
+    if (observation.isReachable === null) counts.skipped += 1;
+    await out.write(`${escapeInvisible(formatObservation(observation))}\n`);
     if (out.isClosed) break;
   }
   const skippedNote = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
   await out.write(
-    `${formatCount(counts.all, 'endpoint')}, ${counts.bad} with problems${skippedNote}\n`,
+    `${formatCount(counts.total, 'endpoint')}, ${counts.withProblems} with problems${skippedNote}\n`,
   );
-  return counts.bad > 0;
+  return counts.withProblems > 0;
 }
 
 async function printJson(observations: AsyncIterable<Observation>, out: Printer): Promise<boolean> {
-  let isBad = false;
+  let hasProblems = false;
   let separator = '[';
-  for await (const found of observations) {
-    isBad ||= found.problems.length > 0;
+  for await (const observation of observations) {
+    hasProblems ||= observation.problems.length > 0;
     // The JSON round trip converts dates to strings.
-    const plain: Observation = JSON.parse(JSON.stringify(found));
-    const json = formatJson(maskRecord(plain), 2).replaceAll('\n', '\n  ');
+    const serialized: Observation = JSON.parse(JSON.stringify(observation));
+    const json = formatJson(maskRecord(serialized), 2).replaceAll('\n', '\n  ');
     await out.write(`${separator}\n  ${json}`);
     separator = ',';
     if (out.isClosed) break;
   }
   await out.write(separator === '[' ? '[]\n' : '\n]\n');
-  return isBad;
+  return hasProblems;
 }
 
 /** @throws UsageError if the file contains no certificate or an invalid certificate. */
 async function readCertificates(file: string): Promise<string> {
   const text = await readText(file);
-  const begin = '-----BEGIN CERTIFICATE-----';
-  const certificates = text.split(begin).slice(1);
+  const header = '-----BEGIN CERTIFICATE-----';
+  const certificates = text.split(header).slice(1);
   if (certificates.length === 0) {
     throw new UsageError(`${file} has no certificate; --ca takes certificates as PEM`);
   }
   // TLS would silently ignore an invalid certificate.
-  for (const [index, rest] of certificates.entries()) {
+  for (const [index, body] of certificates.entries()) {
     try {
-      void new X509Certificate(begin + rest);
+      void new X509Certificate(header + body);
     } catch (cause) {
       const message = `certificate ${index + 1} in ${file} is invalid; fetch it again, or remove it`;
       throw new UsageError(message, { cause });

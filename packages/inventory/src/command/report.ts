@@ -9,7 +9,7 @@ import {
 } from '../report/report.ts';
 import { formatCount } from '../text.ts';
 import {
-  choiceOption,
+  createChoiceOption,
   type Command,
   dayOption,
   INPUT_FORMAT_HELP,
@@ -41,7 +41,7 @@ export const reportCommand: Command = {
   help: HELP,
   async run(argv, { io, out, log }) {
     const { values, positionals } = parseArguments('report', argv, {
-      format: choiceOption('html', 'md', 'csv'),
+      format: createChoiceOption('html', 'md', 'csv'),
       title: textOption,
       today: dayOption,
       ...INPUT_FORMAT_OPTION,

@@ -8,21 +8,21 @@ import {
 } from '../read/inventory-reader.ts';
 import { type FileResult, type Reporter, REPORTERS } from '../reporters.ts';
 import {
-  choiceOption,
+  createChoiceOption,
   type Command,
   type Context,
   flagOption,
   INPUT_FORMAT_OPTION,
-  numberOption,
+  createNumberOption,
   parseArguments,
   UsageError,
 } from './command.ts';
 import { formatFileLabel, resolveInputFiles, toReadError } from './files.ts';
 
 export const CHECK_OPTIONS = {
-  format: choiceOption('text', 'json', 'sarif', 'github'),
+  format: createChoiceOption('text', 'json', 'sarif', 'github'),
   ...INPUT_FORMAT_OPTION,
-  'max-errors': numberOption({ min: 1 }),
+  'max-errors': createNumberOption({ min: 1 }),
 };
 
 export const CHECK_OPTIONS_HELP = `  --format text|json|sarif|github   the output format (default: text)
@@ -63,7 +63,7 @@ export const validateCommand: Command = {
   },
 };
 
-type CheckValues = {
+type CheckOptions = {
   format?: keyof typeof REPORTERS;
   'input-format'?: InventoryFormat;
   'max-errors'?: number;
@@ -80,7 +80,7 @@ const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 /** Checks files in sequence and prints the findings. Returns the highest exit status. */
 export async function checkFiles(
   files: readonly string[],
-  values: CheckValues,
+  values: CheckOptions,
   { out, log, io }: Context,
   check: InventoryCheck,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
@@ -89,7 +89,7 @@ export async function checkFiles(
   const isColored = isTerminal && !io.env['NO_COLOR'];
   const reporter = REPORTERS[values.format ?? 'text']({ showsExcerpts: isTerminal, isColored });
   const results: FileResult[] = [];
-  await out.write(reporter.begin());
+  await out.write(reporter.formatStart());
   for (const file of files) {
     const findings = check(file === '-' ? io.stdin : { path: file }, {
       file: formatFileLabel(file),
@@ -98,43 +98,43 @@ export async function checkFiles(
     });
     const result = await reportFindings(findings, formatFileLabel(file), out, reporter);
     if (result.reason !== undefined) log(result.reason);
-    await out.write(reporter.fileEnd(result));
+    await out.write(reporter.formatFileEnd(result));
     results.push(result);
   }
   const exitStatus = Math.max(...results.map(({ status }) => EXIT_STATUS[status]));
-  await out.write(reporter.end(exitStatus));
+  await out.write(reporter.formatEnd(exitStatus));
   return { exitStatus, results };
 }
 
 async function reportFindings(
-  checked: ReturnType<InventoryCheck>,
+  uncheckedFindings: ReturnType<InventoryCheck>,
   file: string,
   out: Context['out'],
   reporter: Reporter,
 ): Promise<FileResult> {
   const counts = { errors: 0, warnings: 0 };
   let status: FileResult['status'] = 'valid';
-  await using findings = checked;
+  await using findings = uncheckedFindings;
   try {
-    let step = await findings.next();
-    while (!step.done) {
-      const { severity, code } = step.value;
+    let iteration = await findings.next();
+    while (!iteration.done) {
+      const { severity, code } = iteration.value;
       counts[severity === 'error' ? 'errors' : 'warnings'] += 1;
       if (severity === 'error') status = 'invalid';
       if (code === 'encoding/utf-16') status = 'unreadable';
-      await out.write(reporter.finding(step.value));
+      await out.write(reporter.formatFinding(iteration.value));
       // Without a reader, further findings of an invalid file have no effect.
       if (out.isClosed && status !== 'valid') {
         return { file, status, records: 0, ...counts, isComplete: false };
       }
-      step = await findings.next();
+      iteration = await findings.next();
     }
-    const { records, ...rest } = step.value;
-    return { file, status, records, ...counts, ...rest };
+    const { records, ...summary } = iteration.value;
+    return { file, status, records, ...counts, ...summary };
   } catch (error) {
-    const failure = toReadError(error, file);
-    if (!(failure instanceof UsageError)) throw error;
-    return { file, status: 'unreadable', ...counts, isComplete: false, reason: failure.message };
+    const readError = toReadError(error, file);
+    if (!(readError instanceof UsageError)) throw error;
+    return { file, status: 'unreadable', ...counts, isComplete: false, reason: readError.message };
   }
 }
 
@@ -151,11 +151,11 @@ async function watchFiles(
   if (files.includes('-')) throw new UsageError('standard input cannot be watched; name files');
   const { watch } = await import('chokidar');
   const watcher = watch(files, { ignoreInitial: true, atomic: true });
-  let changed = Promise.withResolvers<void>();
-  const onChange = () => changed.resolve();
+  let nextChange = Promise.withResolvers<void>();
+  const onChange = () => nextChange.resolve();
   watcher.on('all', onChange);
   signal?.addEventListener('abort', onChange);
-  const failed = new Promise<never>((_, reject) => {
+  const watchFailure = new Promise<never>((_, reject) => {
     watcher.on('error', (cause) => {
       const reason = cause instanceof Error ? cause.message : String(cause);
       const message = `cannot watch the files: ${reason}; check again by hand`;
@@ -164,11 +164,12 @@ async function watchFiles(
   });
   try {
     // The watcher misses changes before it is ready, so the first check waits for it.
-    if (!signal?.aborted) await Promise.race([once(watcher, 'ready'), changed.promise, failed]);
+    if (!signal?.aborted)
+      await Promise.race([once(watcher, 'ready'), nextChange.promise, watchFailure]);
     for (;;) {
-      changed = Promise.withResolvers();
+      nextChange = Promise.withResolvers();
       const status = await check();
-      if (!signal?.aborted) await Promise.race([changed.promise, failed]);
+      if (!signal?.aborted) await Promise.race([nextChange.promise, watchFailure]);
       if (signal?.aborted) return status;
     }
   } finally {

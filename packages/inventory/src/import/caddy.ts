@@ -1,7 +1,7 @@
 import { getNetworkScope, isValidPort, removeBrackets, toHostProperties } from '../address.ts';
 import { MAX_IMPORT_DEPTH } from '../limits.ts';
 import { shorten } from '../text.ts';
-import { type EndpointFacts, ImportError, ImportResult, SiteNotes } from './draft.ts';
+import { type ImportedEndpoint, ImportError, ImportResult, SiteNotes } from './draft.ts';
 import {
   countNewlines,
   findQuoteEnd,
@@ -12,7 +12,7 @@ import {
 } from './source.ts';
 
 /** Logical line. `isHead` is true at the top level, for the addresses of a site, snippets, imports and variables. */
-type Line = { words: string[]; opens: boolean; isHead: boolean; number: number };
+type Line = { words: string[]; hasBlock: boolean; isHead: boolean; number: number };
 type Lines = Iterator<Line | null>;
 
 type Site = {
@@ -23,7 +23,7 @@ type Site = {
   isLocal: boolean | undefined;
 };
 
-const UNKNOWN = 'is known only where Caddy runs';
+const UNKNOWN_VALUE_REASON = 'is known only where Caddy runs';
 
 /** Imports the sites of a Caddyfile, with one draft per address. */
 export function importCaddy(source: string): ImportResult {
@@ -33,7 +33,7 @@ export function importCaddy(source: string): ImportResult {
     const isImport = head.words[0] === 'import';
     if (head.isHead && isImport) skipImport(head, 'import those files too', result);
     if (!head.isHead || isImport || !isSite(head, result)) {
-      if (head.opens) ignoreBlock(lines);
+      if (head.hasBlock) ignoreBlock(lines);
       continue;
     }
     const site: Site = { notes: new SiteNotes(), hasTls: false, isLocal: undefined };
@@ -47,15 +47,15 @@ export function importCaddy(source: string): ImportResult {
 function addSite({ words, number }: Line, site: Site, result: ImportResult): void {
   const { notes, hasTls, isLocal } = site;
   for (const address of words.flatMap((word) => word.split(',').filter(Boolean))) {
-    const facts = parseSiteAddress(address, hasTls);
-    if (facts === null) {
-      const reason = address.includes('{') ? UNKNOWN : 'is not the address of a site';
+    const endpoint = parseSiteAddress(address, hasTls);
+    if (endpoint === null) {
+      const reason = address.includes('{') ? UNKNOWN_VALUE_REASON : 'is not the address of a site';
       result.skip(() => `line ${number}: ${shorten(address)} ${reason}`);
       continue;
     }
-    const text = [facts.notes, notes.describeRest()].filter(Boolean).join(' ');
-    const exposure = isLocal ? ('local' as const) : facts.exposure;
-    result.add({ ...facts, exposure, auth: notes.describeAuth(), notes: text });
+    const notesText = [endpoint.notes, notes.describeNotes()].filter(Boolean).join(' ');
+    const exposure = isLocal ? ('local' as const) : endpoint.exposure;
+    result.add({ ...endpoint, exposure, auth: notes.describeAuth(), notes: notesText });
   }
 }
 
@@ -64,58 +64,63 @@ function skipImport({ words, number }: Line, advice: string, result: ImportResul
 }
 
 function ignoreBlock(lines: Lines): void {
-  for (const line of readBlock(lines)) if (line.opens) ignoreBlock(lines);
+  for (const line of readBlock(lines)) if (line.hasBlock) ignoreBlock(lines);
 }
 
-/** Returns whether a line opens a site block. Others are global options, snippets `(name)` and named routes `&(name)`. */
+/** Returns whether a line opens a site block. Other blocks are global options, snippets `(name)` and named routes `&(name)`. */
 function isSite(head: Line, result: ImportResult): boolean {
-  const { words, opens, number } = head;
-  const [first = ''] = words;
-  const braced = words.find((word) => word.endsWith('{'));
-  if (braced !== undefined) {
-    throw new ImportError(`line ${number}: put a space before the brace of ${shorten(braced)}`);
+  const { words, hasBlock, number } = head;
+  const [firstWord = ''] = words;
+  const wordWithBrace = words.find((word) => word.endsWith('{'));
+  if (wordWithBrace !== undefined) {
+    throw new ImportError(
+      `line ${number}: put a space before the brace of ${shorten(wordWithBrace)}`,
+    );
   }
-  if (opens) return words.length > 0 && !/^&?\(.*\)$/s.test(first);
+  if (hasBlock) return words.length > 0 && !/^&?\(.*\)$/s.test(firstWord);
   // A Caddyfile fragment may begin with a directive such as `respond`.
-  if (/[.:*]|^localhost$/.test(first) && !isVariable(words)) return true;
-  const reason = isVariable(words) ? UNKNOWN : 'belongs to no known site';
-  result.skip(() => `line ${number}: ${shorten(first)} ${reason}`);
+  if (/[.:*]|^localhost$/.test(firstWord) && !isVariable(words)) return true;
+  const reason = isVariable(words) ? UNKNOWN_VALUE_REASON : 'belongs to no known site';
+  result.skip(() => `line ${number}: ${shorten(firstWord)} ${reason}`);
   return false;
 }
 
-/** @param outer Nested block: its first word, and the part of the site to which it applies. */
+/** @param outerBlock Nested block: its first word, and the part of the site to which it applies. */
 function readSite(
   lines: Lines,
   site: Site,
   result: ImportResult,
-  outer?: { name: string; part: string | undefined },
+  outerBlock?: { name: string; part: string | undefined },
 ): void {
   const { notes } = site;
   for (const line of readBlock(lines)) {
     const [name = '', ...values] = line.words;
     const targets = values.filter((value) => !/^[/@*]/.test(value));
-    const part = /^[/@]/.test(values[0] ?? '') ? values[0] : outer?.part;
+    const part = /^[/@]/.test(values[0] ?? '') ? values[0] : outerBlock?.part;
     if (name === 'import') {
       const advice =
         'its additions to the site are unknown; check it for authentication and targets';
       skipImport(line, advice, result);
-    } else if (name === 'reverse_proxy' || (name === 'to' && outer?.name === 'reverse_proxy')) {
+    } else if (
+      name === 'reverse_proxy' ||
+      (name === 'to' && outerBlock?.name === 'reverse_proxy')
+    ) {
       for (const upstream of targets) notes.addUpstream(upstream);
     } else if (name === 'basic_auth' || name === 'basicauth') {
       notes.addRequirement('HTTP basic authentication', part);
     } else if (name === 'forward_auth') {
       notes.addRequirement(`Subrequest to ${targets[0] ?? ''}`, part);
     } else if (name === 'client_auth') notes.addRequirement('Client certificates');
-    else if (name === 'tls' && outer === undefined) site.hasTls = true;
-    else if (name === 'bind' && outer === undefined) {
+    else if (name === 'tls' && outerBlock === undefined) site.hasTls = true;
+    else if (name === 'bind' && outerBlock === undefined) {
       const isLocal = values.length > 0 && values.every(isLoopback);
       site.isLocal = site.isLocal !== false && isLocal;
     }
-    if (!line.opens) continue;
+    if (!line.hasBlock) continue;
     // A `route` without a matcher applies to the whole site.
     const isPlainRoute = name === 'route' && values.length === 0;
-    const inner = isPlainRoute ? outer?.part : (values[0] ?? name);
-    readSite(lines, site, result, { name, part: inner });
+    const innerPart = isPlainRoute ? outerBlock?.part : (values[0] ?? name);
+    readSite(lines, site, result, { name, part: innerPart });
   }
 }
 
@@ -124,7 +129,7 @@ function isLoopback(host: string): boolean {
 }
 
 /** Hosts may be international (RFC 5890 §2.3.2.3) and contain `*` as a label. */
-const ADDRESS =
+const ADDRESS_PATTERN =
   /^(?:(?<scheme>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<port>\d{1,5}))?(?<path>\/.*)?$/iu;
 
 /**
@@ -132,17 +137,19 @@ const ADDRESS =
  * Returns null if the address is invalid.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
-function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | null {
-  const groups = address === '' ? undefined : ADDRESS.exec(address)?.groups;
+function parseSiteAddress(address: string, hasTls: boolean): ImportedEndpoint | null {
+  const groups = address === '' ? undefined : ADDRESS_PATTERN.exec(address)?.groups;
   if (groups === undefined) return null;
-  const { scheme: given, host = '', port: written, path = '' } = groups;
-  const isBare = host === '' && !hasTls && written !== '443';
-  const isPlain = given === 'http' || (given === undefined && (written === '80' || isBare));
-  const [scheme, usual] = isPlain ? ['http', 80] : ['https', 443];
-  const port = Number(written ?? usual);
+  const { scheme: writtenScheme, host = '', port: writtenPort, path = '' } = groups;
+  const isPlainHttpDefault = host === '' && !hasTls && writtenPort !== '443';
+  const isHttp =
+    writtenScheme === 'http' ||
+    (writtenScheme === undefined && (writtenPort === '80' || isPlainHttpDefault));
+  const [scheme, defaultPort] = isHttp ? ['http', 80] : ['https', 443];
+  const port = Number(writtenPort ?? defaultPort);
   if (!isValidPort(port)) return null;
   const hostName = host === '' || host.includes('*') ? undefined : host;
-  const url = `${scheme}://${hostName}${port === usual ? '' : `:${port}`}/`;
+  const url = `${scheme}://${hostName}${port === defaultPort ? '' : `:${port}`}/`;
   return {
     key: [removeBrackets(host || 'caddy'), port, path],
     name: host || `Caddy on port ${port}`,
@@ -155,7 +162,7 @@ function parseSiteAddress(address: string, hasTls: boolean): EndpointFacts | nul
   };
 }
 
-/** Tells whether a line consists only of environment variables, which may be empty. */
+/** Returns whether a line consists only of environment variables, which may be empty. */
 function isVariable(words: readonly string[]): boolean {
   return words.every((word) => /^\{\$[^}]*\}$/.test(word));
 }
@@ -167,82 +174,84 @@ function isVariable(words: readonly string[]): boolean {
  * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
  */
 function* readLines(source: string): Generator<Line | null> {
-  const open: number[] = [];
+  const openBlockLines: number[] = [];
   let tokens: Token[] = [];
   let hasOnlySite = false;
-  const finishLine = (opens: boolean, number: number): Line => {
-    const isHead = open.length === 0 && !hasOnlySite;
+  const finishLine = (hasBlock: boolean, number: number): Line => {
+    const isHead = openBlockLines.length === 0 && !hasOnlySite;
     const words = tokens.map(({ text }) => text);
-    hasOnlySite ||= isHead && !opens && words[0] !== 'import' && !isVariable(words);
+    hasOnlySite ||= isHead && !hasBlock && words[0] !== 'import' && !isVariable(words);
     tokens = [];
-    return { words, opens, isHead, number };
+    return { words, hasBlock, isHead, number };
   };
   for (const token of readTokens(source)) {
-    const [first = token] = tokens;
+    const [firstToken = token] = tokens;
     const brace = token.isQuoted ? '' : token.text;
     if (brace === '{') {
-      yield finishLine(true, first.line);
-      open.push(token.line);
-      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
+      yield finishLine(true, firstToken.line);
+      openBlockLines.push(token.line);
+      if (openBlockLines.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
       continue;
     }
-    const last = tokens.at(-1);
-    const isAddress = open.length === 0 && !hasOnlySite;
-    const continues = isAddress && last?.isQuoted === false && last.text.endsWith(',');
-    if (tokens.length > 0 && (brace === '}' || (token.startsLine && !continues))) {
-      yield finishLine(false, first.line);
+    const lastToken = tokens.at(-1);
+    const isAddress = openBlockLines.length === 0 && !hasOnlySite;
+    const isContinued = isAddress && lastToken?.isQuoted === false && lastToken.text.endsWith(',');
+    if (tokens.length > 0 && (brace === '}' || (token.isFirstOnLine && !isContinued))) {
+      yield finishLine(false, firstToken.line);
     }
     if (brace !== '}') tokens.push(token);
-    else if (open.pop() !== undefined) yield null;
+    else if (openBlockLines.pop() !== undefined) yield null;
     else throw new ImportError(`line ${token.line}: ${UNMATCHED_BRACE_MESSAGE}`);
   }
   if (tokens[0] !== undefined) yield finishLine(false, tokens[0].line);
-  const unclosed = open.at(-1);
-  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
+  const unclosedLine = openBlockLines.at(-1);
+  if (unclosedLine !== undefined)
+    throw new ImportError(`line ${unclosedLine}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
-/** A word, a quoted text or a heredoc. `isQuoted` is true for quoted text and heredocs. */
-type Token = { text: string; line: number; isQuoted: boolean; startsLine: boolean };
+/** A word, a quoted string or a heredoc. `isQuoted` is true for quoted strings and heredocs. */
+type Token = { text: string; line: number; isQuoted: boolean; isFirstOnLine: boolean };
 
 /** Matches a continued line, a comment, space, the start of a heredoc, or a word. */
-const PIECE = /\\\r?\n|#[^\n]*|[^\S\n]+|<<([\w-]+)\r?\n|[^\s"`](?:\\(?!\r?\n)|[^\s\\])*/y;
+const PIECE_PATTERN = /\\\r?\n|#[^\n]*|[^\S\n]+|<<([\w-]+)\r?\n|[^\s"`](?:\\(?!\r?\n)|[^\s\\])*/y;
 
 /**
  * Yields the tokens of a Caddyfile as Caddy's lexer finds them.
  * https://caddyserver.com/docs/caddyfile/concepts#tokens-and-quotes
  */
-function* readTokens(written: string): Generator<Token> {
+function* readTokens(configuration: string): Generator<Token> {
   // Environment variables are replaced by their defaults, which may contain several tokens.
-  const source = written.replaceAll(/\{\$[^:}]*:([^}]*)\}/g, '$1');
-  let [index, line, startsLine] = [0, 1, true];
+  const source = configuration.replaceAll(/\{\$[^:}]*:([^}]*)\}/g, '$1');
+  let [index, line, isFirstOnLine] = [0, 1, true];
   while (index < source.length) {
-    const unit = source[index] ?? '';
+    const character = source[index] ?? '';
     let end = index + 1;
     let text: string | undefined;
-    let isQuoted = unit === '"' || unit === '`';
+    let isQuoted = character === '"' || character === '`';
     if (isQuoted) {
-      const close = unit === '"' ? findQuoteEnd(source, end, unit) : source.indexOf(unit, end);
-      if (close === -1) throw createUnclosedError(line, 'quote', 'close it');
-      text = source.slice(end, close);
-      if (unit === '"') text = text.replaceAll(/\\(["\\])/g, '$1');
-      end = close + 1;
-    } else if (unit !== '\n') {
-      PIECE.lastIndex = index;
-      const [piece = unit, marker] = PIECE.exec(source) ?? [];
+      const closeIndex =
+        character === '"' ? findQuoteEnd(source, end, character) : source.indexOf(character, end);
+      if (closeIndex === -1) throw createUnclosedError(line, 'quote', 'close it');
+      text = source.slice(end, closeIndex);
+      if (character === '"') text = text.replaceAll(/\\(["\\])/g, '$1');
+      end = closeIndex + 1;
+    } else if (character !== '\n') {
+      PIECE_PATTERN.lastIndex = index;
+      const [piece = character, marker] = PIECE_PATTERN.exec(source) ?? [];
       end = index + piece.length;
       if (marker !== undefined) {
-        const close = source.indexOf(marker, end);
+        const closeIndex = source.indexOf(marker, end);
         const advice = `end it with ${shorten(marker)}`;
-        if (close === -1) throw createUnclosedError(line, 'heredoc', advice);
-        text = source.slice(end, close);
+        if (closeIndex === -1) throw createUnclosedError(line, 'heredoc', advice);
+        text = source.slice(end, closeIndex);
         isQuoted = true;
-        end = close + marker.length;
+        end = closeIndex + marker.length;
       } else if (!/^(?:[\s#]|\\\r?\n)/.test(piece)) text = piece;
     }
     if (text !== undefined) {
-      yield { text, line, isQuoted, startsLine };
-      startsLine = false;
-    } else if (unit === '\n') startsLine = true;
+      yield { text, line, isQuoted, isFirstOnLine };
+      isFirstOnLine = false;
+    } else if (character === '\n') isFirstOnLine = true;
     line += countNewlines(source, index, end);
     index = end;
   }

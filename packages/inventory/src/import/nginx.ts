@@ -14,20 +14,20 @@ import {
 } from './source.ts';
 
 /** Authentication and access rules of one level, such as `http` or `server`. */
-type Level = { settings: Map<string, string>; access: string[] };
+type Level = { settings: Map<string, string>; accessRules: string[] };
 
 type Server = {
   isHttp: boolean;
-  /** Enclosing level. The server inherits all of its settings, including later ones. */
-  outer: Level;
-  own: Level;
+  /** Enclosing level. The server inherits all its settings, including later ones. */
+  outerLevel: Level;
+  ownLevel: Level;
   listens: (readonly string[])[];
   names: string[];
   notes: SiteNotes;
 };
 
-/** Directive. `opens` is true if the directive begins a block, which ends with null. */
-type Directive = { name: string; values: string[]; opens: boolean };
+/** Directive. `hasBlock` is true if the directive begins a block, which ends with null. */
+type Directive = { name: string; values: string[]; hasBlock: boolean };
 type Directives = Iterator<Directive | null>;
 
 /**
@@ -46,7 +46,7 @@ export function importNginx(source: string, folder?: ImportFolder): ImportResult
 }
 
 function createLevel(): Level {
-  return { settings: new Map(), access: [] };
+  return { settings: new Map(), accessRules: [] };
 }
 
 function* findServers(
@@ -55,14 +55,21 @@ function* findServers(
   result: ImportResult,
 ): Generator<Server> {
   const level = createLevel();
-  for (const { name, values, opens } of readBlock(directives)) {
+  for (const { name, values, hasBlock } of readBlock(directives)) {
     if (name === 'include') {
       result.skip(() => `include ${shorten(values[0] ?? '')}: import that file too`);
     } else readSetting(level, name, values);
-    if (!opens) continue;
+    if (!hasBlock) continue;
     if (name === 'server') {
-      const own = createLevel();
-      const server = { isHttp, outer: level, own, listens: [], names: [], notes: new SiteNotes() };
+      const ownLevel = createLevel();
+      const server = {
+        isHttp,
+        outerLevel: level,
+        ownLevel,
+        listens: [],
+        names: [],
+        notes: new SiteNotes(),
+      };
       readServer(directives, server, result);
       yield server;
     } else yield* findServers(directives, isHttp && !/^(mail|stream)$/.test(name), result);
@@ -72,45 +79,45 @@ function* findServers(
 const AUTH_SETTINGS = /^(?:auth_basic|auth_request|satisfy|ssl|ssl_verify_client)$/;
 
 function readSetting(
-  { settings, access }: Level,
+  { settings, accessRules }: Level,
   name: string,
   [value = '']: readonly string[],
 ): void {
   if (AUTH_SETTINGS.test(name)) settings.set(name, value);
-  else if (name === 'allow' || name === 'deny') access.push(`${name} ${value}`);
+  else if (name === 'allow' || name === 'deny') accessRules.push(`${name} ${value}`);
 }
 
-/** @param place Nested block, such as a location. Its settings do not apply to the whole server. */
+/** @param location Nested block, such as a location. Its settings do not apply to the whole server. */
 function readServer(
   directives: Directives,
   server: Server,
   result: ImportResult,
-  place?: string,
+  location?: string,
 ): void {
-  const { notes, own } = server;
-  const level = place === undefined ? own : createLevel();
-  for (const { name, values, opens } of readBlock(directives)) {
+  const { notes, ownLevel } = server;
+  const level = location === undefined ? ownLevel : createLevel();
+  for (const { name, values, hasBlock } of readBlock(directives)) {
     const [value = ''] = values;
     if (name === 'include') {
       const advice =
         'its additions to the server are unknown; check it for authentication and targets';
       result.skip(() => `include ${shorten(value)}: ${advice}`);
     } else if (name.endsWith('_pass')) notes.addUpstream(value);
-    else if (place === undefined && name === 'listen') server.listens.push(values);
-    else if (place === undefined && name === 'server_name') server.names.push(...values);
+    else if (location === undefined && name === 'listen') server.listens.push(values);
+    else if (location === undefined && name === 'server_name') server.names.push(...values);
     else readSetting(level, name, values);
-    if (place !== undefined) {
+    if (location !== undefined) {
       const authMethod = describeAuthSetting(name, value);
-      if (authMethod !== undefined) notes.addRequirement(authMethod, place);
-      else if (name.startsWith('auth_') && value === 'off') notes.addOpenPart(place);
+      if (authMethod !== undefined) notes.addRequirement(authMethod, location);
+      else if (name.startsWith('auth_') && value === 'off') notes.addOpenPart(location);
     }
-    if (opens) readServer(directives, server, result, values.join(' '));
+    if (hasBlock) readServer(directives, server, result, values.join(' '));
   }
-  if (place !== undefined) noteAccess(notes, level.access, ` at ${place}`);
+  if (location !== undefined) noteAccess(notes, level.accessRules, ` at ${location}`);
 }
 
 function noteAccess(notes: SiteNotes, rules: readonly string[], part = ''): void {
-  if (rules.length > 0) notes.note(`Access rules${part}: ${formatShortList(rules, ', ')}.`);
+  if (rules.length > 0) notes.addNote(`Access rules${part}: ${formatShortList(rules, ', ')}.`);
 }
 
 /** Describes the authentication that a setting requires. Undefined if there is none, or if the value depends on a variable. */
@@ -122,27 +129,31 @@ function describeAuthSetting(name: string, value: string): string | undefined {
 }
 
 function addServer(server: Server, result: ImportResult): void {
-  const { isHttp, outer, own, listens, names, notes } = server;
-  const settings = new Map([...outer.settings, ...own.settings]);
+  const { isHttp, outerLevel, ownLevel, listens, names, notes } = server;
+  const settings = new Map([...outerLevel.settings, ...ownLevel.settings]);
   for (const [name, value] of settings) {
     const authMethod = describeAuthSetting(name, value);
     if (authMethod === undefined) continue;
     const isOptional = settings.get('satisfy') === 'any' && name !== 'ssl_verify_client';
-    if (isOptional) notes.note(`${authMethod} or an allowed address.`);
+    if (isOptional) notes.addNote(`${authMethod} or an allowed address.`);
     else notes.addRequirement(authMethod);
   }
-  noteAccess(notes, own.access.length === 0 ? outer.access : own.access);
-  const { domain, title, others } = sortServerNames(names, result);
-  const also = others.length === 0 ? '' : `Also ${formatShortList(others, ', ')}.`;
-  const text = [also, notes.describeRest()].filter(Boolean).join(' ');
+  noteAccess(
+    notes,
+    ownLevel.accessRules.length === 0 ? outerLevel.accessRules : ownLevel.accessRules,
+  );
+  const { domain, title, otherNames } = sortServerNames(names, result);
+  const otherNamesNote =
+    otherNames.length === 0 ? '' : `Also ${formatShortList(otherNames, ', ')}.`;
+  const notesText = [otherNamesNote, notes.describeNotes()].filter(Boolean).join(' ');
   // The server also accepts requests without a matching host name.
-  const place = domain === undefined ? {} : toHostProperties(domain);
-  const seen = new Set<string>();
-  let ports = 0;
+  const hostProperties = domain === undefined ? {} : toHostProperties(domain);
+  const seenEndpoints = new Set<string>();
+  let portCount = 0;
   // Without `listen`, a server uses port 80.
   for (const [address = '', ...flags] of listens.length === 0 ? [['80']] : listens) {
-    const listened = parseListen(address);
-    if (listened === null) {
+    const listenAddress = parseListen(address);
+    if (listenAddress === null) {
       result.skip(() => `listen ${shorten([address, ...flags].join(' '))}: it is no port`);
       continue;
     }
@@ -150,14 +161,14 @@ function addServer(server: Server, result: ImportResult): void {
       flags.includes('ssl') || flags.includes('quic') || settings.get('ssl') === 'on';
     const transport = flags.includes('udp') ? 'udp' : 'tcp';
     const protocol = isHttp ? (isSecure ? 'https' : 'http') : transport;
-    ports += listened.ports.length;
+    portCount += listenAddress.ports.length;
     // IPv4 and IPv6 share one draft.
-    result.checkEndpointCount(Math.ceil(ports / 2));
-    const { host } = listened;
-    for (const port of listened.ports) {
-      const endpoint = [host ?? place.host, port, protocol].join();
-      if (seen.has(endpoint)) continue;
-      seen.add(endpoint);
+    result.checkEndpointCount(Math.ceil(portCount / 2));
+    const { host } = listenAddress;
+    for (const port of listenAddress.ports) {
+      const endpoint = [host ?? hostProperties.host, port, protocol].join();
+      if (seenEndpoints.has(endpoint)) continue;
+      seenEndpoints.add(endpoint);
       const suffix = port === (isSecure ? 443 : 80) ? '' : `:${port}`;
       result.add({
         key: [title ?? host ?? 'nginx', port, ...(protocol === 'udp' ? ['udp'] : [])],
@@ -166,42 +177,43 @@ function addServer(server: Server, result: ImportResult): void {
         exposure: host !== undefined && getNetworkScope(host) === 'loopback' ? 'local' : undefined,
         url: isHttp && domain ? `${protocol}://${domain}${suffix}/` : undefined,
         protocol,
-        host: host ?? place.host,
+        host: host ?? hostProperties.host,
         port,
-        domain: place.domain,
+        domain: hostProperties.domain,
         service: 'nginx',
         auth: notes.describeAuth(),
-        notes: text,
+        notes: notesText,
       });
     }
   }
 }
 
 /** An exact name, or a name with a wildcard for its first or last labels. */
-const NAME = /^(?<start>\*?\.)?[\w-]+(?:\.[\w-]+)*\.?(?<end>\.\*)?$/;
+const SERVER_NAME_PATTERN = /^(?<start>\*?\.)?[\w-]+(?:\.[\w-]+)*\.?(?<end>\.\*)?$/;
 
 /** Returns the first exact name and the other names: https://nginx.org/en/docs/http/server_names.html */
 function sortServerNames(names: readonly string[], result: ImportResult) {
-  const exact: string[] = [];
-  const wildcards: string[] = [];
+  const exactNames: string[] = [];
+  const wildcardNames: string[] = [];
   for (const name of new Set(names)) {
-    const groups = name.length > MAX_HOST_CHARACTERS ? undefined : NAME.exec(name)?.groups;
+    const groups =
+      name.length > MAX_HOST_CHARACTERS ? undefined : SERVER_NAME_PATTERN.exec(name)?.groups;
     // These names match no request.
     if (name === '_' || name === '') continue;
     if (groups === undefined) {
       const reason = name.startsWith('~') ? 'a regular expression; add its names' : 'not a name';
       result.skip(() => `server_name ${shorten(name)}: it is ${reason}`);
     } else if (groups['start'] === '.') {
-      exact.push(name.slice(1));
-      wildcards.push(`*${name}`);
-    } else if (groups['start'] ?? groups['end']) wildcards.push(name);
-    else exact.push(name);
+      exactNames.push(name.slice(1));
+      wildcardNames.push(`*${name}`);
+    } else if (groups['start'] ?? groups['end']) wildcardNames.push(name);
+    else exactNames.push(name);
   }
-  const [title, ...others] = [...exact, ...wildcards];
-  return { domain: exact[0], title, others };
+  const [title, ...otherNames] = [...exactNames, ...wildcardNames];
+  return { domain: exactNames[0], title, otherNames };
 }
 
-const LISTEN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\d+)?))?$/i;
+const LISTEN_PATTERN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\d+)?))?$/i;
 
 /**
  * Parses `ADDRESS[:PORT]` or `PORT`. A port may be a range. Returns null for Unix sockets and invalid addresses. The
@@ -211,7 +223,7 @@ const LISTEN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\d+)?))?$
 function parseListen(address: string): { host: string | undefined; ports: number[] } | null {
   if (address.length > MAX_HOST_CHARACTERS) return null;
   const isPort = /^\d+(?:-\d+)?$/.test(address);
-  const groups = isPort ? { host: '*', ports: address } : LISTEN.exec(address)?.groups;
+  const groups = isPort ? { host: '*', ports: address } : LISTEN_PATTERN.exec(address)?.groups;
   const ports = groups?.['host'] && parsePortRange(groups['ports'] ?? '80');
   if (!ports) return null;
   const host = removeBrackets(groups?.['host'] ?? '');
@@ -236,7 +248,7 @@ function* expandIncludes(
  * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
  */
 function* readDirectives(source: string): Generator<Directive | null> {
-  const open: number[] = [];
+  const openBlockLines: number[] = [];
   let words: string[] = [];
   for (const { text, line, isMark } of readTokens(source)) {
     if (!isMark) {
@@ -244,20 +256,21 @@ function* readDirectives(source: string): Generator<Directive | null> {
       continue;
     }
     if (text === '}') {
-      if (open.pop() === undefined) {
+      if (openBlockLines.pop() === undefined) {
         throw new ImportError(`line ${line}: ${UNMATCHED_BRACE_MESSAGE}`);
       }
       yield null;
     } else {
       const [name = '', ...values] = words;
-      if (text === '{') open.push(line);
-      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
-      yield { name, values, opens: text === '{' };
+      if (text === '{') openBlockLines.push(line);
+      if (openBlockLines.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP_MESSAGE);
+      yield { name, values, hasBlock: text === '{' };
     }
     words = [];
   }
-  const unclosed = open.at(-1);
-  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED_BLOCK_MESSAGE}`);
+  const unclosedLine = openBlockLines.at(-1);
+  if (unclosedLine !== undefined)
+    throw new ImportError(`line ${unclosedLine}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
 /** Yields unquoted words, and the marks that end directives and blocks. */
@@ -267,22 +280,22 @@ function* readTokens(source: string) {
   // First word of the current directive.
   let name: string | undefined;
   while (index < source.length) {
-    const unit = source[index] ?? '';
+    const character = source[index] ?? '';
     let end = index + 1;
-    if (unit === '#') end = (source.indexOf('\n', index) + 1 || source.length + 1) - 1;
-    else if (unit === ';' || unit === '{' || unit === '}') {
-      const isLua = unit === '{' && name?.endsWith('_by_lua_block');
+    if (character === '#') end = (source.indexOf('\n', index) + 1 || source.length + 1) - 1;
+    else if (character === ';' || character === '{' || character === '}') {
+      const isLua = character === '{' && name?.endsWith('_by_lua_block');
       if (isLua) end = findLuaEnd(source, end, line);
-      yield { text: isLua ? ';' : unit, line, isMark: true };
+      yield { text: isLua ? ';' : character, line, isMark: true };
       name = undefined;
-    } else if (!/\s/.test(unit)) {
-      const isQuoted = unit === '"' || unit === "'";
-      end = isQuoted ? findQuoteEnd(source, index + 1, unit) + 1 : findWordEnd(source, index);
+    } else if (!/\s/.test(character)) {
+      const isQuoted = character === '"' || character === "'";
+      end = isQuoted ? findQuoteEnd(source, index + 1, character) + 1 : findWordEnd(source, index);
       if (end === 0) {
         throw new ImportError(`line ${line}: the quote that begins here is not closed; close it`);
       }
-      const raw = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
-      const text = raw.replaceAll(/\\(["'\\])/g, '$1');
+      const writtenWord = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
+      const text = writtenWord.replaceAll(/\\(["'\\])/g, '$1');
       name ??= text;
       yield { text, line, isMark: false };
     }
@@ -291,18 +304,18 @@ function* readTokens(source: string) {
   }
 }
 
-/** Returns the end of an unquoted word. The brace of a variable such as `${name}` does not open a block. */
+/** Returns the end index of an unquoted word. The brace of a variable such as `${name}` does not open a block. */
 function findWordEnd(source: string, from: number): number {
   let index = from;
   while (index < source.length) {
-    const unit = source[index] ?? '';
-    if (/[\s;]/.test(unit) || (unit === '{' && source[index - 1] !== '$')) break;
-    index += unit === '\\' ? 2 : 1;
+    const character = source[index] ?? '';
+    if (/[\s;]/.test(character) || (character === '{' && source[index - 1] !== '$')) break;
+    index += character === '\\' ? 2 : 1;
   }
   return Math.min(index, source.length);
 }
 
-/** Returns the end of a Lua block. Ignores braces in comments and strings. */
+/** Returns the end index of a Lua block. Ignores braces in comments and strings. */
 function findLuaEnd(source: string, from: number, line: number): number {
   const token = /--[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]/g;
   token.lastIndex = from;

@@ -13,7 +13,7 @@ export function importOpenApi(source: string): ImportResult {
   const name = toText(info['title']) ?? 'API';
   const summary = toText(info['summary']) ?? toText(info['description']);
   const security = createSecurityNotes(document);
-  const rest = security.describeRest();
+  const securityText = security.describeNotes();
   const result = new ImportResult();
   for (const { url, description = '' } of listServers(document)) {
     const address = parseServerUrl(url);
@@ -22,26 +22,27 @@ export function importOpenApi(source: string): ImportResult {
       continue;
     }
     const { protocol, port } = address;
-    const place = toHostProperties(getWrittenHost(url, address));
-    const { host, domain = '' } = place;
-    const end = rest === '' || description === '' || /[.!?]$/.test(description) ? '' : '.';
+    const hostProperties = toHostProperties(getWrittenHost(url, address));
+    const { host, domain = '' } = hostProperties;
+    const punctuation =
+      securityText === '' || description === '' || /[.!?]$/.test(description) ? '' : '.';
     result.add({
       key: [name, host ?? domain, ...(port === '' ? [] : [port])],
       name,
       type: 'http',
-      ...place,
+      ...hostProperties,
       url,
       protocol: protocol.slice(0, -1),
       port: port === '' ? undefined : Number(port),
       purpose: summary?.split('\n', 1)[0]?.trim(),
       auth: security.describeAuth(),
       docs: toText(toMapping(document['externalDocs'])['url']),
-      notes: [description + end, rest].filter(Boolean).join(' '),
+      notes: [description + punctuation, securityText].filter(Boolean).join(' '),
     });
   }
-  const skipServers = (place: string, owner: unknown) => {
+  const skipServers = (ownerName: string, owner: unknown) => {
     if (toList(toMapping(owner)['servers']).length === 0) return;
-    result.skip(() => `${shorten(place)} has its own servers; add those that differ`);
+    result.skip(() => `${shorten(ownerName)} has its own servers; add those that differ`);
   };
   for (const [path, item] of Object.entries(toMapping(document['paths']))) {
     skipServers(`the path ${path}`, item);
@@ -86,16 +87,18 @@ function* listServers(
 function insertDefaults(url: string, variables: Mapping): string {
   let result = '';
   let index = 0;
-  for (const { 0: whole, 1: variable = '', index: at } of url.matchAll(/\{([^{}]+)\}/g)) {
-    const value = toText(toMapping(variables[variable])['default']) ?? whole;
-    result += url.slice(index, at) + value.slice(0, MAX_URL_CHARACTERS + 1);
+  for (const { 0: placeholder, 1: variable = '', index: placeholderIndex } of url.matchAll(
+    /\{([^{}]+)\}/g,
+  )) {
+    const value = toText(toMapping(variables[variable])['default']) ?? placeholder;
+    result += url.slice(index, placeholderIndex) + value.slice(0, MAX_URL_CHARACTERS + 1);
     if (result.length > MAX_URL_CHARACTERS) return result;
-    index = at + whole.length;
+    index = placeholderIndex + placeholder.length;
   }
   return result + url.slice(index);
 }
 
-const METHOD = /^(?:get|put|post|delete|options|head|patch|trace|query)$/;
+const METHOD_PATTERN = /^(?:get|put|post|delete|options|head|patch|trace|query)$/;
 
 /**
  * Describes the security of the document and of operations with different requirements. Ignores unused schemes.
@@ -106,7 +109,7 @@ function createSecurityNotes(document: Mapping): SiteNotes {
     ...toMapping(toMapping(document['components'])['securitySchemes']),
     ...toMapping(document['securityDefinitions']),
   };
-  const required = new Set<string>();
+  const requiredSchemes = new Set<string>();
   const formatSchemeName = (name: string) => {
     const { type, scheme } = toMapping(schemes[name]);
     return [toText(type), toText(scheme)].filter(Boolean).join(' ') || name;
@@ -114,34 +117,34 @@ function createSecurityNotes(document: Mapping): SiteNotes {
   /** Formats alternative requirements. An empty requirement makes the others optional. */
   const formatRequirement = (security: unknown) => {
     const alternatives = toList(security).map((requirement) => Object.keys(toMapping(requirement)));
-    for (const name of alternatives.flat()) required.add(name);
-    const words = alternatives
+    for (const name of alternatives.flat()) requiredSchemes.add(name);
+    const requirements = alternatives
       .filter((names) => names.length > 0)
       .map((names) => formatShortList(names.map(formatSchemeName), ' and '));
     return {
-      authMethod: formatShortList(words, ' or '),
-      isOptional: words.length < alternatives.length,
+      authMethod: formatShortList(requirements, ' or '),
+      isOptional: requirements.length < alternatives.length,
     };
   };
   const notes = new SiteNotes();
   const defaultRequirement = formatRequirement(document['security']);
   if (defaultRequirement.authMethod !== '' && defaultRequirement.isOptional)
-    notes.note(`Optional: ${defaultRequirement.authMethod}.`);
+    notes.addNote(`Optional: ${defaultRequirement.authMethod}.`);
   else if (defaultRequirement.authMethod !== '')
     notes.addRequirement(defaultRequirement.authMethod);
   for (const [path, item] of Object.entries(toMapping(document['paths']))) {
     for (const [method, operation] of Object.entries(toMapping(item))) {
       const { security } = toMapping(operation);
-      if (!METHOD.test(method) || !Array.isArray(security)) continue;
-      const place = `${method.toUpperCase()} ${path}`;
+      if (!METHOD_PATTERN.test(method) || !Array.isArray(security)) continue;
+      const operationName = `${method.toUpperCase()} ${path}`;
       const { authMethod, isOptional } = formatRequirement(security);
-      if (authMethod === '' || isOptional) notes.addOpenPart(place);
+      if (authMethod === '' || isOptional) notes.addOpenPart(operationName);
       else if (authMethod !== defaultRequirement.authMethod || defaultRequirement.isOptional)
-        notes.addRequirement(authMethod, place);
+        notes.addRequirement(authMethod, operationName);
     }
   }
-  const unused = Object.keys(schemes).filter((name) => !required.has(name));
-  const unusedSchemes = formatShortList(unused.map(formatSchemeName), '; ');
-  if (unused.length > 0) notes.note(`Defined but not required: ${unusedSchemes}.`);
+  const unusedNames = Object.keys(schemes).filter((name) => !requiredSchemes.has(name));
+  const unusedSchemes = formatShortList(unusedNames.map(formatSchemeName), '; ');
+  if (unusedNames.length > 0) notes.addNote(`Defined but not required: ${unusedSchemes}.`);
   return notes;
 }

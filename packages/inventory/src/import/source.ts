@@ -13,82 +13,85 @@ import {
 import { quoteText, shorten } from '../text.ts';
 import { type ImportResult, ImportError } from './draft.ts';
 
-/** Messages about braces. */
 export const UNCLOSED_BLOCK_MESSAGE =
   'the block that begins here is not closed; add the } that ends it';
 export const UNMATCHED_BRACE_MESSAGE =
   'this } closes nothing; remove it, or add the { that it ends';
 export { TOO_DEEP_MESSAGE };
 
-/** Yields the items of a block, up to null or the end of the file. */
+/** Yields block items, up to null or the end of the file. */
 export function* readBlock<T>(items: Iterator<T | null>): Generator<T> {
-  for (let next = items.next(); !next.done && next.value !== null; next = items.next()) {
-    yield next.value;
+  for (
+    let iteration = items.next();
+    !iteration.done && iteration.value !== null;
+    iteration = items.next()
+  ) {
+    yield iteration.value;
   }
 }
 
 /** Base folder of relative paths, and the imported file. The file is undefined for standard input. */
 export type ImportFolder = { path: string; file: string | undefined };
 
-/** Reads included files of a configuration. All files must be in one folder. */
+/** Reads the included files of a configuration. All files must be in one folder. */
 export class IncludedFiles {
   readonly #folder: string;
   readonly #result: ImportResult;
   // Stack of files being read. Each file includes the next one.
-  readonly #open: string[] = [];
-  #files = 0;
-  #bytes = 0;
+  readonly #openFiles: string[] = [];
+  #fileCount = 0;
+  #byteCount = 0;
 
-  /** @throws Errors of the file system. */
+  /** @throws File system errors. */
   constructor({ path, file }: ImportFolder, result: ImportResult) {
     this.#folder = realpathSync(path);
     this.#result = result;
-    if (file !== undefined) this.#open.push(realpathSync(file));
+    if (file !== undefined) this.#openFiles.push(realpathSync(file));
   }
 
   /**
-   * Calls `use` with the text of each file that matches a path or pattern. Skips files outside the folder
+   * Calls `parse` with the text of each file that matches a path or pattern. Skips files outside the folder
    * and circular includes.
    * @throws ImportError if the limit of files or bytes is exceeded, and for errors in a file.
    */
-  *read<T>(pattern: string, use: (text: string) => Iterable<T>): Generator<T> {
+  *read<T>(pattern: string, parse: (text: string) => Iterable<T>): Generator<T> {
     const skip = (reason: string) =>
       this.#result.skip(() => `include ${shorten(pattern)}: ${reason}`);
-    const paths = this.#pathsOf(pattern);
+    const paths = this.#findPaths(pattern);
     if (paths.length === 0 && !/[*?[]/.test(pattern)) skip('there is no such file in the folder');
     for (const path of paths) {
       const name = relative(this.#folder, path).split(sep).join('/');
       if (!isInFolder(this.#folder, path)) skip('it is outside the folder');
-      else if (this.#open.includes(path)) skip(`${shorten(name)} includes itself`);
+      else if (this.#openFiles.includes(path)) skip(`${shorten(name)} includes itself`);
       else {
-        this.#open.push(path);
+        this.#openFiles.push(path);
         try {
-          yield* use(this.#textOf(path));
+          yield* parse(this.#readText(path));
         } catch (error) {
           if (!(error instanceof ImportError)) throw error;
           throw new ImportError(`${name}: ${error.message}`, { cause: error });
         } finally {
-          this.#open.pop();
+          this.#openFiles.pop();
         }
       }
     }
   }
 
   /** Returns matching paths with symbolic links resolved, in order. */
-  #pathsOf(pattern: string): string[] {
-    const whole = resolve(this.#folder, pattern);
-    if (!isInFolder(this.#folder, whole)) return [whole];
-    return globSync(relative(this.#folder, whole), { cwd: this.#folder })
+  #findPaths(pattern: string): string[] {
+    const fullPath = resolve(this.#folder, pattern);
+    if (!isInFolder(this.#folder, fullPath)) return [fullPath];
+    return globSync(relative(this.#folder, fullPath), { cwd: this.#folder })
       .filter((name) => existsSync(join(this.#folder, name)))
       .toSorted()
       .map((name) => realpathSync(join(this.#folder, name)))
       .filter((path) => !isInFolder(this.#folder, path) || statSync(path).isFile());
   }
 
-  #textOf(path: string): string {
-    this.#files += 1;
-    this.#bytes += statSync(path).size;
-    if (this.#files > MAX_INCLUDED_FILES || this.#bytes > MAX_TEXT_BYTES) {
+  #readText(path: string): string {
+    this.#fileCount += 1;
+    this.#byteCount += statSync(path).size;
+    if (this.#fileCount > MAX_INCLUDED_FILES || this.#byteCount > MAX_TEXT_BYTES) {
       const limit = MAX_TEXT_BYTES / 1024 / 1024;
       throw new ImportError(
         `more than ${MAX_INCLUDED_FILES} files or ${limit} MiB are included; import it in parts`,
@@ -103,23 +106,23 @@ function isInFolder(folder: string, path: string): boolean {
 }
 
 /** Returns the index of the closing quote at or after `from`, or -1. A regular expression would backtrack at each character. */
-export function findQuoteEnd(source: string, from: number, mark: string): number {
+export function findQuoteEnd(source: string, from: number, quote: string): number {
   for (let index = from; index < source.length; index += 1) {
     if (source[index] === '\\') index += 1;
-    else if (source[index] === mark) return index;
+    else if (source[index] === quote) return index;
   }
   return -1;
 }
 
 export function countNewlines(source: string, from: number, to: number): number {
   let count = 0;
-  for (let at = from; at < to; at += 1) if (source[at] === '\n') count += 1;
+  for (let index = from; index < to; index += 1) if (source[index] === '\n') count += 1;
   return count;
 }
 
 /**
- * Parses a YAML or JSON text whose root is a mapping.
- * @param maxBytes Size limit for YAML. JSON is limited by the size of a file.
+ * Parses YAML or JSON whose root is a mapping.
+ * @param maxBytes Size limit for YAML. Only the file size limits JSON.
  * @throws ImportError
  */
 export function parseMapping(source: string, maxBytes: number): Record<string, unknown> {
@@ -148,8 +151,8 @@ export function parseMapping(source: string, maxBytes: number): Record<string, u
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
     const { offset, message } = error;
-    const place = offset === undefined ? '' : `line ${1 + countNewlines(source, 0, offset)}: `;
-    throw new ImportError(place + message, { cause: error });
+    const location = offset === undefined ? '' : `line ${1 + countNewlines(source, 0, offset)}: `;
+    throw new ImportError(location + message, { cause: error });
   }
 }
 
@@ -159,7 +162,7 @@ export function toMapping(value: unknown): Record<string, unknown> {
   return isMapping ? Object.assign(Object.create(null), value) : {};
 }
 
-/** Returns a list unchanged. Returns an empty list for other values. */
+/** Returns a list unchanged, or an empty list for other values. */
 export function toList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }

@@ -21,8 +21,8 @@ export type JsonPath = { parent: JsonPath; key: string | number } | null;
 export type DuplicateKey = {
   key: string;
   path: JsonPath;
-  first: OffsetPosition;
-  again: OffsetPosition;
+  firstPosition: OffsetPosition;
+  repeatedPosition: OffsetPosition;
 };
 
 /** Positions of the parts of one value. */
@@ -30,17 +30,17 @@ export type LocatedValue = {
   start: OffsetPosition;
   /** Members of the root object: the first position of each key, and the last value of repeated keys. */
   members: Map<string, { key: OffsetPosition; start: OffsetPosition; end: number }>;
-  /** Repeated keys in the order of the text. */
+  /** Repeated keys in text order. */
   duplicates: DuplicateKey[];
 };
 
-/** Context of a text within its file. */
+/** Context of JSON text within its file. */
 export type TextContext = {
   start: Position;
-  /** Whether the text is a file or a line, for messages. */
+  /** Unit that the text represents, for messages. */
   unit: 'file' | 'line';
-  enclosing: readonly OpenDelimiter[];
-  /** Whether the text was cut and may end in an incomplete word. */
+  enclosingDelimiters: readonly OpenDelimiter[];
+  /** Whether the text is truncated and may end in an incomplete word. */
   isTruncated: boolean;
 };
 
@@ -57,11 +57,11 @@ export class JsonSyntaxError extends Error {
   }
 }
 
-const WORD = /[\w$.+-]+/y;
-const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
-const ESCAPE_START = /\\(?:u[\da-fA-F]{0,3})?/y;
-const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
-const NUMBER_START = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)?$/;
+const WORD_PATTERN = /[\w$.+-]+/y;
+const ESCAPE_PATTERN = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
+const ESCAPE_START_PATTERN = /\\(?:u[\da-fA-F]{0,3})?/y;
+const NUMBER_PATTERN = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+const NUMBER_START_PATTERN = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)?$/;
 const LITERALS = ['true', 'false', 'null'];
 
 /** Formats a path as a JSON pointer (RFC 6901). */
@@ -72,14 +72,14 @@ export function formatPointer(path: JsonPath): string {
 }
 
 /** Describes a repeated key for a message. */
-export function describeDuplicateKey({ key, first }: DuplicateKey): string {
-  return `the key ${quoteText(key)} is already in this object, at ${first.line}:${first.column}`;
+export function describeDuplicateKey({ key, firstPosition }: DuplicateKey): string {
+  return `the key ${quoteText(key)} is already in this object, at ${firstPosition.line}:${firstPosition.column}`;
 }
 
 /**
  * Parses one JSON value (RFC 8259) and returns the positions of its members and repeated keys. The parser is slower
  * than `JSON.parse` and recursive, so only invalid records and small files use it.
- * @throws JsonSyntaxError for exactly the texts that `JSON.parse` rejects.
+ * @throws JsonSyntaxError for exactly the strings that `JSON.parse` rejects.
  */
 export function parseWithPositions(text: string, context: TextContext): LocatedValue {
   return new LocatedParser(text, context).parse();
@@ -88,7 +88,7 @@ export function parseWithPositions(text: string, context: TextContext): LocatedV
 class LocatedParser {
   readonly #text: string;
   readonly #context: TextContext;
-  readonly #open: OpenDelimiter[] = [];
+  readonly #openDelimiters: OpenDelimiter[] = [];
   readonly #members: LocatedValue['members'] = new Map();
   readonly #duplicates: DuplicateKey[] = [];
   #index = 0;
@@ -104,113 +104,119 @@ class LocatedParser {
   }
 
   parse(): LocatedValue {
-    this.#space();
-    const start = this.#mark();
-    this.#value(null);
-    this.#space();
-    if (this.#index < this.#text.length) this.#failAfterEnd();
+    this.#skipSpace();
+    const start = this.#getOffsetPosition();
+    this.#readValue(null);
+    this.#skipSpace();
+    if (this.#index < this.#text.length) this.#throwAfterEnd();
     return { start, members: this.#members, duplicates: this.#duplicates };
   }
 
-  #failAfterEnd(): never {
-    const next = this.#peek();
+  #throwAfterEnd(): never {
+    const character = this.#peek();
     const isLine = this.#context.unit === 'line';
-    if (isCommentStart(next)) this.#fail(NO_COMMENTS_MESSAGE);
-    if (isLine && next === ',') {
-      this.#fail('there is a comma after the record, which ends with its line; remove it');
+    if (isCommentStart(character)) this.#throwError(NO_COMMENTS_MESSAGE);
+    if (isLine && character === ',') {
+      this.#throwError('there is a comma after the record, which ends with its line; remove it');
     }
     const message = isLine
       ? 'a line contains one record, but more follows on this one'
       : 'the value has ended, but more follows; remove it';
-    this.#fail(message, 'json/trailing-data');
+    this.#throwError(message, 'json/trailing-data');
   }
 
-  #value(path: JsonPath): void {
-    const next = this.#peek();
-    if (next === '{') this.#object(path);
-    else if (next === '[') this.#array(path);
-    else if (next === '"') this.#string();
-    else this.#word();
+  #readValue(path: JsonPath): void {
+    const character = this.#peek();
+    if (character === '{') this.#readObject(path);
+    else if (character === '[') this.#readArray(path);
+    else if (character === '"') this.#readString();
+    else this.#readWord();
   }
 
-  #object(path: JsonPath): void {
+  #readObject(path: JsonPath): void {
     // Created lazily: a hostile record may have many empty objects, and a map takes more memory than an empty object.
-    let firsts: Map<string, OffsetPosition> | undefined;
-    this.#container('object', '}', () => {
-      const again = this.#mark();
-      const key = this.#key();
-      const first = path === null ? this.#members.get(key)?.key : firsts?.get(key);
-      const own: JsonPath = { parent: path, key };
-      if (first !== undefined) this.#duplicates.push({ key, path: own, first, again });
-      else if (path !== null) (firsts ??= new Map()).set(key, again);
-      this.#space();
-      if (this.#peek() !== ':') this.#failExpected('":" after the key');
+    let firstPositions: Map<string, OffsetPosition> | undefined;
+    this.#readContainer('object', '}', () => {
+      const position = this.#getOffsetPosition();
+      const key = this.#readKey();
+      const firstPosition = path === null ? this.#members.get(key)?.key : firstPositions?.get(key);
+      const keyPath: JsonPath = { parent: path, key };
+      if (firstPosition !== undefined)
+        this.#duplicates.push({ key, path: keyPath, firstPosition, repeatedPosition: position });
+      else if (path !== null) (firstPositions ??= new Map()).set(key, position);
+      this.#skipSpace();
+      if (this.#peek() !== ':') this.#throwExpected('":" after the key');
       this.#index += 1;
-      this.#space();
-      const start = this.#mark();
-      this.#value(own);
-      if (path === null) this.#members.set(key, { key: first ?? again, start, end: this.#index });
+      this.#skipSpace();
+      const valueStart = this.#getOffsetPosition();
+      this.#readValue(keyPath);
+      if (path === null)
+        this.#members.set(key, {
+          key: firstPosition ?? position,
+          start: valueStart,
+          end: this.#index,
+        });
     });
   }
 
-  #array(path: JsonPath): void {
-    let index = 0;
-    this.#container('array', ']', () => {
-      this.#value({ parent: path, key: index });
-      index += 1;
+  #readArray(path: JsonPath): void {
+    let elementIndex = 0;
+    this.#readContainer('array', ']', () => {
+      this.#readValue({ parent: path, key: elementIndex });
+      elementIndex += 1;
     });
   }
 
-  /** Reads brackets with comma-separated items between them. */
-  #container(kind: 'object' | 'array', close: '}' | ']', readItem: () => void): void {
-    this.#open.push({ kind, position: this.#position() });
+  /** Reads brackets with comma-separated elements between them. */
+  #readContainer(kind: 'object' | 'array', close: '}' | ']', readElement: () => void): void {
+    this.#openDelimiters.push({ kind, position: this.#getPosition() });
     this.#index += 1;
-    this.#space();
+    this.#skipSpace();
     for (let isFirst = true; this.#peek() !== close; isFirst = false) {
       if (!isFirst) {
-        if (this.#peek() !== ',') this.#failExpected(`"," or "${close}"`);
+        if (this.#peek() !== ',') this.#throwExpected(`"," or "${close}"`);
         this.#index += 1;
-        this.#space();
+        this.#skipSpace();
         if (this.#peek() === close) {
-          this.#fail(`there is a comma before this "${close}"; remove the comma`);
+          this.#throwError(`there is a comma before this "${close}"; remove the comma`);
         }
       }
-      readItem();
-      this.#space();
+      readElement();
+      this.#skipSpace();
     }
     this.#index += 1;
-    this.#open.pop();
+    this.#openDelimiters.pop();
   }
 
   /** Reads a key and returns it without escapes. */
-  #key(): string {
+  #readKey(): string {
     if (this.#peek() === '"') {
-      const from = this.#index;
-      this.#string();
-      const literal = this.#text.slice(from, this.#index);
+      const keyStart = this.#index;
+      this.#readString();
+      const literal = this.#text.slice(keyStart, this.#index);
       return literal.includes('\\') ? JSON.parse(literal) : literal.slice(1, -1);
     }
-    const word = this.#match(WORD);
-    if (word === '') this.#failExpected('a key in double quotes');
-    return this.#fail(`write the key ${word.slice(0, 40)} in double quotes`);
+    const word = this.#match(WORD_PATTERN);
+    if (word === '') this.#throwExpected('a key in double quotes');
+    return this.#throwError(`write the key ${word.slice(0, 40)} in double quotes`);
   }
 
-  #string(): void {
-    const position = this.#position();
-    this.#open.push({ kind: 'string', position });
+  #readString(): void {
+    const position = this.#getPosition();
+    this.#openDelimiters.push({ kind: 'string', position });
     this.#index += 1;
-    this.#plainCharacters();
+    this.#skipPlainCharacters();
     while (this.#peek() !== '"') {
       const unit = this.#text.charCodeAt(this.#index);
-      if (unit < FIRST_PRINTABLE) this.#fail(describeControlCharacter(unit, position));
-      this.#escape();
-      this.#plainCharacters();
+      if (unit < FIRST_PRINTABLE) this.#throwError(describeControlCharacter(unit, position));
+      this.#readEscape();
+      this.#skipPlainCharacters();
     }
     this.#index += 1;
-    this.#open.pop();
+    this.#openDelimiters.pop();
   }
 
-  #plainCharacters(): void {
+  #skipPlainCharacters(): void {
     const text = this.#text;
     let index = this.#index;
     for (; index < text.length; index += 1) {
@@ -222,36 +228,37 @@ class LocatedParser {
     this.#index = index;
   }
 
-  #escape(): void {
-    const escape = this.#match(ESCAPE);
-    if (escape === '') {
-      const start = this.#match(ESCAPE_START);
-      if (this.#index + start.length === this.#text.length) this.#failAtEnd();
+  #readEscape(): void {
+    const escapeSequence = this.#match(ESCAPE_PATTERN);
+    if (escapeSequence === '') {
+      const incompleteEscape = this.#match(ESCAPE_START_PATTERN);
+      if (this.#index + incompleteEscape.length === this.#text.length) this.#throwAtEnd();
       const [character = ''] = this.#text.slice(this.#index + 1);
-      this.#fail(
+      this.#throwError(
         character === 'u'
           ? 'the escape \\u needs four hexadecimal digits'
           : `\\ before ${formatCharacter(character)} is not a JSON escape; write a backslash as \\\\`,
       );
     }
-    this.#index += escape.length;
+    this.#index += escapeSequence.length;
   }
 
   /** Reads a number or one of the three literals. */
-  #word(): void {
-    const word = this.#match(WORD);
-    if (word === '') this.#failExpected('a value');
+  #readWord(): void {
+    const word = this.#match(WORD_PATTERN);
+    if (word === '') this.#throwExpected('a value');
     const isTruncated =
       this.#context.isTruncated && this.#index + word.length === this.#text.length;
-    const isStart = NUMBER_START.test(word) || LITERALS.some((literal) => literal.startsWith(word));
-    if (isTruncated && isStart) this.#failAtEnd();
-    if (!NUMBER.test(word) && !LITERALS.includes(word)) {
-      throw new JsonSyntaxError(createBadWordProblem(word, this.#position()), this.#index);
+    const isIncompleteLiteral =
+      NUMBER_START_PATTERN.test(word) || LITERALS.some((literal) => literal.startsWith(word));
+    if (isTruncated && isIncompleteLiteral) this.#throwAtEnd();
+    if (!NUMBER_PATTERN.test(word) && !LITERALS.includes(word)) {
+      throw new JsonSyntaxError(createBadWordProblem(word, this.#getPosition()), this.#index);
     }
     this.#index += word.length;
   }
 
-  #space(): void {
+  #skipSpace(): void {
     for (;;) {
       const character = this.#text[this.#index];
       if (character !== ' ' && character !== '\n' && character !== '\t' && character !== '\r') {
@@ -267,7 +274,7 @@ class LocatedParser {
 
   /** Returns the next UTF-16 code unit; throws at the end of the text. */
   #peek(): string {
-    return this.#text[this.#index] ?? this.#failAtEnd();
+    return this.#text[this.#index] ?? this.#throwAtEnd();
   }
 
   /** Returns the match of a sticky expression at the current offset, or an empty string. */
@@ -276,28 +283,32 @@ class LocatedParser {
     return expression.exec(this.#text)?.[0] ?? '';
   }
 
-  #position(offset = this.#index): Position {
+  #getPosition(offset = this.#index): Position {
     return { line: this.#line, column: offset - this.#lineStart + 1 };
   }
 
-  #mark(): OffsetPosition {
-    return { ...this.#position(), offset: this.#index };
+  #getOffsetPosition(): OffsetPosition {
+    return { ...this.#getPosition(), offset: this.#index };
   }
 
-  #failExpected(expected: string): never {
+  #throwExpected(expected: string): never {
     const character = String.fromCodePoint(this.#text.codePointAt(this.#index) ?? 0);
-    const problem = createUnexpectedProblem(character, expected, this.#position());
+    const problem = createUnexpectedProblem(character, expected, this.#getPosition());
     throw new JsonSyntaxError(problem, this.#index);
   }
 
-  #fail(message: string, code: FindingCode = 'json/syntax'): never {
-    throw new JsonSyntaxError({ code, message, position: this.#position() }, this.#index);
+  #throwError(message: string, code: FindingCode = 'json/syntax'): never {
+    throw new JsonSyntaxError({ code, message, position: this.#getPosition() }, this.#index);
   }
 
-  #failAtEnd(): never {
+  #throwAtEnd(): never {
     const end = this.#text.length;
-    const open = [...this.#context.enclosing, ...this.#open];
-    const problem = createTruncationProblem(this.#context.unit, this.#position(end), open);
+    const openDelimiters = [...this.#context.enclosingDelimiters, ...this.#openDelimiters];
+    const problem = createTruncationProblem(
+      this.#context.unit,
+      this.#getPosition(end),
+      openDelimiters,
+    );
     throw new JsonSyntaxError(problem, end);
   }
 }
@@ -320,7 +331,7 @@ export class JsonTextError extends Error {
 }
 
 /**
- * Parses a JSON text, such as a configuration, and rejects repeated keys.
+ * Parses JSON text, such as a configuration, and rejects repeated keys.
  * @throws JsonTextError with a message that begins with LINE:COLUMN.
  */
 export function parseJsonText(text: string): unknown {
@@ -328,16 +339,16 @@ export function parseJsonText(text: string): unknown {
   const context = {
     start: { line: 1, column: 1 },
     unit: 'file',
-    enclosing: [],
+    enclosingDelimiters: [],
     isTruncated: false,
   } as const;
   try {
-    const [repeated] = parseWithPositions(text, context).duplicates;
-    if (repeated === undefined) return JSON.parse(text);
-    const { line, column } = repeated.again;
-    throw new JsonTextError(`${line}:${column}: ${describeDuplicateKey(repeated)}`);
+    const [duplicateKey] = parseWithPositions(text, context).duplicates;
+    if (duplicateKey === undefined) return JSON.parse(text);
+    const { line, column } = duplicateKey.repeatedPosition;
+    throw new JsonTextError(`${line}:${column}: ${describeDuplicateKey(duplicateKey)}`);
   } catch (error) {
-    // The parser is recursive, so a deeply nested text overflows the stack.
+    // The parser is recursive, so deeply nested text overflows the stack.
     if (error instanceof RangeError) {
       throw new JsonTextError('1:1: it is nested too deep; flatten it', error);
     }

@@ -3,7 +3,7 @@ import { MAX_DEPTH, MAX_RECORD_PARTS } from '../limits.ts';
 import { countStrings, type LineTracker } from './scan.ts';
 import type { OpenDelimiter } from './syntax-error.ts';
 
-/** A value from `JSON.parse` with its number of strings, including keys. */
+/** Parsed value with its number of strings, including keys. */
 export type ParsedValue = { value: unknown; strings: number };
 
 /** Text of a value found by a scanner. */
@@ -14,14 +14,14 @@ export type RawValue = {
   /** Number of strings in the text, including keys and repeated keys. */
   strings: number;
   /** Open brackets around the value. */
-  enclosing: readonly OpenDelimiter[];
+  enclosingDelimiters: readonly OpenDelimiter[];
   /** Reason why the text is incomplete. Null if it is complete. */
-  cut: Problem | null;
+  truncation: Problem | null;
   /** Parsed value, if the scanner parsed it and it is within the limits. */
-  parsed?: ParsedValue;
+  parsedValue?: ParsedValue;
 };
 
-/** Parses a text. Returns null if the text is invalid or exceeds a limit. */
+/** Parses JSON text. Returns null if the text is invalid or exceeds a limit. */
 export function parseValue(text: string): ParsedValue | null {
   let value: unknown;
   try {
@@ -47,7 +47,7 @@ function addParts(value: unknown, parts: Parts, depth: number): void {
   if (typeof value !== 'object' || value === null) return;
   parts.containers += 1;
   if (depth > MAX_DEPTH) parts.strings = NaN;
-  else if (Array.isArray(value)) for (const item of value) addParts(item, parts, depth + 1);
+  else if (Array.isArray(value)) for (const element of value) addParts(element, parts, depth + 1);
   else {
     // Parsed objects inherit no enumerable properties, and `for…in` is the fastest iteration.
     for (const key in value) {
@@ -62,83 +62,86 @@ type RunRecord = ParsedValue & {
   from: number;
   end: number;
   /** Start of the next record, or the end of the run. */
-  next: number;
+  nextStart: number;
   /** Number of strings in the text, including repeated keys. */
-  written: number;
+  writtenStrings: number;
   newlines: number;
 };
 
-/** Records that were parsed together. Positions and texts are computed on demand and must be requested in order. */
+/** Records that were parsed together. Request positions and text in record order, because lines are counted only once. */
 export class RecordRun {
   readonly records: readonly RunRecord[];
   readonly #chunk: { bytes: Buffer; from: number };
   readonly #lines: LineTracker;
-  readonly #enclosing: readonly OpenDelimiter[];
-  #counted = 0;
+  readonly #enclosingDelimiters: readonly OpenDelimiter[];
+  #countedRecords = 0;
 
   /** @param chunk Chunk of the run, with the offset of the first record. */
   constructor(
     records: readonly RunRecord[],
     chunk: { bytes: Buffer; from: number },
-    { lines, enclosing }: { lines: LineTracker; enclosing: readonly OpenDelimiter[] },
+    {
+      lines,
+      enclosingDelimiters,
+    }: { lines: LineTracker; enclosingDelimiters: readonly OpenDelimiter[] },
   ) {
     this.records = records;
     this.#chunk = chunk;
     this.#lines = lines;
-    this.#enclosing = enclosing;
+    this.#enclosingDelimiters = enclosingDelimiters;
   }
 
-  positionOf(record: RunRecord): Position {
+  getPosition(record: RunRecord): Position {
     const index = this.#chunk.from + record.from;
     this.#countLinesTo(index);
-    return this.#lines.at(index);
+    return this.#lines.getPosition(index);
   }
 
-  rawValueOf(record: RunRecord): RawValue {
+  getRawValue(record: RunRecord): RawValue {
     const { bytes, from } = this.#chunk;
-    const { value, strings, written } = record;
+    const { value, strings, writtenStrings } = record;
     return {
       text: bytes.toString('utf8', from + record.from, from + record.end),
-      start: this.positionOf(record),
-      strings: written,
-      enclosing: this.#enclosing,
-      cut: null,
-      parsed: { value, strings },
+      start: this.getPosition(record),
+      strings: writtenStrings,
+      enclosingDelimiters: this.#enclosingDelimiters,
+      truncation: null,
+      parsedValue: { value, strings },
     };
   }
 
-  *rawValues(): Generator<RawValue> {
-    for (const record of this.records) yield this.rawValueOf(record);
+  *getRawValues(): Generator<RawValue> {
+    for (const record of this.records) yield this.getRawValue(record);
   }
 
   /** Advances the line tracker to the end of the run. */
-  leave(): void {
-    this.#countLinesTo(this.#chunk.from + (this.records.at(-1)?.next ?? 0));
+  leaveChunk(): void {
+    this.#countLinesTo(this.#chunk.from + (this.records.at(-1)?.nextStart ?? 0));
   }
 
   #countLinesTo(index: number): void {
     let newlines = 0;
-    for (; this.#counted < this.records.length; this.#counted += 1) {
-      const record = this.records[this.#counted];
-      if (record === undefined || this.#chunk.from + record.next > index) break;
+    for (; this.#countedRecords < this.records.length; this.#countedRecords += 1) {
+      const record = this.records[this.#countedRecords];
+      if (record === undefined || this.#chunk.from + record.nextStart > index) break;
       newlines += record.newlines;
     }
     this.#lines.skipTo(index, newlines);
   }
 }
 
-/** The end of a record, and the start of the next one up to a first key of word characters. */
-const SEPARATOR = /^\}\s*,\s*\{\s*"(\w+)"$/;
+/** Text from the closing brace of a record to the first key of the next record. The key has only word characters. */
+const SEPARATOR_PATTERN = /^\}\s*,\s*\{\s*"(\w+)"$/;
 
 /**
  * Parses records of an array together if the same text separates them (docs/adr/0016-parsing-inventories.md).
  * @param run Records with commas between them.
  * @param separator The text from the last byte of a record to the first key of the next one.
- * @param gap Length of the separator before the next record, in bytes.
+ * @param gapLength Length of the separator before the next record, in bytes.
  * @returns Null if the text is invalid, a record exceeds a limit, or the boundaries are ambiguous.
  */
-export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord[] | null {
-  const [, key] = SEPARATOR.exec(separator.toString('latin1')) ?? [];
+export function parseRun(run: Buffer, separator: Buffer, gapLength: number): RunRecord[] | null {
+  const [, key] = SEPARATOR_PATTERN.exec(separator.toString('latin1')) ?? [];
   if (key === undefined) return null;
   let values: unknown[];
   try {
@@ -147,36 +150,53 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
     return null;
   }
   const records: RunRecord[] = [];
-  let from = 0;
+  let recordStart = 0;
   let totalStrings = 0;
   for (const value of values) {
-    const at = run.indexOf(separator, from);
+    const separatorIndex = run.indexOf(separator, recordStart);
     const isLast = records.length + 1 === values.length;
     const parts = countParts(value);
-    if (parts === null || (at === -1) !== isLast) return null;
+    if (parts === null || (separatorIndex === -1) !== isLast) return null;
     // The separator may also occur between objects of a list within a record.
     const isFlat = parts.containers === 1;
     if (!isFlat && Object.values(value ?? {}).some((part) => hasKey(key, part))) return null;
     const { strings } = parts;
-    const [end, next] = isLast ? [run.length, run.length] : [at + 1, at + gap];
-    records.push({ value, strings, written: strings, from, end, next, newlines: 0 });
+    const [end, nextStart] = isLast
+      ? [run.length, run.length]
+      : [separatorIndex + 1, separatorIndex + gapLength];
+    records.push({
+      value,
+      strings,
+      writtenStrings: strings,
+      from: recordStart,
+      end,
+      nextStart,
+      newlines: 0,
+    });
     totalStrings += strings;
-    from = next;
+    recordStart = nextStart;
   }
   countText(run, records, totalStrings, countStrings(separator).newlines);
   return records;
 }
 
-/** Sets `written` and `newlines`. Needs one pass if no key is repeated and no record contains newlines. */
-function countText(run: Buffer, records: RunRecord[], totalStrings: number, between: number): void {
+/** Sets `writtenStrings` and `newlines`. Needs one pass if no key is repeated and no record contains newlines. */
+function countText(
+  run: Buffer,
+  records: RunRecord[],
+  totalStrings: number,
+  separatorNewlines: number,
+): void {
   const { strings, newlines } = countStrings(run);
-  const isPlain = strings === totalStrings && newlines === between * (records.length - 1);
+  const hasUniformNewlines =
+    strings === totalStrings && newlines === separatorNewlines * (records.length - 1);
   for (const record of records) {
-    if (isPlain) record.newlines = record.next === run.length ? 0 : between;
+    if (hasUniformNewlines)
+      record.newlines = record.nextStart === run.length ? 0 : separatorNewlines;
     else {
-      const counted = countStrings(run.subarray(record.from, record.next));
-      record.written = counted.strings;
-      record.newlines = counted.newlines;
+      const counts = countStrings(run.subarray(record.from, record.nextStart));
+      record.writtenStrings = counts.strings;
+      record.newlines = counts.newlines;
     }
   }
 }

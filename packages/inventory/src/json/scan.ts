@@ -40,7 +40,7 @@ IS_QUOTE[QUOTE] = 1;
 const IS_NEWLINE = new Uint8Array(256);
 IS_NEWLINE[NEWLINE] = 1;
 
-/** Counts the strings, including keys, and the newlines of a piece of JSON. */
+/** Counts the strings, including keys, and the newlines of JSON text. */
 export function countStrings(json: Buffer): { strings: number; newlines: number } {
   let quotes = 0;
   let newlines = 0;
@@ -50,10 +50,10 @@ export function countStrings(json: Buffer): { strings: number; newlines: number 
     newlines += IS_NEWLINE[byte] ?? 0;
   }
   // Backslashes occur only in strings, where each escapes the next character.
-  let escape = json.indexOf(BACKSLASH);
-  while (escape !== -1) {
-    if (json[escape + 1] === QUOTE) quotes -= 1;
-    escape = json.indexOf(BACKSLASH, escape + 2);
+  let escapeIndex = json.indexOf(BACKSLASH);
+  while (escapeIndex !== -1) {
+    if (json[escapeIndex + 1] === QUOTE) quotes -= 1;
+    escapeIndex = json.indexOf(BACKSLASH, escapeIndex + 2);
   }
   return { strings: quotes / 2, newlines };
 }
@@ -76,32 +76,32 @@ function isContinuation(byte = 0): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** Tracks lines and columns in a text that arrives in chunks. Counts each byte once, so positions must ascend. */
+/** Tracks lines and columns in text that arrives in chunks. Counts each byte once, so positions must ascend. */
 export class LineTracker {
   #bytes: Buffer = NO_BYTES;
   #isAscii = true;
   #line = 1;
-  #knownIndex = 0;
-  #knownColumn = 1;
+  #lastIndex = 0;
+  #lastColumn = 1;
 
-  enter(bytes: Buffer): void {
+  enterChunk(bytes: Buffer): void {
     this.#bytes = bytes;
     this.#isAscii = isAscii(bytes);
-    this.#knownIndex = 0;
+    this.#lastIndex = 0;
   }
 
   /** Ends the chunk; the source may reuse its buffer. */
-  leave(): void {
-    this.end();
+  leaveChunk(): void {
+    this.getEndPosition();
     this.#bytes = NO_BYTES;
-    this.#knownIndex = 0;
+    this.#lastIndex = 0;
   }
 
   /** Records that a line begins at an index. */
-  newLine(index: number): void {
+  startLine(index: number): void {
     this.#line += 1;
-    this.#knownIndex = index;
-    this.#knownColumn = 1;
+    this.#lastIndex = index;
+    this.#lastColumn = 1;
   }
 
   /** Advances to an index, past a known number of newlines. */
@@ -109,25 +109,25 @@ export class LineTracker {
     if (newlines === 0) return;
     let lineStart = index;
     while (this.#bytes[lineStart - 1] !== NEWLINE) lineStart -= 1;
-    this.newLine(lineStart);
+    this.startLine(lineStart);
     this.#line += newlines - 1;
   }
 
   /** Returns the position of a byte on the current line. */
-  at(index: number): Position {
-    if (this.#isAscii) this.#knownColumn += index - this.#knownIndex;
+  getPosition(index: number): Position {
+    if (this.#isAscii) this.#lastColumn += index - this.#lastIndex;
     else {
-      for (let at = this.#knownIndex; at < index; at += 1) {
-        if (!isContinuation(this.#bytes[at])) this.#knownColumn += 1;
+      for (let byteIndex = this.#lastIndex; byteIndex < index; byteIndex += 1) {
+        if (!isContinuation(this.#bytes[byteIndex])) this.#lastColumn += 1;
       }
     }
-    this.#knownIndex = index;
-    return { line: this.#line, column: this.#knownColumn };
+    this.#lastIndex = index;
+    return { line: this.#line, column: this.#lastColumn };
   }
 
   /** Returns the position after the last byte. */
-  end(): Position {
-    return this.at(this.#bytes.length);
+  getEndPosition(): Position {
+    return this.getPosition(this.#bytes.length);
   }
 }
 
@@ -136,8 +136,8 @@ export class PendingText {
   #buffer = NO_BYTES;
   #length = 0;
 
-  /** Tells whether the value with these bytes would exceed the size limit. */
-  exceedsLimitWith(bytes: Buffer): boolean {
+  /** Returns whether the value with these bytes would exceed the size limit. */
+  wouldExceedLimit(bytes: Buffer): boolean {
     return this.#length + bytes.length > MAX_RECORD_BYTES;
   }
 
@@ -152,10 +152,10 @@ export class PendingText {
     this.#length = length;
   }
 
-  /** Returns all bytes, followed by `last`, and clears the buffer. */
-  take(last: Buffer = NO_BYTES): Buffer {
-    if (this.#length === 0) return last;
-    this.append(last);
+  /** Clears the buffer and returns its bytes, followed by `lastBytes`. */
+  take(lastBytes: Buffer = NO_BYTES): Buffer {
+    if (this.#length === 0) return lastBytes;
+    this.append(lastBytes);
     const bytes = this.#buffer.subarray(0, this.#length);
     this.#buffer = NO_BYTES;
     this.#length = 0;
@@ -163,8 +163,8 @@ export class PendingText {
   }
 
   /** Returns the bytes within the size limit and clears the buffer. */
-  takeBeginning(last: Buffer): Buffer {
-    const bytes = this.take(last);
+  takeWithinLimit(lastBytes: Buffer): Buffer {
+    const bytes = this.take(lastBytes);
     return bytes.subarray(0, findCharacterStart(bytes, Math.min(bytes.length, MAX_RECORD_BYTES)));
   }
 }
@@ -184,10 +184,10 @@ export class ValueScanner {
   strings = 0;
   readonly #lines: LineTracker;
   #depth = 0;
-  #opened = 0;
-  #inString = false;
+  #containerCount = 0;
+  #isInString = false;
   #isEscaped = false;
-  #inWord = false;
+  #isInWord = false;
   #hasLimits = true;
 
   constructor(lines: LineTracker) {
@@ -204,12 +204,12 @@ export class ValueScanner {
   advance(bytes: Buffer, from: number): number {
     let index = from;
     while (index < bytes.length && this.status === 'open') {
-      if (this.#inString) {
+      if (this.#isInString) {
         index = this.#advanceInString(bytes, index);
         continue;
       }
       const byteClass = BYTE_CLASSES[bytes[index] ?? 0];
-      if (this.#depth === 0 && this.#inWord && byteClass !== ByteClass.word) {
+      if (this.#depth === 0 && this.#isInWord && byteClass !== ByteClass.word) {
         this.status = 'whole';
         return index;
       }
@@ -217,12 +217,12 @@ export class ValueScanner {
       switch (byteClass) {
         case ByteClass.quote:
           this.strings += 1;
-          this.#inString = true;
+          this.#isInString = true;
           this.#checkLimits();
           break;
         case ByteClass.open:
           this.#depth += 1;
-          this.#opened += 1;
+          this.#containerCount += 1;
           this.#checkLimits();
           break;
         case ByteClass.close:
@@ -230,10 +230,10 @@ export class ValueScanner {
           if (this.#depth <= 0) this.status = this.#depth === 0 ? 'whole' : 'broken';
           break;
         case ByteClass.newline:
-          this.#lines.newLine(index);
+          this.#lines.startLine(index);
           break;
         case ByteClass.word:
-          this.#inWord = true;
+          this.#isInWord = true;
           break;
         case ByteClass.illegal:
           this.status = 'broken';
@@ -247,7 +247,7 @@ export class ValueScanner {
   #checkLimits(): void {
     if (!this.#hasLimits) return;
     if (this.#depth > MAX_DEPTH) this.status = 'too-deep';
-    else if (this.#opened + this.strings > MAX_RECORD_PARTS) this.status = 'too-many';
+    else if (this.#containerCount + this.strings > MAX_RECORD_PARTS) this.status = 'too-many';
   }
 
   #advanceInString(bytes: Buffer, from: number): number {
@@ -261,7 +261,7 @@ export class ValueScanner {
       if (this.#isEscaped) this.#isEscaped = false;
       else if (byte === BACKSLASH) this.#isEscaped = true;
       else if (byte === QUOTE) {
-        this.#inString = false;
+        this.#isInString = false;
         if (this.#depth === 0) this.status = 'whole';
         return index + 1;
       }

@@ -8,55 +8,55 @@ export type OpenDelimiter = { kind: 'array' | 'object' | 'string'; position: Pos
 export function createTruncationProblem(
   unit: string,
   position: Position,
-  open: readonly OpenDelimiter[],
+  openDelimiters: readonly OpenDelimiter[],
 ): Problem {
-  const innermostFirst = open.toReversed();
+  const innermostFirst = openDelimiters.toReversed();
   const names = innermostFirst
     .slice(0, 3)
     .map(({ kind, position: { line, column } }) => `the ${kind} opened at ${line}:${column}`);
-  if (open.length > 3) names.push(`${open.length - 3} more`);
-  const last = names.pop();
-  const list = names.length === 0 ? last : `${names.join(', ')} and ${last}`;
+  if (openDelimiters.length > 3) names.push(`${openDelimiters.length - 3} more`);
+  const lastName = names.pop();
+  const delimiterList = names.length === 0 ? lastName : `${names.join(', ')} and ${lastName}`;
   const message =
-    open.length === 0
+    openDelimiters.length === 0
       ? `the ${unit} ends inside a value`
-      : `the ${unit} ends here, but ${list} ${open.length === 1 ? 'is' : 'are'} not closed`;
-  const related = innermostFirst.map(({ kind, position: place }) => ({
-    ...place,
+      : `the ${unit} ends here, but ${delimiterList} ${openDelimiters.length === 1 ? 'is' : 'are'} not closed`;
+  const related = innermostFirst.map(({ kind, position: delimiterPosition }) => ({
+    ...delimiterPosition,
     message: `${kind} opened here`,
   }));
   return { code: 'json/truncated', message, position, related };
 }
 
 export function createUnexpectedProblem(
-  found: string,
+  character: string,
   expected: string,
   position: Position,
 ): Problem {
-  const message = getHint(found) ?? `expected ${expected}, found ${formatCharacter(found)}`;
+  const message = getHint(character) ?? `expected ${expected}, found ${formatCharacter(character)}`;
   return { code: 'json/syntax', message, position };
 }
 
 /** Formats a character or word for a message. Invisible characters become code points. */
-export function formatCharacter(found: string): string {
-  const [first = ''] = found;
-  if (!/[\p{C}\p{Z}]/u.test(first)) return found.includes('"') ? `'${found}'` : `"${found}"`;
-  return `U+${(first.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+export function formatCharacter(text: string): string {
+  const [firstCharacter = ''] = text;
+  if (!/[\p{C}\p{Z}]/u.test(firstCharacter)) return text.includes('"') ? `'${text}'` : `"${text}"`;
+  return `U+${(firstCharacter.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
 export const NO_COMMENTS_MESSAGE = 'JSON has no comments; remove it';
 
-/** Tells whether a character outside strings starts a comment in other languages. */
+/** Returns whether a character outside strings starts a comment in other languages. */
 export function isCommentStart(character: string): boolean {
   return character === '/' || character === '#';
 }
 
-function getHint(found: string): string | null {
-  if (isCommentStart(found)) return NO_COMMENTS_MESSAGE;
-  if (found === "'") return "JSON strings use double quotes, not single quotes (')";
-  if (found === '`') return 'JSON strings use double quotes, not backticks (`)';
-  return /[“”„‘’«»]/u.test(found)
-    ? `JSON strings use straight double quotes ("), not typographic ones (${found})`
+function getHint(character: string): string | null {
+  if (isCommentStart(character)) return NO_COMMENTS_MESSAGE;
+  if (character === "'") return "JSON strings use double quotes, not single quotes (')";
+  if (character === '`') return 'JSON strings use double quotes, not backticks (`)';
+  return /[“”„‘’«»]/u.test(character)
+    ? `JSON strings use straight double quotes ("), not typographic ones (${character})`
     : null;
 }
 
@@ -84,8 +84,8 @@ function getNumberHint(word: string): string | null {
   if (/^\+[\d.]/.test(word)) return `the number ${word} begins with +; remove the sign`;
   if (/^-?\./.test(word)) return `the number ${word} needs a digit before the decimal point`;
   if (/^-?0x/i.test(word)) return `${word} is hexadecimal; JSON numbers are decimal`;
-  const needsDigit = /^-?\d+\.(\D|$)/.test(word);
-  return needsDigit ? `the number ${word} needs a digit after the decimal point` : null;
+  const isMissingDigit = /^-?\d+\.(\D|$)/.test(word);
+  return isMissingDigit ? `the number ${word} needs a digit after the decimal point` : null;
 }
 
 /**
@@ -98,11 +98,11 @@ export function createLimitProblem(
   position: Position,
   unit: 'record' | 'line',
 ): Problem {
-  const excess = {
+  const messages = {
     'too-large': `the record exceeds ${MAX_RECORD_BYTES / 1024 / 1024} MiB; make it smaller`,
     'too-many': `the record exceeds ${MAX_RECORD_PARTS} objects, lists and strings; make it smaller`,
     'too-deep': `values are nested more than ${MAX_DEPTH} levels deep; flatten them`,
   };
   const code = limit === 'too-deep' ? 'limit/depth' : 'limit/record-size';
-  return { code, message: `${excess[limit]}: the rest of the ${unit} was skipped`, position };
+  return { code, message: `${messages[limit]}: the rest of the ${unit} was skipped`, position };
 }

@@ -18,48 +18,50 @@ import { quoteText, shorten } from '../text.ts';
 import type { Rule, RuleProblem, TypedFields } from './rules.ts';
 
 /** Labels of letters, digits, hyphens and underscores (RFC 1123 §2.1, RFC 5890 §2.3.2.3), or `*`. */
-const NAME = /^(?:\*|[\p{L}\p{M}\p{N}_-]+)(?:\.(?:\*|[\p{L}\p{M}\p{N}_-]+))*\.?$/u;
+const HOST_NAME_PATTERN = /^(?:\*|[\p{L}\p{M}\p{N}_-]+)(?:\.(?:\*|[\p{L}\p{M}\p{N}_-]+))*\.?$/u;
 
-const NONE: RuleProblem[] = [];
+const NO_PROBLEMS: RuleProblem[] = [];
 
-function findHostProblems(key: string, written: string | undefined): RuleProblem[] {
-  if (written === undefined) return NONE;
-  const host = written.trim();
-  const isName = NAME.test(host) || isIP(removeBrackets(host)) !== 0;
-  if (host === '' || (host.length <= MAX_HOST_CHARACTERS && isName)) return NONE;
+function findHostProblems(key: string, writtenHost: string | undefined): RuleProblem[] {
+  if (writtenHost === undefined) return NO_PROBLEMS;
+  const host = writtenHost.trim();
+  const isName = HOST_NAME_PATTERN.test(host) || isIP(removeBrackets(host)) !== 0;
+  if (host === '' || (host.length <= MAX_HOST_CHARACTERS && isName)) return NO_PROBLEMS;
   let advice = 'write one name or IP address, as in gateway.example.org';
-  if (written.includes('://')) advice = 'write only its name or address here, and the rest in url';
-  else if (/^[^:\s]+:\d+$|\]:\d+$/.test(written)) advice = 'write the port in port';
-  return [{ key, message: `${key} is ${quoteText(written)}; ${advice}` }];
+  if (writtenHost.includes('://'))
+    advice = 'write only its name or address here, and the rest in url';
+  else if (/^[^:\s]+:\d+$|\]:\d+$/.test(writtenHost)) advice = 'write the port in port';
+  return [{ key, message: `${key} is ${quoteText(writtenHost)}; ${advice}` }];
 }
 
 function* findHostMismatches(
-  { host: named, hostname }: ParsedUrl,
+  { host: urlHost, hostname }: ParsedUrl,
   { host, domain }: TypedFields,
 ): Generator<RuleProblem> {
   // Browsers normalize hosts such as `1.2.3` and `%61`.
-  if (!isSameHost(named, hostname)) {
-    const message = `url names the host ${shorten(named)}, which browsers read as ${shorten(hostname)}; write the intended one`;
+  if (!isSameHost(urlHost, hostname)) {
+    const message = `url names the host ${shorten(urlHost)}, which browsers read as ${shorten(hostname)}; write the intended one`;
     yield { key: 'url', message };
   }
   const otherHosts = [host, domain].filter((name) => name !== undefined && name.trim() !== '');
-  if (named === '' || otherHosts.length === 0) return;
-  if (otherHosts.some((name) => isSameHost(name ?? '', named))) return;
+  if (urlHost === '' || otherHosts.length === 0) return;
+  if (otherHosts.some((name) => isSameHost(name ?? '', urlHost))) return;
   const statements = Object.entries({ host, domain })
     .filter(([, name]) => name !== undefined)
     .map(([key, name]) => `${key} is ${shorten(name ?? '')}`);
-  const message = `url leads to ${shorten(named)}, but ${statements.join(' and ')}; correct one of them`;
+  const message = `url leads to ${shorten(urlHost)}, but ${statements.join(' and ')}; correct one of them`;
   yield { key: 'url', message };
 }
 
 function* findPortMismatches(address: ParsedUrl, { port }: TypedFields): Generator<RuleProblem> {
-  const implied = getPort(address);
-  if (port === undefined || implied === undefined || port === implied) return;
-  const how = address.port === '' ? `implies port ${implied}` : `names port ${implied}`;
-  yield { key: 'port', message: `port is ${port}, but url ${how}; correct one of them` };
+  const impliedPort = getPort(address);
+  if (port === undefined || impliedPort === undefined || port === impliedPort) return;
+  const portNote =
+    address.port === '' ? `implies port ${impliedPort}` : `names port ${impliedPort}`;
+  yield { key: 'port', message: `port is ${port}, but url ${portNote}; correct one of them` };
 }
 
-const WEB = new Set(['http', 'https', 'ws', 'wss']);
+const WEB_PROTOCOLS = new Set(['http', 'https', 'ws', 'wss']);
 
 /** Compares the protocol with the URL scheme. Other protocols, such as `tcp` or `grpc`, are compatible with all schemes. */
 function* findProtocolMismatches(
@@ -67,11 +69,11 @@ function* findProtocolMismatches(
   { protocol = '' }: TypedFields,
 ): Generator<RuleProblem> {
   const scheme = getScheme(address);
-  const declared = normalizeProtocol(protocol);
-  if (declared === scheme || !isUrlScheme(declared) || !isUrlScheme(scheme)) return;
+  const declaredProtocol = normalizeProtocol(protocol);
+  if (declaredProtocol === scheme || !isUrlScheme(declaredProtocol) || !isUrlScheme(scheme)) return;
   // Other protocols keep their names over TLS, as IMAP does, or over WebSockets, as MQTT does.
-  const isCarried = scheme === 'ws' || scheme === 'wss' || scheme === `${declared}s`;
-  if (isCarried && !WEB.has(declared)) return;
+  const isCarried = scheme === 'ws' || scheme === 'wss' || scheme === `${declaredProtocol}s`;
+  if (isCarried && !WEB_PROTOCOLS.has(declaredProtocol)) return;
   const message = `protocol is ${protocol}, but url begins with ${scheme}; correct one of them`;
   yield { key: 'protocol', message };
 }
@@ -98,7 +100,7 @@ export const ADDRESS_RULES = {
       if (scopedHost === undefined) return undefined;
       const { key, scope } = scopedHost;
       const name = shorten(scopedHost.name);
-      if (exposure === 'public' && !hosts.some((one) => canBePublic(one.name))) {
+      if (exposure === 'public' && !hosts.some((candidate) => canBePublic(candidate.name))) {
         const network = scope === 'loopback' ? 'machine' : 'network';
         const message = `the endpoint is public, but ${name} is reachable only from its own ${network}; correct one of them, or write its public name in domain`;
         return { key, message };

@@ -5,7 +5,7 @@ import { JsonTextError, parseJsonText } from '../json/parser.ts';
 import { ConfigError } from './lint.ts';
 
 /** Known finding, without its line, because each edit may change the line. */
-type Entry = {
+type BaselineEntry = {
   /** Path relative to the folder of the baseline, with `/` as separator. */
   file: string;
   code: string;
@@ -17,7 +17,7 @@ type Entry = {
   count?: number;
 };
 
-const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
+const isBaseline = new Ajv2020().compile<{ findings: BaselineEntry[] }>({
   type: 'object',
   required: ['findings'],
   properties: {
@@ -41,11 +41,11 @@ const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
 /** Set of known findings, which are not reported again. */
 export class Baseline {
   readonly #folder: string;
-  readonly #entries = new Map<string, Entry>();
-  readonly #matched = new Map<string, number>();
+  readonly #entries = new Map<string, BaselineEntry>();
+  readonly #matchCounts = new Map<string, number>();
 
   /** @param folder Folder of the baseline file. */
-  constructor(folder: string, entries: readonly Entry[] = []) {
+  constructor(folder: string, entries: readonly BaselineEntry[] = []) {
     this.#folder = folder;
     for (const entry of entries) {
       if (isSuppressible(entry.code)) this.#entries.set(createKey(entry), entry);
@@ -58,27 +58,27 @@ export class Baseline {
 
   /** Returns the number of known findings that no longer occur in the files. */
   countStale(files: readonly string[]): number {
-    const names = new Set(files.map((file) => this.#nameOf(file)));
+    const names = new Set(files.map((file) => this.#getRelativePath(file)));
     return this.#entries.entries().reduce((sum, [key, { file, count = 1 }]) => {
-      const stale = Math.max(0, count - (this.#matched.get(key) ?? 0));
-      return names.has(file) ? sum + stale : sum;
+      const staleCount = Math.max(0, count - (this.#matchCounts.get(key) ?? 0));
+      return names.has(file) ? sum + staleCount : sum;
     }, 0);
   }
 
-  /** Tells whether a finding is known. Findings beyond the known count are new. */
+  /** Returns whether a finding is known. Findings beyond the known count are new. */
   has(finding: Finding): boolean {
-    const key = createKey(this.#entryOf(finding));
+    const key = createKey(this.#createEntry(finding));
     const entry = this.#entries.get(key);
     if (entry === undefined || finding.recordIndex === null) return false;
-    const matched = (this.#matched.get(key) ?? 0) + 1;
-    this.#matched.set(key, matched);
-    return matched <= (entry.count ?? 1);
+    const matchCount = (this.#matchCounts.get(key) ?? 0) + 1;
+    this.#matchCounts.set(key, matchCount);
+    return matchCount <= (entry.count ?? 1);
   }
 
   /** Adds a finding. Returns false if the finding cannot be suppressed, such as a syntax or schema error. */
   add(finding: Finding): boolean {
     if (finding.recordIndex === null || !isSuppressible(finding.code)) return false;
-    const entry = this.#entryOf(finding);
+    const entry = this.#createEntry(finding);
     const key = createKey(entry);
     const previousEntry = this.#entries.get(key);
     this.#entries.set(
@@ -89,10 +89,10 @@ export class Baseline {
   }
 
   /** Replaces the findings of some files with the findings of another baseline. */
-  replace(files: readonly string[], other: Baseline): void {
-    const names = new Set(files.map((file) => this.#nameOf(file)));
+  replace(files: readonly string[], newBaseline: Baseline): void {
+    const names = new Set(files.map((file) => this.#getRelativePath(file)));
     for (const [key, { file }] of this.#entries) if (names.has(file)) this.#entries.delete(key);
-    for (const [key, entry] of other.#entries) this.#entries.set(key, entry);
+    for (const [key, entry] of newBaseline.#entries) this.#entries.set(key, entry);
   }
 
   /** Formats the baseline file. The entries are sorted to keep diffs small. */
@@ -103,26 +103,26 @@ export class Baseline {
     return `{\n  "findings": [${lines.join(',')}${lines.length === 0 ? '' : '\n  '}]\n}\n`;
   }
 
-  #entryOf({ file, code, recordId, recordIndex, pointer }: Finding): Entry {
-    const base = `/${recordIndex}`;
-    const isInRecord = pointer === base || pointer.startsWith(`${base}/`);
+  #createEntry({ file, code, recordId, recordIndex, pointer }: Finding): BaselineEntry {
+    const recordPointer = `/${recordIndex}`;
+    const isInRecord = pointer === recordPointer || pointer.startsWith(`${recordPointer}/`);
     return {
-      file: this.#nameOf(file),
+      file: this.#getRelativePath(file),
       code,
       record: recordId ?? recordIndex ?? -1,
-      pointer: isInRecord ? pointer.slice(base.length) : pointer,
+      pointer: isInRecord ? pointer.slice(recordPointer.length) : pointer,
     };
   }
 
-  #nameOf(file: string): string {
+  #getRelativePath(file: string): string {
     return file === '<stdin>' ? file : relative(this.#folder, file).split(sep).join('/');
   }
 }
 
 /**
- * Parses the text of a baseline file.
+ * Parses a baseline file.
  * @param file Path of the baseline file.
- * @throws ConfigError if the text is not a baseline.
+ * @throws ConfigError if the text is not a valid baseline.
  */
 export function parseBaseline(text: string, file: string): Baseline {
   try {
@@ -142,6 +142,6 @@ function isSuppressible(code: string): boolean {
   return code.startsWith('lint/') || code === 'json/duplicate-key';
 }
 
-function createKey({ file, code, record, pointer }: Entry): string {
+function createKey({ file, code, record, pointer }: BaselineEntry): string {
   return JSON.stringify([file, code, record, pointer]);
 }

@@ -23,7 +23,7 @@ import {
 
 const RULES_BY_CODE: Record<LintCode, Rule> = { ...RECORD_RULES, ...ADDRESS_RULES };
 
-/** All rules in the order of their codes. */
+/** All rules, sorted by code. */
 export const ALL_RULES = Object.entries(RULES_BY_CODE)
   .map(([code, rule]) => ({ code: code as LintCode, ...rule }))
   .toSorted((a, b) => (a.code < b.code ? -1 : 1));
@@ -37,8 +37,8 @@ export type LintOptions = {
 } & Omit<ValidateOptions, 'inspect'>;
 
 /**
- * Validates an inventory and checks each record against the enabled rules (Contract 5). Yields findings in the order
- * of the source.
+ * Validates an inventory and checks each record against the enabled rules (Contract 5). Yields findings in source
+ * order.
  * @throws TypeError if `today` is not a day.
  */
 export async function* lintInventory(
@@ -67,20 +67,20 @@ function createInspection(config: LintConfig, context: RuleContext) {
     const problems: CodedProblem[] = [];
     for (const rule of rules) {
       const { code, severity, options } = rule;
-      const found = rule.check(fields, context, position, options);
-      if (found === undefined) continue;
-      for (const problem of Array.isArray(found) ? found : [found]) {
+      const result = rule.check(fields, context, position, options);
+      if (result === undefined) continue;
+      for (const problem of Array.isArray(result) ? result : [result]) {
         problems.push({ ...problem, code, severity });
       }
     }
     if (!Object.hasOwn(fields, 'lint_ignore')) return problems;
-    const { left, faults } = silenceProblems(fields, problems, severities);
-    counts.silenced += problems.length - left.length;
+    const { remainingProblems, faults } = silenceProblems(fields, problems, severities);
+    counts.silenced += problems.length - remainingProblems.length;
     const severity = severities.get('lint/ignore');
-    if (severity === undefined) return left;
+    if (severity === undefined) return remainingProblems;
     const code = 'lint/ignore' as const;
     return [
-      ...left,
+      ...remainingProblems,
       ...faults.map((fault) => {
         return { key: 'lint_ignore', message: `lint_ignore ${fault}`, code, severity };
       }),
@@ -91,47 +91,49 @@ function createInspection(config: LintConfig, context: RuleContext) {
 
 /**
  * Removes the findings that `lint_ignore` silences. `lint_ignore` is a list of `{ "rule": NAME, "reason": TEXT }`.
- * @param active Enabled rules. Entries for disabled rules are not reported as unused.
+ * @param enabledRules Rules by code. Entries for disabled rules are not reported as unused.
  * @returns The remaining findings, and the faults of `lint_ignore` itself.
  */
 function silenceProblems(
-  { lint_ignore: written }: TypedFields,
+  { lint_ignore: lintIgnore }: TypedFields,
   problems: readonly CodedProblem[],
-  active: ReadonlyMap<string, unknown>,
-): { left: CodedProblem[]; faults: string[] } {
-  const silenced = new Set<string>();
-  const faults = (Array.isArray(written) ? written : [written]).flatMap((entry: unknown) => {
-    const { rule, reason } = Object(entry);
-    const code = `lint/${rule}`;
-    if (typeof rule !== 'string') return ['must be a list of objects with "rule" and "reason"'];
-    if (!(code in LINT_RULES) || code === 'lint/ignore') {
-      return [
-        `names ${quoteText(rule)}, which is no rule that can be silenced; correct or remove it`,
-      ];
-    }
-    if (typeof reason !== 'string' || reason.trim() === '') {
-      return [`has no reason for ${quoteText(rule)}; state in reason why it is silenced`];
-    }
-    if (active.has(code) && !problems.some((problem) => problem.code === code)) {
-      return [`silences ${quoteText(rule)}, which finds nothing here; remove it`];
-    }
-    silenced.add(code);
-    return [];
-  });
-  return { left: problems.filter(({ code }) => !silenced.has(code)), faults };
+  enabledRules: ReadonlyMap<string, unknown>,
+): { remainingProblems: CodedProblem[]; faults: string[] } {
+  const silencedCodes = new Set<string>();
+  const faults = (Array.isArray(lintIgnore) ? lintIgnore : [lintIgnore]).flatMap(
+    (entry: unknown) => {
+      const { rule, reason } = Object(entry);
+      const code = `lint/${rule}`;
+      if (typeof rule !== 'string') return ['must be a list of objects with "rule" and "reason"'];
+      if (!(code in LINT_RULES) || code === 'lint/ignore') {
+        return [
+          `names ${quoteText(rule)}, which is no rule that can be silenced; correct or remove it`,
+        ];
+      }
+      if (typeof reason !== 'string' || reason.trim() === '') {
+        return [`has no reason for ${quoteText(rule)}; state in reason why it is silenced`];
+      }
+      if (enabledRules.has(code) && !problems.some((problem) => problem.code === code)) {
+        return [`silences ${quoteText(rule)}, which finds nothing here; remove it`];
+      }
+      silencedCodes.add(code);
+      return [];
+    },
+  );
+  return { remainingProblems: problems.filter(({ code }) => !silencedCodes.has(code)), faults };
 }
 
 /** Setting of a rule: off, a severity, or an object with options. */
-type Setting = 'off' | Severity | ({ severity?: 'off' | Severity } & Record<string, unknown>);
+type RuleSetting = 'off' | Severity | ({ severity?: 'off' | Severity } & Record<string, unknown>);
 
 /** Contents of inventory.config.json. Rule names omit the prefix `lint/`. */
-export type LintConfig = { $schema?: string; rules?: Partial<Record<string, Setting>> };
+export type LintConfig = { $schema?: string; rules?: Partial<Record<string, RuleSetting>> };
 
-const SEVERITY = { enum: ['off', 'warning', 'error'] };
+const SEVERITY_SCHEMA = { enum: ['off', 'warning', 'error'] };
 
 function createSettingSchema({ options }: Rule): object {
-  const properties = { severity: SEVERITY, ...options };
-  return { anyOf: [SEVERITY, { type: 'object', properties, additionalProperties: false }] };
+  const properties = { severity: SEVERITY_SCHEMA, ...options };
+  return { anyOf: [SEVERITY_SCHEMA, { type: 'object', properties, additionalProperties: false }] };
 }
 
 /** The JSON Schema (draft 2020-12) of inventory.config.json. */
@@ -162,7 +164,7 @@ export class ConfigError extends Error {
 }
 
 /**
- * Parses the text of inventory.config.json.
+ * Parses inventory.config.json.
  * @param file File name for messages.
  * @throws ConfigError for invalid JSON and for an invalid configuration.
  */
@@ -179,7 +181,7 @@ export function parseConfig(text: string, file: string): LintConfig {
   throw new ConfigError(`${file}: ${describeConfigError(isConfig.errors ?? [], value)}`);
 }
 
-/** Returns a rule with its configured severity and options, or an empty list if the rule is off. */
+/** Returns a list with the configured rule, or an empty list if the rule is off. */
 function resolveRule({ rules: settings = {} }: LintConfig, rule: (typeof ALL_RULES)[number]) {
   const setting = settings[getRuleName(rule.code)] ?? rule.severity;
   const { severity = rule.severity, ...options } =
@@ -206,9 +208,9 @@ function describeConfigError(errors: readonly ErrorObject[], value: unknown): st
     return 'a configuration is an object, such as {"rules": {"missing-owner": "off"}}';
   }
   const depths = errors.map(({ instancePath }) => instancePath.split('/').length);
-  const deepest = errors[depths.indexOf(Math.max(...depths))];
-  const path = deepest?.instancePath ?? '';
+  const deepestError = errors[depths.indexOf(Math.max(...depths))];
+  const path = deepestError?.instancePath ?? '';
   return /^\/rules\/[^/]+(\/severity)?$/.test(path)
     ? `${path} must be "off", "warning", "error", or an object with options`
-    : `${path} ${deepest?.message ?? 'is invalid'}`;
+    : `${path} ${deepestError?.message ?? 'is invalid'}`;
 }

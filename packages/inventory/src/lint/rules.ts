@@ -5,12 +5,12 @@ import type { LintCode, Position, RelatedLocation, Severity } from '../finding.t
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 import { quoteId, quoteText } from '../text.ts';
 
-/** Problem of a record property. An empty key means the whole record. */
+/** Record property problem. An empty key means the whole record. */
 export type RuleProblem = {
   key: string;
   message: string;
   /** Correct value, if it is unambiguous. */
-  fixed?: string | number;
+  fixedValue?: string | number;
   related?: RelatedLocation[];
 };
 
@@ -43,10 +43,10 @@ export type Rule<Options = unknown> = {
 export function getTypedFields(value: object): TypedFields {
   // No prototype, because a record may have keys such as `toString`.
   const fields: Record<string, unknown> = Object.create(null);
-  for (const [key, part] of Object.entries(value)) {
+  for (const [key, fieldValue] of Object.entries(value)) {
     const type = PROPERTY_TYPES.get(key);
-    const hasType = type === 'integer' ? Number.isInteger(part) : typeof part === type;
-    if (type === undefined || hasType) fields[key] = part;
+    const hasType = type === 'integer' ? Number.isInteger(fieldValue) : typeof fieldValue === type;
+    if (type === undefined || hasType) fields[key] = fieldValue;
   }
   return fields;
 }
@@ -57,11 +57,11 @@ function getFieldAdvice(key: string): string {
   return REQUIRED_KEYS.has(key) ? 'it is required: fill it in' : 'fill it in, or omit the property';
 }
 
-function isSimilar(key: string, known: string): boolean {
-  const [name, meant] = [normalizeName(key), normalizeName(known)];
+function isSimilar(key: string, knownKey: string): boolean {
+  const [normalizedKey, normalizedKnownKey] = [normalizeName(key), normalizeName(knownKey)];
   // One letter changes the meaning of a short name, as in host and post.
-  const maxDistance = meant.length < 5 ? 0 : meant.length < 9 ? 1 : 2;
-  return leven(name, meant, { maxDistance: maxDistance + 1 }) <= maxDistance;
+  const maxDistance = normalizedKnownKey.length < 5 ? 0 : normalizedKnownKey.length < 9 ? 1 : 2;
+  return leven(normalizedKey, normalizedKnownKey, { maxDistance: maxDistance + 1 }) <= maxDistance;
 }
 
 function normalizeName(name: string): string {
@@ -83,8 +83,8 @@ const PUNCTUATION = /^[\s\p{P}<>~=]+|[\s\p{P}<>~=]+$/gu;
 function isEmptyAuth(auth: string): boolean {
   const text = auth.trim();
   if (text.length > MAX_EMPTY_AUTH_CHARACTERS) return false;
-  const plain = text.replaceAll(PUNCTUATION, '').replaceAll(/[\s_-]+/g, ' ');
-  return plain === '' || EMPTY_AUTH_VALUES.has(plain.toLowerCase());
+  const authWords = text.replaceAll(PUNCTUATION, '').replaceAll(/[\s_-]+/g, ' ');
+  return authWords === '' || EMPTY_AUTH_VALUES.has(authWords.toLowerCase());
 }
 
 type StaleOptions = {
@@ -92,21 +92,21 @@ type StaleOptions = {
   days_by_exposure: Partial<Record<EndpointRecord['exposure'], number>>;
 };
 
-const DAYS = { type: 'integer', minimum: 1 };
+const DAYS_SCHEMA = { type: 'integer', minimum: 1 };
 
 const staleReview: Rule<StaleOptions> = {
   severity: 'warning',
   defaults: { days: 365, days_by_exposure: {} },
   options: {
-    days: DAYS,
+    days: DAYS_SCHEMA,
     days_by_exposure: {
       type: 'object',
-      properties: Object.fromEntries(EXPOSURES.map((exposure) => [exposure, DAYS])),
+      properties: Object.fromEntries(EXPOSURES.map((exposure) => [exposure, DAYS_SCHEMA])),
       additionalProperties: false,
     },
   },
-  check({ last_reviewed: written, exposure }, { today }, _position, options) {
-    const day = written === undefined ? null : parseDay(written);
+  check({ last_reviewed: reviewText, exposure }, { today }, _position, options) {
+    const day = reviewText === undefined ? null : parseDay(reviewText);
     if (day === null) return undefined;
     const age = countDaysBetween(day, today);
     const { days, days_by_exposure: byExposure } = options;
@@ -121,14 +121,14 @@ export const RECORD_RULES = {
   'lint/blank-field': {
     severity: 'warning',
     check(fields) {
-      let found: RuleProblem[] | undefined;
+      let problems: RuleProblem[] | undefined;
       // Fields inherit no enumerable properties, and `for…in` is the fastest iteration.
       for (const key in fields) {
         const value = fields[key];
         if (typeof value !== 'string' || value.trim() !== '' || !PROPERTY_TYPES.has(key)) continue;
-        (found ??= []).push({ key, message: `${key} is blank; ${getFieldAdvice(key)}` });
+        (problems ??= []).push({ key, message: `${key} is blank; ${getFieldAdvice(key)}` });
       }
-      return found;
+      return problems;
     },
   },
   'lint/duplicate-id': {
@@ -140,12 +140,14 @@ export const RECORD_RULES = {
         ids.set(id, { file, line, column });
         return undefined;
       }
-      const { file: firstFile, ...place } = first;
-      const other = firstFile === file ? {} : { file: firstFile };
-      const where = `${firstFile === file ? '' : `${firstFile}:`}${place.line}:${place.column}`;
+      const { file: firstFile, ...firstPosition } = first;
+      const otherFile = firstFile === file ? {} : { file: firstFile };
+      const location = `${firstFile === file ? '' : `${firstFile}:`}${firstPosition.line}:${firstPosition.column}`;
       const name = quoteId(id);
-      const message = `the id ${name} is already used by the record at ${where}; give each record its own id`;
-      const related = [{ ...other, ...place, message: `first record with the id ${name}` }];
+      const message = `the id ${name} is already used by the record at ${location}; give each record its own id`;
+      const related = [
+        { ...otherFile, ...firstPosition, message: `first record with the id ${name}` },
+      ];
       return { key: 'id', message, related };
     },
   },
@@ -154,16 +156,19 @@ export const RECORD_RULES = {
   'lint/likely-typo': {
     severity: 'warning',
     check(fields) {
-      let found: RuleProblem[] | undefined;
+      let problems: RuleProblem[] | undefined;
       for (const key in fields) {
         if (PROPERTY_TYPES.has(key)) continue;
         const similarName = PROPERTY_TYPES.keys().find(
-          (known) => !Object.hasOwn(fields, known) && isSimilar(key, known),
+          (knownKey) => !Object.hasOwn(fields, knownKey) && isSimilar(key, knownKey),
         );
         if (similarName === undefined) continue;
-        (found ??= []).push({ key, message: `is ${quoteText(key)} meant to be ${similarName}?` });
+        (problems ??= []).push({
+          key,
+          message: `is ${quoteText(key)} meant to be ${similarName}?`,
+        });
       }
-      return found;
+      return problems;
     },
   },
   'lint/missing-owner': {
@@ -184,28 +189,30 @@ export const RECORD_RULES = {
     severity: 'error',
     check({ exposure, auth }) {
       if (exposure !== 'public' || !isEmptyAuth(auth ?? '')) return undefined;
-      const found = auth === undefined ? 'it has no auth' : `its auth is ${quoteText(auth)}`;
-      const message = `the endpoint is public, but ${found}; state in auth who may use it and how, even if anyone may`;
+      const authNote = auth === undefined ? 'it has no auth' : `its auth is ${quoteText(auth)}`;
+      const message = `the endpoint is public, but ${authNote}; state in auth who may use it and how, even if anyone may`;
       return { key: auth === undefined ? 'exposure' : 'auth', message };
     },
   },
   'lint/review-date': {
     severity: 'error',
-    check({ last_reviewed: written = '' }, { today }) {
+    check({ last_reviewed: reviewText = '' }, { today }) {
       const key = 'last_reviewed';
-      const day = parseDay(written);
+      const day = parseDay(reviewText);
       if (day === null) {
-        if (written.trim() === '') return undefined;
-        const message = `${quoteText(written)} is not a date; write one as in 2026-11-20`;
+        if (reviewText.trim() === '') return undefined;
+        const message = `${quoteText(reviewText)} is not a date; write one as in 2026-11-20`;
         // A date that begins with the year is unambiguous, as in 2026/1/5.
         const [, year, month = '', dayOfMonth = ''] =
-          /^\s*(\d{4})[-/. ](\d{1,2})[-/. ](\d{1,2})\s*$/.exec(written) ?? [];
-        const fixed = parseDay(`${year}-${month.padStart(2, '0')}-${dayOfMonth.padStart(2, '0')}`);
-        return { key, message, ...(fixed !== null && { fixed }) };
+          /^\s*(\d{4})[-/. ](\d{1,2})[-/. ](\d{1,2})\s*$/.exec(reviewText) ?? [];
+        const fixedDay = parseDay(
+          `${year}-${month.padStart(2, '0')}-${dayOfMonth.padStart(2, '0')}`,
+        );
+        return { key, message, ...(fixedDay !== null && { fixedValue: fixedDay }) };
       }
       // Today is in UTC. Time zones east of UTC may already have the next day.
       if (day <= today || day === addDays(today, 1)) return undefined;
-      const message = `${quoteText(written)} is in the future, as today is ${today}; write the day of the last review`;
+      const message = `${quoteText(reviewText)} is in the future, as today is ${today}; write the day of the last review`;
       return { key, message };
     },
   },

@@ -16,7 +16,7 @@ export type Certificate = {
 /**
  * Connects to a host.
  * @param onAddress Called with each address to which the name resolves on this machine.
- * @throws Errors of the socket, AbortError if the signal aborts.
+ * @throws Socket errors, and AbortError if the signal aborts.
  */
 export function openConnection(
   { host, port, signal }: { host: string; port: number; signal: AbortSignal },
@@ -33,14 +33,14 @@ export function openConnection(
 
 /**
  * Starts TLS on a connection and reads the certificate, even if it is not trusted.
- * @throws Errors of the socket, and an Error if there is no certificate.
+ * @throws Socket errors, and an Error if there is no certificate.
  */
 export async function readCertificate(
   socket: Socket,
   { host, ca }: { host: string; ca?: string | undefined },
 ): Promise<{ socket: TLSSocket; certificate: Certificate }> {
   const name = removeBrackets(host);
-  const secure = connectTls({
+  const tlsSocket = connectTls({
     socket,
     ...(isIP(name) === 0 && { servername: name }),
     ...(ca !== undefined && { ca }),
@@ -48,27 +48,31 @@ export async function readCertificate(
     rejectUnauthorized: false,
     ALPNProtocols: ['http/1.1'],
   });
-  await waitForConnection(secure, 'secureConnect');
-  const peer = secure.getPeerCertificate();
-  const validTo = new Date(peer.valid_to);
+  await waitForConnection(tlsSocket, 'secureConnect');
+  const peerCertificate = tlsSocket.getPeerCertificate();
+  const validTo = new Date(peerCertificate.valid_to);
   if (Number.isNaN(validTo.getTime())) throw new Error('its certificate has no expiry date');
-  const isForName = checkServerIdentity(name, peer) === undefined;
+  const isForName = checkServerIdentity(name, peerCertificate) === undefined;
   // Node returns an error, or its code as a string.
-  const error: (Error & { code?: string }) | string | null = secure.authorizationError;
-  const code = typeof error === 'string' ? error : (error?.code ?? error?.message ?? null);
+  const authorizationError: (Error & { code?: string }) | string | null =
+    tlsSocket.authorizationError;
+  const code =
+    typeof authorizationError === 'string'
+      ? authorizationError
+      : (authorizationError?.code ?? authorizationError?.message ?? null);
   // The name is checked separately.
   const problem = code === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : code;
-  return { socket: secure, certificate: { validTo, problem, isForName } };
+  return { socket: tlsSocket, certificate: { validTo, problem, isForName } };
 }
 
 function waitForConnection<T extends Socket>(
   socket: T,
   event: 'connect' | 'secureConnect',
 ): Promise<T> {
-  return new Promise((done, fail) => {
-    socket.once(event, () => done(socket));
-    socket.once('error', fail);
-    socket.once('close', () => fail(new Error('the connection was closed')));
+  return new Promise((resolve, reject) => {
+    socket.once(event, () => resolve(socket));
+    socket.once('error', reject);
+    socket.once('close', () => reject(new Error('the connection was closed')));
   });
 }
 
@@ -78,13 +82,13 @@ export type HeadResponse = { status: number; redirectsTo: string | null };
 /**
  * Sends a HEAD request over an open connection.
  * @param host Host as written in the record.
- * @throws Errors of the connection.
+ * @throws Connection errors.
  */
 export async function requestHead(
   socket: Socket,
   { host, url, signal }: { host: string; url: URL; signal: AbortSignal },
 ): Promise<HeadResponse> {
-  const outgoing = request({
+  const headRequest = request({
     method: 'HEAD',
     path: `${url.pathname}${url.search}`,
     headers: {
@@ -95,11 +99,11 @@ export async function requestHead(
     createConnection: () => socket,
     signal,
   });
-  const responded = once(outgoing, 'response') as Promise<[IncomingMessage]>;
-  // Errors after the response have no effect.
-  outgoing.on('error', () => undefined);
-  outgoing.end();
-  const [response] = await responded;
+  const responsePromise = once(headRequest, 'response') as Promise<[IncomingMessage]>;
+  // Errors after the response are irrelevant.
+  headRequest.on('error', () => undefined);
+  headRequest.end();
+  const [response] = await responsePromise;
   response.resume();
   const { location } = response.headers;
   const redirectsTo = location === undefined ? null : maskCredentials(location);
@@ -118,7 +122,7 @@ const DISTRUST_REASONS: Partial<Record<string, string>> = {
   CERT_REVOKED: 'it was revoked',
 };
 
-const NO_TLS = 'the server does not speak TLS properly; correct the protocol, or the server';
+const NO_TLS_REASON = 'the server does not speak TLS properly; correct the protocol, or the server';
 
 const FAILURE_REASONS: Partial<Record<string, string>> = {
   ENOTFOUND: 'the name does not exist, as seen from here; correct the host',
@@ -130,7 +134,7 @@ const FAILURE_REASONS: Partial<Record<string, string>> = {
   ECONNRESET: 'the other side closes it; check the log there',
   EACCES: 'this machine does not allow it; check its firewall',
   EPERM: 'this machine does not allow it; check its firewall',
-  EPROTO: NO_TLS,
+  EPROTO: NO_TLS_REASON,
 };
 
 /** Explains why a certificate is not trusted, with the code and a remedy. */
@@ -146,7 +150,7 @@ export function explainFailure(error: unknown): string {
   if (!('code' in error)) return error.message;
   const code = String(error.code);
   let reason = FAILURE_REASONS[code];
-  if (code.startsWith('ERR_SSL_')) reason = NO_TLS;
+  if (code.startsWith('ERR_SSL_')) reason = NO_TLS_REASON;
   if (code.startsWith('HPE_')) reason = 'the server does not speak HTTP; correct the url';
   return reason === undefined ? code : `${reason} (${code})`;
 }

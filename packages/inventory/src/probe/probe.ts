@@ -12,7 +12,7 @@ import {
   requestHead,
 } from './connect.ts';
 
-/** Stable codes of problems. */
+/** Stable problem codes. */
 export const PROBE_CODES = [
   'probe/unreachable',
   'probe/silent',
@@ -44,7 +44,7 @@ export type ProbeOptions = {
   timeoutMs?: number;
   /** Minimum remaining validity of a certificate in days. Defaults to 14. */
   expiryDays?: number;
-  /** Trusted certificates (PEM) that replace the certificates of Node. */
+  /** Trusted certificates (PEM) that replace Node's certificates. */
   ca?: string | undefined;
   /** Current time in milliseconds since 1970. */
   now?: number;
@@ -66,7 +66,7 @@ type FinishedProbe = { observation: Observation; promise: Promise<FinishedProbe>
 /**
  * Probes the endpoints of records at a limited rate, because faster probes resemble an attack. Yields each
  * observation as soon as it is known. No probe starts while observations wait to be consumed.
- * @throws RangeError for limits out of range, errors of the record iterator, and the abort reason of the signal.
+ * @throws RangeError for limits out of range, errors of the record iterator, and the signal's abort reason.
  */
 export async function* probeAll(
   records: Iterable<EndpointRecord>,
@@ -74,30 +74,30 @@ export async function* probeAll(
 ): AsyncGenerator<Observation, void, undefined> {
   checkRange('concurrency', concurrency, MAX_CONCURRENT_PROBES);
   checkRange('perSecond', perSecond, MAX_PROBES_PER_SECOND);
-  const ending = new AbortController();
-  const either = combineSignals(ending.signal, signal);
+  const stopController = new AbortController();
+  const combinedSignal = combineSignals(stopController.signal, signal);
   const inProgress = new Set<Promise<FinishedProbe>>();
   let pause: Promise<null> | null = null;
   try {
     for (const record of records) {
       while (pause !== null || inProgress.size >= concurrency) {
-        const waiting = pause !== null && inProgress.size < concurrency ? [pause] : [];
-        const first: FinishedProbe | null = await Promise.race([...inProgress, ...waiting]);
-        if (first === null) pause = null;
+        const pauses = pause !== null && inProgress.size < concurrency ? [pause] : [];
+        const finishedProbe: FinishedProbe | null = await Promise.race([...inProgress, ...pauses]);
+        if (finishedProbe === null) pause = null;
         else {
-          inProgress.delete(first.promise);
-          yield first.observation;
+          inProgress.delete(finishedProbe.promise);
+          yield finishedProbe.observation;
         }
       }
       signal?.throwIfAborted();
       const promise: Promise<FinishedProbe> = probeRecord(record, {
         ...options,
-        signal: either,
+        signal: combinedSignal,
       }).then((observation) => ({ observation, promise }));
       // If several probes fail, only the first failure is awaited.
       promise.catch(() => undefined);
       inProgress.add(promise);
-      pause = sleep(1000 / perSecond, null, { signal: either });
+      pause = sleep(1000 / perSecond, null, { signal: combinedSignal });
       pause.catch(() => undefined);
     }
     while (inProgress.size > 0) {
@@ -109,7 +109,7 @@ export async function* probeAll(
     signal?.throwIfAborted();
     throw error;
   } finally {
-    ending.abort();
+    stopController.abort();
   }
 }
 
@@ -118,14 +118,17 @@ function checkRange(name: string, value: number, max: number): void {
   throw new RangeError(`${name} is more than 0 and at most ${max}, not ${value}`);
 }
 
-function combineSignals(own: AbortSignal, given: AbortSignal | undefined): AbortSignal {
-  return given === undefined ? own : AbortSignal.any([own, given]);
+function combineSignals(
+  localSignal: AbortSignal,
+  callerSignal: AbortSignal | undefined,
+): AbortSignal {
+  return callerSignal === undefined ? localSignal : AbortSignal.any([localSignal, callerSignal]);
 }
 
 /**
  * Probes the endpoint of one record: the connection, the certificate, the HTTP response, and whether the addresses
  * match the declared exposure. Connects only to the host and port of the record.
- * @throws The abort reason of the signal.
+ * @throws The signal's abort reason.
  */
 export async function probeRecord(
   record: EndpointRecord,
@@ -134,24 +137,26 @@ export async function probeRecord(
   const { timeoutMs = 5000, signal } = options;
   const endpoint = parseEndpoint(record);
   const target = endpoint && `${endpoint.host}:${endpoint.port}`;
-  const found: Observation = {
+  const observation: Observation = {
     id: record.id,
     target,
     isReachable: null,
     addresses: [],
     problems: [],
   };
-  if (endpoint === null || getTransport(endpoint.protocol) === 'udp') return found;
-  found.isReachable = false;
+  if (endpoint === null || getTransport(endpoint.protocol) === 'udp') return observation;
+  observation.isReachable = false;
   const timeout = AbortSignal.timeout(timeoutMs);
-  const either = combineSignals(timeout, signal);
+  const combinedSignal = combineSignals(timeout, signal);
   try {
-    await observe(found, { record, endpoint, options, signal: either });
+    await observe(observation, { record, endpoint, options, signal: combinedSignal });
   } catch (error) {
     signal?.throwIfAborted();
-    found.problems.push(describeFailure(found, timeout.aborted ? null : error, timeoutMs));
+    observation.problems.push(
+      describeFailure(observation, timeout.aborted ? null : error, timeoutMs),
+    );
   }
-  return found;
+  return observation;
 }
 
 type Probe = {
@@ -162,33 +167,35 @@ type Probe = {
 };
 
 /** Fills the observation step by step. Partial results remain after a failure. */
-async function observe(found: Observation, probe: Probe): Promise<void> {
+async function observe(observation: Observation, probe: Probe): Promise<void> {
   const { record, endpoint, options, signal } = probe;
   const { host, port, protocol, url } = endpoint;
-  const plain = await openConnection({ host, port, signal }, (address) =>
-    found.addresses.push(address),
+  const tcpSocket = await openConnection({ host, port, signal }, (address) =>
+    observation.addresses.push(address),
   );
-  found.isReachable = true;
-  found.problems.push(...findExposureProblems(record, found.addresses));
-  let socket = plain;
+  observation.isReachable = true;
+  observation.problems.push(...findExposureProblems(record, observation.addresses));
+  let socket = tcpSocket;
   try {
     if (getTransport(protocol) === 'tls') {
-      const secure = await readCertificate(plain, { host, ca: options.ca });
-      socket = secure.socket;
-      found.certificate = secure.certificate;
-      found.problems.push(...findCertificateProblems(secure.certificate, host, options));
+      const tlsConnection = await readCertificate(tcpSocket, { host, ca: options.ca });
+      socket = tlsConnection.socket;
+      observation.certificate = tlsConnection.certificate;
+      observation.problems.push(
+        ...findCertificateProblems(tlsConnection.certificate, host, options),
+      );
     }
     if (url !== null && (protocol === 'http' || protocol === 'https')) {
-      found.answer = await requestHead(socket, { host, url, signal });
-      const { status } = found.answer;
+      observation.answer = await requestHead(socket, { host, url, signal });
+      const { status } = observation.answer;
       // A server may implement GET and not HEAD (RFC 9110 §15.6.2).
       if (status >= 500 && status !== 501) {
-        found.problems.push({ code: 'probe/http-error', message: `it answers ${status}` });
+        observation.problems.push({ code: 'probe/http-error', message: `it answers ${status}` });
       }
     }
   } finally {
     socket.destroy();
-    plain.destroy();
+    tcpSocket.destroy();
   }
 }
 
@@ -216,19 +223,19 @@ function* findCertificateProblems(
   host: string,
   { now = Date.now(), expiryDays = 14 }: ProbeOptions,
 ): Generator<ProbeProblem> {
-  const days = Math.floor((validTo.getTime() - now) / 86_400_000);
-  const day = toDay(validTo);
-  if (days < 0) {
-    yield { code: 'probe/certificate-ended', message: `its certificate expired on ${day}` };
-  } else if (days < expiryDays) {
-    const message = `its certificate expires on ${day}, in ${days} days`;
+  const remainingDays = Math.floor((validTo.getTime() - now) / 86_400_000);
+  const expiryDay = toDay(validTo);
+  if (remainingDays < 0) {
+    yield { code: 'probe/certificate-ended', message: `its certificate expired on ${expiryDay}` };
+  } else if (remainingDays < expiryDays) {
+    const message = `its certificate expires on ${expiryDay}, in ${remainingDays} days`;
     yield { code: 'probe/certificate-ends', message };
   }
   if (!isForName) {
     yield { code: 'probe/certificate-name', message: `its certificate is not for ${host}` };
   }
   // The code may concern an issuer; the certificate's own expiry is reported above.
-  if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && days < 0)) {
+  if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && remainingDays < 0)) {
     const message = `its certificate is not trusted: ${explainDistrust(problem)}`;
     yield { code: 'probe/certificate-untrusted', message };
   }
@@ -242,9 +249,11 @@ function describeFailure(
 ): ProbeProblem {
   const code = isReachable ? 'probe/silent' : 'probe/unreachable';
   if (error === null) {
-    const what = isReachable ? 'it accepts a connection but is silent' : 'no connection opens';
-    return { code, message: `${what} within ${timeoutMs / 1000} s` };
+    const description = isReachable
+      ? 'it accepts a connection but is silent'
+      : 'no connection opens';
+    return { code, message: `${description} within ${timeoutMs / 1000} s` };
   }
-  const what = isReachable ? 'the connection fails' : 'no connection opens';
-  return { code, message: `${what}: ${explainFailure(error)}` };
+  const description = isReachable ? 'the connection fails' : 'no connection opens';
+  return { code, message: `${description}: ${explainFailure(error)}` };
 }

@@ -22,11 +22,11 @@ export type InspectedRecord = {
   position: Position;
 };
 
-/** Problem of a record property. An empty key means the whole record. */
+/** Record property problem. An empty key means the whole record. */
 export type PropertyProblem = {
   key: string;
   /** The unambiguous correct value. */
-  fixed?: string | number;
+  fixedValue?: string | number;
 } & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
 /** Inspects each record and returns further problems. */
@@ -35,51 +35,62 @@ export type RecordInspector = (record: InspectedRecord) => readonly PropertyProb
 /** Problems of a parsed record, before their positions are known. */
 export type RecordProblems = {
   value: unknown;
-  /** Whether the text has repeated keys. */
-  isRepeating: boolean;
+  /** Whether the JSON text has repeated keys. */
+  hasRepeatedKeys: boolean;
   errors: readonly ErrorObject[];
-  inspected: readonly PropertyProblem[];
+  propertyProblems: readonly PropertyProblem[];
 };
 
-/** Problem of a record with a pointer that begins at the record. */
+/** Record problem with a pointer that begins at the record. */
 export type LocatedProblem = { pointer: string } & Problem;
 
-/** Parses the text of a valid value with positions. */
-export function locateValue(raw: RawValue, unit: 'file' | 'line'): LocatedValue {
-  const { text, start, enclosing, cut } = raw;
-  return parseWithPositions(text, { start, unit, enclosing, isTruncated: cut !== null });
+/** Parses a value and returns the positions of its parts. */
+export function locateValue(rawValue: RawValue, unit: 'file' | 'line'): LocatedValue {
+  const { text, start, enclosingDelimiters, truncation } = rawValue;
+  return parseWithPositions(text, {
+    start,
+    unit,
+    enclosingDelimiters,
+    isTruncated: truncation !== null,
+  });
 }
 
 /** Finds the error in invalid or truncated JSON. */
-export function findSyntaxProblem(raw: RawValue, unit: 'file' | 'line'): Problem {
-  const { text, cut } = raw;
+export function findSyntaxProblem(rawValue: RawValue, unit: 'file' | 'line'): Problem {
+  const { text, truncation } = rawValue;
   try {
-    locateValue(raw, unit);
+    locateValue(rawValue, unit);
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
-    // Text that was cut at a limit is always truncated. The limit is the cause to report.
+    // Text beyond a limit is always truncated, so the limit is the cause to report.
     const { problem, offset } = error;
-    const isLimit = cut?.code.startsWith('limit/') && problem.code === 'json/truncated';
-    if (!isLimit) return { ...problem, excerpt: getExcerpt(text, offset) };
+    const isLimitExceeded =
+      truncation?.code.startsWith('limit/') && problem.code === 'json/truncated';
+    if (!isLimitExceeded) return { ...problem, excerpt: getExcerpt(text, offset) };
   }
-  if (cut === null) throw new Error('the located parser accepts a text that JSON.parse rejects');
+  if (truncation === null)
+    throw new Error('the located parser accepts a text that JSON.parse rejects');
   let offset = text.length;
-  if (cut.code === 'limit/record-size') offset = 0;
-  else if (cut.code === 'limit/depth') offset -= 1;
-  return { ...cut, excerpt: getExcerpt(text, offset) };
+  if (truncation.code === 'limit/record-size') offset = 0;
+  else if (truncation.code === 'limit/depth') offset -= 1;
+  return { ...truncation, excerpt: getExcerpt(text, offset) };
 }
 
-/** Yields the problems of a record with their positions, in the order of the text. */
+/** Yields the problems of a record with their positions, in text order. */
 export function* locateProblems(
-  { value, isRepeating, errors, inspected }: RecordProblems,
+  { value, hasRepeatedKeys, errors, propertyProblems }: RecordProblems,
   text: string,
-  located: LocatedValue,
+  locatedValue: LocatedValue,
 ): Generator<LocatedProblem> {
   // Details are computed on demand, because they may be many and long.
-  const entries: { mark: OffsetPosition; details: () => Omit<LocatedProblem, 'position'> }[] = [];
-  const getKeyPosition = (key: string) => located.members.get(key)?.start ?? located.start;
-  const writtenAt = (key: string) => {
-    const member = located.members.get(key);
+  const entries: {
+    position: OffsetPosition;
+    createDetails: () => Omit<LocatedProblem, 'position'>;
+  }[] = [];
+  const getKeyPosition = (key: string) =>
+    locatedValue.members.get(key)?.start ?? locatedValue.start;
+  const getWrittenText = (key: string) => {
+    const member = locatedValue.members.get(key);
     return member === undefined ? '' : text.slice(member.start.offset, member.end);
   };
   // A value of the wrong type also violates `enum`. One finding is enough.
@@ -89,39 +100,52 @@ export function* locateProblems(
   for (const error of errors) {
     if (error.keyword === 'enum' && keysWithTypeErrors.has(error.instancePath)) continue;
     const key = error.instancePath.slice(1);
-    const found = getOwnValue(value, key);
-    const details = () => ({
+    const foundValue = getOwnValue(value, key);
+    const createDetails = () => ({
       code: getSchemaCode(error.keyword),
-      message: formatSchemaMessage(error, key, describeValue(found, writtenAt(key))),
+      message: formatSchemaMessage(error, key, describeValue(foundValue, getWrittenText(key))),
       pointer: error.instancePath,
-      ...createFix(writtenAt(key), getFixedValue(error, found)),
+      ...createFix(getWrittenText(key), getFixedValue(error, foundValue)),
     });
-    entries.push({ mark: getKeyPosition(key), details });
+    entries.push({ position: getKeyPosition(key), createDetails });
   }
-  for (const { key, fixed, ...problem } of inspected) {
+  for (const { key, fixedValue, ...problem } of propertyProblems) {
     const pointer = key === '' ? '' : formatPointer({ parent: null, key });
-    const details = () => ({ ...problem, pointer, ...createFix(writtenAt(key), fixed) });
-    entries.push({ mark: getKeyPosition(key), details });
+    const createDetails = () => ({
+      ...problem,
+      pointer,
+      ...createFix(getWrittenText(key), fixedValue),
+    });
+    entries.push({ position: getKeyPosition(key), createDetails });
   }
   const code = 'json/duplicate-key';
-  const duplicates = isRepeating ? located.duplicates : [];
+  const duplicates = hasRepeatedKeys ? locatedValue.duplicates : [];
   for (const duplicate of duplicates.slice(0, MAX_REPEATED_KEYS)) {
-    const { key, path, first, again } = duplicate;
-    const details = () => ({
+    const { key, path, firstPosition, repeatedPosition } = duplicate;
+    const createDetails = () => ({
       code: code as FindingCode,
       message: describeDuplicateKey(duplicate),
       pointer: formatPointer(path),
-      related: [{ ...toPosition(first), message: `first occurrence of ${quoteText(key)}` }],
+      related: [{ ...toPosition(firstPosition), message: `first occurrence of ${quoteText(key)}` }],
     });
-    entries.push({ mark: again, details });
+    entries.push({ position: repeatedPosition, createDetails });
   }
-  const uncounted = duplicates[MAX_REPEATED_KEYS];
-  if (uncounted !== undefined) {
+  const firstUnlisted = duplicates[MAX_REPEATED_KEYS];
+  if (firstUnlisted !== undefined) {
     const message = `${duplicates.length - MAX_REPEATED_KEYS} more keys of the record are repeated from here on; they are not listed`;
-    entries.push({ mark: uncounted.again, details: () => ({ code, message, pointer: '' }) });
+    entries.push({
+      position: firstUnlisted.repeatedPosition,
+      createDetails: () => ({ code, message, pointer: '' }),
+    });
   }
-  for (const { mark, details } of entries.toSorted((a, b) => a.mark.offset - b.mark.offset)) {
-    yield { ...details(), position: toPosition(mark), excerpt: getExcerpt(text, mark.offset) };
+  for (const { position, createDetails } of entries.toSorted(
+    (a, b) => a.position.offset - b.position.offset,
+  )) {
+    yield {
+      ...createDetails(),
+      position: toPosition(position),
+      excerpt: getExcerpt(text, position.offset),
+    };
   }
 }
 
@@ -129,10 +153,10 @@ function toPosition({ line, column }: OffsetPosition): Position {
   return { line, column };
 }
 
-function createFix(written: string, fixed: string | number | undefined) {
+function createFix(writtenText: string, fixedValue: string | number | undefined) {
   // Multi-line YAML values cannot be replaced safely.
-  if (fixed === undefined || written === '' || written.includes('\n')) return {};
-  return { fix: { written, replacement: JSON.stringify(fixed) } };
+  if (fixedValue === undefined || writtenText === '' || writtenText.includes('\n')) return {};
+  return { fix: { written: writtenText, replacement: JSON.stringify(fixedValue) } };
 }
 
 const SCHEMA_CODES: Partial<Record<string, FindingCode>> = {
@@ -150,20 +174,26 @@ function getSchemaCode(keyword: string): FindingCode {
 /** Returns the correct value, such as a lower-case word or an unquoted number, if it is unambiguous. */
 function getFixedValue(
   { keyword, params }: ErrorObject,
-  found: unknown,
+  value: unknown,
 ): string | number | undefined {
-  if (typeof found !== 'string') return undefined;
-  const plain = found.trim();
+  if (typeof value !== 'string') return undefined;
+  const trimmedText = value.trim();
   if (keyword === 'enum') {
-    const allowed: unknown[] = params['allowedValues'];
-    const word = plain.toLowerCase();
-    return allowed.includes(word) ? word : undefined;
+    const allowedValues: unknown[] = params['allowedValues'];
+    const word = trimmedText.toLowerCase();
+    return allowedValues.includes(word) ? word : undefined;
   }
-  const isNumber = /^(0|[1-9]\d{0,14})$/.test(plain);
-  return keyword === 'type' && params['type'] === 'integer' && isNumber ? Number(plain) : undefined;
+  const isNumber = /^(0|[1-9]\d{0,14})$/.test(trimmedText);
+  return keyword === 'type' && params['type'] === 'integer' && isNumber
+    ? Number(trimmedText)
+    : undefined;
 }
 
-function formatSchemaMessage({ keyword, params }: ErrorObject, key: string, found: string): string {
+function formatSchemaMessage(
+  { keyword, params }: ErrorObject,
+  key: string,
+  foundDescription: string,
+): string {
   if (keyword === 'required') {
     return `the record has no ${JSON.stringify(params['missingProperty'])}, which is required`;
   }
@@ -171,19 +201,19 @@ function formatSchemaMessage({ keyword, params }: ErrorObject, key: string, foun
     keyword === 'enum'
       ? `one of ${params['allowedValues'].join(', ')}`
       : addArticle(String(params['type']));
-  return `${key === '' ? 'a record' : key} must be ${expected}; found ${found}`;
+  return `${key === '' ? 'a record' : key} must be ${expected}; found ${foundDescription}`;
 }
 
-/** Describes the type and the text of a value for messages. */
-export function describeValue(value: unknown, written: string): string {
+/** Describes the type and text of a value for messages. */
+export function describeValue(value: unknown, writtenText: string): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';
-  const shown = shorten(written);
+  const shortText = shorten(writtenText);
   if (typeof value === 'number' && !Number.isFinite(value)) {
-    return `${shown}, which is beyond the range of numbers`;
+    return `${shortText}, which is beyond the range of numbers`;
   }
-  return shown === '' ? addArticle(typeof value) : `the ${typeof value} ${shown}`;
+  return shortText === '' ? addArticle(typeof value) : `the ${typeof value} ${shortText}`;
 }
 
 function addArticle(type: string): string {

@@ -4,7 +4,7 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { CHUNK_BYTES } from '../limits.ts';
 
-/** Source of an inventory. Strings are read as UTF-8. */
+/** Inventory source. Strings are encoded as UTF-8. */
 export type InventorySource =
   | string
   | Uint8Array
@@ -12,7 +12,7 @@ export type InventorySource =
   | AsyncIterable<Uint8Array>
   | { path: string };
 
-/** Formats of an inventory: a JSON array, one JSON record per line, or a YAML list. */
+/** Inventory formats: a JSON array, one JSON record per line, or a YAML list. */
 export const INVENTORY_FORMATS = ['json', 'jsonl', 'yaml'] as const;
 export type InventoryFormat = (typeof INVENTORY_FORMATS)[number];
 
@@ -23,12 +23,12 @@ export function inferFormat(name: string): InventoryFormat {
 }
 
 /**
- * Yields the bytes of a source in pieces of at most {@link CHUNK_BYTES}.
- * @throws Errors of the source, and a TypeError for chunks that are not bytes.
+ * Yields the bytes of a source in chunks of at most {@link CHUNK_BYTES}.
+ * @throws Source errors, and a TypeError for chunks that are not bytes.
  */
 export async function* readChunks(source: InventorySource): AsyncGenerator<Buffer> {
-  if (typeof source === 'string') yield* split(Buffer.from(source));
-  else if (source instanceof Uint8Array) yield* split(source);
+  if (typeof source === 'string') yield* splitBytes(Buffer.from(source));
+  else if (source instanceof Uint8Array) yield* splitBytes(source);
   else if ('path' in source) {
     yield* createReadStream(source.path, { highWaterMark: CHUNK_BYTES });
   } else {
@@ -36,39 +36,42 @@ export async function* readChunks(source: InventorySource): AsyncGenerator<Buffe
       if (!(chunk instanceof Uint8Array)) {
         throw new TypeError('an inventory is read from bytes: give chunks as Uint8Array');
       }
-      yield* split(chunk);
+      yield* splitBytes(chunk);
     }
   }
 }
 
-function* split(bytes: Uint8Array): Generator<Buffer> {
-  for (let from = 0; from < bytes.length; from += CHUNK_BYTES) {
-    const length = Math.min(CHUNK_BYTES, bytes.length - from);
-    yield Buffer.from(bytes.buffer, bytes.byteOffset + from, length);
+function* splitBytes(bytes: Uint8Array): Generator<Buffer> {
+  for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
+    const length = Math.min(CHUNK_BYTES, bytes.length - offset);
+    yield Buffer.from(bytes.buffer, bytes.byteOffset + offset, length);
   }
 }
 
-/** Tells whether bytes begin with a gzip header (RFC 1952 §2.3.1). */
+/** Returns whether bytes begin with a gzip header (RFC 1952 §2.3.1). */
 export function isGzip(head: Uint8Array): boolean {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
 
 /** Decompresses gzip and passes other bytes through. */
 export async function* gunzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const rest = withWholeHead(chunks);
-  const { value: head, done } = await rest.next();
+  const chunksWithHead = withWholeHead(chunks);
+  const { value: head, done } = await chunksWithHead.next();
   if (done) return;
-  const whole = prepend(head, rest);
-  if (isGzip(head)) yield* pipeline(Readable.from(whole), createGunzip(), () => undefined);
-  else yield* whole;
+  const allChunks = prepend(head, chunksWithHead);
+  if (isGzip(head)) yield* pipeline(Readable.from(allChunks), createGunzip(), () => undefined);
+  else yield* allChunks;
 }
 
-async function* prepend(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+async function* prepend(
+  head: Buffer,
+  remainingChunks: AsyncGenerator<Buffer>,
+): AsyncGenerator<Buffer> {
   try {
     yield head;
-    yield* rest;
+    yield* remainingChunks;
   } finally {
-    await rest.return(undefined);
+    await remainingChunks.return(undefined);
   }
 }
 
@@ -91,17 +94,17 @@ export type EncodingNotice = {
 };
 
 /**
- * Passes UTF-8 through in chunks of whole characters. Removes a byte order mark and yields a notice. Ends with a
+ * Passes UTF-8 through in chunks of complete characters. Removes a byte order mark and yields a notice. Ends with a
  * notice at the first invalid bytes.
  */
 export async function* readUtf8(
   chunks: AsyncIterable<Buffer>,
 ): AsyncGenerator<Buffer | EncodingNotice> {
-  let carried = Buffer.alloc(0);
+  let carriedBytes = Buffer.alloc(0);
   let offset = 0;
   let isFirst = true;
   for await (const chunk of withWholeHead(chunks)) {
-    let bytes = carried.length === 0 ? chunk : Buffer.concat([carried, chunk]);
+    let bytes = carriedBytes.length === 0 ? chunk : Buffer.concat([carriedBytes, chunk]);
     const notice = isFirst ? detectEncoding(bytes) : null;
     isFirst = false;
     if (notice !== null) {
@@ -111,48 +114,48 @@ export async function* readUtf8(
       offset = 3;
     }
     const end = bytes.length - countUnfinishedBytes(bytes);
-    const complete = bytes.subarray(0, end);
-    if (!isUtf8(complete)) {
-      yield* readUntilInvalid(complete, offset);
+    const completeBytes = bytes.subarray(0, end);
+    if (!isUtf8(completeBytes)) {
+      yield* readUntilInvalid(completeBytes, offset);
       return;
     }
-    if (end > 0) yield complete;
+    if (end > 0) yield completeBytes;
     // The source may reuse its buffer.
-    carried = Buffer.from(bytes.subarray(end));
+    carriedBytes = Buffer.from(bytes.subarray(end));
     offset += end;
   }
-  if (carried.length > 0) yield* readUntilInvalid(carried, offset);
+  if (carriedBytes.length > 0) yield* readUntilInvalid(carriedBytes, offset);
 }
 
 /** Yields the valid bytes before the first invalid byte, and a notice about the invalid byte. */
 function* readUntilInvalid(bytes: Buffer, offset: number): Generator<Buffer | EncodingNotice> {
-  let at = 0;
+  let index = 0;
   for (;;) {
-    const length = getSequenceLength(bytes[at]);
-    if (at + length > bytes.length || !isUtf8(bytes.subarray(at, at + length))) break;
-    at += length;
+    const length = getSequenceLength(bytes[index]);
+    if (index + length > bytes.length || !isUtf8(bytes.subarray(index, index + length))) break;
+    index += length;
   }
-  if (at > 0) yield bytes.subarray(0, at);
-  const value = `0x${(bytes[at] ?? 0).toString(16).toUpperCase()}`;
+  if (index > 0) yield bytes.subarray(0, index);
+  const hexByte = `0x${(bytes[index] ?? 0).toString(16).toUpperCase()}`;
   const message =
-    bytes.length - at <= countUnfinishedBytes(bytes)
-      ? `the file ends inside a UTF-8 character that begins at byte ${offset + at}; fetch it again, or remove the incomplete character`
-      : `byte ${offset + at} (${value}) is not valid UTF-8; save the file as UTF-8`;
+    bytes.length - index <= countUnfinishedBytes(bytes)
+      ? `the file ends inside a UTF-8 character that begins at byte ${offset + index}; fetch it again, or remove the incomplete character`
+      : `byte ${offset + index} (${hexByte}) is not valid UTF-8; save the file as UTF-8`;
   yield { code: 'encoding/utf-8', message };
 }
 
-/** Returns the length of the character with a given first byte. Returns 1 for invalid first bytes. */
-function getSequenceLength(lead = 0): number {
-  if (lead < 0xc2 || lead > 0xf4) return 1;
-  if (lead < 0xe0) return 2;
-  return lead < 0xf0 ? 3 : 4;
+/** Returns the length in bytes of a UTF-8 character by its first byte. Returns 1 for invalid first bytes. */
+function getSequenceLength(leadByte = 0): number {
+  if (leadByte < 0xc2 || leadByte > 0xf4) return 1;
+  if (leadByte < 0xe0) return 2;
+  return leadByte < 0xf0 ? 3 : 4;
 }
 
 function countUnfinishedBytes(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
-    const byte = bytes[bytes.length - back] ?? 0;
+  for (let distance = 1; distance <= Math.min(3, bytes.length); distance += 1) {
+    const byte = bytes[bytes.length - distance] ?? 0;
     const isContinuation = byte >= 0x80 && byte < 0xc0;
-    if (!isContinuation) return getSequenceLength(byte) > back ? back : 0;
+    if (!isContinuation) return getSequenceLength(byte) > distance ? distance : 0;
   }
   return 0;
 }

@@ -25,28 +25,28 @@ import {
 import type { LocatedRecord } from './yaml.ts';
 
 export type ReaderOptions = {
-  /** Format of the inventory. Derived from the name of the source by default. */
+  /** Inventory format. Defaults to the format that the file name implies. */
   format?: InventoryFormat;
-  /** Label of the source in findings. Defaults to the path. */
+  /** Source label in findings. Defaults to the path. */
   file?: string;
   inspect?: RecordInspector;
 };
 
 type ReaderEvent = ScanEvent | { kind: 'located'; value: LocatedRecord };
 
-/** Splits chunks of whole UTF-8 characters into records. */
+/** Splits chunks of complete UTF-8 characters into records. */
 type Scanner = {
   readonly unit: 'file' | 'line';
   push(bytes: Buffer): Iterable<ReaderEvent>;
   end(): Iterable<ReaderEvent>;
-  position(): Position;
+  getPosition(): Position;
 };
 
 const EXCERPT_BYTES = 4096;
 
-const NONE: readonly never[] = [];
+const EMPTY_LIST: readonly never[] = [];
 
-/** Reads an inventory in chunks and checks its records. Memory is bounded by one record. */
+/** Reads an inventory in chunks and checks its records. Memory use is bounded by one record. */
 class InventoryReader {
   records = 0;
   /** Whether the source was read to its end. */
@@ -68,35 +68,35 @@ class InventoryReader {
   /** Yields the findings of each chunk, until the end of the source or an unrecoverable error. */
   async *read(): AsyncGenerator<Iterable<Finding>> {
     if (this.#format === 'yaml') {
-      // Imported on demand, because the YAML parser takes much memory.
+      // Imported on demand, because the YAML parser uses much memory.
       const { YamlScanner } = await import('./yaml.ts');
       this.#scanner = new YamlScanner();
     }
     for await (const piece of readUtf8(gunzip(readChunks(this.#source)))) {
       if (Buffer.isBuffer(piece)) {
-        yield this.#check(this.#scanner.push(piece), piece);
+        yield this.#checkEvents(this.#scanner.push(piece), piece);
       } else {
         const severity = piece.code === 'encoding/bom' ? 'warning' : 'error';
         if (severity === 'error') this.isComplete = false;
-        yield [this.#finding({ ...piece, position: this.#scanner.position(), severity })];
+        yield [this.#createFinding({ ...piece, position: this.#scanner.getPosition(), severity })];
       }
       if (!this.isComplete) return;
     }
-    yield this.#check(this.#scanner.end());
+    yield this.#checkEvents(this.#scanner.end());
   }
 
-  *#check(events: Iterable<ReaderEvent>, piece?: Buffer): Generator<Finding> {
+  *#checkEvents(events: Iterable<ReaderEvent>, piece?: Buffer): Generator<Finding> {
     for (const event of events) {
       if (event.kind === 'problem') {
         this.isComplete = false;
         const excerpt = piece && { excerpt: extractExcerpt(piece, event.index) };
-        yield this.#finding({ ...excerpt, ...event.problem });
+        yield this.#createFinding({ ...excerpt, ...event.problem });
       } else if (event.kind === 'root') yield this.#checkRoot(event.value);
       else if (event.kind === 'run') yield* this.#checkRun(event.run);
       else if (event.kind === 'located') {
-        const { value, isRepeating, text, start, locate } = event.value;
-        const problems = this.#findProblems(value, isRepeating, () => start);
-        if (problems !== null) yield* this.#locate(problems, text, locate());
+        const { value, hasRepeatedKeys, text, start, locate } = event.value;
+        const problems = this.#findProblems(value, hasRepeatedKeys, () => start);
+        if (problems !== null) yield* this.#locateFindings(problems, text, locate());
       } else yield* this.#checkRecord(event.value);
       if (!this.isComplete) return;
     }
@@ -104,85 +104,106 @@ class InventoryReader {
 
   *#checkRun(run: RecordRun): Generator<Finding> {
     for (const record of run.records) {
-      const { value, strings, written } = record;
-      const position = () => run.positionOf(record);
-      const problems = this.#findProblems(value, strings !== written, position);
+      const { value, strings, writtenStrings } = record;
+      const getPosition = () => run.getPosition(record);
+      const problems = this.#findProblems(value, strings !== writtenStrings, getPosition);
       if (problems === null) continue;
-      const raw = run.rawValueOf(record);
-      yield* this.#locate(problems, raw.text, locateValue(raw, this.#scanner.unit));
+      const rawValue = run.getRawValue(record);
+      yield* this.#locateFindings(
+        problems,
+        rawValue.text,
+        locateValue(rawValue, this.#scanner.unit),
+      );
     }
   }
 
-  *#checkRecord(raw: RawValue): Generator<Finding> {
+  *#checkRecord(rawValue: RawValue): Generator<Finding> {
     const { unit } = this.#scanner;
-    const parsed = raw.parsed ?? (raw.cut === null ? parseValue(raw.text) : null);
-    if (parsed === null) {
+    const parsedValue =
+      rawValue.parsedValue ?? (rawValue.truncation === null ? parseValue(rawValue.text) : null);
+    if (parsedValue === null) {
       this.records += 1;
-      const problem = findSyntaxProblem(raw, unit);
+      const problem = findSyntaxProblem(rawValue, unit);
       // Invalid JSON has no reliable end.
       if (this.#format === 'json' && !problem.code.startsWith('limit/')) this.isComplete = false;
-      yield this.#recordFinding({ ...problem, pointer: '' }, null);
+      yield this.#createRecordFinding({ ...problem, pointer: '' }, null);
       return;
     }
-    const isRepeating = parsed.strings !== raw.strings;
-    const problems = this.#findProblems(parsed.value, isRepeating, () => raw.start);
-    if (problems !== null) yield* this.#locate(problems, raw.text, locateValue(raw, unit));
+    const hasRepeatedKeys = parsedValue.strings !== rawValue.strings;
+    const problems = this.#findProblems(parsedValue.value, hasRepeatedKeys, () => rawValue.start);
+    if (problems !== null)
+      yield* this.#locateFindings(problems, rawValue.text, locateValue(rawValue, unit));
   }
 
   /** Counts a record, and checks it with the schema and `inspect`. Returns null if it has no problems. */
   #findProblems(
     value: unknown,
-    isRepeating: boolean,
-    position: () => Position,
+    hasRepeatedKeys: boolean,
+    getPosition: () => Position,
   ): RecordProblems | null {
     const index = this.records;
     this.records += 1;
     const isValid = isEndpointRecord(value);
-    const errors = isEndpointRecord.errors ?? NONE;
-    const inspected = this.#inspect?.({ value, isValid, index, position: position() }) ?? NONE;
-    const isClean = isValid && !isRepeating && inspected.length === 0;
-    return isClean ? null : { value, isRepeating, errors, inspected };
+    const errors = isEndpointRecord.errors ?? EMPTY_LIST;
+    const propertyProblems =
+      this.#inspect?.({ value, isValid, index, position: getPosition() }) ?? EMPTY_LIST;
+    const hasNoProblems = isValid && !hasRepeatedKeys && propertyProblems.length === 0;
+    return hasNoProblems ? null : { value, hasRepeatedKeys, errors, propertyProblems };
   }
 
-  *#locate(...args: Parameters<typeof locateProblems>): Generator<Finding> {
+  *#locateFindings(...args: Parameters<typeof locateProblems>): Generator<Finding> {
     const id = getOwnValue(args[0].value, 'id');
     for (const problem of locateProblems(...args)) {
-      yield this.#recordFinding(problem, typeof id === 'string' ? id : null);
+      yield this.#createRecordFinding(problem, typeof id === 'string' ? id : null);
     }
   }
 
-  #checkRoot(raw: RawValue): Finding {
-    const parsed = raw.cut === null ? parseValue(raw.text) : null;
-    if (parsed === null) {
+  #checkRoot(rawValue: RawValue): Finding {
+    const parsedValue = rawValue.truncation === null ? parseValue(rawValue.text) : null;
+    if (parsedValue === null) {
       this.isComplete = false;
-      return this.#finding(findSyntaxProblem(raw, this.#scanner.unit));
+      return this.#createFinding(findSyntaxProblem(rawValue, this.#scanner.unit));
     }
-    const message = `an inventory must be an array of records; found ${describeValue(parsed.value, raw.text)}`;
-    const excerpt = getExcerpt(raw.text, 0);
-    return this.#finding({ code: 'schema/type', message, position: raw.start, excerpt });
+    const message = `an inventory must be an array of records; found ${describeValue(parsedValue.value, rawValue.text)}`;
+    const excerpt = getExcerpt(rawValue.text, 0);
+    return this.#createFinding({ code: 'schema/type', message, position: rawValue.start, excerpt });
   }
 
   /** Creates a finding about the last record that was read. */
-  #recordFinding({ pointer, ...problem }: LocatedProblem, recordId: string | null): Finding {
+  #createRecordFinding({ pointer, ...problem }: LocatedProblem, recordId: string | null): Finding {
     const recordIndex = this.records - 1;
-    const base = this.#format === 'jsonl' ? '' : `/${recordIndex}`;
-    return { ...this.#finding(problem), pointer: base + pointer, recordId, recordIndex };
+    const recordPointer = this.#format === 'jsonl' ? '' : `/${recordIndex}`;
+    return {
+      ...this.#createFinding(problem),
+      pointer: recordPointer + pointer,
+      recordId,
+      recordIndex,
+    };
   }
 
-  #finding({ position, code, message, severity = 'error', ...rest }: Problem): Finding {
-    const place = { file: this.#file, ...position, pointer: '', recordId: null, recordIndex: null };
-    return { ...place, code, message, severity, ...rest };
+  #createFinding({ position, code, message, severity = 'error', ...details }: Problem): Finding {
+    const location = {
+      file: this.#file,
+      ...position,
+      pointer: '',
+      recordId: null,
+      recordIndex: null,
+    };
+    return { ...location, code, message, severity, ...details };
   }
 }
 
 function extractExcerpt(piece: Buffer, index: number) {
-  const from = Math.max(0, index - EXCERPT_BYTES);
-  const before = piece.subarray(from, index).toString();
+  const excerptStart = Math.max(0, index - EXCERPT_BYTES);
+  const before = piece.subarray(excerptStart, index).toString();
   const after = piece.subarray(index, index + EXCERPT_BYTES).toString();
-  return getExcerpt(before + after, before.length, { isCutBefore: from > 0, isCutAfter: true });
+  return getExcerpt(before + after, before.length, {
+    isTruncatedBefore: excerptStart > 0,
+    isTruncatedAfter: true,
+  });
 }
 
-/** Returns the label of a source in findings. */
+/** Returns the source label for findings. */
 export function getSourceLabel(
   source: InventorySource,
   { file }: Pick<ReaderOptions, 'file'>,
@@ -193,7 +214,7 @@ export function getSourceLabel(
 export type ValidateOptions = {
   /** Maximum number of errors before the validation stops. Warnings do not count. */
   maxErrors?: number;
-  /** Selects findings to hide. Hidden findings are counted. */
+  /** Returns whether to hide a finding. The summary counts hidden findings. */
   ignores?: (finding: Finding) => boolean;
 } & ReaderOptions;
 
@@ -210,7 +231,7 @@ export type ValidationSummary = {
  * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5). Yields findings while it
  * reads, in the order of the source, and returns a summary. Memory does not grow with the source, which may be
  * compressed with gzip. JSON is read up to its first syntax error; JSON Lines continue with the next line.
- * @throws Errors of the source, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
+ * @throws Source errors, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
  */
 export async function* validateInventory(
   source: InventorySource,
@@ -218,20 +239,20 @@ export async function* validateInventory(
 ): AsyncGenerator<Finding, ValidationSummary, undefined> {
   const { maxErrors = Infinity, ignores } = options;
   const reader = new InventoryReader(source, options);
-  let errors = 0;
-  let hidden = 0;
+  let errorCount = 0;
+  let hiddenCount = 0;
   const summarize = (isComplete: boolean) => {
-    return { records: reader.records, isComplete, ...(hidden > 0 && { hidden }) };
+    return { records: reader.records, isComplete, ...(hiddenCount > 0 && { hidden: hiddenCount }) };
   };
   for await (const findings of reader.read()) {
     for (const finding of findings) {
       if (ignores?.(finding)) {
-        hidden += 1;
+        hiddenCount += 1;
         continue;
       }
       yield finding;
-      if (finding.severity === 'error') errors += 1;
-      if (errors >= maxErrors) return summarize(false);
+      if (finding.severity === 'error') errorCount += 1;
+      if (errorCount >= maxErrors) return summarize(false);
     }
   }
   return summarize(reader.isComplete);
@@ -252,18 +273,18 @@ export class InvalidInventoryError extends Error {
 }
 
 /**
- * Yields the records of a valid inventory, in bounded memory. Warnings are ignored.
- * @throws InvalidInventoryError at the first error, and errors of the source.
+ * Yields the records of a valid inventory, in bounded memory. Ignores warnings.
+ * @throws InvalidInventoryError at the first error, and source errors.
  */
 export async function* readRecords(
   source: InventorySource,
   options: Pick<ReaderOptions, 'format' | 'file'> = {},
 ): AsyncGenerator<PlacedRecord, void, undefined> {
-  let read: PlacedRecord[] = [];
+  let validRecords: PlacedRecord[] = [];
   const reader = new InventoryReader(source, {
     ...options,
     inspect({ value, isValid, index, position }) {
-      if (isValid) read.push({ value: value as EndpointRecord, index, position });
+      if (isValid) validRecords.push({ value: value as EndpointRecord, index, position });
       return [];
     },
   });
@@ -271,7 +292,7 @@ export async function* readRecords(
     for (const finding of findings) {
       if (finding.severity === 'error') throw new InvalidInventoryError(finding);
     }
-    yield* read;
-    read = [];
+    yield* validRecords;
+    validRecords = [];
   }
 }

@@ -29,7 +29,7 @@ export const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_IMPORT_DEPTH} leve
 /** Thrown for invalid YAML. The one-line message names the error and its remedy. */
 export class YamlError extends Error {
   override name = 'YamlError';
-  /** Offset of the error. Undefined for a text that exceeds a limit. */
+  /** Offset of the error. Undefined for text that exceeds a limit. */
   readonly offset: number | undefined;
 
   constructor(message: string, { offset, cause }: { offset?: number; cause?: unknown } = {}) {
@@ -39,9 +39,9 @@ export class YamlError extends Error {
 }
 
 /**
- * Parses a YAML 1.2 text with one document.
+ * Parses YAML 1.2 text with one document.
  * @param maxBytes Maximum size of the text.
- * @throws YamlError for invalid YAML, and for a text that exceeds a limit.
+ * @throws YamlError for invalid YAML, and for text that exceeds a limit.
  */
 export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   checkSize(source, maxBytes);
@@ -57,7 +57,7 @@ export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   throw new YamlError(message, { offset: error.pos[0], cause: error });
 }
 
-function rejectBeyond(limit: string): never {
+function throwLimitError(limit: string): never {
   throw new YamlError(`YAML of this kind is limited to ${limit}; give it as JSON, or a part of it`);
 }
 
@@ -65,29 +65,29 @@ function rejectBeyond(limit: string): never {
 function checkSize(source: string, maxBytes: number): void {
   if (Buffer.byteLength(source) > maxBytes) {
     const kibibytes = maxBytes / 1024;
-    rejectBeyond(kibibytes < 1024 ? `${kibibytes} KiB` : `${kibibytes / 1024} MiB`);
+    throwLimitError(kibibytes < 1024 ? `${kibibytes} KiB` : `${kibibytes / 1024} MiB`);
   }
   const maxTokens = maxBytes / MIN_YAML_TOKEN_BYTES;
-  let tokens = 0;
-  let brackets = 0;
+  let tokenCount = 0;
+  let bracketDepth = 0;
   // In block style, one line may open several lists, as in "- - a".
-  let marksOfLine = 0;
+  let lineMarkCount = 0;
   for (const token of new Lexer().lex(source)) {
-    tokens += 1;
-    if (tokens > maxTokens) rejectBeyond(`${maxTokens} words, marks and spaces`);
-    if (token === '[' || token === '{') brackets += 1;
-    else if (token === ']' || token === '}') brackets = Math.max(0, brackets - 1);
-    else if (token.endsWith('\n')) marksOfLine = 0;
-    else if (brackets === 0 && /^[-?:]$/.test(token)) marksOfLine += 1;
-    if (brackets + marksOfLine > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
+    tokenCount += 1;
+    if (tokenCount > maxTokens) throwLimitError(`${maxTokens} words, marks and spaces`);
+    if (token === '[' || token === '{') bracketDepth += 1;
+    else if (token === ']' || token === '}') bracketDepth = Math.max(0, bracketDepth - 1);
+    else if (token.endsWith('\n')) lineMarkCount = 0;
+    else if (bracketDepth === 0 && /^[-?:]$/.test(token)) lineMarkCount += 1;
+    if (bracketDepth + lineMarkCount > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
   }
 }
 
-type RepeatedKey = { key: Scalar; first: Scalar; path: JsonPath };
+type RepeatedKey = { key: Scalar; firstKey: Scalar; path: JsonPath };
 
 /**
  * Yields the repeated keys of a node, and enforces the limits of depth and aliases.
- * @param counts Carries the number of aliases from node to node.
+ * @param counts Alias count, shared by all nodes of a document.
  * @throws YamlError
  */
 export function* findRepeatedKeys(
@@ -106,19 +106,19 @@ export function* findRepeatedKeys(
   if (!isMap(node) && !isSeq(node)) return;
   if (depth >= MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
   if (isSeq(node)) {
-    for (const [key, item] of node.items.entries()) {
-      yield* findRepeatedKeys(item, counts, { parent: path, key }, depth + 1);
+    for (const [key, child] of node.items.entries()) {
+      yield* findRepeatedKeys(child, counts, { parent: path, key }, depth + 1);
     }
     return;
   }
-  const firsts = new Map<unknown, Scalar>();
+  const firstKeys = new Map<unknown, Scalar>();
   for (const { key, value } of node.items) {
     const keyPath: JsonPath = { parent: path, key: isScalar(key) ? String(key.value) : '' };
     if (!isScalar(key)) yield* findRepeatedKeys(key, counts, keyPath, depth + 1);
     else if (key.value !== '<<') {
-      const first = firsts.get(key.value);
-      if (first === undefined) firsts.set(key.value, key);
-      else yield { key, first, path: keyPath };
+      const firstKey = firstKeys.get(key.value);
+      if (firstKey === undefined) firstKeys.set(key.value, key);
+      else yield { key, firstKey, path: keyPath };
     }
     yield* findRepeatedKeys(value, counts, keyPath, depth + 1);
   }
@@ -143,7 +143,7 @@ export function getDocumentValue(document: Document.Parsed): unknown {
     visit(document, {
       Alias(_, node) {
         if (node.source !== name) return undefined;
-        offset = getStart(node);
+        offset = getStartOffset(node);
         return visit.BREAK;
       },
     });
@@ -155,19 +155,19 @@ export function getDocumentValue(document: Document.Parsed): unknown {
 /** Parsed YAML record. `locate` computes the positions of its members. */
 export type LocatedRecord = {
   value: unknown;
-  isRepeating: boolean;
+  hasRepeatedKeys: boolean;
   text: string;
   start: Position;
   locate: () => LocatedValue;
 };
 
-/** Reads a YAML list of records. Holds the whole text in memory, up to a limit. */
+/** Reads a YAML list of records. Holds the text in memory, up to a limit. */
 export class YamlScanner {
   readonly unit = 'file';
   #bytes: Buffer[] = [];
   #size = 0;
 
-  position(): Position {
+  getPosition(): Position {
     const text = Buffer.concat(this.#bytes).toString();
     const { line, column } = createPositionIndex(text)(text.length);
     return { line, column };
@@ -188,25 +188,25 @@ export class YamlScanner {
   *end(): Generator<ScanEvent | { kind: 'located'; value: LocatedRecord }> {
     const text = Buffer.concat(this.#bytes).toString();
     this.#bytes = [];
-    const positionAt = createPositionIndex(text);
+    const getPosition = createPositionIndex(text);
     const createProblem = (offset: number, code: FindingCode, message: string): ScanEvent => {
-      const { line, column } = positionAt(offset);
-      const place = { position: { line, column }, excerpt: getExcerpt(text, offset) };
-      return { kind: 'problem', problem: { code, message, ...place }, index: 0 };
+      const { line, column } = getPosition(offset);
+      const location = { position: { line, column }, excerpt: getExcerpt(text, offset) };
+      return { kind: 'problem', problem: { code, message, ...location }, index: 0 };
     };
     try {
       const document = parseYaml(text, MAX_YAML_BYTES);
       const { contents } = document;
       if (isSeq(contents)) {
-        for (const record of readRecords(document, contents.items, positionAt)) {
+        for (const record of readRecords(document, contents.items, getPosition)) {
           yield { kind: 'located', value: { ...record, text } };
         }
       } else if (contents === null || (isScalar(contents) && contents.value === null)) {
         const message = 'the file is empty; an inventory without records is []';
-        yield createProblem(getStart(contents), 'json/empty', message);
+        yield createProblem(getStartOffset(contents), 'json/empty', message);
       } else {
         const message = 'an inventory must be a list of records; begin each record with "- "';
-        yield createProblem(getStart(contents), 'schema/type', message);
+        yield createProblem(getStartOffset(contents), 'schema/type', message);
       }
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
@@ -224,65 +224,65 @@ type PositionIndex = (offset: number) => OffsetPosition;
 
 /** Creates a function that computes the position of a UTF-16 code unit. Ascending offsets are fastest. */
 function createPositionIndex(text: string): PositionIndex {
-  let last = { offset: 0, line: 1, column: 1 };
+  let lastPosition = { offset: 0, line: 1, column: 1 };
   return (offset) => {
-    let { offset: at, line, column } = last;
-    if (offset < at) [at, line, column] = [0, 1, 1];
-    for (; at < offset; at += 1) {
-      const unit = text.charCodeAt(at);
+    let { offset: current, line, column } = lastPosition;
+    if (offset < current) [current, line, column] = [0, 1, 1];
+    for (; current < offset; current += 1) {
+      const unit = text.charCodeAt(current);
       if (unit === 0x0a) [line, column] = [line + 1, 1];
       // A low surrogate belongs to the same column.
       else if (unit < 0xdc00 || unit > 0xdfff) column += 1;
     }
-    last = { offset, line, column };
-    return last;
+    lastPosition = { offset, line, column };
+    return lastPosition;
   };
 }
 
 function* readRecords(
   document: Document.Parsed,
   items: readonly unknown[],
-  positionAt: PositionIndex,
+  getPosition: PositionIndex,
 ): Generator<Omit<LocatedRecord, 'text'>> {
   const counts = { aliases: 0 };
-  const repeated = new Map<unknown, RepeatedKey[]>(
-    items.map((item) => [item, [...findRepeatedKeys(item, counts, null, 1)]]),
+  const repeatedKeysByNode = new Map<unknown, RepeatedKey[]>(
+    items.map((node) => [node, [...findRepeatedKeys(node, counts, null, 1)]]),
   );
   const values = getDocumentValue(document);
-  for (const [index, item] of items.entries()) {
+  for (const [index, node] of items.entries()) {
     const value: unknown = Array.isArray(values) ? values[index] : undefined;
-    const record = isAlias(item) ? item.resolve(document) : item;
-    const start = positionAt(getStart(item));
-    const again = repeated.get(record) ?? [];
+    const record = isAlias(node) ? node.resolve(document) : node;
+    const start = getPosition(getStartOffset(node));
+    const repeatedKeys = repeatedKeysByNode.get(record) ?? [];
     const locate = (): LocatedValue => ({
       start,
-      members: isMap(record) ? locateMembers(record, positionAt) : new Map(),
-      duplicates: again.map(({ key, first, path }) => ({
+      members: isMap(record) ? locateMembers(record, getPosition) : new Map(),
+      duplicates: repeatedKeys.map(({ key, firstKey, path }) => ({
         key: String(key.value),
         path,
-        first: positionAt(getStart(first)),
-        again: positionAt(getStart(key)),
+        firstPosition: getPosition(getStartOffset(firstKey)),
+        repeatedPosition: getPosition(getStartOffset(key)),
       })),
     });
-    yield { value, isRepeating: again.length > 0, start, locate };
+    yield { value, hasRepeatedKeys: repeatedKeys.length > 0, start, locate };
   }
 }
 
-function getStart(node: unknown): number {
+function getStartOffset(node: unknown): number {
   return isNode(node) ? (node.range?.[0] ?? 0) : 0;
 }
 
-function locateMembers({ items }: YAMLMap, positionAt: PositionIndex): LocatedValue['members'] {
+function locateMembers({ items }: YAMLMap, getPosition: PositionIndex): LocatedValue['members'] {
   const members: LocatedValue['members'] = new Map();
   for (const { key, value } of items) {
     if (!isScalar(key)) continue;
-    const mark = positionAt(getStart(key));
+    const keyPosition = getPosition(getStartOffset(key));
     const name = String(key.value);
     const node = isNode(value) ? value : key;
     members.set(name, {
-      key: members.get(name)?.key ?? mark,
-      start: positionAt(getStart(node)),
-      end: node.range?.[1] ?? mark.offset,
+      key: members.get(name)?.key ?? keyPosition,
+      start: getPosition(getStartOffset(node)),
+      end: node.range?.[1] ?? keyPosition.offset,
     });
   }
   return members;

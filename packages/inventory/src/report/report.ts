@@ -8,48 +8,51 @@ import { countDaysBetween, type Day, parseDay } from '../day.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES } from '../record.ts';
 import { escapeInvisibleOnPage, formatCount, formatMarkdownCell } from '../text.ts';
 
-type Counts = [label: string, count: number][];
+type LabelCounts = [label: string, count: number][];
 
-const NO_OWNER = 'no owner';
+const NO_OWNER_LABEL = 'no owner';
 
-const AGES = new Map([
+const MAX_DAYS_BY_AGE_LABEL = new Map([
   ['up to 90 days ago', 90],
   ['up to 180 days ago', 180],
   ['up to a year ago', 365],
   ['longer ago', Infinity],
 ]);
-const FUTURE = 'in the future';
-const NO_DAY = 'no readable date';
+const FUTURE_LABEL = 'in the future';
+const NO_DATE_LABEL = 'no readable date';
 
 /** Counts records by exposure, owner and age of the last review. */
-function countRecords(records: readonly EndpointRecord[], today: Day): [string, Counts][] {
+function countRecords(records: readonly EndpointRecord[], today: Day): [string, LabelCounts][] {
   const ages = records.map((record) => {
     const age = getReviewAge(record, today);
-    if (age === null) return NO_DAY;
-    if (age < 0) return FUTURE;
-    return AGES.entries().find(([, days]) => age <= days)?.[0] ?? NO_DAY;
+    if (age === null) return NO_DATE_LABEL;
+    if (age < 0) return FUTURE_LABEL;
+    return MAX_DAYS_BY_AGE_LABEL.entries().find(([, days]) => age <= days)?.[0] ?? NO_DATE_LABEL;
   });
   const exposures = records.map(({ exposure }) => exposure);
   return [
     ['exposure', countLabels(exposures, EXPOSURES)],
     ['owner', countLabels(records.map(formatOwner)).toSorted(([, a], [, b]) => b - a)],
-    ['last review', countLabels(ages, [FUTURE, ...AGES.keys(), NO_DAY])],
+    [
+      'last review',
+      countLabels(ages, [FUTURE_LABEL, ...MAX_DAYS_BY_AGE_LABEL.keys(), NO_DATE_LABEL]),
+    ],
   ];
 }
 
-function countLabels(labels: readonly string[], order: readonly string[] = []): Counts {
-  const found = new Map(order.map((label) => [label, 0]));
-  for (const label of labels) found.set(label, (found.get(label) ?? 0) + 1);
-  return [...found];
+function countLabels(labels: readonly string[], order: readonly string[] = []): LabelCounts {
+  const counts = new Map(order.map((label) => [label, 0]));
+  for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1);
+  return [...counts];
 }
 
-function getReviewAge({ last_reviewed: written }: EndpointRecord, today: Day): number | null {
-  const day = parseDay(written);
+function getReviewAge({ last_reviewed: reviewText }: EndpointRecord, today: Day): number | null {
+  const day = parseDay(reviewText);
   return day === null ? null : countDaysBetween(day, today);
 }
 
 function formatOwner({ owner_host: owner = '' }: EndpointRecord): string {
-  return owner.trim() === '' ? NO_OWNER : owner;
+  return owner.trim() === '' ? NO_OWNER_LABEL : owner;
 }
 
 /** Returns the URL of an endpoint without credentials, or its host and port. */
@@ -61,30 +64,39 @@ function formatAddress({ url, host, domain, port }: EndpointRecord): string {
 
 const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth', 'Last reviewed'];
 
-/** Formats the counts and all records as GitHub Markdown, piece by piece. */
+/** Formats the counts and all records as GitHub Markdown in chunks. */
 export function* formatMarkdownReport(
   records: readonly EndpointRecord[],
   { title, today }: { title: string; today: Day },
 ): Generator<string> {
   yield `# ${formatMarkdownCell(title)}\n\n${formatCount(records.length, 'endpoint')} on ${today}.\n\n`;
   for (const [label, counts] of countRecords(records, today)) {
-    yield formatHead([label, 'endpoints']);
-    for (const [name, count] of counts) yield formatRow([name, String(count)]);
+    yield formatTableHead([label, 'endpoints']);
+    for (const [name, count] of counts) yield formatMarkdownRow([name, String(count)]);
     yield '\n';
   }
-  yield formatHead(COLUMNS.map((name) => name.toLowerCase()));
+  yield formatTableHead(COLUMNS.map((name) => name.toLowerCase()));
   for (const record of records) {
-    const { name, exposure, type, status, auth = '', last_reviewed: reviewed } = record;
+    const { name, exposure, type, status, auth = '', last_reviewed: reviewDate } = record;
     const address = formatAddress(record);
-    yield formatRow([name, exposure, type, status, address, formatOwner(record), auth, reviewed]);
+    yield formatMarkdownRow([
+      name,
+      exposure,
+      type,
+      status,
+      address,
+      formatOwner(record),
+      auth,
+      reviewDate,
+    ]);
   }
 }
 
-function formatHead(names: readonly string[]): string {
-  return formatRow(names) + formatRow(names.map(() => '---'));
+function formatTableHead(names: readonly string[]): string {
+  return formatMarkdownRow(names) + formatMarkdownRow(names.map(() => '---'));
 }
 
-function formatRow(cells: readonly string[]): string {
+function formatMarkdownRow(cells: readonly string[]): string {
   return `| ${cells.map((text) => formatMarkdownCell(text)).join(' | ')} |\n`;
 }
 
@@ -106,30 +118,29 @@ export function* formatCsvReport(records: readonly EndpointRecord[]): Generator<
   }
 }
 
-const readPart = (name: string) => readFileSync(new URL(`page/${name}`, import.meta.url), 'utf8');
-const [PAGE, STYLE, SCRIPT] = ['page.html', 'page.css', 'page.js'].map(readPart) as [
-  string,
-  string,
-  string,
-];
+const readPageFile = (name: string) =>
+  readFileSync(new URL(`page/${name}`, import.meta.url), 'utf8');
+const [PAGE_TEMPLATE, PAGE_STYLE, PAGE_SCRIPT] = ['page.html', 'page.css', 'page.js'].map(
+  readPageFile,
+) as [string, string, string];
 const hashSource = (text: string) => `'sha256-${hash('sha256', text, 'base64')}'`;
 
 /** Allows only the page's own style and script, by their hashes. */
-const POLICY = `default-src 'none'; style-src ${hashSource(STYLE)}; script-src ${hashSource(SCRIPT)}; base-uri 'none'; form-action 'none'`;
+const CONTENT_SECURITY_POLICY = `default-src 'none'; style-src ${hashSource(PAGE_STYLE)}; script-src ${hashSource(PAGE_SCRIPT)}; base-uri 'none'; form-action 'none'`;
 
-/** Placeholder of the rows. Escaped text of records cannot contain it. */
-const ROWS = '<!-- rows -->';
+/** Placeholder for the rows. Escaped record text cannot contain it. */
+const ROWS_PLACEHOLDER = '<!-- rows -->';
 
 /** Number of records above which browsers take seconds to open, sort and filter the page. */
 const MAX_QUICK_RECORDS = 5_000;
 
-/** Tells whether the page of these records is slow in browsers. */
+/** Returns whether a page with these records is slow in browsers. */
 export function isLargeReport(records: readonly EndpointRecord[]): boolean {
   return records.length > MAX_QUICK_RECORDS;
 }
 
 /**
- * Formats an HTML page with the counts and all records, piece by piece. The table can be sorted and filtered. The page
+ * Formats an HTML page with the counts and all records in chunks. The table can be sorted and filtered. The page
  * loads no resources and is complete without scripts.
  */
 export function* formatHtmlReport(
@@ -138,41 +149,41 @@ export function* formatHtmlReport(
 ): Generator<string> {
   const { compare } = new Intl.Collator(undefined, { numeric: true });
   const owners = [...new Set(records.map(formatOwner))].toSorted(compare);
-  const large = `This page has more than ${MAX_QUICK_RECORDS.toLocaleString('en')} records and may be slow. A CSV report opens in a spreadsheet.`;
+  const sizeWarning = `This page has more than ${MAX_QUICK_RECORDS.toLocaleString('en')} records and may be slow. A CSV report opens in a spreadsheet.`;
   const parts: Record<string, string> = {
-    policy: html`${POLICY}`,
+    policy: html`${CONTENT_SECURITY_POLICY}`,
     title: html`${title}`,
     today,
     count: formatCount(records.length, 'endpoint'),
-    // The hash covers the whole text of the element, so no space may surround the text.
-    style: `<style>${STYLE}</style>`,
-    script: `<script>${SCRIPT}</script>`,
-    warning: isLargeReport(records) ? html`<p class="warning">${large}</p>` : '',
+    // The hash covers all text of the element, so no space may surround it.
+    style: `<style>${PAGE_STYLE}</style>`,
+    script: `<script>${PAGE_SCRIPT}</script>`,
+    warning: isLargeReport(records) ? html`<p class="warning">${sizeWarning}</p>` : '',
     counts: countRecords(records, today)
       .map(([label, counts]) => formatCountTable(label, counts, records.length))
       .join(''),
     exposures: formatOptions(EXPOSURES),
     owners: formatOptions(owners),
     columns: COLUMNS.map((name) => html`<th scope="col">${name}</th>`).join(''),
-    rows: ROWS,
+    rows: ROWS_PLACEHOLDER,
   };
-  const page = PAGE.replaceAll(/<!-- (\w+) -->|\{\{(\w+)\}\}/g, (_, element, text) => {
+  const page = PAGE_TEMPLATE.replaceAll(/<!-- (\w+) -->|\{\{(\w+)\}\}/g, (_, element, text) => {
     const part = parts[element ?? text] ?? '';
     return element === 'style' || element === 'script' ? part : escapeInvisibleOnPage(part);
   });
-  const [head = '', tail = ''] = page.split(ROWS);
+  const [head = '', tail = ''] = page.split(ROWS_PLACEHOLDER);
   yield head;
   for (const record of records) yield escapeInvisibleOnPage(formatTableRow(record, today));
   yield tail;
 }
 
-function formatCountTable(label: string, counts: Counts, all: number): string {
+function formatCountTable(label: string, counts: LabelCounts, total: number): string {
   const rows = counts.map(
     ([name, count]) =>
       html`<tr>
         <th scope="row">${name}</th>
         <td class="number">${count}</td>
-        <td aria-hidden="true"><meter max="${Math.max(all, 1)}" value="${count}"></meter></td>
+        <td aria-hidden="true"><meter max="${Math.max(total, 1)}" value="${count}"></meter></td>
       </tr> `,
   );
   const caption = label.charAt(0).toUpperCase() + label.slice(1);
@@ -191,11 +202,11 @@ function formatOptions(values: readonly string[]): string {
 }
 
 function formatTableRow(record: EndpointRecord, today: Day): string {
-  const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
+  const { exposure, type, status, auth = '', last_reviewed: reviewDate } = record;
   const age = getReviewAge(record, today);
   const owner = formatOwner(record);
   // Empty values sort last in both directions.
-  const day = parseDay(reviewed) ?? '';
+  const day = parseDay(reviewDate) ?? '';
   return html`<tr data-exposure="${exposure}" data-owner="${owner}">
     <th scope="row">!${formatNameCell(record)}</th>
     <td data-sort="${EXPOSURES.indexOf(exposure)}">
@@ -204,10 +215,10 @@ function formatTableRow(record: EndpointRecord, today: Day): string {
     <td>${type}</td>
     <td>${status}</td>
     <td>!${formatLink(formatAddress(record))}</td>
-    <td data-sort="${owner === NO_OWNER ? '' : owner}">${owner}</td>
+    <td data-sort="${owner === NO_OWNER_LABEL ? '' : owner}">${owner}</td>
     <td>${auth}</td>
     <td data-sort="${day}">
-      ${reviewed}!${age === null ? '' : html` <small>${formatAge(age)}</small>`}
+      ${reviewDate}!${age === null ? '' : html` <small>${formatAge(age)}</small>`}
     </td>
   </tr> `;
 }
@@ -216,7 +227,7 @@ const KEYS_WITH_COLUMNS = new Set('id name type status exposure auth last_review
 
 /** Formats the cell with the name and the properties without columns. */
 function formatNameCell(record: EndpointRecord): string {
-  const more = Object.entries(record)
+  const extraProperties = Object.entries(record)
     .filter(([key]) => !KEYS_WITH_COLUMNS.has(key))
     .map(
       ([key, value]) =>
@@ -228,7 +239,7 @@ function formatNameCell(record: EndpointRecord): string {
     <dl>
       <dt>id</dt>
       <dd>${record.id}</dd>
-      !${more}
+      !${extraProperties}
     </dl>
   </details>`;
 }

@@ -11,7 +11,7 @@ import { commonProblem } from '../problems.ts';
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the route accepts compressed bodies. The size limit applies to the decompressed body. */
+    /** Whether the route accepts compressed bodies. The size limit applies after decompression. */
     acceptsCompressed?: boolean;
   }
 }
@@ -30,9 +30,9 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
   const acceptedEncodings = config.acceptsCompressed === true ? [...DECODERS.keys()] : ['identity'];
   const createDecoder = acceptedEncodings.includes(encoding) ? DECODERS.get(encoding) : undefined;
   if (createDecoder === undefined) {
-    const allowed = acceptedEncodings.join(', ');
-    const detail = `The Content-Encoding of this request is not accepted. Use one of: ${allowed}.`;
-    const headers = { 'accept-encoding': allowed };
+    const encodingList = acceptedEncodings.join(', ');
+    const detail = `The Content-Encoding of this request is not accepted. Use one of: ${encodingList}.`;
+    const headers = { 'accept-encoding': encodingList };
     return done(commonProblem('unsupported_media_type', { detail, headers }));
   }
   const decoder = createDecoder();
@@ -61,18 +61,18 @@ async function* decodeBody(decoder: Transform, encoding: string): AsyncGenerator
   }
 }
 
-type Done = (error: Error | null, value?: unknown) => void;
+type ParseCallback = (error: Error | null, value?: unknown) => void;
 
 const FORBIDDEN_KEY_DETAIL =
   'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
 
-/** Creates the parser of JSON bodies. The parser rejects keys that could change the prototype of an object, with an explanation. */
+/** Creates the JSON body parser. It rejects keys that could change an object's prototype, and explains why. */
 export function createJsonParser(
   app: Pick<FastifyInstance, 'getDefaultJsonParser'>,
-): (request: FastifyRequest, text: string, done: Done) => void {
-  const parse = app.getDefaultJsonParser('error', 'error');
+): (request: FastifyRequest, text: string, done: ParseCallback) => void {
+  const parseJson = app.getDefaultJsonParser('error', 'error');
   return (request, text, done) => {
-    void parse(request, text, (error, value) => {
+    void parseJson(request, text, (error, value) => {
       const hasForbiddenKey = error !== null && isJson(text);
       if (hasForbiddenKey)
         done(commonProblem('malformed_request', { detail: FORBIDDEN_KEY_DETAIL }));
@@ -91,8 +91,8 @@ function isJson(text: string): boolean {
 }
 
 /**
- * Ignores the body of a request to a route without a body schema. Many clients send a content type with every request,
- * and some send an empty object. RFC 9110 §9.3.5.
+ * Ignores the request body if the route has no body schema. Many clients always send a content type, and some send an
+ * empty object. RFC 9110 §9.3.5.
  */
 export const ignoreUndeclaredBody: onRequestHookHandler = (request, _reply, done) => {
   const { headers, routeOptions } = request;

@@ -11,14 +11,14 @@ import { commonProblem } from '../problems.ts';
  */
 export function getClientNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address;
-  const parsed = ipaddr.process(address);
-  if (parsed instanceof ipaddr.IPv4) return parsed.toString();
-  return `${new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0]).toString()}/64`;
+  const ip = ipaddr.process(address);
+  if (ip instanceof ipaddr.IPv4) return ip.toString();
+  return `${new ipaddr.IPv6([...ip.parts.slice(0, 4), 0, 0, 0, 0]).toString()}/64`;
 }
 
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
+const loopbackAddresses = new BlockList();
+loopbackAddresses.addSubnet('127.0.0.0', 8, 'ipv4');
+loopbackAddresses.addAddress('::1', 'ipv6');
 
 /**
  * Returns whether a host is a loopback host: `localhost`, 127.0.0.0/8 or `::1`.
@@ -28,13 +28,13 @@ export function isLoopback(host: string): boolean {
   const address = host.replace(/^\[(.*)\]$/, '$1');
   const family = isIP(address);
   if (family === 0) return address === 'localhost';
-  return loopback.check(address, family === 4 ? 'ipv4' : 'ipv6');
+  return loopbackAddresses.check(address, family === 4 ? 'ipv4' : 'ipv6');
 }
 
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Returns whether a request has an unsafe method and comes from a page of another origin. Reads `Sec-Fetch-Site`, or
+ * Returns whether a request has an unsafe method and comes from another origin. Reads `Sec-Fetch-Site`, or
  * `Origin` for older browsers. A request with neither header does not come from a browser.
  * @param publicOrigin Public origin of a service behind a proxy, if it differs from the requested host.
  */
@@ -43,13 +43,13 @@ export function isCrossSiteChange(
   publicOrigin?: string,
 ): boolean {
   if (SAFE_METHODS.has(method)) return false;
-  const site = headers['sec-fetch-site'];
-  if (site !== undefined) return site !== 'same-origin' && site !== 'none';
+  const fetchSite = headers['sec-fetch-site'];
+  if (fetchSite !== undefined) return fetchSite !== 'same-origin' && fetchSite !== 'none';
   return isForeignOrigin({ headers, protocol, host }, publicOrigin);
 }
 
 /**
- * Returns whether a page of another origin sent a request. Browsers send `Origin` with unsafe methods and WebSocket
+ * Returns whether a page from another origin sent a request. Browsers send `Origin` with unsafe methods and WebSocket
  * handshakes.
  */
 export function isForeignOrigin(
@@ -61,8 +61,8 @@ export function isForeignOrigin(
 
 /** Returns whether a request has at most one `Host` header. With several, Node and a proxy may use different hosts. */
 export function hasSingleHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
-  const names = rawHeaders.filter((_, index) => index % 2 === 0);
-  return names.filter((name) => name.toLowerCase() === 'host').length < 2;
+  const headerNames = rawHeaders.filter((_, index) => index % 2 === 0);
+  return headerNames.filter((name) => name.toLowerCase() === 'host').length < 2;
 }
 
 /** Rejects requests with several `Host` headers. RFC 9112 §3.2. */
@@ -71,9 +71,9 @@ export const rejectMultipleHosts: onRequestHookHandler = ({ raw }, _reply, done)
   done(commonProblem('malformed_request', { detail: 'Send one Host header: there are several.' }));
 };
 
-/** Compares two secrets in constant time. */
-export function isSameSecret(received: string, expected: string): boolean {
-  const [receivedBytes, expectedBytes] = [Buffer.from(received), Buffer.from(expected)];
+/** Returns whether two secrets are equal. Compares them in constant time to prevent timing attacks. */
+export function isSameSecret(receivedSecret: string, expectedSecret: string): boolean {
+  const [receivedBytes, expectedBytes] = [Buffer.from(receivedSecret), Buffer.from(expectedSecret)];
   return (
     receivedBytes.length === expectedBytes.length && timingSafeEqual(receivedBytes, expectedBytes)
   );

@@ -12,7 +12,7 @@ const PROBLEM_CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_too_slow',
 };
 
-/** Responds to malformed HTTP with a problem. Does not log the message of the parser, because it may quote the input. */
+/** Responds to malformed HTTP with a problem. Does not log the parser's message, because it may quote the input. */
 export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Logger): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   const code = PROBLEM_CODES[error.code ?? ''] ?? 'malformed_request';
@@ -43,8 +43,8 @@ function rejectConnection(
 }
 
 /**
- * Minimum rate of a request body, about 0.5 Mbit/s. In each period, an incomplete body must deliver this many bytes.
- * Size limits of bodies in memory are lower, so such a body must be complete after one period.
+ * Minimum request body rate, about 0.5 Mbit/s. In each period, an incomplete body must deliver this many bytes.
+ * Size limits for in-memory bodies are lower, so such a body must be complete after one period.
  */
 export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 
@@ -86,11 +86,11 @@ const MIN_CLOSE_MS = 1000;
 
 type ServerOwner = Pick<FastifyInstance, 'server'>;
 
-/** Callbacks by server, in the order of their execution before it closes. */
+/** Callbacks by server, in execution order. */
 const drainCallbacks = new WeakMap<Server, (() => Promise<void>)[]>();
 const drainingServers = new WeakSet<Server>();
 
-/** Registers a callback that runs before the server stops listening. Callbacks run in the order of registration. */
+/** Registers a callback that runs before the server stops listening. Callbacks run in registration order. */
 export function onDrain({ server }: ServerOwner, callback: () => Promise<void>): void {
   drainCallbacks.set(server, [...(drainCallbacks.get(server) ?? []), callback]);
 }
@@ -111,7 +111,7 @@ export const rejectWhileDraining: onRequestHookHandler = (request, reply, done) 
 };
 
 /**
- * Closes a server: rejects new requests except health checks, runs the callbacks of `onDrain`, and waits for requests in
+ * Closes a server: rejects new requests except health checks, runs the `onDrain` callbacks, and waits for requests in
  * progress. Closes open connections after the time limit.
  */
 export async function closeServer(
@@ -124,7 +124,7 @@ export async function closeServer(
   await using cleanup = new AsyncDisposableStack();
   cleanup.defer(async () => {
     const remainingMs = deadline - performance.now();
-    const timer = setTimeout(
+    const forceCloseTimer = setTimeout(
       () => server.closeAllConnections(),
       Math.max(remainingMs, MIN_CLOSE_MS),
     );
@@ -132,7 +132,7 @@ export async function closeServer(
     try {
       await app.close();
     } finally {
-      clearTimeout(timer);
+      clearTimeout(forceCloseTimer);
       clearInterval(idleTimer);
     }
   });

@@ -3,7 +3,7 @@ import { type commonErrors, commonProblem, createProblemBody, ProblemError } fro
 import { html, PAGE_STYLE_HASH, renderPage, renderInlineCode } from './page.ts';
 import { describeErrors } from './validation.ts';
 
-const CSP = 'content-security-policy';
+const CSP_HEADER = 'content-security-policy';
 const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
 
 /** Responds to an error with a problem, or with a page if a browser navigates. Unknown errors become 500 without details. */
@@ -17,18 +17,18 @@ export function handleError(
 
 /**
  * Responds to a request without a route: 404, or 405 if the path has other methods.
- * @param allowed Methods of the path.
+ * @param allowedMethods Methods that the path supports.
  */
 export function handleNotFound(
   request: FastifyRequest,
   reply: FastifyReply,
-  allowed: readonly string[],
+  allowedMethods: readonly string[],
 ) {
   // If the method is allowed, a route for static files matched but has no such file.
-  const isMissing = allowed.length === 0 || allowed.includes(request.method);
-  const problem = isMissing
+  const isResourceMissing = allowedMethods.length === 0 || allowedMethods.includes(request.method);
+  const problem = isResourceMissing
     ? commonProblem('not_found')
-    : commonProblem('method_not_allowed', { headers: { allow: allowed.join(', ') } });
+    : commonProblem('method_not_allowed', { headers: { allow: allowedMethods.join(', ') } });
   return sendProblem(problem, request, reply);
 }
 
@@ -45,7 +45,7 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
     ...problem.headers,
     'x-request-id': request.id,
     // The hook that sets this header does not run for errors before routing.
-    ...(reply.hasHeader(CSP) ? {} : { [CSP]: ERROR_PAGE_POLICY }),
+    ...(reply.hasHeader(CSP_HEADER) ? {} : { [CSP_HEADER]: ERROR_PAGE_POLICY }),
   });
   if (isNavigation(request)) {
     const { page } = problem;
@@ -99,16 +99,17 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
   if (problemCode !== undefined) return commonProblem(problemCode, { cause: error });
   if (statusCode < 400 || statusCode >= 500)
     return commonProblem('internal_error', { cause: error });
-  // The message of Fastify about a bad URL contains the URL, which may contain secrets.
+  // Fastify's message about a bad URL contains the URL, which may contain secrets.
   const detail = code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message;
   return commonProblem('malformed_request', { detail, cause: error });
 }
 
 /** Returns whether a browser navigates. A POST also needs `Sec-Fetch-Mode: navigate`, because programs post too. */
 function isNavigation(request: FastifyRequest): boolean {
-  const isForm = request.method === 'POST' && request.headers['sec-fetch-mode'] === 'navigate';
-  if (request.method !== 'GET' && !isForm) return false;
+  const isFormSubmission =
+    request.method === 'POST' && request.headers['sec-fetch-mode'] === 'navigate';
+  if (request.method !== 'GET' && !isFormSubmission) return false;
   return (request.headers.accept ?? '')
     .split(',')
-    .some((type) => type.trim().startsWith('text/html'));
+    .some((mediaType) => mediaType.trim().startsWith('text/html'));
 }

@@ -2,20 +2,20 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { isDraining } from './connections.ts';
 
-/** Result of a check. All of its fields are public. `degraded` means that only some requests can be served. */
-type HealthReport = { status: 'ok' | 'degraded' | 'down'; [fact: string]: unknown };
+/** Check result. All fields are public. `degraded` means that only some requests can be served. */
+type HealthReport = { status: 'ok' | 'degraded' | 'down'; [field: string]: unknown };
 /** Health checks by name. The signal aborts a check that takes too long. */
 export type HealthChecks = Record<string, (signal: AbortSignal) => Promise<HealthReport>>;
 
 /** Time until a check is aborted. The check can then report the dependency as degraded or down. */
 const ABORT_TIMEOUT_MS = 2000;
-/** Time until a check that ignores its signal counts as down. */
+/** Time until a check that ignores its signal is reported as down. */
 const CHECK_TIMEOUT_MS = 3000;
 
-/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`). They reveal no private details. */
-const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
+/** System codes (`ECONNREFUSED`) and PostgreSQL codes (`57P01`), which reveal no private details. */
+const PUBLIC_ERROR_CODE = /^[A-Z0-9_]{5,40}$/;
 
-const SHUTTING_DOWN = {
+const SHUTDOWN_REPORT = {
   status: 'down' as const,
   checks: { process: { status: 'down', detail: 'The process is ending.' } },
 };
@@ -52,7 +52,7 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
       503: createReportSchema('It cannot.', 'down'),
     },
   };
-  const options = { config: { operational: true }, logLevel: 'warn' } as const;
+  const routeOptions = { config: { operational: true }, logLevel: 'warn' } as const;
   const runChecks = async (log: FastifyBaseLogger) => {
     const results = await Promise.all(
       Object.entries(checks).map(async ([name, check]) => {
@@ -73,9 +73,9 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
   for (const url of ['/health', '/health/ready']) {
     app.get(
       url,
-      { ...options, schema: { ...schema, summary: 'Whether the service can do its work' } },
+      { ...routeOptions, schema: { ...schema, summary: 'Whether the service can do its work' } },
       async (request, reply) => {
-        const result = isDraining(app) ? SHUTTING_DOWN : await runChecks(request.log);
+        const result = isDraining(app) ? SHUTDOWN_REPORT : await runChecks(request.log);
         return reply.status(result.status === 'down' ? 503 : 200).send(result);
       },
     );
@@ -83,7 +83,7 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
   app.get(
     '/health/live',
     {
-      ...options,
+      ...routeOptions,
       schema: {
         tags: ['operations'],
         summary: 'Whether the process answers',
@@ -97,16 +97,16 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
 /** Describes a failed check for the public endpoint, without private details. */
 function describeFailure(error: unknown): string {
   if (error instanceof CheckTimeoutError) return error.message;
-  const code = findRootCode(error);
+  const code = findRootErrorCode(error);
   return `The check failed${code === undefined ? '' : ` (${code})`}; see the log.`;
 }
 
-/** Returns the innermost public code among an error and its causes. */
-function findRootCode(error: unknown): string | undefined {
+/** Returns the innermost public code of an error and its causes. */
+function findRootErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const code =
-    'code' in error && PUBLIC_CODE.test(String(error.code)) ? String(error.code) : undefined;
-  return findRootCode(error.cause) ?? code;
+    'code' in error && PUBLIC_ERROR_CODE.test(String(error.code)) ? String(error.code) : undefined;
+  return findRootErrorCode(error.cause) ?? code;
 }
 
 class CheckTimeoutError extends Error {}

@@ -6,7 +6,7 @@ import { isSameSecret } from './callers.ts';
 
 const DURATION_BUCKETS_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Gauges that prom-client names like counters. They are redundant: each is the sum of another gauge. */
+/** Gauges that prom-client names like counters. Removed, because each is the sum of another gauge. */
 const MISNAMED_GAUGES = ['handles', 'requests', 'resources'].map(
   (kind) => `nodejs_active_${kind}_total`,
 );
@@ -23,7 +23,7 @@ export function registerHttpMetrics(
 ): void {
   collectDefaultMetrics({ register: registry });
   for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
-  const duration = new Histogram({
+  const durationHistogram = new Histogram({
     name: 'http_request_duration_seconds',
     help: 'Time from the request to the end of its answer.',
     labelNames: ['method', 'route', 'status'],
@@ -34,24 +34,24 @@ export function registerHttpMetrics(
     // The number of paths is unbounded, so the label is the route pattern.
     const route = request.routeOptions.url ?? 'unknown';
     const labels = { method: request.method, route, status: String(reply.statusCode) };
-    duration.observe(labels, reply.elapsedTime / 1000);
+    durationHistogram.observe(labels, reply.elapsedTime / 1000);
     done();
   });
-  const options = {
+  const routeOptions = {
     config: { operational: true },
     schema: { hide: true },
     logLevel: 'warn',
   } as const;
-  const hasToken = createBearerCheck(token);
-  app.get('/metrics', options, async (request, reply) => {
-    if (!hasToken(request.headers.authorization)) {
+  const isAuthorized = createBearerCheck(token);
+  app.get('/metrics', routeOptions, async (request, reply) => {
+    if (!isAuthorized(request.headers.authorization)) {
       throw commonProblem('metrics_token_needed', { headers: { 'www-authenticate': 'Bearer' } });
     }
     return reply.type(registry.contentType).send(await registry.metrics());
   });
 }
 
-/** Creates a check of bearer tokens (RFC 6750 §2.1). Comparing hashes hides the length of the token. */
+/** Creates a check of bearer tokens (RFC 6750 §2.1). Compares hashes to hide the token length. */
 function createBearerCheck(token: string): (authorization: string | undefined) => boolean {
   if (token === '') return () => true;
   const expectedHash = hash('sha256', token);

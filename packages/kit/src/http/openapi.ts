@@ -8,8 +8,8 @@ import {
   ProblemError,
 } from '../problems.ts';
 
-/** Headers of responses. Contract 2. */
-const headers: Readonly<Record<string, OpenAPIV3_1.HeaderObject>> = {
+/** Response headers. Contract 2. */
+const RESPONSE_HEADERS: Readonly<Record<string, OpenAPIV3_1.HeaderObject>> = {
   'X-Request-Id': {
     description: 'Names the request in the log: as it was sent, or made here.',
     schema: { type: 'string' },
@@ -50,23 +50,23 @@ const PAGE_CONTENT = {
 export const describeResponses: SwaggerTransformObject = (source) => {
   if (!('openapiObject' in source)) return source.swaggerObject;
   const document = source.openapiObject as Partial<OpenAPIV3_1.Document>;
-  for (const path of Object.values(document.paths ?? {})) {
-    for (const [method, operation] of Object.entries(path ?? {})) {
+  for (const pathItem of Object.values(document.paths ?? {})) {
+    for (const [method, operation] of Object.entries(pathItem ?? {})) {
       if (isOperation(operation)) describeOperation(method, operation);
     }
   }
-  return { ...document, components: { ...document.components, headers } };
+  return { ...document, components: { ...document.components, headers: RESPONSE_HEADERS } };
 };
 
 function describeOperation(method: string, operation: OpenAPIV3_1.OperationObject): void {
-  const isList = operation.parameters?.some(
+  const isPaginated = operation.parameters?.some(
     (parameter) => 'name' in parameter && parameter.name === 'cursor',
   );
   for (const [status, response] of Object.entries(operation.responses ?? {})) {
     if ('$ref' in response) continue;
-    const names = ['X-Request-Id', ...(HEADERS_BY_STATUS[status] ?? [])];
-    if (isList && status === '200') names.push('Link');
-    const references = names.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
+    const headerNames = ['X-Request-Id', ...(HEADERS_BY_STATUS[status] ?? [])];
+    if (isPaginated && status === '200') headerNames.push('Link');
+    const references = headerNames.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
     response.headers = { ...Object.fromEntries(references), ...response.headers };
     const { content } = response;
     if (method === 'get' && content !== undefined && PROBLEM_TYPE in content) {
@@ -75,13 +75,13 @@ function describeOperation(method: string, operation: OpenAPIV3_1.OperationObjec
   }
 }
 
-/** Returns whether a member of a path is an operation. Paths also have other members, such as parameters. */
+/** Returns whether a path member is an operation. Paths also have other members, such as parameters. */
 function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
   return typeof value === 'object' && value !== null && 'responses' in value;
 }
 
 /**
- * Creates a function that describes the errors of a route as response schemas with examples. A status selects the
+ * Creates a function that describes route errors as response schemas with examples. A status selects the
  * first error with that status. Status 500 is always included.
  * @throws Error if no error in the table has the status.
  * @example
@@ -95,24 +95,25 @@ export function createProblemResponses<Code extends string>(
 
   function findCode(error: Code | number): Code {
     if (typeof error === 'string') return error;
-    const first = codes.find((code) => table[code].status === error);
-    if (first === undefined) throw new Error(`The error table has no error of status ${error}`);
-    return first;
+    const matchingCode = codes.find((code) => table[code].status === error);
+    if (matchingCode === undefined)
+      throw new Error(`The error table has no error of status ${error}`);
+    return matchingCode;
   }
 
   return (...errors: readonly (Code | number)[]) => {
     const errorCodes = [...errors, 500].map(findCode);
-    const byStatus = Map.groupBy(errorCodes, (code) => table[code].status);
+    const codesByStatus = Map.groupBy(errorCodes, (code) => table[code].status);
     return Object.fromEntries(
-      [...byStatus].map(([status, statusCodes]) => [
+      [...codesByStatus].map(([status, matchingCodes]) => [
         status,
         {
-          description: statusCodes.map((code) => table[code].title).join('; '),
+          description: matchingCodes.map((code) => table[code].title).join('; '),
           content: {
             'application/problem+json': {
               schema: Type.Ref('Problem'),
               examples: Object.fromEntries(
-                statusCodes.map((code) => [code, { value: createExample(code, table[code]) }]),
+                matchingCodes.map((code) => [code, { value: createExample(code, table[code]) }]),
               ),
             },
           },

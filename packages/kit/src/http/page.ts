@@ -7,34 +7,34 @@ import helmet from 'helmet';
 /** Safe HTML, which is inserted into a page without escaping. */
 export type Html = { readonly html: string };
 
-type Part = Html | string | number | null | undefined | readonly Html[];
+type HtmlValue = Html | string | number | null | undefined | readonly Html[];
 
 /** Escapes text for use between HTML tags and in quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** Marks a text as safe HTML. */
+/** Marks text as safe HTML. */
 export function rawHtml(text: string): Html {
   return { html: text };
 }
 
 /** Builds HTML from a template. Escapes all parts that are not `Html`. */
-export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
-  return rawHtml(strings.map((text, index) => text + render(parts[index])).join(''));
+export function html(strings: TemplateStringsArray, ...values: HtmlValue[]): Html {
+  return rawHtml(strings.map((text, index) => text + renderValue(values[index])).join(''));
 }
 
-function render(part: Part): string {
-  if (part === null || part === undefined) return '';
-  if (typeof part === 'string' || typeof part === 'number') return escapeHtml(String(part));
-  if ('html' in part) return part.html;
-  return part.map((item) => item.html).join('');
+function renderValue(value: HtmlValue): string {
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'string' || typeof value === 'number') return escapeHtml(String(value));
+  if ('html' in value) return value.html;
+  return value.map((fragment) => fragment.html).join('');
 }
 
 /** Renders text between backticks as code, and escapes the rest. */
 export function renderInlineCode(text: string): Html {
   const parts = text.split('`');
-  // With an unpaired backtick, nothing is code.
+  // With an unpaired backtick, no text is code.
   if (parts.length % 2 === 0) return html`${text}`;
   return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
 }
@@ -54,15 +54,15 @@ dt { opacity: .75; } dd { margin: 0; overflow-wrap: anywhere; }
 small { opacity: .75; overflow-wrap: anywhere; }
 `;
 
-// Browsers hash the whole content of the element, so it must contain nothing but the style.
+// Browsers hash the whole element content, so it must contain only the style.
 const STYLE_ELEMENT = rawHtml(`<style>${PAGE_STYLE}</style>`);
 
 /** Source expression for `style-src` that allows only the page style. */
 export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(PAGE_STYLE).digest('base64')}'`;
 
 /**
- * Renders a page in the style of the platform.
- * @param page.head Elements for the head. The content security policy of the route must allow the resources they load.
+ * Renders a page in the platform's style.
+ * @param page.head Elements for the head. The content security policy of the route must allow the resources that they load.
  */
 export function renderPage(page: {
   title: string;
@@ -119,8 +119,7 @@ function computeSecurityHeaders(): Record<string, string> {
   );
 }
 
-/** Favicon: a house. */
-const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
   <rect width="32" height="32" rx="7" fill="#2f7d5b"/>
   <path d="M6 16.5 16 8l10 8.5M9 15v9h14v-9" fill="none" stroke="#fff" stroke-width="3"
     stroke-linecap="round" stroke-linejoin="round"/>
@@ -135,6 +134,6 @@ export function registerIconRoute(app: FastifyInstance): void {
     logLevel: 'warn',
   } as const;
   app.get('/favicon.ico', options, (_request, reply) =>
-    reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(ICON),
+    reply.header('cache-control', 'max-age=86400').type('image/svg+xml').send(FAVICON),
   );
 }

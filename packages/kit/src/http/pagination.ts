@@ -5,7 +5,7 @@ import { commonProblem } from '../problems.ts';
 
 /**
  * Returns the rows of a page. If there is a next page, adds a `Link` header with its URL. Contract 2.
- * @param rows At most `limit` + 1 rows. The extra row shows that there is a next page.
+ * @param rows At most `limit` + 1 rows. The extra row indicates a next page.
  * @param cursorOf Returns the cursor of the page that follows a row.
  */
 export function paginate<Row>(
@@ -19,31 +19,31 @@ export function paginate<Row>(
 ): Row[] {
   const { limit, cursorOf, request, reply } = options;
   const page = rows.slice(0, limit);
-  const last = page.at(-1);
-  if (rows.length > limit && last !== undefined) {
+  const lastRow = page.at(-1);
+  if (rows.length > limit && lastRow !== undefined) {
     // Only the first question mark ends the path. Query values may contain more of them.
-    const [path = '', ...query] = request.url.split('?');
-    const parameters = new URLSearchParams(query.join('?'));
+    const [path = '', ...queryParts] = request.url.split('?');
+    const parameters = new URLSearchParams(queryParts.join('?'));
     parameters.set('limit', String(limit));
-    parameters.set('cursor', String(cursorOf(last)));
+    parameters.set('cursor', String(cursorOf(lastRow)));
     void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);
   }
   return page;
 }
 
-const INVALID_CURSOR = {
+const INVALID_CURSOR_ERROR = {
   path: 'querystring/cursor',
   message: 'must be the cursor from the Link header of an earlier page',
 };
 
 /**
  * Creates a codec for cursors, which clients treat as opaque text.
- * @param position Schema of the encoded position: the sort key of the last row of a page.
- * @param invalid Error for an invalid cursor.
+ * @param positionSchema Schema of the encoded position: the sort key of the last row of a page.
+ * @param cursorError Error for an invalid cursor.
  */
 export function createCursorCodec<Position extends TSchema>(
-  position: Position,
-  invalid = INVALID_CURSOR,
+  positionSchema: Position,
+  cursorError = INVALID_CURSOR_ERROR,
 ) {
   return {
     write: (value: Static<Position>): string =>
@@ -52,8 +52,8 @@ export function createCursorCodec<Position extends TSchema>(
     read(text: string | undefined): Static<Position> | undefined {
       if (text === undefined) return undefined;
       const value = decodeCursor(text);
-      if (!Value.Check(position, value)) {
-        throw commonProblem('validation_failed', { errors: [invalid] });
+      if (!Value.Check(positionSchema, value)) {
+        throw commonProblem('validation_failed', { errors: [cursorError] });
       }
       return value;
     },

@@ -14,7 +14,7 @@ const PERIOD_SECONDS = { minute: 60, day: 86_400 } as const;
  * The period starts with the first use of a key. Specification 001, Limits; headers as in Contract 2.
  * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
  * @param name Name of this limit in the table.
- * @param what Name of the limited uses for the `detail` of the error.
+ * @param what Limited uses as text, for the `detail` of the error.
  * @param variable Configuration variable that sets the limit, for the `detail` of the error.
  */
 export function createRateLimit(
@@ -23,7 +23,7 @@ export function createRateLimit(
     | { perDay: number }
   ),
 ): RateLimit {
-  const { pool, table, name, what = 'of these requests', variable } = options;
+  const { pool, table, name, what: limitedUses = 'of these requests', variable } = options;
   const operatorAdvice = variable === undefined ? '' : `, or raise ${variable} of the service`;
   const [limit, period] =
     'perDay' in options
@@ -46,7 +46,7 @@ export function createRateLimit(
       if (!(error instanceof RateLimiterRes)) throw commonProblem('unavailable', { cause: error });
       const headers = createRateLimitHeaders(limit, error);
       throw commonProblem('rate_limited', {
-        detail: `No more than ${limit} ${what} a ${period}: wait for ${headers['ratelimit-reset']} s, then send it again${operatorAdvice}.`,
+        detail: `No more than ${limit} ${limitedUses} a ${period}: wait for ${headers['ratelimit-reset']} s, then send it again${operatorAdvice}.`,
         headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
       });
     }
@@ -54,10 +54,10 @@ export function createRateLimit(
 }
 
 /** Returns the headers of draft-ietf-httpapi-ratelimit-headers-06, which most clients support. */
-function createRateLimitHeaders(limit: number, state: RateLimiterRes): Record<string, string> {
+function createRateLimitHeaders(limit: number, usage: RateLimiterRes): Record<string, string> {
   return {
     'ratelimit-limit': String(limit),
-    'ratelimit-remaining': String(state.remainingPoints),
-    'ratelimit-reset': String(Math.max(1, Math.ceil(state.msBeforeNext / 1000))),
+    'ratelimit-remaining': String(usage.remainingPoints),
+    'ratelimit-reset': String(Math.max(1, Math.ceil(usage.msBeforeNext / 1000))),
   };
 }

@@ -1,12 +1,12 @@
-/** One week. Timers of Node fire immediately if a delay exceeds 2^31 - 1 ms (24.8 days). */
+/** One week. Node timers fire immediately if a delay exceeds 2^31 - 1 ms (24.8 days). */
 export const MAX_RETRY_AFTER_MS = 7 * 24 * 3_600_000;
 
-/** Date formats of HTTP. The obsolete asctime format has no `GMT`. RFC 9110 §5.6.7. */
+/** HTTP date formats. The obsolete asctime format has no `GMT`. RFC 9110 §5.6.7. */
 const HTTP_DATE = /^[A-Z][a-z]{2,8}(, .* GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/;
 
 /**
  * Parses `Retry-After`: seconds, possibly with a fraction, or a date (RFC 9110 §10.2.3).
- * @param header Value of the header, if there is one.
+ * @param header Header value, if any.
  * @param now Current time in milliseconds since the epoch.
  * @returns Delay in milliseconds, at most `MAX_RETRY_AFTER_MS`. 0 for a past date, undefined for other values.
  */
@@ -15,8 +15,8 @@ export function parseRetryAfter(
   now: number = Date.now(),
 ): number | undefined {
   const value = header?.trim() ?? '';
-  const ms = /^\d+(\.\d+)?$/.test(value) ? Number(value) * 1000 : parseHttpDate(value) - now;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
+  const delayMs = /^\d+(\.\d+)?$/.test(value) ? Number(value) * 1000 : parseHttpDate(value) - now;
+  return Number.isNaN(delayMs) ? undefined : Math.min(Math.max(delayMs, 0), MAX_RETRY_AFTER_MS);
 }
 
 function parseHttpDate(value: string): number {

@@ -18,7 +18,7 @@ import { compilersFactory } from './validation.ts';
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether every server has the route: health, metrics, documentation or the favicon. */
+    /** Whether the route exists on every server, such as health, metrics, documentation or the favicon. */
     operational?: boolean;
   }
 }
@@ -26,7 +26,7 @@ declare module 'fastify' {
 /** Fastify instance whose routes infer their types from TypeBox schemas. */
 export type Server = ReturnType<typeof createFastify>;
 
-/** Security scheme of OpenAPI. */
+/** OpenAPI security scheme. */
 type SecurityScheme = { description: string } & (
   | { type: 'http'; scheme: 'bearer' }
   | { type: 'apiKey'; in: 'cookie'; name: string }
@@ -39,12 +39,12 @@ export type ServerOptions = {
     title: string;
     description: string;
     version: string;
-    /** Descriptions of the route tags, in the order of the page. */
+    /** Route tag descriptions, in page order. */
     tags?: readonly { name: string; description: string }[];
     /** Security schemes by the names that routes use in `schema.security`. */
     securitySchemes?: Readonly<Record<string, SecurityScheme>>;
   };
-  /** Maximum size of a body in bytes. Routes can override it. */
+  /** Maximum body size in bytes. Routes can override it. */
   bodyLimit: number;
   /** IP addresses and ranges of proxies whose `X-Forwarded-*` headers are trusted. None by default. */
   trustedProxies?: readonly string[];
@@ -76,7 +76,7 @@ const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
 /** Longer than any URL that Node accepts, so only schemas limit the length of parameters. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
-/** `Retry-After` of 429 and 503 responses that lack it. Contract 2. */
+/** Default `Retry-After` for 429 and 503 responses. Contract 2. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
@@ -85,7 +85,7 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/;
 const MAX_INACTIVITY_MS = 300_000;
 
 /**
- * Creates a Fastify server with the HTTP conventions of the platform: problem responses, request IDs, strict body
+ * Creates a Fastify server with the platform's HTTP conventions: problem responses, request IDs, strict body
  * validation, security headers and an OpenAPI document. Contract 2.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
@@ -132,9 +132,9 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 function createFastify(options: ServerOptions) {
   const { log, bodyLimit, trustedProxies = [], acceptsUpgrade = () => false } = options;
   const { headMs, idleMs, checkMs } = options.connectionLimits ?? DEFAULT_CONNECTION_LIMITS;
-  // A general type, so that the types of routes and plugins do not depend on the logger.
+  // A general type keeps route and plugin types independent of the logger.
   const loggerInstance: FastifyBaseLogger = log;
-  // The request timeout of Node is off. See `rejectSlowBody`.
+  // Node's request timeout is off. See `rejectSlowBody`.
   return fastify({
     loggerInstance,
     http: {
@@ -152,8 +152,8 @@ function createFastify(options: ServerOptions) {
     clientErrorHandler: (error, socket) => rejectMalformedHttp(error, socket, log),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     genReqId: (request) => {
-      const header = request.headers['x-request-id'];
-      return typeof header === 'string' && REQUEST_ID.test(header) ? header : randomUUID();
+      const requestId = request.headers['x-request-id'];
+      return typeof requestId === 'string' && REQUEST_ID.test(requestId) ? requestId : randomUUID();
     },
     frameworkErrors: (error, request, reply) => {
       void handleError(error, request, reply);
@@ -161,18 +161,19 @@ function createFastify(options: ServerOptions) {
   }).withTypeProvider<TypeBoxTypeProvider>();
 }
 
-/** Records the routes of a server. Returns a function that lists the methods of a URL, sorted. */
+/** Records the routes of a server. Returns a function that lists the sorted methods of a URL. */
 function createMethodLookup(app: Pick<FastifyInstance, 'addHook'>): (url: string) => string[] {
   const router = createRouter({ maxParamLength: MAX_PARAM_LENGTH });
-  const methods = new Set<HTTPMethod>();
+  const knownMethods = new Set<HTTPMethod>();
   app.addHook('onRoute', ({ method, url }) => {
-    // The types of Fastify allow one method more than those of its router.
+    // Fastify's types allow one method more than its router's types.
     for (const routeMethod of [method].flat() as HTTPMethod[]) {
-      methods.add(routeMethod);
+      knownMethods.add(routeMethod);
       if (!router.hasRoute(routeMethod, url)) router.on(routeMethod, url, () => undefined);
     }
   });
-  return (url) => [...methods].filter((method) => router.find(method, url) !== null).toSorted();
+  return (url) =>
+    [...knownMethods].filter((method) => router.find(method, url) !== null).toSorted();
 }
 
 async function describeApi(
@@ -182,7 +183,7 @@ async function describeApi(
   await app.register(swagger, {
     transformObject: describeResponses,
     openapi: { openapi: '3.1.0', info, tags: [...tags], components: { securitySchemes } },
-    // The ID of a schema becomes its name in the document.
+    // Schema IDs become schema names in the document.
     refResolver: {
       buildLocalReference: ({ $id }, _base, _fragment, index) =>
         typeof $id === 'string' ? $id : `schema-${index}`,

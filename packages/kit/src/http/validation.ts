@@ -4,19 +4,19 @@ import formats from 'ajv-formats';
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify';
 import type { TSchema } from 'typebox';
 
-const pending = new Set<() => unknown>();
+const pendingGetters = new Set<() => unknown>();
 
-/** Computes a value on first use and caches it, because compiling all schemas at startup is slow. */
-function lazy<Value>(create: () => Value): () => Value {
-  let result: { value: Value } | undefined;
+/** Creates a getter that computes a value on first use and caches it, because compiling all schemas at startup is slow. */
+function createLazyGetter<Value>(create: () => Value): () => Value {
+  let cache: { value: Value } | undefined;
   const get = () => {
-    if (result === undefined) {
-      result = { value: create() };
-      pending.delete(get);
+    if (cache === undefined) {
+      cache = { value: create() };
+      pendingGetters.delete(get);
     }
-    return result.value;
+    return cache.value;
   };
-  pending.add(get);
+  pendingGetters.add(get);
   return get;
 }
 
@@ -25,10 +25,10 @@ function lazy<Value>(create: () => Value): () => Value {
  * @throws The error of the first schema that cannot be compiled.
  */
 export function compilePendingSchemas(): void {
-  for (const get of pending) get();
+  for (const get of pendingGetters) get();
 }
 
-/** Requests with more values get only their first error. A body of 1 MB can break half a million rules. */
+/** For requests with more values, only the first error is reported. A body of 1 MB can violate half a million rules. */
 const MAX_FULLY_VALIDATED_VALUES = 5000;
 
 const AJV_OPTIONS: Options = {
@@ -41,41 +41,44 @@ const AJV_OPTIONS: Options = {
 };
 
 /**
- * Creates the compiler of request schemas. Parameters and headers are coerced ("20" is a valid number), bodies are not.
- * Validators report all broken rules, or only the first one if a request has more than 5,000 values.
+ * Creates the request schema compiler. Parameters and headers are coerced ("20" is a valid number), bodies are not.
+ * Validators report all violations, or only the first one if a request has more than 5,000 values.
  */
 export function createValidatorCompiler(
-  shared: Readonly<Record<string, AnySchemaObject>> = {},
+  sharedSchemas: Readonly<Record<string, AnySchemaObject>> = {},
 ): FastifySchemaCompiler<TSchema> {
-  const schemas = Object.values(shared);
-  const compileBody = createCompile(schemas, {});
+  const schemas = Object.values(sharedSchemas);
+  const compileBody = createSchemaCompiler(schemas, {});
   // "1e400" becomes Infinity. With `strictNumbers`, Ajv would not compare it with bounds and would accept it.
-  const compileText = createCompile(schemas, { coerceTypes: true, strictNumbers: false });
-  return ({ schema, httpPart }) => (httpPart === 'body' ? compileBody : compileText)(schema);
+  const compileCoerced = createSchemaCompiler(schemas, { coerceTypes: true, strictNumbers: false });
+  return ({ schema, httpPart }) => (httpPart === 'body' ? compileBody : compileCoerced)(schema);
 }
 
-function createCompile(shared: readonly AnySchemaObject[], options: Options) {
+function createSchemaCompiler(sharedSchemas: readonly AnySchemaObject[], options: Options) {
   const createAjv = (allErrors: boolean) => {
     const ajv = new Ajv({ ...AJV_OPTIONS, ...options, allErrors });
     formats.default(ajv);
-    return ajv.addSchema([...shared]);
+    return ajv.addSchema([...sharedSchemas]);
   };
-  const first = lazy(() => createAjv(false));
-  const all = lazy(() => createAjv(true));
+  const getFirstErrorAjv = createLazyGetter(() => createAjv(false));
+  const getAllErrorsAjv = createLazyGetter(() => createAjv(true));
   return (schema: TSchema) =>
     withBoundedErrors(
-      lazy(() => first().compile(schema)),
-      lazy(() => all().compile(schema)),
+      createLazyGetter(() => getFirstErrorAjv().compile(schema)),
+      createLazyGetter(() => getAllErrorsAjv().compile(schema)),
     );
 }
 
-function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFunction) {
+function withBoundedErrors(
+  getFirstErrorValidator: () => ValidateFunction,
+  getAllErrorsValidator: () => ValidateFunction,
+) {
   const validate: { (value: unknown): boolean; errors: ValidateFunction['errors'] } = (value) => {
-    const validateFirst = first();
+    const validateFirst = getFirstErrorValidator();
     const isValid = validateFirst(value);
     validate.errors = validateFirst.errors;
     if (!isValid && !hasMoreValuesThan(MAX_FULLY_VALIDATED_VALUES, value)) {
-      const validateAll = all();
+      const validateAll = getAllErrorsValidator();
       if (!validateAll(value)) validate.errors = validateAll.errors;
     }
     return isValid;
@@ -103,7 +106,7 @@ type CompilersFactory = NonNullable<
   NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']
 >;
 
-/** Compiles the schemas of requests and responses on first use, and equal schemas only once. Only code defines schemas. */
+/** Compiles request and response schemas on first use, and equal schemas only once. Clients define no schemas, so the cache is bounded. */
 export const compilersFactory = {
   buildValidator: withSchemaCache(createValidatorCompiler),
   buildSerializer: withSchemaCache(createSerializerCompiler),
@@ -111,9 +114,9 @@ export const compilersFactory = {
 } as unknown as CompilersFactory;
 
 function createSerializerCompiler(...scope: Parameters<ReturnType<typeof SerializerSelector>>) {
-  const compile = lazy(() => SerializerSelector()(...scope));
-  return (part: Parameters<ReturnType<typeof compile>>[0]) => {
-    const serialize = lazy(() => compile()(part));
+  const compile = createLazyGetter(() => SerializerSelector()(...scope));
+  return (routePart: Parameters<ReturnType<typeof compile>>[0]) => {
+    const serialize = createLazyGetter(() => compile()(routePart));
     return (value: unknown) => serialize()(value);
   };
 }
@@ -122,29 +125,33 @@ function createSerializerCompiler(...scope: Parameters<ReturnType<typeof Seriali
 function withSchemaCache<
   Shared,
   Settings,
-  Part extends { schema?: unknown; httpPart?: unknown },
+  RoutePart extends { schema?: unknown; httpPart?: unknown },
   Compiled,
->(build: (shared: Shared, options: Settings) => (part: Part) => Compiled): typeof build {
-  const compilers = new Map<string, (part: Part) => Compiled>();
-  return (shared, options) =>
-    getOrCreate(compilers, JSON.stringify([shared, options]), () => {
-      const compile = build(shared, options);
+>(
+  createCompiler: (sharedSchemas: Shared, options: Settings) => (routePart: RoutePart) => Compiled,
+): typeof createCompiler {
+  const compilers = new Map<string, (routePart: RoutePart) => Compiled>();
+  return (sharedSchemas, options) =>
+    getOrCreate(compilers, JSON.stringify([sharedSchemas, options]), () => {
+      const compile = createCompiler(sharedSchemas, options);
       const validators = new Map<string, Compiled>();
-      return (part) =>
-        getOrCreate(validators, JSON.stringify([part.httpPart, part.schema]), () => compile(part));
+      return (routePart) =>
+        getOrCreate(validators, JSON.stringify([routePart.httpPart, routePart.schema]), () =>
+          compile(routePart),
+        );
     });
 }
 
 function getOrCreate<T>(values: Map<string, T>, key: string, create: () => T): T {
-  const existing = values.get(key);
-  if (existing !== undefined) return existing;
+  const cachedValue = values.get(key);
+  if (cachedValue !== undefined) return cachedValue;
   const value = create();
   values.set(key, value);
   return value;
 }
 
-/** Validation error of Ajv. */
-type RuleViolation = {
+/** Ajv validation error. */
+type Violation = {
   keyword: string;
   /** JSON pointer to the invalid value. */
   instancePath: string;
@@ -161,21 +168,21 @@ type RuleViolation = {
  */
 export function describeErrors(
   context: string,
-  violations: readonly RuleViolation[],
+  violations: readonly Violation[],
 ): { path: string; message: string }[] {
   const violationsByPath = Map.groupBy(violations, ({ instancePath }) => instancePath);
   const unionPaths = new Set(
     violations.filter(isUnionViolation).map(({ instancePath }) => instancePath),
   );
-  return [...violationsByPath].flatMap(([path, rules]) => {
+  return [...violationsByPath].flatMap(([path, pathViolations]) => {
     const messages = includesPathOrParent(unionPaths, path)
-      ? [describeChoice(rules)]
-      : removeImpliedRules(rules).map(describeRule);
+      ? [describeChoice(pathViolations)]
+      : removeImpliedViolations(pathViolations).map(describeViolation);
     return messages.map((message) => ({ path: `${context}${path}`, message }));
   });
 }
 
-const isUnionViolation = ({ keyword }: RuleViolation) => keyword === 'anyOf' || keyword === 'oneOf';
+const isUnionViolation = ({ keyword }: Violation) => keyword === 'anyOf' || keyword === 'oneOf';
 
 /** Returns whether a set contains a path or one of its parents. */
 function includesPathOrParent(paths: ReadonlySet<string>, path: string): boolean {
@@ -183,53 +190,58 @@ function includesPathOrParent(paths: ReadonlySet<string>, path: string): boolean
   return path !== '' && includesPathOrParent(paths, path.slice(0, path.lastIndexOf('/')));
 }
 
-function describeChoice(rules: readonly RuleViolation[]): string {
-  const members = removeImpliedRules(rules).filter((rule) => !isUnionViolation(rule));
-  const values = members.flatMap(listAllowedValues);
-  const otherRules = members.filter((rule) => listAllowedValues(rule).length === 0);
+function describeChoice(violations: readonly Violation[]): string {
+  const memberViolations = removeImpliedViolations(violations).filter(
+    (violation) => !isUnionViolation(violation),
+  );
+  const allowedValues = memberViolations.flatMap(listAllowedValues);
+  const otherViolations = memberViolations.filter(
+    (violation) => listAllowedValues(violation).length === 0,
+  );
   // If Ajv reports only the union here, the violations of its members have deeper paths.
-  const describedRules = members.length === 0 ? rules : otherRules;
-  const messages = new Set(describedRules.map(describeRule));
-  if (values.length > 0) messages.add(describeAllowedValues(values));
+  const describedViolations = memberViolations.length === 0 ? violations : otherViolations;
+  const messages = new Set(describedViolations.map(describeViolation));
+  if (allowedValues.length > 0) messages.add(describeAllowedValues(allowedValues));
   return [...messages].join(', or ');
 }
 
 /** Removes type errors that are redundant because the same schema lists the allowed values. */
-function removeImpliedRules(rules: readonly RuleViolation[]): RuleViolation[] {
-  const getSchemaPath = ({ schemaPath }: RuleViolation) =>
+function removeImpliedViolations(violations: readonly Violation[]): Violation[] {
+  const getSchemaPath = ({ schemaPath }: Violation) =>
     schemaPath.slice(0, schemaPath.lastIndexOf('/'));
   const schemasWithValues = new Set(
-    rules.filter((rule) => listAllowedValues(rule).length > 0).map(getSchemaPath),
+    violations.filter((violation) => listAllowedValues(violation).length > 0).map(getSchemaPath),
   );
-  return rules.filter(
-    (rule) =>
-      rule.keyword !== 'type' ||
-      isNullViolation(rule) ||
-      !schemasWithValues.has(getSchemaPath(rule)),
+  return violations.filter(
+    (violation) =>
+      violation.keyword !== 'type' ||
+      isNullViolation(violation) ||
+      !schemasWithValues.has(getSchemaPath(violation)),
   );
 }
 
 /** Describes a violation. Adds the unknown key or the allowed values to Ajv's message. */
-function describeRule(rule: RuleViolation): string {
-  const text = rule.message ?? 'is not valid';
-  const unknownKey: unknown = Reflect.get(rule.params, 'additionalProperty');
-  if (typeof unknownKey === 'string') return `${text}: ${JSON.stringify(unknownKey)} is unknown`;
-  const values = listAllowedValues(rule);
-  return values.length > 0 ? describeAllowedValues(values) : text;
+function describeViolation(violation: Violation): string {
+  const message = violation.message ?? 'is not valid';
+  const unknownKey: unknown = Reflect.get(violation.params, 'additionalProperty');
+  if (typeof unknownKey === 'string') return `${message}: ${JSON.stringify(unknownKey)} is unknown`;
+  const allowedValues = listAllowedValues(violation);
+  return allowedValues.length > 0 ? describeAllowedValues(allowedValues) : message;
 }
 
-const isNullViolation = ({ keyword, params }: RuleViolation) =>
+const isNullViolation = ({ keyword, params }: Violation) =>
   keyword === 'type' && Reflect.get(params, 'type') === 'null';
 
-function listAllowedValues(rule: RuleViolation): unknown[] {
-  if (isNullViolation(rule)) return [null];
-  if (rule.keyword === 'const') return [Reflect.get(rule.params, 'allowedValue')];
-  const values: unknown = rule.keyword === 'enum' ? Reflect.get(rule.params, 'allowedValues') : [];
+function listAllowedValues(violation: Violation): unknown[] {
+  if (isNullViolation(violation)) return [null];
+  if (violation.keyword === 'const') return [Reflect.get(violation.params, 'allowedValue')];
+  const values: unknown =
+    violation.keyword === 'enum' ? Reflect.get(violation.params, 'allowedValues') : [];
   return Array.isArray(values) ? values : [];
 }
 
 function describeAllowedValues(values: readonly unknown[]): string {
-  const texts = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
-  const list = [...new Set(texts)];
-  return `must be ${list.length === 1 ? '' : 'one of '}${list.join(', ')}`;
+  const labels = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+  const uniqueLabels = [...new Set(labels)];
+  return `must be ${uniqueLabels.length === 1 ? '' : 'one of '}${uniqueLabels.join(', ')}`;
 }

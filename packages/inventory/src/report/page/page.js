@@ -1,6 +1,6 @@
 // Sorts and filters the table of the report. Without this script, the page shows all records in file order.
 (() => {
-  function sortKey(row, index) {
+  function getSortKey(row, index) {
     const cell = row.cells[index];
     return cell.dataset.sort ?? cell.textContent.trim();
   }
@@ -11,19 +11,19 @@
   const rows = [...body.rows];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
 
-  function filter() {
+  function filterRows() {
     const { text, exposure, owner } = Object.fromEntries(new FormData(form));
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
+    let shownCount = 0;
     for (const row of rows) {
-      const fits =
+      const isMatch =
         (exposure === '' || row.dataset.exposure === exposure) &&
         (owner === '' || row.dataset.owner === owner) &&
         words.every((word) => texts.get(row).includes(word));
-      row.hidden = !fits;
-      if (fits) shown += 1;
+      row.hidden = !isMatch;
+      if (isMatch) shownCount += 1;
     }
-    form.querySelector('output').textContent = `${shown} of ${rows.length} shown`;
+    form.querySelector('output').textContent = `${shownCount} of ${rows.length} shown`;
   }
 
   // The reader's languages define the order of letters, such as і and й in Ukrainian.
@@ -31,14 +31,15 @@
 
   // Empty values are last in either direction.
   function compareRows(a, b, index, sign) {
-    const [one, other] = [sortKey(a, index), sortKey(b, index)];
-    if (one === '' || other === '') return Number(one === '') - Number(other === '');
-    return sign * compare(one, other);
+    const [firstKey, secondKey] = [getSortKey(a, index), getSortKey(b, index)];
+    if (firstKey === '' || secondKey === '')
+      return Number(firstKey === '') - Number(secondKey === '');
+    return sign * compare(firstKey, secondKey);
   }
 
-  function sort(index, header) {
+  function sortRows(index, header) {
     const direction = header.ariaSort === 'ascending' ? 'descending' : 'ascending';
-    for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
+    for (const cell of table.tHead.rows[0].cells) cell.removeAttribute('aria-sort');
     header.ariaSort = direction;
     const sign = direction === 'ascending' ? 1 : -1;
     body.append(...rows.toSorted((a, b) => compareRows(a, b, index, sign)));
@@ -49,12 +50,12 @@
     button.type = 'button';
     button.textContent = header.textContent;
     header.replaceChildren(button);
-    button.addEventListener('click', () => sort(index, header));
+    button.addEventListener('click', () => sortRows(index, header));
   });
-  form.addEventListener('input', filter);
+  form.addEventListener('input', filterRows);
   form.addEventListener('submit', (event) => event.preventDefault());
   // The fields are reset after the event.
-  form.addEventListener('reset', () => setTimeout(filter));
+  form.addEventListener('reset', () => setTimeout(filterRows));
   form.hidden = false;
-  filter();
+  filterRows();
 })();
