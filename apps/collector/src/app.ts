@@ -8,20 +8,20 @@ import type { Config } from './config.ts';
 import { imageRoutes } from './images/routes.ts';
 import { StoreOutageError } from './images/store.ts';
 import { createIngest } from './ingest/store.ts';
-import { ingestRoutes } from './ingest/routes.ts';
+import { registerIngestRoutes } from './ingest/routes.ts';
 import { createProcessForm } from './ingest/process-form.ts';
-import { withImagesRoutes } from './ingest/with-images.ts';
+import { registerUploadRoutes } from './ingest/with-images.ts';
 import { MAX_BODY_BYTES } from './schemas.ts';
 import { changeRoutes } from './listing/changes.ts';
 import { listingRoutes } from './listing/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
-import { monitoringRoutes } from './operations/monitoring.ts';
+import { registerMonitoringRoutes } from './operations/monitoring.ts';
 import type { JobRunner } from './queue/job-runner.ts';
-import { operationRoutes } from './operations/routes.ts';
+import { registerOperationRoutes } from './operations/routes.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 
-const TAGS = [
+const OPENAPI_TAGS = [
   { name: 'ingest', description: 'Payloads of sources, and their processing.' },
   { name: 'search', description: 'Listings by words, by meaning, or by both.' },
   { name: 'listings', description: 'One listing, its history and its images.' },
@@ -47,7 +47,7 @@ export async function createApp(
       description:
         'Accepts property listings, reads them with a language model, and searches them.',
       version: manifest.version,
-      tags: TAGS,
+      tags: OPENAPI_TAGS,
       securitySchemes: { api_key: API_KEY_SCHEME },
     },
   });
@@ -55,28 +55,31 @@ export async function createApp(
     rejectCrossSiteRequests(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
-  const readQueue = monitoringRoutes(app, { ...services, metricsToken: config.METRICS_TOKEN });
+  const readQueue = registerMonitoringRoutes(app, {
+    ...services,
+    metricsToken: config.METRICS_TOKEN,
+  });
 
-  const limits = { pool, table: 'rate_limits' };
-  const searchLimit = (name: string) => {
+  const rateLimitOptions = { pool, table: 'rate_limits' };
+  const createSearchLimit = (name: string) => {
     const variable = 'COLLECTOR_FULLTEXT_PER_MINUTE';
-    return createRateLimit({ ...limits, name, variable, perMinute: config[variable] });
+    return createRateLimit({ ...rateLimitOptions, name, variable, perMinute: config[variable] });
   };
   await app.register(
     async (api) => {
-      const hasKeys = config.COLLECTOR_AUTH === 'required';
-      guardRoutes(api, hasKeys ? createApiKeyStore({ db }) : undefined);
+      const areKeysRequired = config.COLLECTOR_AUTH === 'required';
+      guardRoutes(api, areKeysRequired ? createApiKeyStore({ db }) : undefined);
       const limit = createSourceLimit({
         db,
         perSource: createRateLimit({
-          ...limits,
+          ...rateLimitOptions,
           name: 'ingest',
           perMinute: config.COLLECTOR_INGEST_PER_MINUTE,
           variable: 'COLLECTOR_INGEST_PER_MINUTE',
           what: 'payloads of one source',
         }),
         newSources: createRateLimit({
-          ...limits,
+          ...rateLimitOptions,
           name: 'sources',
           perDay: config.COLLECTOR_NEW_SOURCES_PER_DAY,
           variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
@@ -84,9 +87,9 @@ export async function createApp(
         }),
       });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });
-      ingestRoutes(api, { ingest, limit, metrics });
+      registerIngestRoutes(api, { ingest, limit, metrics });
       const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
-      await api.register(withImagesRoutes, {
+      await api.register(registerUploadRoutes, {
         processForm: createProcessForm({ db, store: ingest.store, jobs, leaseMs }),
         limit,
         breaker: model.breaker,
@@ -97,16 +100,16 @@ export async function createApp(
         metrics,
       });
       listingRoutes(api, { db });
-      changeRoutes(api, { db, limit: searchLimit('changes') });
+      changeRoutes(api, { db, limit: createSearchLimit('changes') });
       imageRoutes(api, images);
       searchRoutes(api, {
         db,
         model,
         dimensions: config.EMBEDDING_DIMENSIONS,
-        limits: { fulltext: searchLimit('fulltext'), similar: searchLimit('similar') },
+        limits: { fulltext: createSearchLimit('fulltext'), similar: createSearchLimit('similar') },
         metrics,
       });
-      operationRoutes(api, { ...services, db, readQueue, onRetried: notifications.send });
+      registerOperationRoutes(api, { ...services, db, readQueue, onRetried: notifications.send });
     },
     { prefix: '/api/v1' },
   );

@@ -2,7 +2,7 @@
 
 export { guardRoutes } from './access/guard.ts';
 export type { Tables } from './tables.ts';
-export { ingestRoutes } from './ingest/routes.ts';
+export { registerIngestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/store.ts';
 export { createMetrics } from './metrics.ts';
 export { createRawCleanup } from './operations/payloads.ts';

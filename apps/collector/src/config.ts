@@ -61,7 +61,7 @@ export const configSchema = Type.Object({
 
 export type Config = Static<typeof configSchema>;
 
-/** Creates the rule that a value of one variable requires other variables. */
+/** Creates a rule: if `variable` has this value, the other variables must be set. */
 function requireVariables(
   variable: keyof Config,
   value: string,
@@ -75,12 +75,12 @@ function requireVariables(
       : [];
 }
 
-const AUTH_MISSING =
+const AUTH_MISSING_MESSAGE =
   'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)';
 
 const requireAuthChoice: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
   COLLECTOR_HOST !== undefined && COLLECTOR_AUTH === undefined && !isLoopback(COLLECTOR_HOST)
-    ? [['COLLECTOR_AUTH', AUTH_MISSING]]
+    ? [['COLLECTOR_AUTH', AUTH_MISSING_MESSAGE]]
     : [];
 
 /**

@@ -13,7 +13,7 @@ import { serveWorkerHealth } from './operations/monitoring.ts';
 import { expireLeases } from './queue/job-writes.ts';
 import { CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
-import { openInlineJobs, openServices, type Services, type Shared } from './services.ts';
+import { openInlineJobs, openServices, type Services, type SharedResources } from './services.ts';
 import { mapParallel } from './async/concurrency.ts';
 
 export { ModelError } from '@oselya/model';
@@ -32,17 +32,17 @@ export type {
   WriteOutcome,
 } from './reprocess/reprocess.ts';
 export { normaliseText } from './text.ts';
-export type { Shared } from './services.ts';
+export type { SharedResources } from './services.ts';
 export { openTrial, type Trial, type TrialExtraction } from './commands/trial.ts';
 
 /** A running collector with the URL of its API. */
-export type Running = { url: string; close: () => Promise<void> };
+export type RunningCollector = { url: string; close: () => Promise<void> };
 
-type Close = () => Promise<void>;
+type CloseFunction = () => Promise<void>;
 
-/** Closes all parts at once, because a broken connection must not keep the worker claiming. */
-const closeAll = (parts: readonly Close[]) =>
-  mapParallel(parts, Infinity, (close) => close()).then(() => undefined);
+/** Closes all parts concurrently, because a broken connection must not keep the worker claiming. */
+const closeAll = (closeFunctions: readonly CloseFunction[]) =>
+  mapParallel(closeFunctions, Infinity, (close) => close()).then(() => undefined);
 
 /**
  * Starts the collector: the API, and a worker unless `COLLECTOR_WORKER=false`.
@@ -51,22 +51,22 @@ const closeAll = (parts: readonly Close[]) =>
  */
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
-  shared: Shared = {},
-): Promise<Running> {
+  shared: SharedResources = {},
+): Promise<RunningCollector> {
   const config = readConfig(env);
   await mkdir(config.DATA_DIR, { recursive: true });
-  // Jobs end before requests, so that the worker claims nothing while slow requests end.
-  await using opened = new AsyncDisposableStack();
+  // End jobs before requests: the worker must not claim jobs while slow requests end.
+  await using resources = new AsyncDisposableStack();
   const services = await openServices(config, shared);
-  opened.defer(services.close);
+  resources.defer(services.close);
   const jobs = openInlineJobs(config, services);
-  const timeoutMs = shutdownMs(config);
-  const parts: Close[] = [() => jobs.close({ timeoutMs })];
-  const endWork = () => closeAll(parts.splice(0));
-  opened.defer(endWork);
+  const timeoutMs = getShutdownMs(config);
+  const closeFunctions: CloseFunction[] = [() => jobs.close({ timeoutMs })];
+  const stopBackgroundWork = () => closeAll(closeFunctions.splice(0));
+  resources.defer(stopBackgroundWork);
   const app = await createApp(config, services, jobs);
-  onDrain(app, endWork);
-  opened.defer(() => closeServer(app, timeoutMs));
+  onDrain(app, stopBackgroundWork);
+  resources.defer(() => closeServer(app, timeoutMs));
   await takeOverJobs(services);
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
@@ -78,12 +78,12 @@ export async function start(
         'API keys are off: everyone who can reach this address may use the collector',
       );
   }
-  // Work begins only after the port is known to be free.
-  if (config.COLLECTOR_WORKER) await startBackgroundWork(config, services, parts);
+  // Start work only after the port is bound.
+  if (config.COLLECTOR_WORKER) await startBackgroundWork(config, services, closeFunctions);
   const image = config.COLLECTOR_WORKER ? getControlImage : undefined;
-  parts.push(startModelProbes(config, { ...services, image }).close);
-  const running = opened.move();
-  return { url, close: () => running.disposeAsync() };
+  closeFunctions.push(startModelProbes(config, { ...services, image }).close);
+  const ownedResources = resources.move();
+  return { url, close: () => ownedResources.disposeAsync() };
 }
 
 /**
@@ -92,25 +92,25 @@ export async function start(
  */
 export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
-  shared: Shared = {},
+  shared: SharedResources = {},
 ): Promise<{ url: string | undefined; close: () => Promise<void> }> {
   const config = readConfig(env, { api: false });
   await mkdir(config.DATA_DIR, { recursive: true });
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'worker' });
   const services = await openServices(config, { ...shared, log });
-  opened.defer(services.close);
-  const page = await serveWorkerHealth(config, services);
-  if (page !== undefined) opened.defer(page.close);
+  resources.defer(services.close);
+  const healthServer = await serveWorkerHealth(config, services);
+  if (healthServer !== undefined) resources.defer(healthServer.close);
   await takeOverJobs(services);
-  const parts: Close[] = [];
-  const endWork = () => closeAll(parts.splice(0));
-  if (page === undefined) opened.defer(endWork);
-  else page.onDrain(endWork);
-  await startBackgroundWork(config, services, parts);
-  opened.defer(startModelProbes(config, { ...services, image: getControlImage }).close);
-  const running = opened.move();
-  return { url: page?.url, close: () => running.disposeAsync() };
+  const closeFunctions: CloseFunction[] = [];
+  const stopBackgroundWork = () => closeAll(closeFunctions.splice(0));
+  if (healthServer === undefined) resources.defer(stopBackgroundWork);
+  else healthServer.onDrain(stopBackgroundWork);
+  await startBackgroundWork(config, services, closeFunctions);
+  resources.defer(startModelProbes(config, { ...services, image: getControlImage }).close);
+  const ownedResources = resources.move();
+  return { url: healthServer?.url, close: () => ownedResources.disposeAsync() };
 }
 
 /** Migrates the collector's tables, in the given database or the configured one. */
@@ -128,8 +128,8 @@ export async function migrateDatabase(
   }
 }
 
-/** Time for jobs and requests in progress at shutdown. */
-const shutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
+/** Returns the time limit for jobs and requests in progress at shutdown. */
+const getShutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
 
 /**
  * Expires the leases of an earlier process if no other process can use the database. Call it before the first request,
@@ -139,17 +139,17 @@ async function takeOverJobs({ database }: Services): Promise<void> {
   if (database.isExclusive) await expireLeases(database.db);
 }
 
-/** Starts the worker, the upkeep and the search for duplicates, and adds their shutdown to `parts`. */
+/** Starts the worker, the upkeep and the search for duplicates, and adds their shutdown to `closeFunctions`. */
 async function startBackgroundWork(
   config: Config,
   services: Services,
-  parts: Close[],
+  closeFunctions: CloseFunction[],
 ): Promise<void> {
   const { database, model, disk, imageStore, notifications, metrics, log } = services;
   const { db } = database;
   const slots = config.COLLECTOR_WORKERS;
   metrics.workerSlots.set(slots);
-  const hasRoom = createDiskGate(disk, log);
+  const hasFreeDisk = createDiskGate(disk, log);
   const worker = startQueueWorker({
     db,
     process: async (job, options) => {
@@ -162,17 +162,17 @@ async function startBackgroundWork(
       }
     },
     breaker: model.breaker,
-    mayClaim: async () => !imageStore.isUnavailable && (await hasRoom()),
+    canClaim: async () => !imageStore.isUnavailable && (await hasFreeDisk()),
     metrics,
     log,
     slots,
     leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
-  parts.push(() => worker.stop({ timeoutMs: shutdownMs(config) }));
+  closeFunctions.push(() => worker.stop({ timeoutMs: getShutdownMs(config) }));
   const unsubscribe = notifications.subscribe(worker.notify);
-  parts.push(async () => unsubscribe());
-  parts.push(await database.listen(CHANNEL, worker.notify));
-  parts.push(startUpkeep({ ...services, db, config }).close);
-  parts.push(startDuplicateSearch({ ...services, db }).close);
+  closeFunctions.push(async () => unsubscribe());
+  closeFunctions.push(await database.listen(CHANNEL, worker.notify));
+  closeFunctions.push(startUpkeep({ ...services, db, config }).close);
+  closeFunctions.push(startDuplicateSearch({ ...services, db }).close);
 }

@@ -64,17 +64,17 @@ export function openObservedModel(config: Config, metrics: Metrics, log: Logger)
   return model;
 }
 
-/** Registers the gauge of the breaker. Contract 4, Metrics. */
+/** Registers the breaker gauge. Contract 4, Metrics. */
 export function registerModelMetrics(
   registry: Registry,
   { breaker }: { breaker: Pick<BreakerView, 'isOpen'> },
 ): void {
-  const open = new Gauge({
+  const openGauge = new Gauge({
     name: 'collector_model_breaker_open',
     help: '1 while a breaker in front of the model server is open, or a request tries whether it can be closed.',
     registers: [registry],
     collect() {
-      open.set(breaker.isOpen ? 1 : 0);
+      openGauge.set(breaker.isOpen ? 1 : 0);
     },
   });
 }
@@ -129,17 +129,17 @@ export function readPrompt(version: string, module: string): Prompt {
 
 export type ModelCostCounter = ReturnType<typeof createModelCostCounter>;
 
-/** Creates a counter of the usage of the model. Unreported tokens count as 0. */
+/** Creates a counter of model usage. Unreported tokens count as 0. */
 export function createModelCostCounter() {
-  const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
+  const totalUsage: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {
-    /** Adds the usage of a request, including failed requests. */
+    /** Adds the usage of a request, even if the request failed. */
     observe: ({ inputTokens, outputTokens }: ModelCallEvent): void => {
-      total.calls += 1;
-      total.input_tokens += inputTokens ?? 0;
-      total.output_tokens += outputTokens ?? 0;
+      totalUsage.calls += 1;
+      totalUsage.input_tokens += inputTokens ?? 0;
+      totalUsage.output_tokens += outputTokens ?? 0;
     },
-    usage: (): ModelUsage => ({ ...total }),
+    getUsage: (): ModelUsage => ({ ...totalUsage }),
   };
 }
 
@@ -147,8 +147,8 @@ export function createModelCostCounter() {
 const MAX_KEYS = 10_000;
 
 /**
- * Creates a counter of the outages that jobs or images met. Another request ended each outage, so a
- * key with many outages probably causes them.
+ * Creates a counter of outages per job or image. A key with many outages probably causes them,
+ * because other requests ended each outage.
  */
 export function createOutageCounter<Key>() {
   const counts = new Map<Key, { count: number; last: object }>();
@@ -160,13 +160,13 @@ export function createOutageCounter<Key>() {
      * @param outage Object that all failures of one outage share.
      */
     isCause(key: Key, outage: object, max: number): boolean {
-      const previous = counts.get(key);
-      const count = (previous?.count ?? 0) + (previous?.last === outage ? 0 : 1);
+      const previousCount = counts.get(key);
+      const count = (previousCount?.count ?? 0) + (previousCount?.last === outage ? 0 : 1);
       forget(key);
       if (count >= max) return true;
       counts.set(key, { count, last: outage });
-      const [oldest] = counts.keys();
-      if (counts.size > MAX_KEYS && oldest !== undefined) forget(oldest);
+      const [oldestKey] = counts.keys();
+      if (counts.size > MAX_KEYS && oldestKey !== undefined) forget(oldestKey);
       return false;
     },
     has: (key: Key) => counts.has(key),

@@ -28,54 +28,58 @@ import { createSafeFetch } from './safe-fetch/fetch.ts';
 export type Services = Awaited<ReturnType<typeof createServices>>;
 
 /** Resources that a process with several apps, or a test, shares with the app. The app does not close them. */
-export type Shared = { database?: SharedDatabase; log?: Logger; disk?: Disk };
+export type SharedResources = { database?: SharedDatabase; log?: Logger; disk?: Disk };
 
 /**
  * Opens and migrates the database, and creates the services on it.
  * @throws StartError, DatabaseError
  */
-export async function openServices(config: Config, shared: Shared = {}): Promise<Services> {
+export async function openServices(
+  config: Config,
+  shared: SharedResources = {},
+): Promise<Services> {
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'collector' });
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const { database, close } = await openDatabase(config, log, shared.database);
-  opened.defer(close);
+  resources.defer(close);
   await migrate(database, getMigrateOptions(config));
   await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
   const services = await createServices(config, { ...shared, database, log });
-  opened.defer(services.close);
+  resources.defer(services.close);
   await services.temporary.sweep();
-  const running = opened.move();
-  return { ...services, close: () => running.disposeAsync() };
+  const ownedResources = resources.move();
+  return { ...services, close: () => ownedResources.disposeAsync() };
 }
 
 /** Creates the services without querying the database. */
 export async function createServices(
   config: Config,
-  given: {
+  dependencies: {
     database: Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
     log: Logger;
     disk?: Disk;
   },
 ) {
-  const { database, log } = given;
+  const { database, log } = dependencies;
   const { db } = database;
   const registry = new Registry();
   const metrics = createMetrics(registry);
   const folder = join(config.DATA_DIR, 'images');
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const temporary = createTemporaryFolder(join(folder, 'incoming'));
-  opened.defer(temporary.close);
+  resources.defer(temporary.close);
   const imageStore = await openImageStore(config, { folder, temporary: temporary.path, log });
-  opened.defer(imageStore.close);
+  resources.defer(imageStore.close);
   const model = openObservedModel(config, metrics, log);
-  opened.defer(() => model.close());
+  resources.defer(() => model.close());
   const disk =
-    given.disk ?? createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
+    dependencies.disk ??
+    createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
   const notifications = createNotifications({
     db,
     onError: (error) => log.warn({ err: error }, 'workers could not be notified'),
   });
-  opened.defer(notifications.close);
+  resources.defer(notifications.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
   const images = createImageService({
@@ -89,7 +93,7 @@ export async function createServices(
     log,
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
-  const running = opened.move();
+  const ownedResources = resources.move();
   return {
     log,
     database,
@@ -104,12 +108,12 @@ export async function createServices(
     rawCleanup: createRawCleanup({ db, metrics }),
     registry,
     metrics,
-    close: () => running.disposeAsync(),
+    close: () => ownedResources.disposeAsync(),
   };
 }
 
 /**
- * Creates the runner of jobs within a request or a command.
+ * Creates the job runner of a request or a command.
  * @typeParam Input Additional input of `services.process`.
  */
 export function openInlineJobs<Input>(

@@ -2,33 +2,33 @@ import { hash } from 'node:crypto';
 import { decodeHTMLStrict } from 'entities';
 import { Parser } from 'htmlparser2';
 
-/** Returns the SHA-256 of a text, in hexadecimal. */
+/** Returns the SHA-256 of a string, in hexadecimal. */
 export function sha256(text: string): string {
   return hash('sha256', text);
 }
 
 const MAX_MESSAGE_LENGTH = 1000;
 
-/** Returns a text on one line, with single spaces and without characters that PostgreSQL rejects. */
+/** Joins text into one line with single spaces, and removes characters that PostgreSQL rejects. */
 export function cleanText(text: string): string {
   return text.replaceAll('\0', '').toWellFormed().replaceAll(/\s+/gu, ' ').trim();
 }
 
 /**
- * Returns the beginning of a text, at most `maxLength` UTF-16 code units. It never cuts a surrogate
- * pair, since PostgreSQL rejects half of a pair.
+ * Truncates text to at most `maxLength` UTF-16 code units. It never splits a surrogate pair, because
+ * PostgreSQL rejects half of a pair.
  */
-export function cutText(text: string, maxLength: number): string {
+export function truncateText(text: string, maxLength: number): string {
   const isPair = (text.codePointAt(maxLength - 1) ?? 0) > 0xffff;
   return text.slice(0, isPair ? maxLength - 1 : maxLength);
 }
 
-/** Returns a message of a model or a server in a form that can be stored. */
+/** Cleans and truncates a message for storage. */
 export function toStorableMessage(message: string): string {
-  return cutText(cleanText(message), MAX_MESSAGE_LENGTH);
+  return truncateText(cleanText(message), MAX_MESSAGE_LENGTH);
 }
 
-/** Returns the distinct cleaned texts of a list, without empty and too long texts. */
+/** Cleans the strings of a list, and drops duplicates, empty strings and strings above `maxLength`. */
 export function cleanList(
   list: readonly unknown[],
   maxLength = Infinity,
@@ -44,10 +44,10 @@ export function cleanList(
 export const APOSTROPHES = "'\u2019\u02BC\u2018\u201B\u02B9\u02BB\u02BD\u2032\u0060\u00B4\uFF07";
 
 /** Soft hyphens, zero-width spaces and joiners, byte order marks. */
-export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`;
+export const INVISIBLE_CHARACTERS = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`;
 
 const PATTERNS = {
-  invisible: new RegExp(`[${INVISIBLE}]`, 'gu'),
+  invisible: new RegExp(`[${INVISIBLE_CHARACTERS}]`, 'gu'),
   stress: /[\u0300\u0301]/gu,
   looseMark: /\p{M}/gu,
   innerApostrophe: new RegExp(`(?<=\\p{L})[${APOSTROPHES}]+(?=\\p{L})`, 'gu'),
@@ -110,56 +110,64 @@ export function normaliseSpelling(text: string): string {
 }
 
 /** Inline elements. Every other element begins and ends a line. */
-const INLINE =
+const INLINE_ELEMENTS =
   'a abbr b big cite code em font i label mark q s small span strike strong sub sup time tt u'.split(
     ' ',
   );
-const CELLS = ['td', 'th'];
-/** Elements whose content is no text. */
-const HIDDEN = ['iframe', 'noscript', 'script', 'style', 'svg', 'template'];
-const OTHERS =
+const CELL_ELEMENTS = ['td', 'th'];
+/** Elements whose content is not text. */
+const HIDDEN_ELEMENTS = ['iframe', 'noscript', 'script', 'style', 'svg', 'template'];
+const BLOCK_ELEMENTS =
   'article aside blockquote body br center dd div dl dt footer form h[1-6] head header hr html img li link main meta nav ol p pre section table tbody tfoot thead tr ul'.split(
     ' ',
   );
 
-/** Values exclude `<`, so that matching takes linear time. */
-const ATTRIBUTE = String.raw`\s+[a-z][\w:-]*(?:\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+))?`;
-const NAME = [...INLINE, ...CELLS, ...HIDDEN, ...OTHERS].join('|');
-const TAG = new RegExp(String.raw`<(?:/?(?:${NAME})(?:${ATTRIBUTE})*\s*/?>|!--|!doctype\b)`, 'i');
+/** Values exclude `<`, which keeps matching linear. */
+const ATTRIBUTE_PATTERN = String.raw`\s+[a-z][\w:-]*(?:\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+))?`;
+const ELEMENT_NAMES = [
+  ...INLINE_ELEMENTS,
+  ...CELL_ELEMENTS,
+  ...HIDDEN_ELEMENTS,
+  ...BLOCK_ELEMENTS,
+].join('|');
+const TAG_PATTERN = new RegExp(
+  String.raw`<(?:/?(?:${ELEMENT_NAMES})(?:${ATTRIBUTE_PATTERN})*\s*/?>|!--|!doctype\b)`,
+  'i',
+);
 
 /**
- * Converts possible HTML to plain text, with a line for each paragraph, list item and table row. A
- * text is HTML if it has a whole tag of a known element, or a comment, escaped or not. Other texts
- * keep "площа < 50 м²" and "?a=1&copy=2"; only entities with a semicolon are decoded.
+ * Converts possible HTML to plain text, with a line for each paragraph, list item and table row. Text
+ * is HTML if it has a complete tag of a known element, or a comment, escaped or not. Other text
+ * keeps "площа < 50 м²" and "?a=1&copy=2"; only entities with a semicolon are decoded.
  * @returns The plain text, or `text` if the plain text is empty.
  */
 export function toPlainText(text: string): string {
-  const unescaped = TAG.test(text) ? text : decodeHTMLStrict(text);
-  if (!TAG.test(unescaped)) return unescaped;
-  return removeTags(unescaped) || text;
+  const html = TAG_PATTERN.test(text) ? text : decodeHTMLStrict(text);
+  if (!TAG_PATTERN.test(html)) return html;
+  return removeTags(html) || text;
 }
 
 function removeTags(html: string): string {
-  const parts: string[] = [];
+  const textParts: string[] = [];
   let hiddenDepth = 0;
   const addSeparator = (name: string): void => {
-    if (!INLINE.includes(name)) parts.push(CELLS.includes(name) ? ' ' : '\n');
+    if (!INLINE_ELEMENTS.includes(name)) textParts.push(CELL_ELEMENTS.includes(name) ? ' ' : '\n');
   };
   const parser = new Parser({
     onopentag(name) {
-      if (HIDDEN.includes(name)) hiddenDepth += 1;
+      if (HIDDEN_ELEMENTS.includes(name)) hiddenDepth += 1;
       addSeparator(name);
     },
     onclosetag(name) {
-      if (HIDDEN.includes(name)) hiddenDepth -= 1;
+      if (HIDDEN_ELEMENTS.includes(name)) hiddenDepth -= 1;
       addSeparator(name);
     },
     ontext(text) {
-      if (hiddenDepth === 0) parts.push(text);
+      if (hiddenDepth === 0) textParts.push(text);
     },
   });
   parser.end(html);
-  const lines = parts.join('').split('\n');
+  const lines = textParts.join('').split('\n');
   return lines
     .map((line) => line.replaceAll(/\s+/gu, ' ').trim())
     .filter((line) => line !== '')

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { after, test } from 'node:test';
 import { StartError } from '@oselya/kit';
 import { sql } from 'kysely';
-import { settlesWithin } from '../src/async/wait.ts';
+import { waitWithTimeout } from '../src/async/wait.ts';
 import { start } from '../src/main.ts';
 import { until } from '@oselya/testing';
 import { processPayload, startCollector } from './support/collector.ts';
@@ -12,10 +12,10 @@ import { DIMENSIONS, openDatabase, createPayload, log } from './support/pipeline
 
 const database = await openDatabase();
 const { db } = database;
-const open = await startCollector(database);
+const collector = await startCollector(database);
 
-const fail = async (source_slug: string) => {
-  const { raw_id: id } = await processPayload(open, createPayload({ source_slug }));
+const createFailedPayload = async (source_slug: string) => {
+  const { raw_id: id } = await processPayload(collector, createPayload({ source_slug }));
   await db
     .updateTable('raw_data')
     .set({ status: 'failed', attempts: 3 })
@@ -23,35 +23,38 @@ const fail = async (source_slug: string) => {
     .execute();
   return id;
 };
-const completed = (id: number) =>
+const waitUntilCompleted = (id: number) =>
   until(`raw record ${id}`, async () => {
-    const raw = (await open.get(`/api/v1/raw/${id}`)).json<{ status: string }>();
+    const raw = (await collector.get(`/api/v1/raw/${id}`)).json<{ status: string }>();
     return raw.status === 'completed';
   });
 
 test('Failed payloads are returned to the queue one by one or all at once', async () => {
-  const one = await fail('retry-one');
+  const firstId = await createFailedPayload('retry-one');
   // Many clients send an empty body with a content type.
-  const answer = await open.post(`/api/v1/admin/raw/${one}/retry`, '');
-  assert.deepEqual(answer.json(), { raw_id: one, status: 'pending' });
-  await completed(one);
-  assert.equal((await open.post(`/api/v1/admin/raw/${one}/retry`)).status, 409);
-  assert.equal((await open.post('/api/v1/admin/raw/999999/retry')).status, 404);
+  const answer = await collector.post(`/api/v1/admin/raw/${firstId}/retry`, '');
+  assert.deepEqual(answer.json(), { raw_id: firstId, status: 'pending' });
+  await waitUntilCompleted(firstId);
+  assert.equal((await collector.post(`/api/v1/admin/raw/${firstId}/retry`)).status, 409);
+  assert.equal((await collector.post('/api/v1/admin/raw/999999/retry')).status, 404);
 
-  const [two, three] = [await fail('retry-all'), await fail('retry-other')];
-  const retry = (body: object) => open.post('/api/v1/admin/raw/retry', body);
+  const [secondId, otherId] = [
+    await createFailedPayload('retry-all'),
+    await createFailedPayload('retry-other'),
+  ];
+  const retry = (body: object) => collector.post('/api/v1/admin/raw/retry', body);
   assert.deepEqual((await retry({ status: 'failed', source_slug: 'retry-all' })).json(), {
     retried: 1,
   });
-  await completed(two);
+  await waitUntilCompleted(secondId);
   assert.deepEqual((await retry({ status: 'failed' })).json(), { retried: 1 });
-  await completed(three);
+  await waitUntilCompleted(otherId);
   assert.equal((await retry({ status: 'completed' })).status, 422);
 });
 
 test('The queue endpoint counts payloads by status', async () => {
-  await processPayload(open, createPayload());
-  const queue = (await open.get('/api/v1/admin/queue')).json<{
+  await processPayload(collector, createPayload());
+  const queue = (await collector.get('/api/v1/admin/queue')).json<{
     counts: Record<string, number>;
     ended_age_seconds: number | null;
     oldest_pending_seconds: number | null;
@@ -73,7 +76,7 @@ test('The queue endpoint counts payloads by status', async () => {
 
 test('Health lists its checks and reports a full disk as down', async () => {
   type Health = { status: string; checks: Record<string, { status: string }> };
-  const health = await open.get('/health');
+  const health = await collector.get('/health');
   assert.equal(health.status, 200);
   assert.equal(health.json<Health>().status, 'ok');
   assert.deepEqual(Object.keys(health.json<Health>().checks).toSorted(), [
@@ -113,9 +116,9 @@ test('An unreachable or hanging model degrades the health without taking the ser
 });
 
 test('The metrics have every documented name', async () => {
-  await processPayload(open, createPayload());
-  await open.post('/api/v1/ingest', { source_slug: 'doshka' });
-  const { text } = await open.get('/metrics');
+  await processPayload(collector, createPayload());
+  await collector.post('/api/v1/ingest', { source_slug: 'doshka' });
+  const { text } = await collector.get('/metrics');
   for (const line of [
     'collector_ingest_requests_total{source="doshka",outcome="accepted"}',
     'collector_ingest_requests_total{source="unknown",outcome="refused"}',
@@ -137,7 +140,7 @@ test('The metrics have every documented name', async () => {
 
 test('Metrics are served while the database does not answer', async () => {
   const pending = /^collector_queue_jobs\{status="pending"\} \d+$/m;
-  assert.match((await open.get('/metrics')).text, pending);
+  assert.match((await collector.get('/metrics')).text, pending);
   const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const holding = db.transaction().execute(async (trx) => {
     await sql`lock table raw_data, duplicate_marks in access exclusive mode`.execute(trx);
@@ -146,8 +149,8 @@ test('Metrics are served while the database does not answer', async () => {
   });
   try {
     await isHeld.promise;
-    const answer = open.get('/metrics');
-    assert.ok(await settlesWithin(answer, 25_000), 'a scrape waits for the database');
+    const answer = collector.get('/metrics');
+    assert.ok(await waitWithTimeout(answer, 25_000), 'a scrape waits for the database');
     const { text } = await answer;
     assert.match(text, pending, 'the last known value');
     assert.match(text, /^collector_model_breaker_open 0$/m);

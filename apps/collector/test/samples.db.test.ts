@@ -34,8 +34,10 @@ test('Every sample listing passes the whole pipeline', async () => {
     .executeTakeFirstOrThrow();
   assert.equal(embedded, listings, 'every listing can be found by similarity');
 
-  const found = (await collector.post('/api/v1/search/fulltext', { query: 'квартира' })).json<{
+  const searchResult = (
+    await collector.post('/api/v1/search/fulltext', { query: 'квартира' })
+  ).json<{
     items: object[];
   }>();
-  assert.ok(found.items.length > 0);
+  assert.ok(searchResult.items.length > 0);
 });

@@ -28,7 +28,7 @@ const database = await openDatabase();
 const { db } = database;
 
 test('A job of a killed process waits for its lease only when other processes share the database', async () => {
-  const left = await store(db, createPayload({ external_id: 'left' }));
+  const earlierId = await store(db, createPayload({ external_id: 'left' }));
   await db
     .updateTable('raw_data')
     .set({
@@ -37,24 +37,30 @@ test('A job of a killed process waits for its lease only when other processes sh
       attempts: 1,
       lease_expires_at: new Date(Date.now() + 3_600_000),
     })
-    .where('id', '=', left)
+    .where('id', '=', earlierId)
     .execute();
-  const later = await store(db, createPayload({ external_id: 'after' }));
+  const laterId = await store(db, createPayload({ external_id: 'after' }));
   await using _ = await startCollector(database);
-  await until('the later job', async () => (await readRawRecord(db, later)).status === 'completed');
+  await until(
+    'the later job',
+    async () => (await readRawRecord(db, laterId)).status === 'completed',
+  );
 
   if (database.isExclusive) {
-    await until('the job left', async () => (await readRawRecord(db, left)).status === 'completed');
-    assert.equal((await readRawRecord(db, left)).attempts, 2);
+    await until(
+      'the job left',
+      async () => (await readRawRecord(db, earlierId)).status === 'completed',
+    );
+    assert.equal((await readRawRecord(db, earlierId)).attempts, 2);
   } else {
-    assert.equal((await readRawRecord(db, left)).status, 'processing');
+    assert.equal((await readRawRecord(db, earlierId)).status, 'processing');
   }
 });
 
 test('The start and the stop do not wait for the model server', async () => {
-  const asked = Promise.withResolvers<void>();
+  const requestReceived = Promise.withResolvers<void>();
   const answerLate = () => {
-    asked.resolve();
+    requestReceived.resolve();
     return 'silence' as const;
   };
   await using server = await startModelServer(answerLate, { handlesProbes: true });
@@ -64,22 +70,25 @@ test('The start and the stop do not wait for the model server', async () => {
     MODEL_CHAT: 'm',
     MODEL_EMBEDDING: 'e',
   });
-  await asked.promise;
+  await requestReceived.promise;
   assert.equal((await collector.get('/health/live')).status, 200);
   await collector.close();
 });
 
 test('A start returns the jobs of lost workers and fails jobs after three attempts', async () => {
-  const [twice, thrice] = [await store(db, createPayload()), await store(db, createPayload())];
-  const claimed = { status: 'processing', attempt: 3, lease_expires_at: new Date(0) } as const;
-  const leave = (id: number, attempts: number) =>
+  const [retriedId, failedId] = [
+    await store(db, createPayload()),
+    await store(db, createPayload()),
+  ];
+  const claimColumns = { status: 'processing', attempt: 3, lease_expires_at: new Date(0) } as const;
+  const leaveClaimed = (id: number, attempts: number) =>
     db
       .updateTable('raw_data')
-      .set({ ...claimed, attempts })
+      .set({ ...claimColumns, attempts })
       .where('id', '=', id)
       .execute();
-  await leave(twice, 2);
-  await leave(thrice, 3);
+  await leaveClaimed(retriedId, 2);
+  await leaveClaimed(failedId, 3);
   await sql`create table claims (seconds integer)`.execute(db);
   await sql`create function note_claim() returns trigger language plpgsql as $$
     begin
@@ -89,31 +98,31 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
   await sql`create trigger note_claim after update on raw_data
     for each row when (new.attempt > old.attempt) execute function note_claim()`.execute(db);
   await using _ = await startCollector(database);
-  await until('the one', async () => (await readRawRecord(db, twice)).status === 'completed');
-  const failed = await readRawRecord(db, thrice);
-  assert.deepEqual([failed.status, failed.error?.code], ['failed', 'lease_lost']);
+  await until('the one', async () => (await readRawRecord(db, retriedId)).status === 'completed');
+  const failedRaw = await readRawRecord(db, failedId);
+  assert.deepEqual([failedRaw.status, failedRaw.error?.code], ['failed', 'lease_lost']);
   const { rows } = await sql`select seconds from claims`.execute(db);
   assert.deepEqual(rows, [{ seconds: 60 }], 'a claim is for a minute');
   await sql`drop trigger note_claim on raw_data`.execute(db);
 });
 
 test('A start on a port in use claims no job', async () => {
-  const waiting = await store(db, createPayload({ external_id: 'port in use' }));
+  const waitingId = await store(db, createPayload({ external_id: 'port in use' }));
   await using other = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   const claims = 'select count(*)::int as n from raw_data where attempt > 0 and id = $1';
   const { port } = new URL(other.url);
   await assert.rejects(startCollector(database, { COLLECTOR_PORT: port }), /in use/);
-  const { rows } = await database.pool.query<{ n: number }>(claims, [waiting]);
+  const { rows } = await database.pool.query<{ n: number }>(claims, [waitingId]);
   assert.deepEqual(rows, [{ n: 0 }]);
 });
 
 test('A worker stops while a slow request is in progress', async () => {
-  const own = await openDatabase();
+  const isolatedDatabase = await openDatabase();
   let unlistened = false;
   const collector = await startCollector({
-    ...own,
+    ...isolatedDatabase,
     async listen(channel, notify) {
-      const unlisten = await own.listen(channel, notify);
+      const unlisten = await isolatedDatabase.listen(channel, notify);
       return async () => {
         unlistened = true;
         await unlisten();
@@ -150,14 +159,14 @@ test('The jobs in progress have a minute to end when a worker stops', async (t) 
 
 /** Starts a model server that holds its responses and records its connections. */
 async function startSlowServer() {
-  const asked = Promise.withResolvers<void>();
+  const requestReceived = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   const sockets = new Set<Socket>();
   const paths: string[] = [];
   const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
   const server = await startModelServer(async (request: ReceivedRequest) => {
     paths.push(request.path);
-    asked.resolve();
+    requestReceived.resolve();
     await release.promise;
     const answered = answer(request);
     assert.ok(typeof answered === 'object' && 'body' in answered);
@@ -169,7 +178,7 @@ async function startSlowServer() {
       },
     };
   });
-  return { server, asked: asked.promise, letGo: release.resolve, sockets, paths };
+  return { server, asked: requestReceived.promise, letGo: release.resolve, sockets, paths };
 }
 
 for (const { name, open } of [
@@ -180,13 +189,13 @@ for (const { name, open } of [
     await using opened = new AsyncDisposableStack();
     const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
     opened.defer(() => rm(folder, { recursive: true, force: true }));
-    const { server, asked, letGo, sockets, paths } = await startSlowServer();
+    const { server, asked: requestReceived, letGo, sockets, paths } = await startSlowServer();
     opened.defer(server.close);
     opened.defer(letGo);
-    const own = await openDatabase();
-    const id = await store(own.db, createPayload());
+    const isolatedDatabase = await openDatabase();
+    const id = await store(isolatedDatabase.db, createPayload());
     let unlistened = false;
-    const running = await open(
+    const runningProcess = await open(
       {
         DATA_DIR: folder,
         COLLECTOR_PORT: '0',
@@ -200,9 +209,9 @@ for (const { name, open } of [
       {
         log,
         database: {
-          ...own,
+          ...isolatedDatabase,
           async listen(channel, notify) {
-            const unlisten = await own.listen(channel, notify);
+            const unlisten = await isolatedDatabase.listen(channel, notify);
             return async () => {
               unlistened = true;
               await unlisten();
@@ -211,14 +220,14 @@ for (const { name, open } of [
         },
       },
     );
-    await asked;
-    const closing = running.close();
+    await requestReceived;
+    const closing = runningProcess.close();
     // In the opposite order, the stop would wait for the pending response.
     await until('the worker to stop listening', () => unlistened, 2000).finally(letGo);
     await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
-    assert.equal((await readRawRecord(own.db, id)).status, 'completed');
+    assert.equal((await readRawRecord(isolatedDatabase.db, id)).status, 'completed');
     // Unclosed connections stay open for several seconds.
     await until('the model client to be closed', () => [...sockets].every((s) => s.closed), 1000);
   });
@@ -227,7 +236,7 @@ for (const { name, open } of [
 const folder = await mkdtemp(join(tmpdir(), 'oselya-worker-'));
 after(() => rm(folder, { recursive: true, force: true }));
 
-async function startAlone(env: Record<string, string>) {
+async function startStandaloneWorker(env: Record<string, string>) {
   const worker = await startWorker(
     {
       DATA_DIR: folder,
@@ -244,7 +253,7 @@ async function startAlone(env: Record<string, string>) {
 
 test('A standalone worker serves its health and load', async () => {
   await db.deleteFrom('raw_data').execute();
-  const worker = await startAlone({ COLLECTOR_WORKER_PORT: '0' });
+  const worker = await startStandaloneWorker({ COLLECTOR_WORKER_PORT: '0' });
   assert.ok(worker.url);
   const { url } = worker;
   for (const path of ['/health', '/health/live', '/health/ready']) {
@@ -259,10 +268,12 @@ test('A standalone worker serves its health and load', async () => {
   assert.equal(await readMetric('collector_worker_slots'), 3);
   assert.equal(await readMetric('collector_worker_last_claim_timestamp_seconds'), 0);
 
-  const before = Date.now() / 1000;
+  const startSeconds = Date.now() / 1000;
   const id = await store(db, createPayload());
   await until('the payload', async () => (await readRawRecord(db, id)).status === 'completed');
-  assert.ok((await readMetric('collector_worker_last_claim_timestamp_seconds')) >= before - 1);
+  assert.ok(
+    (await readMetric('collector_worker_last_claim_timestamp_seconds')) >= startSeconds - 1,
+  );
   assert.equal(await readMetric('collector_worker_jobs'), 0);
   assert.equal(await readMetric('collector_queue_jobs\\{status="failed"\\}'), 0);
   assert.ok((await readMetric('collector_disk_free_bytes')) > 0);

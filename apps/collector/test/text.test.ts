@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import {
-  cutText,
+  truncateText,
   toStorableMessage,
   normaliseText,
   normaliseSpelling,
@@ -12,16 +12,16 @@ import { toPlainPayload } from '../src/ingest/payload.ts';
 import { highlight } from '../src/search/highlight.ts';
 
 test('A text is cut between characters at its maximum length', () => {
-  assert.equal(cutText('аб🏠в', 3), 'аб');
-  assert.equal(cutText('аб🏠в', 4), 'аб🏠');
-  assert.equal(cutText('аб🏠в', 5), 'аб🏠в');
-  assert.equal(cutText('аб', 5), 'аб');
+  assert.equal(truncateText('аб🏠в', 3), 'аб');
+  assert.equal(truncateText('аб🏠в', 4), 'аб🏠');
+  assert.equal(truncateText('аб🏠в', 5), 'аб🏠в');
+  assert.equal(truncateText('аб', 5), 'аб');
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.nat({ max: 20 }), (text, maxLength) => {
-      const cut = cutText(text, maxLength);
-      assert.ok(text.startsWith(cut) && cut.isWellFormed());
-      assert.ok(cut.length <= maxLength);
-      assert.ok(cut.length >= Math.min(text.length, maxLength) - 1);
+      const truncatedText = truncateText(text, maxLength);
+      assert.ok(text.startsWith(truncatedText) && truncatedText.isWellFormed());
+      assert.ok(truncatedText.length <= maxLength);
+      assert.ok(truncatedText.length >= Math.min(text.length, maxLength) - 1);
     }),
   );
 });
@@ -96,9 +96,9 @@ test('Apostrophes join words, and hyphens separate them', () => {
 test('Case, stress marks and invisible characters do not matter', () => {
   const decoration = fc.constantFrom('', '\u0300', '\u0301', ...unseen);
   checkProperty(fc.array(fc.tuple(arbitraryLetters, decoration), { maxLength: 5 }), (parts) => {
-    const plain = parts.map(([word]) => word).join('');
+    const plainText = parts.map(([word]) => word).join('');
     const decoratedText = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
-    assert.equal(normaliseText(decoratedText), plain);
+    assert.equal(normaliseText(decoratedText), plainText);
   });
 });
 
@@ -243,9 +243,9 @@ test('A passage of a long text is cut between words around the most matches', ()
   const filler = 'дуже довгий опис оселі '.repeat(60);
   const html = mark(`${filler}балкон ${filler}новий балкон ${filler}`, 'балкон новий');
   assert.match(html, /^… .*<mark>новий<\/mark> <mark>балкон<\/mark>.*…$/);
-  const plain = html.replaceAll(/<\/?mark>/g, '');
-  assert.ok(plain.length < 300, `${plain.length} characters`);
-  for (const word of plain.replaceAll('…', '').trim().split(' ')) {
+  const plainText = html.replaceAll(/<\/?mark>/g, '');
+  assert.ok(plainText.length < 300, `${plainText.length} characters`);
+  for (const word of plainText.replaceAll('…', '').trim().split(' ')) {
     assert.ok(`${filler} новий балкон`.includes(word), word);
   }
 });
@@ -263,8 +263,12 @@ test('A passage without marks and escapes is a substring of the text', () => {
     fc.property(anyWords, fc.string({ unit: 'binary', maxLength: 20 }), (text, query) => {
       const html = mark(text, query).replaceAll(/<mark>|<\/mark>/g, '');
       assert.doesNotMatch(html, /[<>"']/);
-      const plain = html.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)));
-      assert.ok(text.includes(plain.replace(/^…/, '').replace(/…$/, '')) || text.includes(plain));
+      const plainText = html.replaceAll(/&#(\d+);/g, (_, code) =>
+        String.fromCharCode(Number(code)),
+      );
+      assert.ok(
+        text.includes(plainText.replace(/^…/, '').replace(/…$/, '')) || text.includes(plainText),
+      );
     }),
     { numRuns: 1000 },
   );

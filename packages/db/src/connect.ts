@@ -53,11 +53,11 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
     onError = () => undefined,
     onWarning = () => undefined,
   } = options;
-  const opened =
+  const connection =
     url === undefined
       ? await openPglite(dataDir, image)
       : openPostgres({ url, maxConnections, onError, queryTimeoutMs });
-  const { pool, close } = opened;
+  const { pool, close } = connection;
   try {
     await checkServer(pool);
     if (url !== undefined) await warnAboutDataLoss(pool, onWarning);
@@ -66,7 +66,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
     throw error;
   }
   return {
-    ...opened,
+    ...connection,
     engine: url === undefined ? 'pglite' : 'postgres',
     isExclusive: url === undefined,
     db: openKysely<Schema>(pool),
@@ -103,14 +103,14 @@ async function warnAboutDataLoss(
   pool: pg.Pool,
   onWarning: (message: string) => void,
 ): Promise<void> {
-  const { found } = await queryOne<{ found: string | null }>(
+  const { found: disabledSettings } = await queryOne<{ found: string | null }>(
     pool,
     `select string_agg(name || ' off (set by: ' || source || ')', ' and ' order by name) as found
      from pg_settings where name in ('fsync', 'synchronous_commit') and setting = 'off'`,
   );
-  if (found === null) return;
+  if (disabledSettings === null) return;
   onWarning(
-    `The database runs with ${found}: what was accepted, such as a payload answered with 202, can be lost when its ` +
+    `The database runs with ${disabledSettings}: what was accepted, such as a payload answered with 202, can be lost when its ` +
       'server crashes or loses power. Set it to on there, and start again',
   );
 }

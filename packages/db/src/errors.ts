@@ -63,7 +63,7 @@ const MAX_ATTEMPTS = 3;
 /**
  * Runs a function with a statement or transaction, and retries it after a conflict with another transaction. Makes at
  * most three attempts.
- * @throws Other errors at once, and the conflict of the last attempt.
+ * @throws Other errors immediately, and the conflict of the last attempt.
  */
 export async function retryConflicts<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {

@@ -14,18 +14,18 @@ const SQLITE_BUSY = 5;
  * @throws DatabaseError FOLDER_LOCKED if another process holds the lock, FOLDER_UNUSABLE if it is not writable.
  */
 export function lockFolder(folder: string): FolderLock {
-  let file: DatabaseSync | undefined;
+  let lockFile: DatabaseSync | undefined;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    file = new DatabaseSync(join(folder, 'lock'));
-    file.exec('begin exclusive');
+    lockFile = new DatabaseSync(join(folder, 'lock'));
+    lockFile.exec('begin exclusive');
     writeFileSync(getPidFile(folder), `${process.pid}\n`);
   } catch (error) {
-    file?.close();
+    lockFile?.close();
     throw createLockError(folder, error);
   }
-  const held = file;
-  return { release: () => held.close() };
+  const lockedFile = lockFile;
+  return { release: () => lockedFile.close() };
 }
 
 // A separate file, because opening and closing the locked file would release the lock of this process.

@@ -4,25 +4,25 @@ import { toOutageError, createUnreachableError, isDatabaseOutage } from './error
 import { getPreparedName } from './statements.ts';
 
 /**
- * Adapts a pool to Kysely. A connection is discarded after any error that is not an ordinary error of the server. After
+ * Adapts a pool to Kysely. Discards a connection after any error that is not an ordinary server error. After
  * a query timeout, node-postgres would reuse the connection, and each further query would wait. If the server is
  * unreachable, queries throw DatabaseError DATABASE_UNREACHABLE.
  *
- * A restart of the server closes all idle connections, so the first query on each fails. The query is repeated once on
+ * A restart of the server closes all idle connections, so the first query on each fails. The pool repeats it once on
  * another connection if that is safe: the start of a transaction, or a query that succeeds in a read-only transaction.
  * Writes are never repeated, because they may have been committed.
  */
 export function createKyselyPool(pool: pg.Pool): PostgresPool {
-  const answeredAt = new WeakMap<pg.PoolClient, number>();
-  const onAnswer = (client: pg.PoolClient) => void answeredAt.set(client, performance.now());
-  pool.on('connect', onAnswer);
+  const lastResponseAt = new WeakMap<pg.PoolClient, number>();
+  const onResponse = (client: pg.PoolClient) => void lastResponseAt.set(client, performance.now());
+  pool.on('connect', onResponse);
 
-  /** Acquires a connection that was opened or had an answer since a time. Discards older connections. */
+  /** Acquires a connection that was opened or responded after a time. Discards older connections. */
   async function acquire(since = -Infinity): Promise<pg.PoolClient> {
     try {
       for (;;) {
         const client = await pool.connect();
-        if ((answeredAt.get(client) ?? 0) >= since) return client;
+        if ((lastResponseAt.get(client) ?? 0) >= since) return client;
         client.release(true);
       }
     } catch (error) {
@@ -32,35 +32,35 @@ export function createKyselyPool(pool: pg.Pool): PostgresPool {
 
   return {
     options: pool.options,
-    connect: async () => createGuardedClient(await acquire(), { acquire, onAnswer }),
+    connect: async () => createGuardedClient(await acquire(), { acquire, onResponse }),
     end: () => pool.end(),
   };
 }
 
 function createGuardedClient(
-  acquired: pg.PoolClient,
+  firstClient: pg.PoolClient,
   pool: {
     acquire: (since: number) => Promise<pg.PoolClient>;
-    onAnswer: (client: pg.PoolClient) => void;
+    onResponse: (client: pg.PoolClient) => void;
   },
 ): PostgresPoolClient {
   let client: pg.PoolClient | undefined;
   let failure: Error | undefined;
   let isFirst = true;
-  const fail = (error: Error): void => {
+  const recordFailure = (error: Error): void => {
     failure ??= error;
   };
-  use(acquired);
+  useClient(firstClient);
 
-  function use(other: pg.PoolClient): void {
-    client = other;
+  function useClient(nextClient: pg.PoolClient): void {
+    client = nextClient;
     failure = undefined;
     // The pool handles 'error' events of idle connections only, and an unhandled one crashes the process.
-    client.on('error', fail);
+    client.on('error', recordFailure);
   }
 
   function release(destroy?: boolean): void {
-    client?.removeListener('error', fail);
+    client?.removeListener('error', recordFailure);
     client?.release(failure ?? destroy);
     client = undefined;
   }
@@ -86,18 +86,18 @@ function createGuardedClient(
     if (failure !== undefined || client === undefined) throw failure ?? new Error('No connection');
     try {
       const result = await client.query(config);
-      pool.onAnswer(client);
+      pool.onResponse(client);
       return result;
     } catch (error) {
-      if (error instanceof Error && isFatalError(error)) fail(error);
+      if (error instanceof Error && isFatalError(error)) recordFailure(error);
       throw error;
     }
   }
 
   async function repeat(config: pg.QueryConfig, since: number): Promise<pg.QueryResult> {
     release();
-    use(await pool.acquire(since));
-    if (BEGINS_TRANSACTION.test(config.text)) return execute(config);
+    useClient(await pool.acquire(since));
+    if (TRANSACTION_START.test(config.text)) return execute(config);
     try {
       await execute({ text: 'begin read only' });
       const result = await execute(config);
@@ -105,7 +105,7 @@ function createGuardedClient(
       return result;
     } catch (error) {
       // Closing the connection ends the transaction.
-      fail(new Error('A query was not repeated', { cause: error }));
+      recordFailure(new Error('A query was not repeated', { cause: error }));
       throw error;
     }
   }
@@ -117,17 +117,17 @@ function createGuardedClient(
   };
 }
 
-const BEGINS_TRANSACTION = /^(begin|start transaction)\b/;
+const TRANSACTION_START = /^(begin|start transaction)\b/;
 
 /** Message of node-postgres for a query timeout. A repetition would probably time out too. */
-const QUERY_TIMEOUT = 'Query read timeout';
+const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
 
 /** Returns whether the connection was closed before the response to a query. */
 function isConnectionLost(error: unknown): boolean {
   return (
     error instanceof Error &&
     isFatalError(error) &&
-    error.message !== QUERY_TIMEOUT &&
+    error.message !== QUERY_TIMEOUT_MESSAGE &&
     isDatabaseOutage(toOutageError(error))
   );
 }

@@ -73,48 +73,48 @@ export async function runUnderLease<Result>(
   work: (signal: AbortSignal) => Promise<Result>,
   signal?: AbortSignal,
 ): Promise<Result> {
-  const lost = new AbortController();
-  const ended = new AbortController();
-  const renewing = keepRenewing(lease, lost, ended.signal);
-  const signals = signal === undefined ? [lost.signal] : [lost.signal, signal];
+  const lossController = new AbortController();
+  const endController = new AbortController();
+  const renewalLoop = renewRepeatedly(lease, lossController, endController.signal);
+  const signals = signal === undefined ? [lossController.signal] : [lossController.signal, signal];
   try {
     return await work(AbortSignal.any(signals));
   } finally {
-    ended.abort();
-    await renewing;
-    if (!lost.signal.aborted) await lease.release().catch(() => undefined);
+    endController.abort();
+    await renewalLoop;
+    if (!lossController.signal.aborted) await lease.release().catch(() => undefined);
   }
 }
 
-async function keepRenewing(
+async function renewRepeatedly(
   { durationMs, renew }: LeaseHandle,
-  lost: AbortController,
-  ended: AbortSignal,
+  lossController: AbortController,
+  endSignal: AbortSignal,
 ): Promise<void> {
   let failure: unknown;
   // A timer, because a renewal that hangs may take longer than the lease.
-  const expireIn = (ms: number) =>
-    setTimeout(() => lost.abort(new LeaseLostError(failure)), Math.max(0, ms)).unref();
-  let expiry = expireIn(durationMs);
-  const until = AbortSignal.any([ended, lost.signal]);
+  const scheduleExpiry = (ms: number) =>
+    setTimeout(() => lossController.abort(new LeaseLostError(failure)), Math.max(0, ms)).unref();
+  let expiryTimer = scheduleExpiry(durationMs);
+  const stopSignal = AbortSignal.any([endSignal, lossController.signal]);
   for (let pauseMs = durationMs / 3; ;) {
-    await sleep(pauseMs, undefined, { signal: until, ref: false }).catch(() => undefined);
-    if (until.aborted) break;
+    await sleep(pauseMs, undefined, { signal: stopSignal, ref: false }).catch(() => undefined);
+    if (stopSignal.aborted) break;
     const startedAt = performance.now();
     try {
       if (!(await renew())) {
-        lost.abort(new LeaseLostError());
+        lossController.abort(new LeaseLostError());
         break;
       }
-      clearTimeout(expiry);
-      expiry = expireIn(durationMs - (performance.now() - startedAt));
+      clearTimeout(expiryTimer);
+      expiryTimer = scheduleExpiry(durationMs - (performance.now() - startedAt));
       pauseMs = durationMs / 3;
     } catch (error) {
       failure = error;
       pauseMs = Math.min(RENEW_RETRY_MS, durationMs / 3);
     }
   }
-  clearTimeout(expiry);
+  clearTimeout(expiryTimer);
 }
 
 /**
@@ -145,18 +145,18 @@ export async function withLease<Schema>(
   const table = sql.table(row.table);
   const columns = Object.keys(row.key).map((column) => sql.ref(column));
   const values = Object.values(row.key);
-  const acquired = await sql`
+  const acquisition = await sql`
     insert into ${table} (${sql.join(columns)}, holder, lease_until)
     values (${sql.join(values)}, ${holder}, ${leaseExpiry(durationMs)})
     on conflict (${sql.join(columns)}) do update
       set holder = excluded.holder, lease_until = excluded.lease_until
       where ${isLeaseFree(`${row.table}.lease_until`)}
     returning holder`.execute(db);
-  if (acquired.rows.length === 0) return false;
+  if (acquisition.rows.length === 0) return false;
 
   const isHeld = sql`(${sql.join(columns)}) = (${sql.join(values)}) and holder = ${holder}`;
   let freeAfterMs = retryMs;
-  const handle: LeaseHandle = {
+  const lease: LeaseHandle = {
     durationMs,
     async renew() {
       const { numAffectedRows } = await sql`
@@ -170,9 +170,9 @@ export async function withLease<Schema>(
     },
   };
   await runUnderLease(
-    handle,
-    async (until) => {
-      await work(until);
+    lease,
+    async (leaseSignal) => {
+      await work(leaseSignal);
       freeAfterMs = everyMs;
     },
     signal,

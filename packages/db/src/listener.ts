@@ -39,66 +39,68 @@ export function createListener(options: {
 }): Listener {
   const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
   const channels = new Map<string, Set<OnNotify>>();
-  const closing = new AbortController();
+  const closeController = new AbortController();
   let client: ListenerClient | undefined;
-  let opening: Promise<ListenerClient> | undefined;
-  let check: NodeJS.Timeout | undefined;
+  let pendingConnection: Promise<ListenerClient> | undefined;
+  let checkTimer: NodeJS.Timeout | undefined;
 
-  async function open(): Promise<ListenerClient> {
-    const next = createClient();
-    next.on('notification', ({ channel, payload }) => publish(channel, payload ?? ''));
-    next.on('error', (error) => lose(next, error));
-    next.on('end', () => lose(next, new Error('The connection for notifications ended')));
+  async function openConnection(): Promise<ListenerClient> {
+    const newClient = createClient();
+    newClient.on('notification', ({ channel, payload }) => publish(channel, payload ?? ''));
+    newClient.on('error', (error) => onConnectionLost(newClient, error));
+    newClient.on('end', () =>
+      onConnectionLost(newClient, new Error('The connection for notifications ended')),
+    );
     try {
-      await next.connect();
-      for (const channel of channels.keys()) await subscribe(next, channel);
+      await newClient.connect();
+      for (const channel of channels.keys()) await subscribe(newClient, channel);
     } catch (error) {
-      await discard(next);
+      await closeClient(newClient);
       throw error;
     }
-    client = next;
-    check = setInterval(() => void verify(next), checkIntervalMs);
-    check.unref();
-    return next;
+    client = newClient;
+    checkTimer = setInterval(() => void checkConnection(newClient), checkIntervalMs);
+    checkTimer.unref();
+    return newClient;
   }
 
   async function connect(): Promise<ListenerClient> {
     // A call of `listen` may have reconnected while `reconnect` was waiting.
     if (client !== undefined) return client;
-    opening ??= open().finally(() => {
-      opening = undefined;
+    pendingConnection ??= openConnection().finally(() => {
+      pendingConnection = undefined;
     });
-    return opening;
+    return pendingConnection;
   }
 
-  async function verify(current: ListenerClient): Promise<void> {
-    const late = sleep(checkIntervalMs, undefined, { ref: false }).then(() => {
+  async function checkConnection(checkedClient: ListenerClient): Promise<void> {
+    const timeout = sleep(checkIntervalMs, undefined, { ref: false }).then(() => {
       throw new Error('The connection for notifications does not answer');
     });
-    await Promise.race([current.query('select 1'), late]).catch((error: unknown) =>
-      lose(current, toError(error)),
+    await Promise.race([checkedClient.query('select 1'), timeout]).catch((error: unknown) =>
+      onConnectionLost(checkedClient, toError(error)),
     );
   }
 
-  function lose(lost: ListenerClient, error: Error): void {
-    if (lost !== client || closing.signal.aborted) return;
+  function onConnectionLost(lostClient: ListenerClient, error: Error): void {
+    if (lostClient !== client || closeController.signal.aborted) return;
     client = undefined;
-    clearInterval(check);
+    clearInterval(checkTimer);
     onError(error);
-    void discard(lost);
+    void closeClient(lostClient);
     void reconnect();
   }
 
   async function reconnect(): Promise<void> {
     let delayMs = RECONNECT_DELAY_MS.first;
-    while (!closing.signal.aborted) {
+    while (!closeController.signal.aborted) {
       try {
-        await sleep(delayMs, undefined, { signal: closing.signal });
+        await sleep(delayMs, undefined, { signal: closeController.signal });
         await connect();
         for (const channel of channels.keys()) publish(channel, '');
         return;
       } catch (error) {
-        if (closing.signal.aborted) return;
+        if (closeController.signal.aborted) return;
         onError(toError(error));
         delayMs = Math.min(delayMs * 2, RECONNECT_DELAY_MS.max);
       }
@@ -111,11 +113,11 @@ export function createListener(options: {
 
   return {
     async listen(channel, onNotify) {
-      if (closing.signal.aborted) throw new Error('The listener is closed');
+      if (closeController.signal.aborted) throw new Error('The listener is closed');
       const subscribers = channels.get(channel) ?? new Set();
       channels.set(channel, subscribers.add(onNotify));
-      /** Returns whether the channel has no subscriber left. */
-      const forget = (): boolean => {
+      /** Removes the subscriber. Returns whether it was the last one of the channel. */
+      const removeSubscriber = (): boolean => {
         subscribers.delete(onNotify);
         const isLast = subscribers.size === 0 && channels.get(channel) === subscribers;
         return isLast && channels.delete(channel);
@@ -123,19 +125,19 @@ export function createListener(options: {
       try {
         await subscribe(await connect(), channel);
       } catch (error) {
-        forget();
+        removeSubscriber();
         throw createUnreachableError(error);
       }
       return async () => {
-        if (!forget()) return;
+        if (!removeSubscriber()) return;
         await client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(onError);
       };
     },
     async close() {
-      closing.abort();
-      await opening?.catch(() => undefined);
-      clearInterval(check);
-      if (client !== undefined) await discard(client);
+      closeController.abort();
+      await pendingConnection?.catch(() => undefined);
+      clearInterval(checkTimer);
+      if (client !== undefined) await closeClient(client);
       client = undefined;
     },
   };
@@ -146,13 +148,13 @@ async function subscribe(client: ListenerClient, channel: string): Promise<void>
 }
 
 /** Closes a client whose connection may be dead, and ignores its errors. */
-async function discard(client: ListenerClient): Promise<void> {
+async function closeClient(client: ListenerClient): Promise<void> {
   client.removeAllListeners('end');
   client.removeAllListeners('error');
   client.on('error', () => undefined);
   await Promise.race([client.end().catch(() => undefined), sleep(1000, undefined, { ref: false })]);
 }
 
-function toError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown));
+function toError(value: unknown): Error {
+  return value instanceof Error ? value : new Error(String(value));
 }

@@ -41,8 +41,8 @@ export async function settleLog<Schema>(
   limit: number,
 ): Promise<'done' | 'more' | 'busy'> {
   const log = sql.table(table);
-  const unsettled = await sql`select from ${log} where position is null limit 1`.execute(db);
-  if (unsettled.rows.length === 0) return 'done';
+  const unsettledRows = await sql`select from ${log} where position is null limit 1`.execute(db);
+  if (unsettledRows.rows.length === 0) return 'done';
   return db.transaction().execute(async (trx) => {
     // A separate statement, because the snapshot of the update must be newer than the lock.
     const { rows } = await sql<{ isHeld: boolean }>`

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { DatabaseError } from './errors.ts';
-import { type Migration, readMigrations, readSteps } from './migration-files.ts';
+import { type Migration, readMigrations, splitStatements } from './migration-files.ts';
 
-/** Migrations of a component. */
 export type MigrateOptions = {
   /** Owner of the migrations. Several components can share a database. */
   component: string;
@@ -30,10 +29,10 @@ const MAX_LOCK_ATTEMPTS = 60;
 const LOCK_NOT_AVAILABLE = '55P03';
 
 /** Longest delay of a timer. node-postgres cannot disable the timeout of one query, and migrations may take long. */
-const NO_TIMEOUT_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Applies the pending migrations of a component under an advisory lock, so that only one of several starting processes
+ * Applies the pending migrations of a component under an advisory lock, so only one of several starting processes
  * runs them. Each file runs and is recorded in its own transaction. Files named `.concurrently.sql` run without a
  * transaction, to build indexes without locks. An interrupted run continues at the next start. Applied files must not
  * change.
@@ -49,12 +48,12 @@ export async function migrate(
   client.on('error', ignoreError);
   try {
     await acquireLock(client);
-    const missing = await findMissing(client, component, migrations);
-    for (const migration of missing) {
-      if (migration.concurrently) await applyConcurrently(client, component, migration);
+    const pendingMigrations = await findPendingMigrations(client, component, migrations);
+    for (const migration of pendingMigrations) {
+      if (migration.isConcurrent) await applyConcurrently(client, component, migration);
       else await applyInTransaction(client, component, migration, lockTimeoutMs);
     }
-    return { component, applied: missing.map(({ name }) => name) };
+    return { component, applied: pendingMigrations.map(({ name }) => name) };
   } catch (error) {
     failure = error;
     throw error;
@@ -83,7 +82,7 @@ async function acquireLock(client: pg.PoolClient): Promise<void> {
   }
 }
 
-async function findMissing(
+async function findPendingMigrations(
   client: pg.PoolClient,
   component: string,
   migrations: readonly Migration[],
@@ -101,15 +100,15 @@ async function findMissing(
     'select name, checksum from schema_migrations where component = $1',
     [component],
   );
-  const known = new Map(rows.map((row) => [row.name, row.checksum]));
+  const appliedChecksums = new Map(rows.map((row) => [row.name, row.checksum]));
   return migrations.filter(({ name, checksum }) => {
-    if (known.has(name) && known.get(name) !== checksum) {
+    if (appliedChecksums.has(name) && appliedChecksums.get(name) !== checksum) {
       throw new DatabaseError(
         'MIGRATION_FAILED',
         `Migration ${component}/${name} was changed after it had been applied: restore the file and put the change into a new one`,
       );
     }
-    return !known.has(name);
+    return !appliedChecksums.has(name);
   });
 }
 
@@ -126,8 +125,8 @@ async function applyInTransaction(
       await client.query(`begin;
         set local lock_timeout = ${lockTimeoutMs};
         set local statement_timeout = 0`);
-      await client.query(withoutTimeout(migration.sql));
-      await record(client, component, migration);
+      await client.query(createUntimedQuery(migration.sql));
+      await recordMigration(client, component, migration);
       // If the connection breaks during the commit, the commit may have succeeded.
       outcome = 'may have failed, and the next start finds out';
       await client.query('commit');
@@ -151,14 +150,14 @@ async function applyConcurrently(
 ): Promise<void> {
   try {
     await client.query('set statement_timeout = 0');
-    for (const { statement, builds } of readSteps(migration.sql)) {
-      if (builds !== undefined && (await isInvalid(client, builds))) {
-        const name = pg.escapeIdentifier(builds);
-        await client.query(withoutTimeout(`drop index concurrently if exists ${name}`));
+    for (const { statement, indexName } of splitStatements(migration.sql)) {
+      if (indexName !== undefined && (await isIndexInvalid(client, indexName))) {
+        const name = pg.escapeIdentifier(indexName);
+        await client.query(createUntimedQuery(`drop index concurrently if exists ${name}`));
       }
-      await client.query(withoutTimeout(statement));
+      await client.query(createUntimedQuery(statement));
     }
-    await record(client, component, migration);
+    await recordMigration(client, component, migration);
   } catch (error) {
     const outcome = 'failed, and the next start goes on with it';
     throw createMigrationError(component, migration, outcome, error);
@@ -167,7 +166,7 @@ async function applyConcurrently(
   }
 }
 
-async function isInvalid(client: pg.PoolClient, index: string): Promise<boolean> {
+async function isIndexInvalid(client: pg.PoolClient, index: string): Promise<boolean> {
   const { rows } = await client.query(
     'select from pg_index where indexrelid = to_regclass($1) and not indisvalid',
     [index],
@@ -175,7 +174,7 @@ async function isInvalid(client: pg.PoolClient, index: string): Promise<boolean>
   return rows.length > 0;
 }
 
-async function record(
+async function recordMigration(
   client: pg.PoolClient,
   component: string,
   { name, checksum }: Migration,
@@ -186,8 +185,8 @@ async function record(
   );
 }
 
-function withoutTimeout(text: string): pg.QueryConfig & { query_timeout: number } {
-  return { text, query_timeout: NO_TIMEOUT_MS };
+function createUntimedQuery(text: string): pg.QueryConfig & { query_timeout: number } {
+  return { text, query_timeout: MAX_TIMER_MS };
 }
 
 function createMigrationError(

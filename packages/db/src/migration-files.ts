@@ -3,14 +3,13 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError } from './errors.ts';
 
-/** Migration file. */
 export type Migration = {
   name: string;
   sql: string;
   /** Checksum of the file before its variables are replaced. */
   checksum: string;
-  /** Whether the file runs outside a transaction, so that tables remain writable. */
-  concurrently: boolean;
+  /** Whether the file runs outside a transaction, which keeps tables writable. */
+  isConcurrent: boolean;
 };
 
 const FILE_NAME = /^\d{4}_[a-z0-9_]+(?:\.concurrently)?\.sql$/;
@@ -41,35 +40,35 @@ export async function readMigrations(
         return String(value);
       });
       const checksum = createHash('sha256').update(text).digest('hex');
-      return { name, sql, checksum, concurrently: name.includes('.concurrently.') };
+      return { name, sql, checksum, isConcurrent: name.includes('.concurrently.') };
     }),
   );
 }
 
 /** Statement that runs on its own, and the name of the index that it builds, if any. */
-export type MigrationStep = { statement: string; builds: string | undefined };
+export type MigrationStatement = { statement: string; indexName: string | undefined };
 
 /** Statements that can be repeated after an interruption and that block neither readers nor writers. */
-const REPEATABLE =
+const REPEATABLE_STATEMENT =
   /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
 
 /**
  * Splits a file that runs outside a transaction into statements.
  * @throws Error for a statement that cannot be repeated after an interruption, or that locks a table.
  */
-export function readSteps(sql: string): MigrationStep[] {
+export function splitStatements(sql: string): MigrationStatement[] {
   return sql
     .replaceAll(/--.*$/gm, '')
     .split(';')
     .map((statement) => statement.trim())
     .filter((statement) => statement !== '')
     .map((statement) => {
-      const match = REPEATABLE.exec(`${statement} `);
+      const match = REPEATABLE_STATEMENT.exec(`${statement} `);
       if (match === null) {
         throw new Error(
           `"${statement.slice(0, 60)}" is neither "create index concurrently if not exists", nor "drop index concurrently if exists", nor "analyze"`,
         );
       }
-      return { statement, builds: match.groups?.['builds'] };
+      return { statement, indexName: match.groups?.['builds'] };
     });
 }

@@ -17,24 +17,24 @@ import { typeParsers } from './postgres.ts';
  * @throws DatabaseError FOLDER_LOCKED, FOLDER_UNUSABLE, or DATABASE_UNSUITABLE for damaged files.
  */
 export async function openPglite(dataDir?: string, image?: Blob) {
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   let folder: string | undefined;
   if (dataDir !== undefined) {
     const lock = lockFolder(dataDir);
-    opened.defer(() => lock.release());
+    resources.defer(() => lock.release());
     folder = join(dataDir, 'database');
     mkdirSync(folder, { recursive: true });
     // PGlite creates world-readable files, which contain encrypted tokens and phone numbers.
     chmodSync(folder, 0o700);
   }
-  const lite = await createPglite(folder, image);
-  opened.defer(() => lite.close());
+  const pglite = await createPglite(folder, image);
+  resources.defer(() => pglite.close());
 
   // All clients share one backend. After a failed client, the next one needs a new connection object, and must end the
   // open transaction and deallocate prepared statements.
   class PgliteClient extends pg.Client {
     constructor(config?: pg.ClientConfig) {
-      super(Object.assign({}, config, { connection: createPgConfig(lite).connection }));
+      super(Object.assign({}, config, { connection: createPgConfig(pglite).connection }));
     }
   }
   const pool = new pg.Pool({
@@ -45,19 +45,19 @@ export async function openPglite(dataDir?: string, image?: Blob) {
     onConnect: async (client) => void (await client.query('rollback; deallocate all')),
   });
   pool.on('error', () => undefined);
-  opened.defer(() => pool.end());
+  resources.defer(() => pool.end());
 
-  const running = opened.move();
+  const ownedResources = resources.move();
   return {
     pool,
     listen: async (channel: string, onNotify: OnNotify) => {
       await pool.query(`listen ${pg.escapeIdentifier(channel)}`);
-      const stop = lite.onNotification((name, payload) => {
+      const stopListening = pglite.onNotification((name, payload) => {
         if (name === channel) onNotify(payload);
       });
-      return () => Promise.resolve(stop());
+      return () => Promise.resolve(stopListening());
     },
-    close: () => running.disposeAsync(),
+    close: () => ownedResources.disposeAsync(),
   };
 }
 
@@ -65,7 +65,7 @@ async function createPglite(folder: string | undefined, image: Blob | undefined)
   try {
     return await PGlite.create({
       ...(folder !== undefined && {
-        fs: new DurableFiles(folder),
+        fs: new DurableFileSystem(folder),
         startParams: createDurableParams(PGlite.defaultStartParams),
       }),
       ...(image !== undefined && { loadDataDir: image }),
@@ -86,17 +86,17 @@ type InitOptions = Parameters<NodeFS['init']>[1];
 /** File system of Emscripten on Node, which lacks `fsync`. */
 type NodeFileSystem = {
   stream_ops: { fsync: (stream: { nfd: number }) => number };
-  /** Converts errors of Node to errors of the program. */
+  /** Converts Node errors to errors of the program. */
   tryFSOperation: (operation: () => void) => void;
 };
 
 /** File system that syncs files to disk. Without syncs, a power failure could lose committed rows. */
-class DurableFiles extends NodeFS {
+class DurableFileSystem extends NodeFS {
   override async init(
-    lite: PGlite,
+    pglite: PGlite,
     options: InitOptions,
   ): Promise<{ emscriptenOpts: InitOptions }> {
-    const { emscriptenOpts } = await super.init(lite, options);
+    const { emscriptenOpts } = await super.init(pglite, options);
     const { preRun = [] } = emscriptenOpts;
     return { emscriptenOpts: { ...emscriptenOpts, preRun: [...preRun, syncToDisk] } };
   }

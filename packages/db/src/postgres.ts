@@ -33,14 +33,14 @@ export function openPostgres(options: {
   queryTimeoutMs?: number | undefined;
 }) {
   const { url, maxConnections, onError, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
-  const connection = {
+  const connectionOptions = {
     connectionString: url,
     application_name: 'oselya',
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
   };
   const pool = new pg.Pool({
-    ...connection,
+    ...connectionOptions,
     max: maxConnections,
     idle_in_transaction_session_timeout: 60_000,
     query_timeout: queryTimeoutMs,
@@ -51,7 +51,7 @@ export function openPostgres(options: {
   // A new connection may break before it has an error listener, and an unhandled 'error' event crashes the process.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const listener = createListener({
-    createClient: () => new pg.Client({ ...connection, query_timeout: queryTimeoutMs }),
+    createClient: () => new pg.Client({ ...connectionOptions, query_timeout: queryTimeoutMs }),
     onError,
   });
   return {

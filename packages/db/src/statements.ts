@@ -4,9 +4,9 @@ import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely';
 const PREPARED_PREFIX = '/* prepared */';
 
 /** Maximum number of prepared statements, in case a statement contains literals instead of parameters. */
-const MAX_NAMES = 100;
+const MAX_PREPARED_NAMES = 100;
 
-const names = new Map<string, string>();
+const preparedNames = new Map<string, string>();
 
 /**
  * Marks a statement of Kysely's `sql` as prepared if placed at its beginning. Each connection then parses and plans the
@@ -25,16 +25,16 @@ export function hideFromPlanner<Value extends number | string>(value: Value): Ra
 }
 
 /**
- * Creates a prepared statement from a constant text.
+ * Creates a prepared statement from constant SQL.
  * @param text SQL with parameters `$1`, `$2`, …
  * @returns A function that runs the statement on a database or transaction, and returns its rows.
  */
 export function createPreparedStatement<Row>(
   text: string,
 ): <Schema>(db: Kysely<Schema>, parameters: readonly unknown[]) => Promise<Row[]> {
-  const marked = `${PREPARED_PREFIX} ${text}`;
+  const preparedText = `${PREPARED_PREFIX} ${text}`;
   return async (db, parameters) => {
-    const { rows } = await db.executeQuery(CompiledQuery.raw(marked, [...parameters]));
+    const { rows } = await db.executeQuery(CompiledQuery.raw(preparedText, [...parameters]));
     // The caller guarantees the type of the rows.
     return rows as Row[];
   };
@@ -43,10 +43,10 @@ export function createPreparedStatement<Row>(
 /** Returns the name of a prepared statement, or undefined if the statement is not prepared. */
 export function getPreparedName(text: string): string | undefined {
   if (!text.startsWith(PREPARED_PREFIX)) return undefined;
-  const known = names.get(text);
-  if (known !== undefined || names.size === MAX_NAMES) return known;
+  const existingName = preparedNames.get(text);
+  if (existingName !== undefined || preparedNames.size === MAX_PREPARED_NAMES) return existingName;
   const name = createHash('sha256').update(text).digest('hex').slice(0, 32);
-  names.set(text, name);
+  preparedNames.set(text, name);
   return name;
 }
 
@@ -55,7 +55,8 @@ export function getPreparedName(text: string): string | undefined {
  * @throws RangeError with the index of a number that is not finite. The error of pgvector lacks the index.
  */
 export function formatVector(numbers: readonly number[]): string {
-  const bad = numbers.findIndex((number) => !Number.isFinite(number));
-  if (bad !== -1) throw new RangeError(`Element ${bad} of the vector is not a finite number`);
+  const invalidIndex = numbers.findIndex((number) => !Number.isFinite(number));
+  if (invalidIndex !== -1)
+    throw new RangeError(`Element ${invalidIndex} of the vector is not a finite number`);
   return `[${numbers.join(',')}]`;
 }

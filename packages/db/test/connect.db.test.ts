@@ -28,11 +28,11 @@ test('a discarded client and a failed transaction change nothing', async () => {
   await client.query('begin');
   await client.query('create table never_committed (id int)');
   client.release(true);
-  const failed = db.transaction().execute(async (trx) => {
+  const failedTransaction = db.transaction().execute(async (trx) => {
     await sql`create table rolled_back (id int)`.execute(trx);
     throw new Error('changed my mind');
   });
-  await assert.rejects(failed, /changed my mind/);
+  await assert.rejects(failedTransaction, /changed my mind/);
   assert.deepEqual(
     [await isMissing('never_committed'), await isMissing('rolled_back')],
     [true, true],
@@ -42,10 +42,10 @@ test('a discarded client and a failed transaction change nothing', async () => {
 test('a prepared statement has one name for all values, and works after a failed query', async () => {
   const select = (count: number) =>
     sql`${prepared}select id from numbers limit ${hideFromPlanner(count)}`;
-  await db.connection().execute(async (one) => {
-    for (const count of [1, 2]) await select(count).execute(one);
+  await db.connection().execute(async (connection) => {
+    for (const count of [1, 2]) await select(count).execute(connection);
     const { rows } = await sql`select from pg_prepared_statements
-      where statement like '%from numbers limit%'`.execute(one);
+      where statement like '%from numbers limit%'`.execute(connection);
     assert.equal(rows.length, 1);
   });
   await assert.rejects(pool.query('select * from no_such_table'));
@@ -70,9 +70,9 @@ test('a conflict with another transaction is retried at most twice, and other er
 
 test('vectors are compared by cosine distance', async () => {
   await sql`create extension if not exists vector`.execute(db);
-  const [near, axis] = [formatVector([1, 0.1]), formatVector([1, 0])];
+  const [nearVector, axisVector] = [formatVector([1, 0.1]), formatVector([1, 0])];
   const { rows } = await sql<{ d: number }>`
-    select round((${near}::vector <=> ${axis}::vector)::numeric, 3) as d`.execute(db);
+    select round((${nearVector}::vector <=> ${axisVector}::vector)::numeric, 3) as d`.execute(db);
   assert.deepEqual(rows, [{ d: 0.005 }]);
   assert.throws(() => formatVector([1, Number.NaN]), RangeError);
 });
@@ -97,11 +97,11 @@ if (database.url !== undefined) {
     ['local', /^$/],
   ] as const) {
     test(`synchronous_commit = ${setting} ${setting === 'off' ? 'gives a' : 'gives no'} warning`, async () => {
-      const other = new URL(url);
-      other.searchParams.set('options', `-csynchronous_commit=${setting}`);
+      const settingUrl = new URL(url);
+      settingUrl.searchParams.set('options', `-csynchronous_commit=${setting}`);
       const warnings: string[] = [];
       const onWarning = (message: string) => void warnings.push(message);
-      await (await connect({ url: other.href, onWarning })).close();
+      await (await connect({ url: settingUrl.href, onWarning })).close();
       assert.match(warnings.join('\n'), expected);
     });
   }
@@ -111,15 +111,15 @@ if (database.url !== undefined) {
     ['LATIN1', /encoding is LATIN1/],
   ] as const) {
     test(`a database with encoding ${encoding} and locale C is rejected`, async () => {
-      const other = new URL(url);
-      other.pathname += `_${encoding.toLowerCase()}`;
-      const name = other.pathname.slice(1);
+      const encodingUrl = new URL(url);
+      encodingUrl.pathname += `_${encoding.toLowerCase()}`;
+      const name = encodingUrl.pathname.slice(1);
       await pool.query(
         `create database ${name} template template0 encoding '${encoding}' locale_provider libc locale 'C'`,
       );
       try {
         const code = 'DATABASE_UNSUITABLE';
-        await assert.rejects(connect({ url: other.href }), { code, message });
+        await assert.rejects(connect({ url: encodingUrl.href }), { code, message });
       } finally {
         await pool.query(`drop database ${name} with (force)`);
       }

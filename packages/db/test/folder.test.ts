@@ -12,7 +12,7 @@ import { connect } from '../src/index.ts';
 const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
 deferCleanup(() => rm(root, { recursive: true }));
 
-const writer = `
+const writerScript = `
   import { connect } from ${JSON.stringify(join(import.meta.dirname, '../src/index.ts'))};
   const { pool } = await connect({ dataDir: process.argv[1] });
   await pool.query('create table if not exists kept (n int)');
@@ -24,7 +24,7 @@ const writer = `
 test('committed data survives SIGKILL, and the folder is free at once', async () => {
   const dataDir = join(root, 'killed');
   await fillDataFolder(dataDir);
-  const { message, kill } = startProcess(['--input-type=module', '-e', writer, dataDir]);
+  const { message, kill } = startProcess(['--input-type=module', '-e', writerScript, dataDir]);
   assert.equal(await message(), 'committed');
   await assert.rejects(connect({ dataDir }), { code: 'FOLDER_LOCKED', message: /DATA_DIR/ });
   await kill();
@@ -63,7 +63,7 @@ test('a damaged database is reported in one line', async () => {
   });
 });
 
-/** Notes which files reach the disk, in their order. */
+/** Records the paths of synced files, in order. */
 function watchSyncs(t: TestContext): string[] {
   const paths: string[] = [];
   const { fsyncSync } = fs;
@@ -81,7 +81,7 @@ function watchSyncs(t: TestContext): string[] {
 
 test('commits of the embedded database reach the disk', async (t) => {
   const dataDir = await fs.promises.mkdtemp(join(tmpdir(), 'db-durable-'));
-  const synced = watchSyncs(t);
+  const syncedPaths = watchSyncs(t);
   const database = await connect<{ kept: { id: number } }>({ dataDir });
   t.after(async () => {
     await database.close();
@@ -89,10 +89,10 @@ test('commits of the embedded database reach the disk', async (t) => {
   });
   const { db } = database;
   await db.schema.createTable('kept').addColumn('id', 'integer').execute();
-  synced.length = 0;
+  syncedPaths.length = 0;
   await db.selectFrom('kept').selectAll().execute();
-  assert.equal(synced.length, 0, 'a reading writes nothing');
+  assert.equal(syncedPaths.length, 0, 'a reading writes nothing');
   await db.insertInto('kept').values({ id: 1 }).execute();
   const log = join(fs.realpathSync(dataDir), 'database', 'pg_wal');
-  assert.equal(synced.filter((path) => path.startsWith(log)).length, 1);
+  assert.equal(syncedPaths.filter((path) => path.startsWith(log)).length, 1);
 });

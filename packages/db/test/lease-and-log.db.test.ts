@@ -26,16 +26,16 @@ await pool.query(`
   create sequence entry_positions`);
 
 const HOUR_MS = 3_600_000;
-const row = (name: string) => ({ table: 'works', key: { name } });
+const leaseRow = (name: string) => ({ table: 'works', key: { name } });
 type Work = Parameters<typeof withLease>[3];
 const doNothing: Work = () => Promise.resolve();
 
 /** Runs work under a lease of an hour. */
 const run = (name: string, work = doNothing, options: { everyMs?: number } = {}) =>
-  withLease(db, row(name), { durationMs: HOUR_MS, ...options }, work);
+  withLease(db, leaseRow(name), { durationMs: HOUR_MS, ...options }, work);
 
 /** Resolves with the reason once a signal is aborted. */
-function aborted(signal: AbortSignal): Promise<unknown> {
+function waitForAbort(signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(signal.reason);
     signal.addEventListener('abort', () => resolve(signal.reason));
@@ -43,31 +43,31 @@ function aborted(signal: AbortSignal): Promise<unknown> {
 }
 
 test('one of many callers acquires a lease, and the next one after its release', async () => {
-  const held = Promise.withResolvers<void>();
-  let rejected = 0;
-  const all = Array.from({ length: 20 }, async () => {
-    const hasRun = await run('one', () => held.promise);
-    if (!hasRun) rejected += 1;
+  const gate = Promise.withResolvers<void>();
+  let rejectedCount = 0;
+  const runs = Array.from({ length: 20 }, async () => {
+    const hasRun = await run('one', () => gate.promise);
+    if (!hasRun) rejectedCount += 1;
     return hasRun;
   });
-  await until('one holder', () => rejected === 19);
-  held.resolve();
-  assert.deepEqual((await Promise.all(all)).filter(Boolean), [true]);
+  await until('one holder', () => rejectedCount === 19);
+  gate.resolve();
+  assert.deepEqual((await Promise.all(runs)).filter(Boolean), [true]);
   assert.equal(await run('one'), true);
 });
 
 test('the holder of an expired lease loses it, and does not release the lease of the next holder', async () => {
-  const next = Promise.withResolvers<void>();
+  const nextHolder = Promise.withResolvers<void>();
   let reason: unknown;
-  const late = withLease(db, row('late'), { durationMs: 600 }, async (signal) => {
+  const lateRun = withLease(db, leaseRow('late'), { durationMs: 600 }, async (signal) => {
     await sql`update works set lease_until = now() where name = 'late'`.execute(db);
-    void run('late', () => next.promise);
-    reason = await aborted(signal);
+    void run('late', () => nextHolder.promise);
+    reason = await waitForAbort(signal);
   });
-  assert.equal(await late, true);
+  assert.equal(await lateRun, true);
   assert.ok(reason instanceof LeaseLostError);
   assert.equal(await run('late'), false, 'the next holder has it');
-  next.resolve();
+  nextHolder.resolve();
   await until('the release', () => run('late'));
 });
 
@@ -81,25 +81,25 @@ test('leases of processes that cannot run any more expire at once, and due times
 });
 
 test('fragments acquire the lease of any column', async () => {
-  const held = async () => {
+  const findHeldIds = async () => {
     const { rows } = await sql<{ id: number }>`
       select id from checks as c where ${isLeaseHeld('c.claimed_until')} order by id`.execute(db);
     return rows.map(({ id }) => id);
   };
-  assert.deepEqual(await held(), [3]);
+  assert.deepEqual(await findHeldIds(), [3]);
   await sql`update checks set claimed_until = ${leaseExpiry(HOUR_MS)}
     where ${isLeaseFree('claimed_until')}`.execute(db);
-  assert.deepEqual(await held(), [1, 2, 3]);
+  assert.deepEqual(await findHeldIds(), [1, 2, 3]);
 });
 
 test('a held lease is renewed while the work takes longer than it lasts, and then released', async () => {
-  const renewed = Promise.withResolvers<void>();
+  const fifthRenewal = Promise.withResolvers<void>();
   let [renewals, releases] = [0, 0];
   const lease = {
     durationMs: 300,
     async renew() {
       renewals += 1;
-      if (renewals === 5) renewed.resolve();
+      if (renewals === 5) fifthRenewal.resolve();
       return true;
     },
     async release() {
@@ -108,7 +108,7 @@ test('a held lease is renewed while the work takes longer than it lasts, and the
     },
   };
   const isAborted = await runUnderLease(lease, async (signal) => {
-    await renewed.promise;
+    await fifthRenewal.promise;
     return signal.aborted;
   });
   assert.deepEqual([isAborted, releases], [false, 1]);
@@ -121,17 +121,17 @@ test('the signal of the work aborts if its lease is lost', async () => {
     ['renewals fail', () => Promise.reject(new Error('no connection'))],
     ['renewals hang', () => sleep(300, true)],
   ] as const) {
-    const reason = await runUnderLease({ durationMs: 60, renew, release }, aborted);
+    const reason = await runUnderLease({ durationMs: 60, renew, release }, waitForAbort);
     assert.ok(reason instanceof LeaseLostError, title);
   }
 });
 
 test('work that the caller aborts releases its lease', async () => {
-  const caller = new AbortController();
-  const options = { durationMs: HOUR_MS, signal: caller.signal };
-  const work = withLease(db, row('aborted'), options, async (signal) => {
-    caller.abort(new Error('The process stops'));
-    throw await aborted(signal);
+  const callerController = new AbortController();
+  const options = { durationMs: HOUR_MS, signal: callerController.signal };
+  const work = withLease(db, leaseRow('aborted'), options, async (signal) => {
+    callerController.abort(new Error('The process stops'));
+    throw await waitForAbort(signal);
   });
   await assert.rejects(work, { message: 'The process stops' });
   assert.equal(await run('aborted'), true);
@@ -139,10 +139,10 @@ test('work that the caller aborts releases its lease', async () => {
 
 test('periodic work is done by one process, again when due, and sooner after a failure', async () => {
   const periodic = { everyMs: HOUR_MS };
-  const all = Array.from({ length: 5 }, () => run('periodic', doNothing, periodic));
-  assert.deepEqual((await Promise.all(all)).filter(Boolean), [true]);
-  const failed = run('failing', () => Promise.reject(new Error('a full disk')), periodic);
-  await assert.rejects(failed, { message: 'a full disk' });
+  const runs = Array.from({ length: 5 }, () => run('periodic', doNothing, periodic));
+  assert.deepEqual((await Promise.all(runs)).filter(Boolean), [true]);
+  const failedRun = run('failing', () => Promise.reject(new Error('a full disk')), periodic);
+  await assert.rejects(failedRun, { message: 'a full disk' });
   assert.equal(await run('failing', doNothing, periodic), true);
   assert.equal(await run('failing', doNothing, periodic), false);
 });
@@ -150,8 +150,8 @@ test('periodic work is done by one process, again when due, and sooner after a f
 const log = { table: 'entries', sequence: 'entry_positions', channel: 'entries', lockKey: 4711 };
 
 test('entries get positions in the order of their commits, and readers are notified', async () => {
-  const notified = Promise.withResolvers<string>();
-  const unlisten = await database.listen(log.channel, notified.resolve);
+  const notification = Promise.withResolvers<string>();
+  const unlisten = await database.listen(log.channel, notification.resolve);
   const insert = (on: typeof db, text: string) =>
     sql`insert into entries (text) values (${text})`.execute(on);
   if (database.url === undefined) {
@@ -159,18 +159,18 @@ test('entries get positions in the order of their commits, and readers are notif
     await settleLog(db, log, 10);
     await insert(db, 'slow');
   } else {
-    const other = await connect<object>({ url: database.url });
-    await other.db.transaction().execute(async (trx) => {
+    const otherConnection = await connect<object>({ url: database.url });
+    await otherConnection.db.transaction().execute(async (trx) => {
       await insert(trx, 'slow');
       await insert(db, 'fast');
       assert.equal(await settleLog(db, log, 10), 'done');
     });
-    await other.close();
+    await otherConnection.close();
   }
   assert.equal(await settleLog(db, log, 10), 'done');
   const { rows } = await pool.query(`select text from entries order by position`);
   assert.deepEqual(rows, [{ text: 'fast' }, { text: 'slow' }]);
-  assert.equal(await notified.promise, '');
+  assert.equal(await notification.promise, '');
   await unlisten();
 });
 

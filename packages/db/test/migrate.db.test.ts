@@ -7,8 +7,12 @@ import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { connect, migrate } from '../src/index.ts';
 
-const folder = (name: string) => join(import.meta.dirname, 'migrations', name);
-const good = { component: 'good', folder: folder('good'), variables: { dimensions: 3 } };
+const getFolder = (name: string) => join(import.meta.dirname, 'migrations', name);
+const goodMigrations = {
+  component: 'good',
+  folder: getFolder('good'),
+  variables: { dimensions: 3 },
+};
 const database = await openTestDatabase();
 
 test('concurrent starts run each file once', async () => {
@@ -16,7 +20,7 @@ test('concurrent starts run each file once', async () => {
     database.url === undefined
       ? [database, database]
       : [await connect({ url: database.url }), await connect({ url: database.url })];
-  const results = await Promise.all(starters.map((starter) => migrate(starter, good)));
+  const results = await Promise.all(starters.map((starter) => migrate(starter, goodMigrations)));
   if (database.url !== undefined) await Promise.all(starters.map((starter) => starter.close()));
 
   assert.deepEqual(results.flatMap((result) => result.applied).toSorted(), [
@@ -32,7 +36,7 @@ test('concurrent starts run each file once', async () => {
 });
 
 test('a failed file is named and rolled back, and earlier files stay applied', async () => {
-  await using copy = await copyWith({
+  await using copy = await copyGoodMigrations({
     '0004_half.sql': 'create table half (id int)',
     '0005_fails.sql': 'create table other (id int); select no_such();',
     '0006_after.sql': 'create table after_it (id int);',
@@ -41,15 +45,15 @@ test('a failed file is named and rolled back, and earlier files stay applied', a
     code: 'MIGRATION_FAILED',
     message: /good\/0005_fails\.sql failed and changed nothing: .*no_such/,
   });
-  assert.deepEqual(await existing('half', 'other', 'after_it'), ['half']);
+  assert.deepEqual(await findExisting('half', 'other', 'after_it'), ['half']);
   await writeFile(join(copy.options.folder, '0005_fails.sql'), 'create table other (id int);');
   const { applied } = await migrate(database, copy.options);
   assert.deepEqual(applied, ['0005_fails.sql', '0006_after.sql']);
-  assert.deepEqual(await existing('other', 'after_it'), ['after_it', 'other']);
+  assert.deepEqual(await findExisting('other', 'after_it'), ['after_it', 'other']);
 });
 
 test('a concurrent file may only contain repeatable statements', async () => {
-  await using copy = await copyWith({
+  await using copy = await copyGoodMigrations({
     '0008_locks.concurrently.sql': 'alter table things add column other text;',
   });
   await assert.rejects(migrate(database, copy.options), {
@@ -58,14 +62,14 @@ test('a concurrent file may only contain repeatable statements', async () => {
 });
 
 test('an invalid index is built again, a valid one stays', async () => {
-  const options = { component: 'concurrent', folder: folder('concurrent') };
+  const options = { component: 'concurrent', folder: getFolder('concurrent') };
   await assert.rejects(migrate(database, options), {
     code: 'MIGRATION_FAILED',
     message: /0002_names\.concurrently\.sql failed, and the next start goes on with it: .*unique/,
   });
-  const before = await indexes();
+  const indexesBefore = await readIndexes();
   assert.deepEqual(
-    before.map(({ name, valid }) => [name, valid]),
+    indexesBefore.map(({ name, valid }) => [name, valid]),
     [
       ['rows_by_name', true],
       ['rows_by_unique_name', false],
@@ -75,12 +79,12 @@ test('an invalid index is built again, a valid one stays', async () => {
     'delete from rows_of_names where ctid = (select min(ctid) from rows_of_names)',
   );
   assert.deepEqual((await migrate(database, options)).applied, ['0002_names.concurrently.sql']);
-  const after = await indexes();
-  assert.ok(after.every(({ valid }) => valid));
-  assert.equal(after[0]?.id, before[0]?.id);
+  const indexesAfter = await readIndexes();
+  assert.ok(indexesAfter.every(({ valid }) => valid));
+  assert.equal(indexesAfter[0]?.id, indexesBefore[0]?.id);
   assert.deepEqual((await migrate(database, options)).applied, []);
 
-  async function indexes(): Promise<{ name: string; valid: boolean; id: number }[]> {
+  async function readIndexes(): Promise<{ name: string; valid: boolean; id: number }[]> {
     const { rows } = await database.pool.query<{ name: string; valid: boolean; id: number }>(
       `select indexrelid::regclass::text as name, indisvalid as valid, indexrelid::integer as id
        from pg_index where indrelid = 'rows_of_names'::regclass order by name`,
@@ -92,12 +96,12 @@ test('an invalid index is built again, a valid one stays', async () => {
 if (database.url !== undefined) {
   test('a waiting file lets readers go first', async () => {
     const backup = await connect({ url: database.url });
-    await using copy = await copyWith({
+    await using copy = await copyGoodMigrations({
       '0009_later.sql': 'alter table things add column later int;',
     });
     const client = await backup.pool.connect();
     await client.query('begin; lock table things in access share mode');
-    const migrating = migrate(database, { ...copy.options, lockTimeoutMs: 50 });
+    const migration = migrate(database, { ...copy.options, lockTimeoutMs: 50 });
     await until('the migration to wait', async () => {
       const { rows } = await database.pool.query(
         `select from pg_locks
@@ -112,12 +116,12 @@ if (database.url !== undefined) {
     await client.query('rollback');
     client.release();
     await backup.close();
-    assert.deepEqual((await migrating).applied, ['0009_later.sql']);
+    assert.deepEqual((await migration).applied, ['0009_later.sql']);
   });
 }
 
 test('a file changed after its application is rejected', async () => {
-  await using copy = await copyWith({ '0002_more.sql': 'select 1;' });
+  await using copy = await copyGoodMigrations({ '0002_more.sql': 'select 1;' });
   await assert.rejects(migrate(database, copy.options), {
     code: 'MIGRATION_FAILED',
     message: /good\/0002_more\.sql was changed/,
@@ -125,22 +129,22 @@ test('a file changed after its application is rejected', async () => {
 });
 
 test('a variable without a value is named', async () => {
-  await assert.rejects(migrate(database, { component: 'other', folder: good.folder }), {
+  await assert.rejects(migrate(database, { component: 'other', folder: goodMigrations.folder }), {
     message: /0001_things\.sql needs a value for \{\{dimensions\}\}/,
   });
 });
 
 /** Copies the good migrations, and adds or replaces files. */
-async function copyWith(files: Record<string, string>) {
+async function copyGoodMigrations(files: Record<string, string>) {
   const copy = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
-  await cp(good.folder, copy, { recursive: true });
+  await cp(goodMigrations.folder, copy, { recursive: true });
   for (const [name, text] of Object.entries(files)) await writeFile(join(copy, name), text);
-  const options = { ...good, folder: copy };
+  const options = { ...goodMigrations, folder: copy };
   return { options, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
 }
 
 /** Returns the tables that exist, in the order of their names. */
-async function existing(...tables: string[]): Promise<string[]> {
+async function findExisting(...tables: string[]): Promise<string[]> {
   const { rows } = await database.pool.query<{ name: string }>(
     'select name from unnest($1::text[]) as name where to_regclass(name) is not null order by name',
     [tables],

@@ -17,18 +17,18 @@ import {
 import { createListener, type ListenerClient } from '../src/listener.ts';
 
 const QUERY_TIMEOUT_MS = 200;
-const CONNECTIONS = 5;
-const direct = await openTestDatabase<never>();
-const { db, pool, url } = direct;
-const read = (on: Kysely<never>) => sql<{ n: number }>`select 1 as n`.execute(on);
-const kill = sql`select pg_terminate_backend(pg_backend_pid())`;
+const CONNECTION_COUNT = 5;
+const directDatabase = await openTestDatabase<never>();
+const { db, pool, url } = directDatabase;
+const readOne = (on: Kysely<never>) => sql<{ n: number }>`select 1 as n`.execute(on);
+const killConnection = sql`select pg_terminate_backend(pg_backend_pid())`;
 
 test('a failed query does not affect the next one', async () => {
   await assert.rejects(
     sql`select no_such_function()`.execute(db),
     (error) => !isDatabaseOutage(error),
   );
-  assert.deepEqual((await read(db)).rows, [{ n: 1 }]);
+  assert.deepEqual((await readOne(db)).rows, [{ n: 1 }]);
 });
 
 // The embedded database has no connections.
@@ -38,7 +38,7 @@ if (url !== undefined) {
     const prepared = createPreparedStatement<{ n: number }>('select $1::int as n');
 
     before(async () => {
-      database = await connect<never>({ url, maxConnections: CONNECTIONS });
+      database = await connect<never>({ url, maxConnections: CONNECTION_COUNT });
       await pool.query('create table written (n int)');
     });
     after(() => database.close());
@@ -46,17 +46,17 @@ if (url !== undefined) {
       await pool.query('truncate written');
       await pool.query('drop sequence if exists numbers; create sequence numbers');
       // Opens all connections.
-      const sleeping = Array.from({ length: CONNECTIONS }, () =>
+      const sleepQueries = Array.from({ length: CONNECTION_COUNT }, () =>
         database.pool.query('select pg_sleep(0.05)'),
       );
-      await Promise.all(sleeping);
+      await Promise.all(sleepQueries);
     });
 
     const nextNumber = async () =>
       (await pool.query<{ n: number }>(`select nextval('numbers') as n`)).rows[0]?.n;
 
-    const repeated: Record<string, () => Promise<unknown>> = {
-      'a read': async () => (await read(database.db)).rows,
+    const repeatableStatements: Record<string, () => Promise<unknown>> = {
+      'a read': async () => (await readOne(database.db)).rows,
       'a prepared read': () => prepared(database.db, [1]),
       'a transaction': () =>
         database.db.transaction().execute(async (trx) => {
@@ -67,13 +67,13 @@ if (url !== undefined) {
         database.db
           .transaction()
           .setIsolationLevel('repeatable read')
-          .execute(async (trx) => (await read(trx)).rows),
+          .execute(async (trx) => (await readOne(trx)).rows),
     };
-    for (const [title, run] of Object.entries(repeated)) {
+    for (const [title, run] of Object.entries(repeatableStatements)) {
       test(`${title} is repeated after all connections were cut`, async () => {
         cutConnections(url);
-        const others = Array.from({ length: 20 }, () => read(database.db));
-        const [result] = await Promise.all([run(), ...others]);
+        const otherReads = Array.from({ length: 20 }, () => readOne(database.db));
+        const [result] = await Promise.all([run(), ...otherReads]);
         assert.deepEqual(result, [{ n: 1 }]);
         assert.equal(database.pool.idleCount, database.pool.totalCount);
       });
@@ -97,26 +97,26 @@ if (url !== undefined) {
 
     test('a write whose answer is lost happens once', async () => {
       // No rollback takes the number of a sequence back.
-      const lost = sql`select nextval('numbers'), pg_terminate_backend(pg_backend_pid())`;
-      await assert.rejects(lost.execute(database.db), isDatabaseOutage);
+      const lostWrite = sql`select nextval('numbers'), pg_terminate_backend(pg_backend_pid())`;
+      await assert.rejects(lostWrite.execute(database.db), isDatabaseOutage);
       assert.equal(await nextNumber(), 2);
     });
 
     test('a read is repeated once, and a statement inside a transaction never', async () => {
-      const opened: unknown[] = [];
-      database.pool.on('connect', (client) => void opened.push(client));
-      await assert.rejects(kill.execute(database.db), isDatabaseOutage);
-      assert.equal(opened.length, 1);
+      const openedClients: unknown[] = [];
+      database.pool.on('connect', (client) => void openedClients.push(client));
+      await assert.rejects(killConnection.execute(database.db), isDatabaseOutage);
+      assert.equal(openedClients.length, 1);
       await assert.rejects(
-        database.db.transaction().execute((trx) => kill.execute(trx)),
+        database.db.transaction().execute((trx) => killConnection.execute(trx)),
         isDatabaseOutage,
       );
-      assert.equal((await read(database.db)).rows.length, 1);
+      assert.equal((await readOne(database.db)).rows.length, 1);
     });
 
     test('a broken connection for notifications is renewed, and its listeners are woken', async () => {
       const payloads: string[] = [];
-      const stop = await direct.listen('c', (payload) => payloads.push(payload));
+      const stop = await directDatabase.listen('c', (payload) => payloads.push(payload));
       await pool.query(
         `select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and query like 'listen%'`,
@@ -142,17 +142,17 @@ if (url !== undefined) {
     });
     after(() => database.close());
 
-    const uses: Record<string, () => Promise<unknown>> = {
-      'a query': () => read(database.db),
-      'a transaction': () => database.db.transaction().execute(read),
+    const connectionUses: Record<string, () => Promise<unknown>> = {
+      'a query': () => readOne(database.db),
+      'a transaction': () => database.db.transaction().execute(readOne),
       'a query of the pool': () => database.pool.query('select 1'),
     };
-    for (const [title, use] of Object.entries(uses)) {
+    for (const [title, useConnection] of Object.entries(connectionUses)) {
       test(`${title} on a silent connection fails, and the next one works`, async () => {
-        await use();
+        await useConnection();
         proxy.silence();
-        await assert.rejects(use(), /timeout/);
-        await use();
+        await assert.rejects(useConnection(), /timeout/);
+        await useConnection();
       });
     }
 
@@ -173,8 +173,8 @@ if (url !== undefined) {
         await holder.query('select pg_advisory_xact_lock(1869833580)');
         const folder = join(import.meta.dirname, 'migrations/good');
         const options = { component: 'good', folder, variables: { dimensions: 3 } };
-        const migrating = migrate(database, options);
-        const failed = migrating.then(
+        const migration = migrate(database, options);
+        const hasFailed = migration.then(
           () => false,
           () => true,
         );
@@ -191,9 +191,9 @@ if (url !== undefined) {
           return now !== undefined && Number(now) - Number(pollsSince) > 2 * QUERY_TIMEOUT_MS;
         };
         while (!(await hasWaited()))
-          assert.equal(await Promise.race([failed, sleep(20)]), undefined);
+          assert.equal(await Promise.race([hasFailed, sleep(20)]), undefined);
         await holder.query('commit');
-        assert.equal((await migrating).applied.length, 3);
+        assert.equal((await migration).applied.length, 3);
       } finally {
         holder.release(true);
       }
@@ -201,8 +201,8 @@ if (url !== undefined) {
   });
 }
 
-/** Encodes a message of PostgreSQL's protocol: its letter, its length and its body. */
-function message(letter: string, body: Buffer): Buffer {
+/** Encodes a PostgreSQL protocol message: letter, length and body. */
+function encodeMessage(letter: string, body: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head.write(letter);
   head.writeInt32BE(4 + body.length, 1);
@@ -211,9 +211,9 @@ function message(letter: string, body: Buffer): Buffer {
 
 /** Accepts a client and ends its session in one packet. */
 const TERMINATION = Buffer.concat([
-  message('R', Buffer.alloc(4)),
-  message('Z', Buffer.from('I')),
-  message('E', Buffer.from('SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0')),
+  encodeMessage('R', Buffer.alloc(4)),
+  encodeMessage('Z', Buffer.from('I')),
+  encodeMessage('E', Buffer.from('SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0')),
 ]);
 
 test('a server that closes new connections crashes no process', async () => {
@@ -261,25 +261,25 @@ function startListener(checkIntervalMs = 60_000) {
     checkIntervalMs,
   });
   deferCleanup(listener.close);
-  return { listener, clients, open: () => clients.filter(({ isEnded }) => !isEnded).length };
+  return { listener, clients, countOpen: () => clients.filter(({ isEnded }) => !isEnded).length };
 }
 
 test('a silently dead connection is detected and renewed', async () => {
-  const { listener, clients, open } = startListener(20);
-  const renewed = Promise.withResolvers<string>();
-  await listener.listen('jobs', renewed.resolve);
+  const { listener, clients, countOpen } = startListener(20);
+  const renewalPayload = Promise.withResolvers<string>();
+  await listener.listen('jobs', renewalPayload.resolve);
   if (clients[0]) clients[0].isSilent = true;
-  assert.equal(await renewed.promise, '');
+  assert.equal(await renewalPayload.promise, '');
   assert.deepEqual(clients[1]?.queries[0], 'listen "jobs"');
-  assert.equal(open(), 1);
+  assert.equal(countOpen(), 1);
 });
 
 test('a channel added while the connection is renewed opens no second one', async () => {
-  const { listener, clients, open } = startListener();
-  const renewed = Promise.withResolvers<string>();
-  await listener.listen('jobs', renewed.resolve);
+  const { listener, clients, countOpen } = startListener();
+  const renewalPayload = Promise.withResolvers<string>();
+  await listener.listen('jobs', renewalPayload.resolve);
   clients[0]?.emit('error', new Error('reset'));
   await listener.listen('users', () => undefined);
-  await renewed.promise;
-  assert.deepEqual([clients.length, open()], [2, 1]);
+  await renewalPayload.promise;
+  assert.deepEqual([clients.length, countOpen()], [2, 1]);
 });

@@ -18,7 +18,7 @@ export type ApiKey = {
 
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>;
 
-const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
+const KEY_COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 
 /** Creates the store of the API keys, which all processes share. Contract 4, API keys. */
 export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
@@ -45,7 +45,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
     list: () =>
       db
         .selectFrom('api_keys')
-        .select([...COLUMNS, 'created_at', 'last_used_at', 'revoked_at'])
+        .select([...KEY_COLUMNS, 'created_at', 'last_used_at', 'revoked_at'])
         .orderBy('created_at')
         .orderBy('id')
         .execute(),
@@ -67,23 +67,23 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
       const row = await db
         .selectFrom('api_keys')
         .select([
-          ...COLUMNS,
+          ...KEY_COLUMNS,
           sql<boolean | null>`last_used_at > now() - interval '1 minute'`.as('is_recent'),
         ])
         .where('key_hash', '=', sha256(key))
         .where('revoked_at', 'is', null)
         .executeTakeFirst();
       if (row === undefined) return undefined;
-      const { is_recent: isRecent, ...found } = row;
+      const { is_recent: isRecent, ...apiKey } = row;
       // A write for each request would be slow.
       if (isRecent !== true) {
         await db
           .updateTable('api_keys')
           .set({ last_used_at: sql<Date>`now()` })
-          .where('id', '=', found.id)
+          .where('id', '=', apiKey.id)
           .execute();
       }
-      return found;
+      return apiKey;
     },
   };
 }

@@ -31,11 +31,11 @@ export const API_KEY_SCHEME = {
 /** Errors that can reject a write before its route runs, for the OpenAPI document. */
 export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'] as const;
 
-const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
+const BEARER_PATTERN = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
  * Checks the API key of each request to later routes of `app`. A route without `config.scope` fails
- * the start. No route is open by mistake. Contract 4, API keys.
+ * the start, because a forgotten scope must not open a route. Contract 4, API keys.
  * @param keys Store of the API keys. If undefined, every request is authorized.
  */
 export function guardRoutes(
@@ -52,7 +52,7 @@ export function guardRoutes(
   });
   if (keys === undefined) return;
   app.addHook('onRequest', async (request) => {
-    const key = BEARER.exec(request.headers.authorization ?? '')?.[1];
+    const key = BEARER_PATTERN.exec(request.headers.authorization ?? '')?.[1];
     const apiKey = key === undefined ? undefined : await keys.verify(key);
     if (apiKey === undefined) {
       throw problem('unauthorized', { headers: { 'www-authenticate': 'Bearer' } });

@@ -22,9 +22,9 @@ export function createSourceLimit(deps: {
   newSources: RateLimit;
 }): SourceLimit {
   const { db, perSource, newSources } = deps;
-  const checks = new Map<string, Promise<void>>();
+  const sourceChecks = new Map<string, Promise<void>>();
 
-  async function countIfNew(source: string, caller: string): Promise<void> {
+  async function countNewSource(source: string, caller: string): Promise<void> {
     const row = await db
       .selectFrom('sources')
       .select('slug')
@@ -36,11 +36,11 @@ export function createSourceLimit(deps: {
   return async (source, caller) => {
     // Concurrent first payloads of a source count as one.
     const key = `${source} ${caller}`;
-    if (checks.size >= MAX_KNOWN_SOURCES) checks.clear();
-    const check = checks.get(key) ?? countIfNew(source, caller);
-    checks.set(key, check);
-    await check.catch((error: unknown) => {
-      checks.delete(key);
+    if (sourceChecks.size >= MAX_KNOWN_SOURCES) sourceChecks.clear();
+    const sourceCheck = sourceChecks.get(key) ?? countNewSource(source, caller);
+    sourceChecks.set(key, sourceCheck);
+    await sourceCheck.catch((error: unknown) => {
+      sourceChecks.delete(key);
       throw error;
     });
     return perSource(source);

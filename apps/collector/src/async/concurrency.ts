@@ -1,17 +1,17 @@
 import pLimit from 'p-limit';
 
 /**
- * Maps values with at most `parallel` calls at once, and yields the results in order. When the iteration ends or
+ * Maps values with at most `concurrency` parallel calls, and yields the results in order. When the iteration ends or
  * a call fails, it starts no further calls and waits for the calls in progress.
  * @param maxAhead Maximum number of results that wait for the consumer.
  */
 export async function* mapInOrder<Value, Result>(
   values: readonly Value[],
-  parallel: number,
+  concurrency: number,
   map: (value: Value) => Promise<Result>,
-  maxAhead = 2 * parallel,
+  maxAhead = 2 * concurrency,
 ): AsyncGenerator<Result> {
-  const limit = pLimit({ concurrency: parallel, rejectOnClear: true });
+  const limit = pLimit({ concurrency, rejectOnClear: true });
   const results: Promise<Result>[] = [];
   let hasFailed = false;
   try {
@@ -27,8 +27,8 @@ export async function* mapInOrder<Value, Result>(
       // The iteration throws the first error. Later errors must not become unhandled rejections.
       result.catch(() => undefined);
       results.push(result);
-      const first = results.length < maxAhead ? undefined : results.shift();
-      if (first !== undefined) yield await first;
+      const firstResult = results.length < maxAhead ? undefined : results.shift();
+      if (firstResult !== undefined) yield await firstResult;
     }
     for (const result of results) yield await result;
   } finally {
@@ -38,21 +38,21 @@ export async function* mapInOrder<Value, Result>(
 }
 
 /**
- * Maps values with at most `parallel` calls at once. A failure prevents further calls.
+ * Maps values with at most `concurrency` parallel calls. A failure prevents further calls.
  * @throws The first error, after all calls in progress have settled.
  */
 export function mapParallel<Value, Result>(
   values: readonly Value[],
-  parallel: number,
+  concurrency: number,
   map: (value: Value) => Promise<Result>,
 ): Promise<Result[]> {
-  return Array.fromAsync(mapInOrder(values, parallel, map, values.length));
+  return Array.fromAsync(mapInOrder(values, concurrency, map, values.length));
 }
 
 /**
  * Creates an admission limit: work above the limit is rejected instead of queued. A single item is always admitted.
  * @param limits.reject Creates the error for rejected work.
- * @returns A function that runs work with `size` bytes in memory, or rejects it.
+ * @returns A function that runs work that holds `workBytes` in memory, or rejects it.
  */
 export function createAdmissionLimit(limits: {
   maxItems: number;
@@ -60,17 +60,18 @@ export function createAdmissionLimit(limits: {
   reject: () => Error;
 }) {
   const { maxItems, maxBytes, reject } = limits;
-  let items = 0;
-  let bytes = 0;
-  return async <Result>(size: number, work: () => Promise<Result>): Promise<Result> => {
-    if (items > 0 && (items + 1 > maxItems || bytes + size > maxBytes)) throw reject();
-    items += 1;
-    bytes += size;
+  let itemCount = 0;
+  let byteCount = 0;
+  return async <Result>(workBytes: number, work: () => Promise<Result>): Promise<Result> => {
+    if (itemCount > 0 && (itemCount + 1 > maxItems || byteCount + workBytes > maxBytes))
+      throw reject();
+    itemCount += 1;
+    byteCount += workBytes;
     try {
       return await work();
     } finally {
-      items -= 1;
-      bytes -= size;
+      itemCount -= 1;
+      byteCount -= workBytes;
     }
   };
 }

@@ -1,4 +1,4 @@
-import { setImmediate as immediate } from 'node:timers/promises';
+import { setImmediate as waitForImmediate } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import DataLoader from 'dataloader';
 import pLimit from 'p-limit';
@@ -15,13 +15,13 @@ export function createGroupCommit<Item, Result>(options: {
   maxItems: number;
   /** Maximum size of a group in bytes. A larger item is written alone. */
   maxBytes?: number;
-  bytesOf?: (item: Item) => number;
+  getBytes?: (item: Item) => number;
   /** Maximum number of groups in flight. */
   maxInFlight: number;
 }): (item: Item) => Promise<Result> {
-  const { write, maxItems, maxBytes = Infinity, bytesOf = () => 0, maxInFlight } = options;
-  const inFlight = pLimit(maxInFlight);
-  let writing: Promise<unknown> = Promise.resolve();
+  const { write, maxItems, maxBytes = Infinity, getBytes = () => 0, maxInFlight } = options;
+  const limitGroups = pLimit(maxInFlight);
+  let lastWrite: Promise<unknown> = Promise.resolve();
 
   async function writeGroups(groups: Iterable<readonly Item[]>): Promise<(Result | Error)[]> {
     const results: (Result | Error)[] = [];
@@ -43,28 +43,28 @@ export function createGroupCommit<Item, Result>(options: {
     const groups: Item[][] = [];
     let bytes = 0;
     for (const item of items) {
-      const last = groups.at(-1);
-      bytes += bytesOf(item);
-      if (last !== undefined && bytes <= maxBytes) {
-        last.push(item);
+      const lastGroup = groups.at(-1);
+      bytes += getBytes(item);
+      if (lastGroup !== undefined && bytes <= maxBytes) {
+        lastGroup.push(item);
       } else {
         groups.push([item]);
-        bytes = bytesOf(item);
+        bytes = getBytes(item);
       }
     }
     return groups;
   }
 
   const loader = new DataLoader<Item, Result>(
-    (items) => (writing = writeGroups(splitBySize(items))),
+    (items) => (lastWrite = writeGroups(splitBySize(items))),
     {
       cache: false,
       maxBatchSize: maxItems,
       batchScheduleFn: (dispatch) =>
-        void inFlight(async () => {
-          await immediate();
+        void limitGroups(async () => {
+          await waitForImmediate();
           dispatch();
-          await writing;
+          await lastWrite;
         }),
     },
   );
@@ -72,6 +72,6 @@ export function createGroupCommit<Item, Result>(options: {
 }
 
 /** Converts a thrown value to an Error. */
-export function toError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown));
+export function toError(value: unknown): Error {
+  return value instanceof Error ? value : new Error(String(value));
 }

@@ -26,15 +26,15 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** Waits at most `timeoutMs` for a promise. Resolves to whether it was fulfilled in time. */
-export async function settlesWithin(
-  awaited: Promise<unknown>,
+/** Waits at most `timeoutMs` for a promise, and returns whether it was fulfilled in time. */
+export async function waitWithTimeout(
+  promise: Promise<unknown>,
   timeoutMs: number,
 ): Promise<boolean> {
-  const late = Promise.withResolvers<boolean>();
-  const timer = setTimeout(late.resolve, timeoutMs, false);
+  const timeout = Promise.withResolvers<boolean>();
+  const timer = setTimeout(timeout.resolve, timeoutMs, false);
   try {
-    return await Promise.race([awaited.then(() => true), late.promise]);
+    return await Promise.race([promise.then(() => true), timeout.promise]);
   } finally {
     clearTimeout(timer);
   }
@@ -49,12 +49,12 @@ export async function rejectOnAbort<Result>(
   work: Promise<Result>,
 ): Promise<Result> {
   signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
+  const { promise: abortPromise, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([work, aborted]);
+    return await Promise.race([work, abortPromise]);
   } finally {
-    signal.removeEventListener('abort', abort);
+    signal.removeEventListener('abort', onAbort);
   }
 }

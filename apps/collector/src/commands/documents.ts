@@ -16,17 +16,17 @@ export async function metrics(): Promise<string> {
 }
 
 async function runWithApp<Result>(work: (app: Server) => Promise<Result>): Promise<Result> {
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const config = readConfig({});
   const services = await createServices(config, {
     database: createOfflineDatabase<Tables>(),
     log: createLogger({ level: 'silent', service: 'collector' }),
   });
-  opened.defer(services.close);
+  resources.defer(services.close);
   const jobs = openInlineJobs(config, services);
-  opened.defer(() => jobs.close({ timeoutMs: 0 }));
+  resources.defer(() => jobs.close({ timeoutMs: 0 }));
   const app = await createApp(config, services, jobs);
-  opened.defer(async () => app.close());
+  resources.defer(async () => app.close());
   await app.ready();
   return work(app);
 }

@@ -14,7 +14,7 @@ import {
   type Reprocess,
   type ReprocessImages,
 } from '../reprocess/reprocess.ts';
-import { openInlineJobs, openServices, type Shared } from '../services.ts';
+import { openInlineJobs, openServices, type SharedResources } from '../services.ts';
 
 export type Maintenance = AsyncDisposable & {
   backfillEmbeddings(options: BackfillOptions): Promise<BackfillReport>;
@@ -31,27 +31,27 @@ const SHUTDOWN_MS = 60_000;
  */
 export async function openMaintenance(
   env: NodeJS.ProcessEnv,
-  shared: Shared = {},
+  shared: SharedResources = {},
 ): Promise<Maintenance> {
   const config = readConfig(env, { api: false });
   await mkdir(config.DATA_DIR, { recursive: true });
   const log = shared.log ?? createLogger({ level: 'silent', service: 'collector' });
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const services = await openServices(config, { ...shared, log });
-  opened.defer(services.close);
+  resources.defer(services.close);
   const { model, images } = services;
   const { db } = services.database;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
   const process = keepCompleted(services.process);
   const jobs = openInlineJobs(config, { ...services, process });
-  opened.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
-  const running = opened.move();
+  resources.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
+  const ownedResources = resources.move();
   return {
     backfillEmbeddings: (options) => backfillEmbeddings({ db, model }, options),
     reprocess: createReprocess({ db, model, jobs, leaseMs, parallel }),
     reprocessImages: createReprocessImages({ db, images, jobs, leaseMs, parallel }),
     parallel,
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
+    [Symbol.asyncDispose]: () => ownedResources.disposeAsync(),
   };
 }

@@ -38,13 +38,14 @@ export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = {
       payload: Payload,
       request: { signal: AbortSignal; observe: (event: ModelCallEvent) => void },
     ): Promise<TrialExtraction> {
-      const extracted = await extractListing(model, payload, request);
-      if (findRejectionReason(extracted) !== undefined) return { isListing: false, facts: {} };
-      return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };
+      const extractionRecord = await extractListing(model, payload, request);
+      if (findRejectionReason(extractionRecord) !== undefined)
+        return { isListing: false, facts: {} };
+      return { isListing: true, facts: mergeFacts(payload, extractionRecord.extraction).facts };
     },
 
     /**
-     * Embeds a text and returns the number of dimensions.
+     * Embeds text and returns the number of dimensions.
      * @throws ModelError.
      */
     async embed(text: string, signal: AbortSignal): Promise<number> {

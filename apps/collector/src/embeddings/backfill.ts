@@ -58,7 +58,7 @@ export async function backfillEmbeddings(
     const results = await embedTogether(model, requests);
     await addEmbeddingCosts(
       db,
-      requests.map(({ listingId, cost }) => ({ listing_id: listingId, usage: cost.usage() })),
+      requests.map(({ listingId, cost }) => ({ listing_id: listingId, usage: cost.getUsage() })),
     );
     // Tests whether the model rejects every text or only the texts of this batch.
     if (results.every(isTextSpecificError)) await model.embed([PLAIN_TEXT], { signal });

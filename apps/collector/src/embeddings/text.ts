@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { cutText } from '../text.ts';
+import { truncateText } from '../text.ts';
 
 /** Maximum length of an embedded text, in UTF-16 code units. */
 const MAX_LENGTH = 8000;
@@ -39,7 +39,7 @@ export function buildEmbeddingText(listing: EmbeddedListing): string {
     listing.features.join(', '),
     listing.description,
   ];
-  return cutText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
+  return truncateText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
 }
 
 const joinKnown = (values: readonly (string | null)[], separator: string) =>

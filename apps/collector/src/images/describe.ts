@@ -12,7 +12,7 @@ import type { DescribeError, Tables } from '../tables.ts';
 import { createOutageCounter, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
 import type { Fence } from '../queue/job-types.ts';
-import { cleanText, cutText, toStorableMessage } from '../text.ts';
+import { cleanText, truncateText, toStorableMessage } from '../text.ts';
 import { CONTROL_SIZE, getControlImage, ImageError } from './decode.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
 import type { Thumbnails } from './thumbnails.ts';
@@ -146,7 +146,7 @@ export function createImageDescriber(deps: {
     signal.throwIfAborted();
     try {
       const { value, model: describedBy } = await requestDescription(job, image, canWait);
-      const description = cutText(cleanText(value.description), MAX_DESCRIPTION_LENGTH);
+      const description = truncateText(cleanText(value.description), MAX_DESCRIPTION_LENGTH);
       await writeWithClaim(
         db,
         fence,

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import { Gauge, type Registry } from 'prom-client';
-import { settlesWithin, rejectOnAbort, pause } from '../async/wait.ts';
+import { waitWithTimeout, rejectOnAbort, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../free-disk-space.ts';
 import { type ImageDisk, isMissing, openBucket, openLocalFolder } from './disks.ts';
@@ -66,7 +66,7 @@ export function createImageStore(
 
   async function probe(): Promise<boolean> {
     const probed = disk.put(PROBE_KEY, PROBE_CONTENT).then(() => disk.read(PROBE_KEY));
-    return settlesWithin(probed, PROBE_TIMEOUT_MS).catch(() => false);
+    return waitWithTimeout(probed, PROBE_TIMEOUT_MS).catch(() => false);
   }
 
   async function endOutageWhenUsable(): Promise<void> {

@@ -6,7 +6,7 @@ import { type Disk, isDiskLow } from '../free-disk-space.ts';
 import { problem } from '../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../images/temporary.ts';
 import { MAX_BODY_BYTES, MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
-import { cleanText, cutText } from '../text.ts';
+import { cleanText, truncateText } from '../text.ts';
 import { type Payload, requirePayload } from './payload.ts';
 
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
@@ -42,14 +42,15 @@ type ReceiveOptions = {
 
 /**
  * Receives a form with the field `metadata` and the files `images`, in any order. The files become
- * temporary files. The rest of a rejected form is drained, so that the client gets the response.
+ * temporary files. Drains the remaining body of a rejected form, because the client must get the
+ * response.
  * @throws ProblemError `malformed_request`, `body_too_large`, `validation_failed`, `disk_low`, and
  *   the errors of `readMetadata`.
  */
 export async function receiveForm(request: FastifyRequest, options: ReceiveOptions): Promise<Form> {
   const files: UploadedFile[] = [];
   let payload: Payload | undefined;
-  let bytesLeft = options.maxBytes;
+  let remainingBytes = options.maxBytes;
 
   try {
     for await (const part of mapParserErrors(request.parts(PARSER_OPTIONS))) {
@@ -60,14 +61,14 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
         if (payload !== undefined)
           throw createValidationError('metadata', 'must be sent once only');
         const content = await readContent(part);
-        bytesLeft -= content.length;
+        remainingBytes -= content.length;
         payload = await options.readMetadata(content);
       } else if (name === 'images') {
         // The parser's types promise a file name, but text fields have none.
         const fileName: string | undefined = part.filename;
-        const file = await receiveFile(part, fileName ?? '', files.length, bytesLeft, options);
+        const file = await receiveFile(part, fileName ?? '', files.length, remainingBytes, options);
         options.onFile(file);
-        bytesLeft -= file.bytes;
+        remainingBytes -= file.bytes;
         if (fileName !== undefined) files.push(file);
         // A browser sends an empty part without a name if no file was chosen.
         else if (file.bytes > 0) {
@@ -105,10 +106,10 @@ async function receiveFile(
   part: MultipartFile,
   fileName: string,
   index: number,
-  bytesLeft: number,
+  remainingBytes: number,
   { disk, temporary, maxBytes }: ReceiveOptions,
 ): Promise<UploadedFile> {
-  const name = cutText(cleanText(fileName), MAX_NAME_LENGTH);
+  const name = truncateText(cleanText(fileName), MAX_NAME_LENGTH);
   const label = JSON.stringify(name);
   if (index === MAX_IMAGES) {
     const message = `must be at most ${MAX_IMAGES} files: ${label} is one too many`;
@@ -120,7 +121,7 @@ async function receiveFile(
     if (bytes > MAX_IMAGE_BYTES) {
       throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MB.` });
     }
-    if (bytes > bytesLeft) throw createFormSizeError(maxBytes, `up to the file ${label}`);
+    if (bytes > remainingBytes) throw createFormSizeError(maxBytes, `up to the file ${label}`);
   }).catch((error: unknown) => {
     throw isDiskLow(error) ? problem('disk_low', { cause: error }) : error;
   });
@@ -128,12 +129,12 @@ async function receiveFile(
 }
 
 /**
- * Returns the error of a form above the size limit.
- * @param where Part of the form that exceeds the limit, for the message.
+ * Creates the error for a form above the size limit.
+ * @param location Part of the form that exceeds the limit, for the message.
  */
-export function createFormSizeError(maxBytes: number, where: string): Error {
+export function createFormSizeError(maxBytes: number, location: string): Error {
   return problem('body_too_large', {
-    detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${where}. Send fewer or smaller images.`,
+    detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${location}. Send fewer or smaller images.`,
   });
 }
 
@@ -141,7 +142,7 @@ function createValidationError(path: string, message: string): Error {
   return problem('validation_failed', { errors: [{ path, message }] });
 }
 
-/** Converts errors of the parser to errors of the client. */
+/** Converts parser errors to client errors. */
 async function* mapParserErrors<Value>(values: AsyncIterable<Value>): AsyncGenerator<Value> {
   try {
     yield* values;

@@ -88,7 +88,7 @@ const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 const CURRENCIES = new Set(Intl.supportedValuesOf('currency'));
 
 function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
-  const errors = findUnstorable(payload, path);
+  const errors = findUnstorableValues(payload, path);
   // Serializing values of endless depth would overflow the stack.
   if (errors.length > 0) return errors;
   if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
@@ -108,7 +108,7 @@ function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
   return errors;
 }
 
-/** Matches nearly every description, and so avoids the slow normalization of the whole text. */
+/** Matches nearly every description, which avoids slow normalization. */
 const PLAIN_LETTER = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
@@ -116,13 +116,13 @@ function hasWord(text: string): boolean {
 }
 
 /** Finds values that PostgreSQL cannot store, without recursion: deep nesting would overflow the stack. */
-function findUnstorable(payload: Payload, root: string): PayloadIssue[] {
+function findUnstorableValues(payload: Payload, root: string): PayloadIssue[] {
   const errors: PayloadIssue[] = [];
-  const pending: { path: string; value: unknown; depth: number }[] = [
+  const pendingEntries: { path: string; value: unknown; depth: number }[] = [
     { path: root, value: payload, depth: 0 },
   ];
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    const { path, value, depth } = next;
+  for (let entry = pendingEntries.pop(); entry !== undefined; entry = pendingEntries.pop()) {
+    const { path, value, depth } = entry;
     if (typeof value === 'string') {
       const message = findTextIssue(value);
       if (message !== undefined) errors.push({ path, message });
@@ -135,10 +135,10 @@ function findUnstorable(payload: Payload, root: string): PayloadIssue[] {
           { path: `${root}/attributes`, message: `must be at most ${MAX_DEPTH} levels deep` },
         ];
       }
-      for (const [key, inner] of Object.entries(value)) {
+      for (const [key, innerValue] of Object.entries(value)) {
         const message = findTextIssue(key);
         if (message !== undefined) errors.push({ path, message: `a key ${message}` });
-        pending.push({ path: `${path}/${key}`, value: inner, depth: depth + 1 });
+        pendingEntries.push({ path: `${path}/${key}`, value: innerValue, depth: depth + 1 });
       }
     }
   }
@@ -165,13 +165,14 @@ export function isLeapSecond(text: string): boolean {
 
 /** Returns a copy of a payload with HTML converted to plain text. */
 export function toPlainPayload(payload: Payload): Payload {
-  const plain: Record<string, unknown> = { ...payload };
+  const plainPayload: Record<string, unknown> = { ...payload };
   for (const name of PAYLOAD_FIELDS) {
     const value = payload[name];
-    if (FIELDS[name].kind === 'text' && typeof value === 'string') plain[name] = toPlainText(value);
-    if (Array.isArray(value)) plain[name] = value.map(toPlainText);
+    if (FIELDS[name].kind === 'text' && typeof value === 'string')
+      plainPayload[name] = toPlainText(value);
+    if (Array.isArray(value)) plainPayload[name] = value.map(toPlainText);
   }
-  return plain as Payload;
+  return plainPayload as Payload;
 }
 
 /** Serializes a value as JSON with sorted keys. */
@@ -190,7 +191,7 @@ function sortKeys(value: unknown): unknown {
   // An assignment to the key `__proto__` would replace the prototype; `fromEntries` does not.
   return Object.fromEntries(
     Object.entries(value)
-      .toSorted(([left], [right]) => (left < right ? -1 : 1))
-      .map(([key, inner]) => [key, sortKeys(inner)]),
+      .toSorted(([firstKey], [secondKey]) => (firstKey < secondKey ? -1 : 1))
+      .map(([key, innerValue]) => [key, sortKeys(innerValue)]),
   );
 }

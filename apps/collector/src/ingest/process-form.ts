@@ -12,7 +12,7 @@ import { hashContent } from './payload.ts';
 import type { Ingest, StoredRaw } from './store.ts';
 
 /** Response to a payload that its request processed. Contract 4, Answers. */
-export const processedSchema = Type.Object({
+export const processedFormSchema = Type.Object({
   raw_id: Type.Integer(),
   status: Type.Literal('completed'),
   listing_id: Type.Integer(),
@@ -43,13 +43,13 @@ export function createProcessForm(deps: {
   return async (
     { payload, files, requestId }: Form & { requestId?: string },
     idempotencyKey: string | undefined,
-    onStored: (stored: StoredRaw) => void,
-  ): Promise<Static<typeof processedSchema>> => {
+    onStored: (storedRaw: StoredRaw) => void,
+  ): Promise<Static<typeof processedFormSchema>> => {
     const { source_slug: sourceSlug, external_id: externalId } = payload;
     const hasUploads = files.length > 0;
     const images = files.map(({ sha256 }) => sha256);
     const hash = hashContent(hasUploads ? { payload, images } : payload);
-    const stored = await store({
+    const storedRaw = await store({
       source_slug: sourceSlug,
       external_id: externalId,
       payload: JSON.stringify(payload),
@@ -58,18 +58,18 @@ export function createProcessForm(deps: {
       request_id: requestId,
       claim: { worker, leaseMs, hasUploads },
     });
-    onStored(stored);
-    const { id: rawId, isNew } = stored;
-    let isReturned = false;
+    onStored(storedRaw);
+    const { id: rawId, isNew } = storedRaw;
+    let isBackInQueue = false;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
       const uploads = hasUploads ? files : undefined;
       const status = await jobs.run(job, { input: { uploads, canWait: false } });
-      isReturned = status === 'lost' || status === 'postponed';
+      isBackInQueue = status === 'lost' || status === 'postponed';
     }
     const outcome = await findOutcome(db, rawId).catch((cause: unknown) => {
       // An outage that prevents writing the outcome also prevents reading it.
-      if (!isReturned || !isDatabaseOutage(cause)) throw cause;
+      if (!isBackInQueue || !isDatabaseOutage(cause)) throw cause;
       const detail = 'The database was not available for too long: send the payload again.';
       throw createError(rawId, 'interrupted', detail, { cause });
     });
@@ -96,10 +96,10 @@ function createError(
   rawId: number,
   code: ErrorCode,
   detail: string,
-  more: { headers?: Record<string, string>; cause?: unknown } = {},
+  problemOptions: { headers?: Record<string, string>; cause?: unknown } = {},
 ): Error {
   const members = { raw_id: rawId };
-  return problem(code, { ...more, detail: `${detail} (raw_id ${rawId})`, members });
+  return problem(code, { ...problemOptions, detail: `${detail} (raw_id ${rawId})`, members });
 }
 
 type Outcome = { images: UploadOutcome[] } & (

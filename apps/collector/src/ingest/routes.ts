@@ -67,7 +67,7 @@ const MAX_IN_PROGRESS = { maxItems: 20_000, maxBytes: 64 * MEBIBYTE };
  * their source. Specification 001, Endpoints and Limits; Contract 4, Answers.
  * @param deps.bounds Bounds of concurrent payloads.
  */
-export function ingestRoutes(
+export function registerIngestRoutes(
   app: Server,
   deps: {
     ingest: Pick<Ingest, 'accept' | 'find'>;
@@ -116,12 +116,12 @@ export function ingestRoutes(
       const payload = request.body;
       checkValues(payload);
       requireSource(request, payload.source_slug);
-      const accepted = await admit(getBodyBytes(request), async () => {
+      const storedRaw = await admit(getBodyBytes(request), async () => {
         reply.headers(await limit(payload.source_slug, getCallerKey(request)));
         return ingest.accept(payload, request.headers['idempotency-key'], request.id);
       });
-      markReplayed(reply, accepted);
-      return reply.status(202).send({ raw_id: accepted.id, status: 'pending' as const });
+      markReplayed(reply, storedRaw);
+      return reply.status(202).send({ raw_id: storedRaw.id, status: 'pending' as const });
     },
   );
 

@@ -9,7 +9,6 @@ import type { RawStatus, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 import { toCanonicalJson, type Payload } from './payload.ts';
 
-/** Payload to store. */
 export type NewRawRecord = {
   source_slug: string;
   external_id: string;
@@ -22,7 +21,7 @@ export type NewRawRecord = {
   claim?: { worker: string; leaseMs: number; hasUploads: boolean } | undefined;
 };
 
-/** Stored payload: an earlier one if its idempotency key is in use. */
+/** Stored payload, or the earlier payload with the same idempotency key. */
 export type StoredRaw = {
   id: number;
   contentHash: string;
@@ -32,13 +31,13 @@ export type StoredRaw = {
   waits: boolean;
 };
 
-type Row<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n: number };
+type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n: number };
 
 /** Service that stores payloads and finds their raw records. */
 export type Ingest = ReturnType<typeof createIngest>;
 
 /** Bounds of one statement, and the maximum number of concurrent statements. */
-const GROUP = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
+const GROUP_LIMITS = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
 
 /**
  * Creates the ingest service. Concurrent payloads share a statement and its commit.
@@ -48,14 +47,14 @@ const GROUP = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
 export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void; log: Logger }) {
   const { db, onAccepted, log } = deps;
   const store = createGroupCommit<NewRawRecord, StoredRaw>({
-    ...GROUP,
-    bytesOf: ({ payload }) => Buffer.byteLength(payload),
+    ...GROUP_LIMITS,
+    getBytes: ({ payload }) => Buffer.byteLength(payload),
     async write(raws) {
-      const stored = await storeRaws(db, raws, (error) =>
+      const storedRaws = await storeRaws(db, raws, (error) =>
         log.warn({ err: error }, 'waiting payloads could not be released'),
       );
       onAccepted();
-      return stored;
+      return storedRaws;
     },
   });
   return {
@@ -69,7 +68,7 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
      * @throws ProblemError `idempotency_conflict`.
      */
     accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<StoredRaw> {
-      // The hash and the database share one text, since jsonb ignores the order of keys.
+      // Hash and store the same canonical JSON, because jsonb ignores key order.
       const json = toCanonicalJson(payload);
       return store({
         source_slug: payload.source_slug,
@@ -100,8 +99,8 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
 }
 
 /**
- * Stores payloads in order, and their new sources, in one statement. Payloads with a claim are
- * `processing` immediately, so that no worker claims them. Specification 001, Raw data status.
+ * Stores payloads in order, and their new sources, in one statement. Payloads with a claim
+ * start as `processing`, because no worker may claim them. Specification 001, Raw data status.
  * @returns The stored payloads by index, without payloads whose idempotency keys are in use.
  */
 export async function insertRaws(
@@ -109,10 +108,10 @@ export async function insertRaws(
   raws: readonly NewRawRecord[],
 ): Promise<Map<number, StoredRaw>> {
   const hasKeys = raws.some((raw) => raw.idempotency_key !== undefined);
-  // Keys are inserted in order, so that two statements with the same keys do not deadlock.
+  // Insert keys in order: two statements with the same keys could otherwise deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
-  const { rows } = await sql<Row<'id' | 'status' | 'waits'>>`${prepared}
+  const { rows } = await sql<IndexedRow<'id' | 'status' | 'waits'>>`${prepared}
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
       from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
@@ -139,41 +138,46 @@ export async function insertRaws(
       returning id, status, waits)
     select n, id, stored.status, waits from stored join item using (id)`.execute(db);
   return new Map(
-    rows.map(({ n, ...row }) => [
-      n,
-      { ...row, isNew: true, contentHash: raws[n]?.content_hash ?? '' },
+    rows.map(({ n: index, ...row }) => [
+      index,
+      { ...row, isNew: true, contentHash: raws[index]?.content_hash ?? '' },
     ]),
   );
 }
 
 /** Serializes raw records. Payloads are JSON already, and parsing them again is slow. */
 function toJson(raws: readonly NewRawRecord[]): string {
-  const items = raws.map(({ payload, claim, ...raw }, n) => {
+  const jsonItems = raws.map(({ payload, claim, ...raw }, index) => {
     const { worker, leaseMs, hasUploads } = claim ?? {};
     // The job stores the outcomes of the uploads later.
     const uploads = hasUploads === true ? [] : undefined;
-    const rest = JSON.stringify({ n, ...raw, worker, lease_ms: leaseMs, uploads });
-    return `${rest.slice(0, -1)},"payload":${payload}}`;
+    const recordJson = JSON.stringify({ n: index, ...raw, worker, lease_ms: leaseMs, uploads });
+    return `${recordJson.slice(0, -1)},"payload":${payload}}`;
   });
-  return `[${items.join(',')}]`;
+  return `[${jsonItems.join(',')}]`;
 }
 
 /** The insert is repeated, because an idempotency key can expire before it is read. */
 const MAX_KEY_ATTEMPTS = 3;
 
 /** Idempotency keys expire after 24 hours, or when an inline job fails. */
-const IS_EXPIRED = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
+const hasExpiredKey = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
 
 async function findEarlier(
   db: Kysely<Tables>,
   raws: ReadonlyMap<number, NewRawRecord>,
 ): Promise<Map<number, StoredRaw>> {
-  const { rows } = await sql<Row<'id' | 'status' | 'contentHash'>>`
+  const { rows } = await sql<IndexedRow<'id' | 'status' | 'contentHash'>>`
     select lookup.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
     from ${selectKeys(raws)}
     join raw_data using (source_slug, idempotency_key)
-    where not ${IS_EXPIRED}`.execute(db);
-  return new Map(rows.map(({ n, ...earlier }) => [n, { ...earlier, isNew: false, waits: false }]));
+    where not ${hasExpiredKey}`.execute(db);
+  return new Map(
+    rows.map(({ n: index, ...earlierRaw }) => [
+      index,
+      { ...earlierRaw, isNew: false, waits: false },
+    ]),
+  );
 }
 
 async function clearExpiredKeys(
@@ -185,7 +189,7 @@ async function clearExpiredKeys(
     from ${selectKeys(raws)}
     where raw_data.source_slug = lookup.source_slug
       and raw_data.idempotency_key = lookup.idempotency_key
-      and ${IS_EXPIRED}`.execute(db);
+      and ${hasExpiredKey}`.execute(db);
 }
 
 function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
@@ -210,16 +214,16 @@ export async function storeRaws(
   raws: readonly NewRawRecord[],
   onError: (error: unknown) => void,
 ): Promise<(StoredRaw | Error)[]> {
-  const stored = await insertRaws(db, raws);
+  const storedRaws = await insertRaws(db, raws);
   // A failure affects only the missing payloads, since the others are committed.
-  const failure = await resolveKeys(db, raws, stored).catch(toError);
+  const failure = await resolveKeys(db, raws, storedRaws).catch(toError);
   // The preceding payloads may have ended before the new ones were visible.
-  const waiting = raws
-    .filter((_, n) => stored.get(n)?.waits)
+  const waitingListings = raws
+    .filter((_, index) => storedRaws.get(index)?.waits)
     .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
-  await releaseListings(db, waiting).catch(onError);
-  return raws.map(({ content_hash }, n) => {
-    const raw = stored.get(n);
+  await releaseListings(db, waitingListings).catch(onError);
+  return raws.map(({ content_hash }, index) => {
+    const raw = storedRaws.get(index);
     if (raw === undefined) return failure ?? new Error('The idempotency key expired meanwhile');
     return raw.contentHash === content_hash ? raw : problem('idempotency_conflict');
   });
@@ -227,22 +231,23 @@ export async function storeRaws(
 
 /**
  * Stores payloads with expired idempotency keys, and finds the earlier payloads of valid keys. The
- * lookup comes last, so that it also finds payloads of concurrent requests.
+ * lookup comes last, because it must also find payloads of concurrent requests.
  */
 async function resolveKeys(
   db: Kysely<Tables>,
   raws: readonly NewRawRecord[],
-  stored: Map<number, StoredRaw>,
+  storedRaws: Map<number, StoredRaw>,
 ): Promise<void> {
-  const findMissing = () => new Map([...raws.entries()].filter(([n]) => !stored.has(n)));
+  const findMissing = () =>
+    new Map([...raws.entries()].filter(([index]) => !storedRaws.has(index)));
   for (let attempt = 1; attempt <= MAX_KEY_ATTEMPTS; attempt += 1) {
-    const missing = findMissing();
-    if (missing.size === 0) return;
-    await clearExpiredKeys(db, missing);
-    const indexes = [...missing.keys()];
-    for (const [nth, raw] of await insertRaws(db, [...missing.values()])) {
-      stored.set(indexes[nth] ?? 0, raw);
+    const missingRaws = findMissing();
+    if (missingRaws.size === 0) return;
+    await clearExpiredKeys(db, missingRaws);
+    const indexes = [...missingRaws.keys()];
+    for (const [missingIndex, raw] of await insertRaws(db, [...missingRaws.values()])) {
+      storedRaws.set(indexes[missingIndex] ?? 0, raw);
     }
-    for (const [n, raw] of await findEarlier(db, findMissing())) stored.set(n, raw);
+    for (const [index, raw] of await findEarlier(db, findMissing())) storedRaws.set(index, raw);
   }
 }

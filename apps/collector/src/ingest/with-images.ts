@@ -13,7 +13,7 @@ import type { StoreState } from '../images/store.ts';
 import type { Metrics } from '../metrics.ts';
 import { MAX_IMAGES, MEBIBYTE } from '../schemas.ts';
 import { createMetadataParser, createFormSizeError, MAX_FORM_BYTES, receiveForm } from './form.ts';
-import { processedSchema, type ProcessForm } from './process-form.ts';
+import { processedFormSchema, type ProcessForm } from './process-form.ts';
 import { countRequest, ingestHeaders, mapIngestError, markReplayed } from './routes.ts';
 
 /** Schema of the form for the OpenAPI document. The handler validates the form itself. */
@@ -55,7 +55,7 @@ at once (a stage took too long, the image store failed, or the process ended), a
 since its images are not kept. The same \`Idempotency-Key\` with the same payload and images within 24 hours returns the
 earlier outcome, unless the earlier payload failed.`;
 
-const PROBLEMS = [
+const PROBLEM_CODES = [
   400,
   ...CHANGE_REJECTIONS,
   'request_too_slow',
@@ -84,7 +84,7 @@ const PROBLEMS = [
  * @param deps.temporary Returns the folder of temporary files.
  * @param deps.concurrency Maximum number of payloads to process at a time.
  */
-export async function withImagesRoutes(
+export async function registerUploadRoutes(
   app: Server,
   deps: {
     processForm: ProcessForm;
@@ -101,10 +101,10 @@ export async function withImagesRoutes(
   const { processForm, limit, breaker, imageStore, disk, temporary, concurrency, metrics } = deps;
   const { maxBytes = MAX_FORM_BYTES } = deps;
   const parseMetadata = createMetadataParser(app);
-  const withinFormLimit = createFormLimit(concurrency);
-  const processing = pLimit(concurrency);
-  const sources = new WeakMap<FastifyRequest, string>();
-  const accepted = new WeakSet<FastifyRequest>();
+  const runWithinFormLimit = createFormLimit(concurrency);
+  const limitProcessing = pLimit(concurrency);
+  const sourcesByRequest = new WeakMap<FastifyRequest, string>();
+  const acceptedRequests = new WeakSet<FastifyRequest>();
 
   app.removeAllContentTypeParsers();
   await app.register(multipart);
@@ -142,7 +142,7 @@ export async function withImagesRoutes(
         consumes: ['multipart/form-data'],
         headers: ingestHeaders,
         body: formSchema,
-        response: { 200: processedSchema, ...problemResponses(...PROBLEMS) },
+        response: { 200: processedFormSchema, ...problemResponses(...PROBLEM_CODES) },
       },
       preValidation: (request, _reply, done) => {
         // Fastify validates this placeholder; the handler reads the form.
@@ -151,36 +151,37 @@ export async function withImagesRoutes(
       },
       errorHandler: mapIngestError,
       onResponse: async (request, reply) => {
-        if (!accepted.has(request)) countRequest(metrics, reply, sources.get(request));
+        if (!acceptedRequests.has(request))
+          countRequest(metrics, reply, sourcesByRequest.get(request));
       },
     },
     async (request, reply) => {
       await rejectEarly(request);
       const caller = getCallerKey(request);
-      return withinFormLimit(caller, async () => {
-        await using received = new AsyncDisposableStack();
+      return runWithinFormLimit(caller, async () => {
+        await using temporaryFiles = new AsyncDisposableStack();
         const form = await receiveForm(request, {
           disk,
           maxBytes,
           temporary,
-          onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
+          onFile: ({ path }) => temporaryFiles.defer(() => rm(path, { force: true })),
           async readMetadata(content) {
             const payload = await parseMetadata(request, content);
             requireSource(request, payload.source_slug);
-            sources.set(request, payload.source_slug);
+            sourcesByRequest.set(request, payload.source_slug);
             reply.headers(await limit(payload.source_slug, caller));
             return payload;
           },
         });
         // The connection is idle while the payload waits and is processed.
         request.raw.setTimeout(0);
-        return await processing(() =>
+        return await limitProcessing(() =>
           processForm(
             { ...form, requestId: request.id },
             request.headers['idempotency-key'],
             (stored) => {
               markReplayed(reply, stored);
-              accepted.add(request);
+              acceptedRequests.add(request);
               countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
             },
           ),
@@ -195,24 +196,26 @@ const MAX_FORMS_PER_PAYLOAD = 4;
 const MAX_FORMS_PER_CALLER = 3;
 
 /**
- * Creates the limit of forms that are received or processed. No caller may use the whole limit.
+ * Creates the limit for forms in progress. No caller may use the whole limit.
  * @param concurrency Maximum number of payloads to process at a time.
  * @returns A function that runs work, or rejects with `uploads_busy`.
  */
 export function createFormLimit(concurrency: number) {
-  const callers: string[] = [];
+  const activeCallers: string[] = [];
   return async <Value>(caller: string, work: () => Promise<Value>): Promise<Value> => {
-    if (callers.length >= MAX_FORMS_PER_PAYLOAD * concurrency) throw problem('uploads_busy');
-    const max = MAX_FORMS_PER_CALLER * concurrency;
-    if (callers.filter((other) => other === caller).length >= max) {
-      const detail = `One API key, or address without one, may have ${max} payloads with images (three times COLLECTOR_UPLOADS) on their way or being processed. Send it again when one of yours has been answered.`;
+    if (activeCallers.length >= MAX_FORMS_PER_PAYLOAD * concurrency) throw problem('uploads_busy');
+    const maxFormsOfCaller = MAX_FORMS_PER_CALLER * concurrency;
+    if (
+      activeCallers.filter((activeCaller) => activeCaller === caller).length >= maxFormsOfCaller
+    ) {
+      const detail = `One API key, or address without one, may have ${maxFormsOfCaller} payloads with images (three times COLLECTOR_UPLOADS) on their way or being processed. Send it again when one of yours has been answered.`;
       throw problem('uploads_busy', { detail });
     }
-    callers.push(caller);
+    activeCallers.push(caller);
     try {
       return await work();
     } finally {
-      callers.splice(callers.indexOf(caller), 1);
+      activeCallers.splice(activeCallers.indexOf(caller), 1);
     }
   };
 }

@@ -17,7 +17,7 @@ const LEASE_MS = 60_000;
 const TIMEOUT_MS = 15_000;
 
 /** Maximum number of parallel requests, in total and per host, and the pause between requests to one host. */
-const LIMITS = { parallel: 8, perHost: 2, pauseMs: 250 };
+const REQUEST_LIMITS = { parallel: 8, perHost: 2, pauseMs: 250 };
 
 export type ArchiveCheckOptions = {
   limit: number;
@@ -47,18 +47,18 @@ export function createArchiveCheck(deps: {
   fetch: SafeFetch;
   metrics: Pick<Metrics, 'archiveChecks'>;
   log: Logger;
-  limits?: typeof LIMITS;
+  limits?: typeof REQUEST_LIMITS;
   deadlineMs?: number;
   timeoutMs?: number;
 }): ArchiveCheck {
-  const { db, fetch, metrics, log, limits = LIMITS, deadlineMs = DEADLINE_MS } = deps;
+  const { db, fetch, metrics, log, limits = REQUEST_LIMITS, deadlineMs = DEADLINE_MS } = deps;
   const { timeoutMs = TIMEOUT_MS } = deps;
 
   async function check(claim: Claim, minIntervalSeconds: number, signal: AbortSignal) {
-    const page = await requestPage(fetch, claim.url, signal, timeoutMs);
-    const { state, status } = page;
+    const pageState = await requestPage(fetch, claim.url, signal, timeoutMs);
+    const { state, status } = pageState;
     if (state !== 'gone') {
-      await recordCheck(db, claim, page);
+      await recordCheck(db, claim, pageState);
       return state;
     }
     if (!(await recordGonePage(db, claim, { status, minIntervalSeconds }))) return state;
@@ -66,25 +66,25 @@ export function createArchiveCheck(deps: {
     return 'archived';
   }
 
-  return async ({ minIntervalSeconds, signal, ...choice }) => {
+  return async ({ minIntervalSeconds, signal, ...filter }) => {
     const deadline = AbortSignal.timeout(deadlineMs);
-    const ended = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
+    const runSignal = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
     const limitHost = createHostLimits(limits);
-    const result = { checked: 0, archived: 0, unreachable: 0 };
-    const checks = (await claimListings(db, choice)).map((claim) =>
-      limitHost(claim.url, ended, async () => {
-        if (ended.aborted) return;
-        const outcome = await check(claim, minIntervalSeconds, ended);
-        result.checked += 1;
-        if (outcome === 'archived' || outcome === 'unreachable') result[outcome] += 1;
+    const counts = { checked: 0, archived: 0, unreachable: 0 };
+    const checks = (await claimListings(db, filter)).map((claim) =>
+      limitHost(claim.url, runSignal, async () => {
+        if (runSignal.aborted) return;
+        const outcome = await check(claim, minIntervalSeconds, runSignal);
+        counts.checked += 1;
+        if (outcome === 'archived' || outcome === 'unreachable') counts[outcome] += 1;
         metrics.archiveChecks.inc({ outcome });
       }).catch((error: unknown) => {
-        if (!ended.aborted) throw error;
+        if (!runSignal.aborted) throw error;
       }),
     );
     await Promise.allSettled(checks);
     await Promise.all(checks);
-    return result;
+    return counts;
   };
 }
 
@@ -99,30 +99,30 @@ async function requestPage(
   signal: AbortSignal,
   timeoutMs: number,
 ): Promise<PageState> {
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   try {
-    const response = await fetch(url, { signal: limited, accept: 'text/html, */*;q=0.5' });
+    const response = await fetch(url, { signal: requestSignal, accept: 'text/html, */*;q=0.5' });
     await response.close();
     const { status } = response;
     if (status === 404 || status === 410) return { state: 'gone', status };
-    const isUnknown = status >= 500 || [408, 425, 429].includes(status);
-    return { state: isUnknown ? 'unreachable' : 'present', status };
+    const isTemporaryFailure = status >= 500 || [408, 425, 429].includes(status);
+    return { state: isTemporaryFailure ? 'unreachable' : 'present', status };
   } catch {
     signal.throwIfAborted();
     return { state: 'unreachable', status: null };
   }
 }
 
-/** Limits the requests per host, so that a site with many listings is not flooded and does not delay other sites. */
-function createHostLimits({ parallel, perHost, pauseMs }: typeof LIMITS) {
-  const all = pLimit(parallel);
+/** Limits the requests per host. Otherwise a site with many listings would be flooded and delay other sites. */
+function createHostLimits({ parallel, perHost, pauseMs }: typeof REQUEST_LIMITS) {
+  const totalLimit = pLimit(parallel);
   const hosts = new Map<string, LimitFunction>();
   return (url: string, signal: AbortSignal, work: () => Promise<void>) => {
     const host = URL.parse(url)?.host ?? '';
     const limit = hosts.get(host) ?? pLimit(perHost);
     hosts.set(host, limit);
     return limit(async () => {
-      await all(work);
+      await totalLimit(work);
       if (limit.pendingCount > 0) await pause(pauseMs, signal);
     });
   };
@@ -140,7 +140,7 @@ async function claimListings(
     notWithinHours,
   }: Pick<ArchiveCheckOptions, 'limit' | 'source' | 'notWithinHours'>,
 ): Promise<Claim[]> {
-  const isOfSource = source === undefined ? sql`true` : sql`listing.source_slug = ${source}`;
+  const matchesSource = source === undefined ? sql`true` : sql`listing.source_slug = ${source}`;
   const isDue =
     notWithinHours === undefined
       ? sql`true`
@@ -151,7 +151,7 @@ async function claimListings(
       from listing_checks join property_listings as listing on listing.id = listing_id
       join listing_payloads using (source_slug, external_id)
       where listing.url is not null and listing.archived_at is null
-        and ${isOfSource} and ${isDue} and ${isLeaseFree('claimed_until')}
+        and ${matchesSource} and ${isDue} and ${isLeaseFree('claimed_until')}
       order by checked_at nulls first, listing_id
       limit ${limit}
       for update of listing_checks skip locked),
@@ -168,15 +168,16 @@ async function recordCheck(
   { listingId }: Claim,
   { state, status }: PageState,
 ): Promise<void> {
-  const reset = state === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
+  const resetClause =
+    state === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
   await sql`
-    update listing_checks set checked_at = now(), status = ${status}, claimed_until = null ${reset}
+    update listing_checks set checked_at = now(), status = ${status}, claimed_until = null ${resetClause}
     where listing_id = ${listingId}`.execute(db);
 }
 
 /**
  * Records that a page is gone, and archives the listing if an earlier check found the same at least `minIntervalSeconds`
- * ago and no payload arrived since. Locks the last payload, so that a concurrent payload cannot be missed.
+ * ago and no payload arrived since. Locks the last payload, because a concurrent payload must not be missed.
  * @returns Whether the listing was archived.
  */
 async function recordGonePage(

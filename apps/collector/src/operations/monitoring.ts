@@ -35,21 +35,21 @@ type MonitoringDeps = {
  * routes need no API key. Contract 4, Health and Metrics.
  * @returns A function that reads the state of the queue.
  */
-export function monitoringRoutes(
+export function registerMonitoringRoutes(
   app: Server,
   deps: MonitoringDeps & { metricsToken: string },
 ): ReadQueue {
   const { registry, model, disk, imageStore, log } = deps;
   const { db } = deps.database;
-  const warn = (subject: string) => (error: unknown) =>
+  const createWarning = (subject: string) => (error: unknown) =>
     log.warn({ err: error }, `${subject} could not be measured`);
   registerHttpMetrics(app, registry, { token: deps.metricsToken });
-  const readQueue = createQueueFigures({ db, onError: warn('ended payloads') });
-  registerQueueMetrics(registry, { readQueue, onError: warn('the queue') });
+  const readQueue = createQueueFigures({ db, onError: createWarning('ended payloads') });
+  registerQueueMetrics(registry, { readQueue, onError: createWarning('the queue') });
   registerModelMetrics(registry, model);
   registerStoreMetrics(registry, deps);
-  registerDuplicateMetrics(registry, { db, onError: warn('the search for duplicates') });
-  registerDiskMetrics(registry, { disk, onError: warn('the disk') });
+  registerDuplicateMetrics(registry, { db, onError: createWarning('the search for duplicates') });
+  registerDiskMetrics(registry, { disk, onError: createWarning('the disk') });
   registerHealthRoutes(app, {
     database: async () => {
       await ping(db);
@@ -101,12 +101,12 @@ export async function serveWorkerHealth(config: Config, deps: MonitoringDeps) {
       tags: [{ name: 'operations', description: 'For operators.' }],
     },
   });
-  monitoringRoutes(app, { ...deps, metricsToken: config.METRICS_TOKEN });
+  registerMonitoringRoutes(app, { ...deps, metricsToken: config.METRICS_TOKEN });
   const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
   deps.log.info({ url }, 'the worker serves its health and metrics');
   return {
     url,
-    onDrain: (end: () => Promise<void>) => onDrain(app, end),
+    onDrain: (onEnd: () => Promise<void>) => onDrain(app, onEnd),
     close: () => closeServer(app, 1000),
   };
 }

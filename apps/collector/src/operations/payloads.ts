@@ -26,19 +26,19 @@ import { DEADLINE_MS } from './archive-check.ts';
 const PAGE_SIZE = 100;
 
 /** Maximum number of payloads per statement, to hold their locks only briefly. */
-const BATCH = 1000;
+const MAX_BATCH_SIZE = 1000;
 
-const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
+const DEADLINE_NOTE = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
 
 /** Cursors contain integers, since PostgreSQL rejects some strings that pass as timestamps in JavaScript. */
-const rawCursors = createCursorCodec(
+const cursorCodec = createCursorCodec(
   Type.Object({
     at: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
     id: Type.Integer({ minimum: 1, maximum: MAX_ID }),
   }),
 );
 
-const listQuery = Type.Object(
+const rawListQuerySchema = Type.Object(
   {
     status: rawStatusSchema,
     source_slug: Type.Optional(sourceSlugSchema),
@@ -47,7 +47,7 @@ const listQuery = Type.Object(
   { additionalProperties: false },
 );
 
-const listAnswer = Type.Array(
+const rawListSchema = Type.Array(
   Type.Object({
     ...Type.Omit(rawSchema, ['stages', 'model_usage']).properties,
     request_id: nullable(Type.String({ description: 'The request that sent it, as in the log.' })),
@@ -73,7 +73,7 @@ const listAnswer = Type.Array(
   },
 );
 
-const cleanupQuery = Type.Object(
+const cleanupQuerySchema = Type.Object(
   {
     older_than_days: Type.Integer({
       minimum: 0,
@@ -85,12 +85,12 @@ const cleanupQuery = Type.Object(
   { additionalProperties: false },
 );
 
-const retryBody = Type.Object(
+const retryBodySchema = Type.Object(
   { status: choice(['failed', 'invalid']), source_slug: Type.Optional(sourceSlugSchema) },
   { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
 );
 
-/** Creates the options of a route for administrators. */
+/** Creates the options of an administrator route. */
 export const createAdminRoute = <const Schema extends FastifySchema>(schema: Schema) => ({
   config: { scope: 'admin' } as const,
   schema: { tags: ['operations'], ...schema },
@@ -105,26 +105,26 @@ function createRunSignal(reply: FastifyReply): AbortSignal {
  * Registers the routes that list, retry and remove payloads. Contract 4, Operations.
  * @param deps.onRetried Called after payloads returned to the queue.
  */
-export function payloadRoutes(
+export function registerPayloadRoutes(
   app: Server,
   deps: { db: Kysely<Tables>; cleanup: RawCleanup; onRetried: () => void },
 ): void {
   const { db, cleanup } = deps;
-  const retry = createPayloadRetry(deps);
+  const payloadRetry = createPayloadRetry(deps);
 
   app.get(
     '/admin/raw',
     createAdminRoute({
       summary: 'The payloads of a status, the last changed first',
       description: 'For admins who decide what to retry. The content of payloads is not shown.',
-      querystring: listQuery,
-      response: { 200: listAnswer, ...problemResponses(401, 403, 422, 503) },
+      querystring: rawListQuerySchema,
+      response: { 200: rawListSchema, ...problemResponses(401, 403, 422, 503) },
     }),
     async (request, reply) => {
       const { limit = PAGE_SIZE } = request.query;
       const rows = await listRaw(db, { ...request.query, limit: limit + 1 });
-      const cursorOf = ({ at, id }: (typeof rows)[number]) => rawCursors.write({ at, id });
-      const page = paginate(rows, { limit, cursorOf, request, reply });
+      const getCursor = ({ at, id }: (typeof rows)[number]) => cursorCodec.write({ at, id });
+      const page = paginate(rows, { limit, cursorOf: getCursor, request, reply });
       return page.map(({ id, at: _at, ...row }) => ({
         ...row,
         raw_id: id,
@@ -147,7 +147,7 @@ export function payloadRoutes(
     }),
     async ({ params }) => {
       const rawId = parseId(params.raw_id);
-      await retry.one(rawId);
+      await payloadRetry.retryOne(rawId);
       return { raw_id: rawId, status: 'pending' as const };
     },
   );
@@ -158,8 +158,8 @@ export function payloadRoutes(
       summary: 'Put all failed or all invalid payloads back in the queue',
       description:
         'After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are ' +
-        `left out: the images are gone, so send those again. ${BOUNDED}`,
-      body: retryBody,
+        `left out: the images are gone, so send those again. ${DEADLINE_NOTE}`,
+      body: retryBodySchema,
       response: {
         200: Type.Object(
           { retried: Type.Integer() },
@@ -168,7 +168,9 @@ export function payloadRoutes(
         ...problemResponses(400, 401, 403, 413, 415, 422, 503),
       },
     }),
-    async ({ body }, reply) => ({ retried: await retry.all(body, createRunSignal(reply)) }),
+    async ({ body }, reply) => ({
+      retried: await payloadRetry.retryAll(body, createRunSignal(reply)),
+    }),
   );
 
   app.delete(
@@ -178,8 +180,8 @@ export function payloadRoutes(
       description:
         'By when they came (`created_at`), also those that listings were made from: the listings and their history ' +
         'stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
-        BOUNDED,
-      querystring: cleanupQuery,
+        DEADLINE_NOTE,
+      querystring: cleanupQuerySchema,
       response: {
         200: Type.Object(
           { deleted: Type.Integer() },
@@ -199,11 +201,16 @@ export function payloadRoutes(
 
 function listRaw(
   db: Kysely<Tables>,
-  { status, source_slug: source, cursor, limit }: Static<typeof listQuery> & { limit: number },
+  {
+    status,
+    source_slug: source,
+    cursor,
+    limit,
+  }: Static<typeof rawListQuerySchema> & { limit: number },
 ) {
-  const after = rawCursors.read(cursor);
+  const position = cursorCodec.read(cursor);
   const isAfter = sql<boolean>`(updated_at, id) < (
-    timestamptz 'epoch' + ${after?.at}::bigint * interval '1 microsecond', ${after?.id}::bigint)`;
+    timestamptz 'epoch' + ${position?.at}::bigint * interval '1 microsecond', ${position?.id}::bigint)`;
   return (
     db
       .selectFrom('raw_data')
@@ -213,7 +220,7 @@ function listRaw(
       .select(sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'))
       .where('status', '=', status)
       .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
-      .$if(after !== undefined, (query) => query.where(isAfter))
+      .$if(position !== undefined, (query) => query.where(isAfter))
       .orderBy('updated_at', 'desc')
       .orderBy('id', 'desc')
       .limit(limit)
@@ -225,7 +232,7 @@ function listRaw(
 export type RawCleanup = ReturnType<typeof createRawCleanup>;
 
 /**
- * Creates the function that removes old payloads, because payloads contain names and telephone numbers.
+ * Creates the cleanup of old payloads, which contain names and telephone numbers.
  * Specification 001, Listing archive; Contract 4, Operations; ADR 0013.
  */
 export function createRawCleanup({
@@ -241,11 +248,11 @@ export function createRawCleanup({
       select (now() - ${olderThanDays} * interval '1 day')::text as cutoff`.execute(db);
     const cutoff = rows[0]?.cutoff ?? '';
     let total = 0;
-    for (let after = 0; ;) {
-      const { deleted, isLast, last } = await removeBatch(db, cutoff, after);
+    for (let lastId = 0; ;) {
+      const { deleted, isLast, last: batchLastId } = await removeBatch(db, cutoff, lastId);
       metrics.rawDeleted.inc(deleted);
       total += deleted;
-      after = last;
+      lastId = batchLastId;
       if (isLast || signal?.aborted === true) return total;
     }
   };
@@ -256,7 +263,7 @@ async function removeBatch(db: Kysely<Tables>, cutoff: string, after: number) {
   const { rows } = await sql<{ deleted: number; isLast: boolean; last: number }>`
     with examined as materialized (
       select id, created_at < ${cutoff}::timestamptz as is_old
-      from raw_data where id > ${after} order by id limit ${BATCH}),
+      from raw_data where id > ${after} order by id limit ${MAX_BATCH_SIZE}),
     removable as materialized (
       select raw.id from raw_data as raw join examined using (id)
       where examined.is_old and raw.status = 'completed'
@@ -265,7 +272,7 @@ async function removeBatch(db: Kysely<Tables>, cutoff: string, after: number) {
     deleted as (
       delete from raw_data using removable where raw_data.id = removable.id returning raw_data.id)
     select (select count(*)::integer from deleted) as deleted,
-      count(*) < ${BATCH} or not bool_or(is_old) as "isLast", coalesce(max(id), 0) as last
+      count(*) < ${MAX_BATCH_SIZE} or not bool_or(is_old) as "isLast", coalesce(max(id), 0) as last
     from examined`.execute(db);
   return rows[0] ?? { deleted: 0, isLast: true, last: 0 };
 }

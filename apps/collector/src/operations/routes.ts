@@ -7,14 +7,14 @@ import type { ReadQueue } from '../queue/figures.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
-import { createAdminRoute, payloadRoutes, type RawCleanup } from './payloads.ts';
+import { createAdminRoute, registerPayloadRoutes, type RawCleanup } from './payloads.ts';
 
-const LIMIT = 100;
+const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1000;
 const HOUR_SECONDS = 3600;
 const MAX_INTERVAL_SECONDS = 365 * 24 * HOUR_SECONDS;
 
-const queueAnswer = Type.Object(
+const queueSchema = Type.Object(
   {
     counts: Type.Object(
       {
@@ -63,13 +63,13 @@ const queueAnswer = Type.Object(
   },
 );
 
-const checkBody = Type.Object(
+const archiveCheckBodySchema = Type.Object(
   {
     limit: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: MAX_LIMIT,
-        default: LIMIT,
+        default: DEFAULT_LIMIT,
         description:
           'How many listings; those that were never checked come first, then those that were checked longest ago.',
       }),
@@ -87,7 +87,7 @@ const checkBody = Type.Object(
   { additionalProperties: false, examples: [{ limit: 500, source_slug: 'doshka' }] },
 );
 
-const checkAnswer = Type.Object(
+const archiveCheckResultSchema = Type.Object(
   {
     checked: Type.Integer({ description: 'Addresses that were requested.' }),
     archived: Type.Integer({ description: 'Of these, listings that were archived.' }),
@@ -105,7 +105,7 @@ const checkAnswer = Type.Object(
  * Registers the routes for administrators. Contract 4, Operations.
  * @param deps.onRetried Called after payloads returned to the queue.
  */
-export function operationRoutes(
+export function registerOperationRoutes(
   app: Server,
   deps: {
     db: Kysely<Tables>;
@@ -117,13 +117,13 @@ export function operationRoutes(
   },
 ): void {
   const { model, readQueue, archiveCheck } = deps;
-  payloadRoutes(app, { ...deps, cleanup: deps.rawCleanup });
+  registerPayloadRoutes(app, { ...deps, cleanup: deps.rawCleanup });
 
   app.get(
     '/admin/queue',
     createAdminRoute({
       summary: 'The state of the queue',
-      response: { 200: queueAnswer, ...problemResponses(401, 403, 503) },
+      response: { 200: queueSchema, ...problemResponses(401, 403, 503) },
     }),
     async () => ({ ...(await readQueue()), breaker: model.breaker.state }),
   );
@@ -139,8 +139,11 @@ export function operationRoutes(
           'Any other answer, and a payload between the checks, restart the count; a timeout, a ' +
           'server error or an address that is not allowed changes nothing. A run ends after ' +
           `${DEADLINE_MS / 1000} seconds with what it has done by then.`,
-        body: checkBody,
-        response: { 200: checkAnswer, ...problemResponses(400, 401, 403, 413, 415, 422, 503) },
+        body: archiveCheckBodySchema,
+        response: {
+          200: archiveCheckResultSchema,
+          ...problemResponses(400, 401, 403, 413, 415, 422, 503),
+        },
       }),
       preValidation: (request, _reply, done) => {
         // Every member has a default, so the body may be missing.
@@ -150,7 +153,7 @@ export function operationRoutes(
     },
     async ({ body }) =>
       archiveCheck({
-        limit: body.limit ?? LIMIT,
+        limit: body.limit ?? DEFAULT_LIMIT,
         source: body.source_slug,
         minIntervalSeconds: body.min_interval_seconds ?? HOUR_SECONDS,
       }),

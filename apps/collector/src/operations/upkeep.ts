@@ -13,11 +13,11 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** Maximum number of listings per archive check. Slow sites reach the deadline of the check first. */
-const MAX_CHECKED = 1000;
+const MAX_LISTINGS_PER_CHECK = 1000;
 
 /** `retryMs` is the time until a failed run is repeated. */
-const MINUTELY = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
-const DAILY = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
+const MINUTELY_SCHEDULE = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
+const DAILY_SCHEDULE = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
 
 /**
  * Starts the periodic maintenance tasks. A lease ensures that one process at a time runs each task.
@@ -39,20 +39,23 @@ export function startUpkeep(deps: {
   intervalMs?: number;
 }): { close: () => Promise<void> } {
   const { db, log, config, intervalMs = MINUTE_MS } = deps;
-  const { COLLECTOR_ARCHIVE_CHECK_HOURS: hours, COLLECTOR_RAW_RETENTION_DAYS: rawDays } = config;
-  const { COLLECTOR_IMAGE_RETENTION_DAYS: imageDays } = config;
-  const ended = new AbortController();
-  const { signal } = ended;
+  const {
+    COLLECTOR_ARCHIVE_CHECK_HOURS: archiveCheckHours,
+    COLLECTOR_RAW_RETENTION_DAYS: rawRetentionDays,
+  } = config;
+  const { COLLECTOR_IMAGE_RETENTION_DAYS: imageRetentionDays } = config;
+  const stopController = new AbortController();
+  const { signal } = stopController;
 
-  function start(
+  function startTask(
     name: string,
-    schedule: typeof DAILY,
+    schedule: typeof DAILY_SCHEDULE,
     work: (signal: AbortSignal) => Promise<unknown>,
   ): Promise<void> {
-    const row = { table: 'upkeep_turns', key: { name } };
+    const leaseRow = { table: 'upkeep_turns', key: { name } };
     async function run(): Promise<void> {
-      await withLease(db, row, { ...schedule, signal }, async (until) => {
-        await work(until);
+      await withLease(db, leaseRow, { ...schedule, signal }, async (taskSignal) => {
+        await work(taskSignal);
         // Do not mark an aborted task as done.
         signal.throwIfAborted();
       });
@@ -63,39 +66,45 @@ export function startUpkeep(deps: {
     return repeat(intervalMs, run, { signal, onError });
   }
 
-  async function logRemoval(removed: string, removal: Promise<number>): Promise<void> {
+  async function logRemoval(description: string, removal: Promise<number>): Promise<void> {
     const deleted = await removal;
-    if (deleted > 0) log.info({ deleted }, `${removed} were removed`);
+    if (deleted > 0) log.info({ deleted }, `${description} were removed`);
   }
 
-  const works = [
-    start('change_places', MINUTELY, (until) => settleChanges(db, until)),
-    start('change_cleanup', DAILY, (until) =>
-      logRemoval('old changes of listings', removeOldChanges(db, until)),
+  const tasks = [
+    startTask('change_places', MINUTELY_SCHEDULE, (taskSignal) => settleChanges(db, taskSignal)),
+    startTask('change_cleanup', DAILY_SCHEDULE, (taskSignal) =>
+      logRemoval('old changes of listings', removeOldChanges(db, taskSignal)),
     ),
   ];
-  if (hours > 0) {
-    const options = { limit: MAX_CHECKED, notWithinHours: hours, minIntervalSeconds: 3600 };
-    const checkArchive = async (until: AbortSignal) => {
-      const result = await deps.archiveCheck({ ...options, signal: until });
+  if (archiveCheckHours > 0) {
+    const options = {
+      limit: MAX_LISTINGS_PER_CHECK,
+      notWithinHours: archiveCheckHours,
+      minIntervalSeconds: 3600,
+    };
+    const checkArchive = async (taskSignal: AbortSignal) => {
+      const result = await deps.archiveCheck({ ...options, signal: taskSignal });
       if (result.checked > 0) log.info(result, 'addresses of listings were checked');
     };
-    works.push(start('archive_check', MINUTELY, checkArchive));
+    tasks.push(startTask('archive_check', MINUTELY_SCHEDULE, checkArchive));
   }
   const cleanups = [
-    ['raw_cleanup', rawDays, 'old payloads', deps.rawCleanup],
-    ['image_cleanup', imageDays, 'unused images', deps.images.cleanUp],
+    ['raw_cleanup', rawRetentionDays, 'old payloads', deps.rawCleanup],
+    ['image_cleanup', imageRetentionDays, 'unused images', deps.images.cleanUp],
   ] as const;
-  for (const [name, olderThanDays, removed, cleanUp] of cleanups) {
+  for (const [name, olderThanDays, description, cleanUp] of cleanups) {
     if (olderThanDays === 0) continue;
-    works.push(
-      start(name, DAILY, (until) => logRemoval(removed, cleanUp({ olderThanDays, signal: until }))),
+    tasks.push(
+      startTask(name, DAILY_SCHEDULE, (taskSignal) =>
+        logRemoval(description, cleanUp({ olderThanDays, signal: taskSignal })),
+      ),
     );
   }
   return {
     async close() {
-      ended.abort();
-      await Promise.all(works);
+      stopController.abort();
+      await Promise.all(tasks);
     },
   };
 }

@@ -15,7 +15,7 @@ import type { Facts } from './merge.ts';
 
 /** Model client of one job. It adds the usage of each request to the cost of the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
-  /** Embeds a text. One request may embed the texts of several jobs. */
+  /** Embeds text. One request may embed the texts of several jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
   observe: ModelCostCounter['observe'];
 };
@@ -59,7 +59,7 @@ export type JobInput = {
   /** Called with the error of each failed stage, even if the job is postponed. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
   /** Whether the job only describes outdated images again. */
-  readonly describesAgain?: boolean | undefined;
+  readonly shouldDescribeAgain?: boolean | undefined;
 };
 
 /** State that all stages of a job share. */

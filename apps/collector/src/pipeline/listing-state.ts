@@ -8,7 +8,7 @@ import {
   mapFields,
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
-import { cutText, normaliseText, toPlainText } from '../text.ts';
+import { truncateText, normaliseText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
 export type ListingState = FieldValues;
@@ -28,7 +28,7 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
   return state as ListingState;
 }
 
-/** Values of a listing before and after, by field. Contract 4, Listings. */
+/** Old and new listing values by field. Contract 4, Listings. */
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
 /** Names that snapshots use for changes: the compared fields, and the images. */
@@ -37,7 +37,7 @@ export const TRACKED_FIELDS = [
   'pictures',
 ];
 
-/** Returns the differences of two states in some fields, except fields that the earlier state lacks. */
+/** Returns the changed fields of two states. Ignores fields that the earlier state lacks. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
@@ -60,21 +60,23 @@ export function isMaterialChange(
   origins: Origins,
   titleBefore: ValueProvider | null,
 ): boolean {
-  const rewordings = FIELD_NAMES.filter((name) => {
+  const rewordedFields = FIELD_NAMES.filter((name) => {
     const { comparison, provider } = getField(name);
     if (comparison === undefined || provider === 'model') return comparison !== undefined;
     return getProvider(origins[name]) === 'model' && titleBefore !== 'payload';
   });
-  return Object.keys(changes).some((name) => !rewordings.some((other) => other === name));
+  return Object.keys(changes).some(
+    (name) => !rewordedFields.some((rewordedField) => rewordedField === name),
+  );
 }
 
 /** PostgreSQL rejects search vectors above 1 MiB. A character needs up to 6 bytes of the vector. */
-const MAX_LENGTH = 150_000;
+const MAX_SEARCH_TEXT_LENGTH = 150_000;
 
 /** Returns the normalized text of a listing for full-text search. */
 export function buildSearchText(state: Partial<ListingState>): string {
   const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],
   );
-  return cutText(normaliseText(texts.join('\n')), MAX_LENGTH);
+  return truncateText(normaliseText(texts.join('\n')), MAX_SEARCH_TEXT_LENGTH);
 }

@@ -19,7 +19,7 @@ import {
   traceOrigin,
 } from '../listing/provenance.ts';
 import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts';
-import { cleanList, cleanText, cutText, normaliseSpelling } from '../text.ts';
+import { cleanList, cleanText, truncateText, normaliseSpelling } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
 /** Listing fields that the model may provide. Unknown fields are absent. */
@@ -27,12 +27,12 @@ export type Facts = { [Name in ModelField]?: FieldValue<Name> };
 
 type MergedFacts = { facts: Facts; origins: Origins };
 
-const RULES: Record<
+const VALUE_RULES: Record<
   NonNullable<Field['rules']>[number],
   (value: unknown, field: Field) => unknown
 > = {
   shortened: (value, { value: schema }) =>
-    cutText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
+    truncateText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
   one_spelling: (value) => normaliseSpelling(String(value)),
   // The columns have two decimals, and stored values must compare equal.
@@ -66,38 +66,38 @@ export function mergeFields(
  * contradictory values, such as floor 9 of 5, are dropped.
  */
 export function mergeFacts(payload: Payload, extraction: Extraction): MergedFacts {
-  const plain: Partial<Record<string, unknown>> = toPlainPayload(payload);
-  const given: Partial<Record<string, unknown>> = payload;
+  const plainPayload: Partial<Record<string, unknown>> = toPlainPayload(payload);
+  const rawPayload: Partial<Record<string, unknown>> = payload;
   const facts: Record<string, unknown> = {};
   const origins: Origins = {};
   for (const name of SOURCE_FIELDS) {
-    if (given[name] === undefined) continue;
-    origins[name] = traceOrigin('payload', given[name], [['plain_text', plain[name]]]);
+    if (rawPayload[name] === undefined) continue;
+    origins[name] = traceOrigin('payload', rawPayload[name], [['plain_text', plainPayload[name]]]);
   }
   if (isLeapSecond(payload.published_at ?? '')) {
     origins['published_at'] = createRuleOrigin('leap_second', 'payload');
   }
   for (const name of MODEL_FIELDS) {
     const field = getField(name);
-    const isFromPayload = cleanFieldValue(plain[name], field) !== undefined;
-    const original = isFromPayload ? given[name] : extraction[name];
-    const text = isFromPayload ? plain[name] : original;
-    const cleanValue = cleanFieldValue(text, field);
+    const isFromPayload = cleanFieldValue(plainPayload[name], field) !== undefined;
+    const sourceValue = isFromPayload ? rawPayload[name] : extraction[name];
+    const plainValue = isFromPayload ? plainPayload[name] : sourceValue;
+    const cleanValue = cleanFieldValue(plainValue, field);
     if (cleanValue === undefined) continue;
     const provider = isFromPayload ? 'payload' : 'model';
-    const steps: [rule: Rule, value: unknown][] = [
-      ['plain_text', text],
+    const ruleResults: [rule: Rule, value: unknown][] = [
+      ['plain_text', plainValue],
       ['cleaned', cleanValue],
     ];
     let value: unknown = cleanValue;
     for (const rule of field.rules ?? []) {
-      value = RULES[rule](value, field);
-      steps.push([rule, value]);
+      value = VALUE_RULES[rule](value, field);
+      ruleResults.push([rule, value]);
     }
     const isValid = Value.Check(field.value, value);
     if (isValid && value !== '') facts[name] = value;
     origins[name] = isValid
-      ? traceOrigin(provider, original, steps)
+      ? traceOrigin(provider, sourceValue, ruleResults)
       : createRuleOrigin('not_valid', provider);
   }
   return dropContradictions({ facts, origins });
@@ -109,36 +109,37 @@ function cleanFieldValue(value: unknown, { value: schema }: Field): unknown {
   if (!Array.isArray(value)) return value ?? undefined;
   // The schemas of all list fields are arrays of strings.
   const { items, maxItems } = schema as { items?: { maxLength?: number }; maxItems?: number };
-  const list = cleanList(value, items?.maxLength, maxItems);
-  return list.length === 0 ? undefined : list;
+  const cleanItems = cleanList(value, items?.maxLength, maxItems);
+  return cleanItems.length === 0 ? undefined : cleanItems;
 }
 
 /**
- * Drops contradictory facts: the model's value if the other came from the payload, otherwise the
- * part, and also the whole unless it is trusted.
+ * Drops contradictory facts. A value of the model yields to a value of the payload. Otherwise it
+ * drops the part, and the whole too unless the whole is trusted.
  */
 function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
   const newFacts: Partial<Record<string, unknown>> = { ...facts };
   const newOrigins = { ...origins };
-  for (const part of FIELD_NAMES) {
-    const { partOf } = getField(part);
+  for (const partName of FIELD_NAMES) {
+    const { partOf } = getField(partName);
     if (partOf === undefined) continue;
-    const { whole, wholeIsTrusted } = partOf;
-    const [partValue, wholeValue] = [newFacts[part], newFacts[whole]];
+    const { whole: wholeName, wholeIsTrusted: isWholeTrusted } = partOf;
+    const [partValue, wholeValue] = [newFacts[partName], newFacts[wholeName]];
     if (typeof partValue !== 'number' || typeof wholeValue !== 'number' || partValue <= wholeValue)
       continue;
     const [partProvider, wholeProvider] = [
-      getProvider(newOrigins[part]),
-      getProvider(newOrigins[whole]),
+      getProvider(newOrigins[partName]),
+      getProvider(newOrigins[wholeName]),
     ];
     const shouldDropOnlyWhole = partProvider === 'payload' && wholeProvider === 'model';
     const shouldDropOnlyPart = partProvider === 'model' && wholeProvider === 'payload';
-    const drop = (name: string, provider: typeof partProvider) => {
+    const dropFact = (name: string, provider: typeof partProvider) => {
       delete newFacts[name];
       newOrigins[name] = createRuleOrigin('contradiction', provider);
     };
-    if (!shouldDropOnlyWhole) drop(part, partProvider);
-    if (shouldDropOnlyWhole || (!shouldDropOnlyPart && !wholeIsTrusted)) drop(whole, wholeProvider);
+    if (!shouldDropOnlyWhole) dropFact(partName, partProvider);
+    if (shouldDropOnlyWhole || (!shouldDropOnlyPart && !isWholeTrusted))
+      dropFact(wholeName, wholeProvider);
   }
   return { facts: newFacts, origins: newOrigins };
 }

@@ -9,16 +9,22 @@ import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 /** Short delay after an open breaker or a full disk, since both stop all claims. */
 const SHORT_RETRY_MS = 1000;
 
-export const DONE: StageResult = { outcome: 'done' };
-export const SKIPPED: StageResult = { outcome: 'skipped' };
-/** Outcome of a completed job. Specification 001, Raw data status. */
-export const COMPLETED: PipelineOutcome = { status: 'completed', error: null };
+export const DONE_RESULT: StageResult = { outcome: 'done' };
+export const SKIPPED_RESULT: StageResult = { outcome: 'skipped' };
+/** Outcome of a job that completed. Specification 001, Raw data status. */
+export const COMPLETED_OUTCOME: PipelineOutcome = { status: 'completed', error: null };
 /** Result for content that the listing already reflects. */
-export const UNCHANGED: StageResult = { outcome: 'unchanged', jobOutcome: COMPLETED };
+export const UNCHANGED_RESULT: StageResult = {
+  outcome: 'unchanged',
+  jobOutcome: COMPLETED_OUTCOME,
+};
 /** Result for unchanged content with missing images, after which the image stages run. */
-export const UNCHANGED_TEXT: StageResult = { outcome: 'unchanged' };
+export const UNCHANGED_TEXT_RESULT: StageResult = { outcome: 'unchanged' };
 /** Result for a payload that is older than the latest payload of the listing. */
-export const SUPERSEDED: StageResult = { outcome: 'superseded', jobOutcome: COMPLETED };
+export const SUPERSEDED_RESULT: StageResult = {
+  outcome: 'superseded',
+  jobOutcome: COMPLETED_OUTCOME,
+};
 
 /** Creates the result for a payload that is not a property listing. */
 export function createInvalidResult(
@@ -37,7 +43,7 @@ export class StageTimeoutError extends Error {
 }
 
 /**
- * Converts an error of a stage to a result. An outage of the model or the image store postpones the
+ * Converts a stage error to a result. An outage of the model or the image store postpones the
  * job, unless the job cannot wait or causes the outages (docs/adr/0010-outages-of-the-model.md).
  * @param options.isCause Returns whether the job causes the outage.
  * @param options.retryMs Delay after a server failure.
@@ -48,12 +54,12 @@ export function toFailureResult(
   options: { canWait: boolean; isCause: (outage: object) => boolean; retryMs: number },
 ): StageResult {
   const { canWait, isCause, retryMs } = options;
-  const shortMs = Math.min(SHORT_RETRY_MS, retryMs);
-  if (isDiskLow(error)) return postponed(shortMs);
+  const shortRetryMs = Math.min(SHORT_RETRY_MS, retryMs);
+  if (isDiskLow(error)) return createPostponedResult(shortRetryMs);
   if (error instanceof ModelError || error instanceof StoreOutageError) {
     const { outage, retryable } = error;
-    const isModel = error instanceof ModelError;
-    const reason = isModel
+    const isModelError = error instanceof ModelError;
+    const rawError = isModelError
       ? createRawError('model_unavailable', error.message, stage)
       : createRawError(
           'image_store_unavailable',
@@ -61,9 +67,9 @@ export function toFailureResult(
           stage,
         );
     if (canWait && retryable && !(outage !== undefined && isCause(outage))) {
-      return postponed(outage === undefined ? shortMs : retryMs, reason);
+      return createPostponedResult(outage === undefined ? shortRetryMs : retryMs, rawError);
     }
-    return createFailedResult(isModel ? { ...reason, code: 'model_failed' } : reason);
+    return createFailedResult(isModelError ? { ...rawError, code: 'model_failed' } : rawError);
   }
   return createFailedResult(
     error instanceof StageTimeoutError
@@ -72,7 +78,7 @@ export function toFailureResult(
   );
 }
 
-function postponed(retryMs: number, error?: RawError): StageResult {
+function createPostponedResult(retryMs: number, error?: RawError): StageResult {
   return {
     outcome: 'postponed',
     jobOutcome: { status: 'postponed', retryMs, ...(error && { error }) },

@@ -18,7 +18,12 @@ import type {
   StageResult,
 } from './context.ts';
 import { saveExtraction } from './extraction.ts';
-import { COMPLETED, toFailureResult, SKIPPED, StageTimeoutError } from './outcome.ts';
+import {
+  COMPLETED_OUTCOME,
+  toFailureResult,
+  SKIPPED_RESULT,
+  StageTimeoutError,
+} from './outcome.ts';
 import { embed } from './stages/embed.ts';
 import { enrich } from './stages/enrich.ts';
 import { processImages } from './stages/images.ts';
@@ -31,23 +36,23 @@ export type PipelineDeps = Omit<StageDeps, 'model'> & {
   model: Pick<ModelClient, 'generateObject' | 'embed' | 'chatModel' | 'embeddingModel'>;
 };
 
-const SECOND = 1000;
-const MINUTE = 60 * SECOND;
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
 
 /** Longer than the timeouts of a query (30 s) and of a connection (10 s). */
-const DATABASE_MS = 90 * SECOND;
+const DATABASE_TIMEOUT_MS = 90 * SECOND_MS;
 
-const IMAGES_MS = 30 * MINUTE;
+const IMAGES_TIMEOUT_MS = 30 * MINUTE_MS;
 
 /**
  * Delay after a server failure, multiplied by the number of attempts. It exceeds the 30 s of an open
- * breaker, so that other jobs send the next probes.
+ * breaker, because other jobs must send the next probes.
  */
-const RETRY_MS = 45 * SECOND;
+const RETRY_MS = 45 * SECOND_MS;
 const MAX_RETRY_FACTOR = 20;
 
-/** Outages after which a job is assumed to cause them. */
-const MAX_OUTAGES = 5;
+/** Number of outages after which a job counts as their cause. */
+const MAX_OUTAGES_PER_JOB = 5;
 
 const STAGE_RETRY_MS = 200;
 
@@ -56,19 +61,19 @@ const IMAGE_STAGES = new Set(['load', 'images', 'enrich']);
 
 /**
  * Returns the stages in the order of execution. Contract 4, Stages.
- * @param modelMs Timeout of one model call.
+ * @param modelTimeoutMs Timeout of one model call.
  */
-export function createStages(modelMs: number): readonly Stage[] {
-  const imagesMs = IMAGES_MS + (MAX_IMAGES + 2) * modelMs;
+export function createStages(modelTimeoutMs: number): readonly Stage[] {
+  const imagesTimeoutMs = IMAGES_TIMEOUT_MS + (MAX_IMAGES + 2) * modelTimeoutMs;
   return [
-    { name: 'load', run: load, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'validate', run: validate, timeoutMs: modelMs + 10 * SECOND, attempts: 1 },
-    { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
-    { name: 'upsert', run: upsert, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'snapshot', run: snapshot, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'images', run: processImages, timeoutMs: imagesMs, attempts: 3 },
-    { name: 'enrich', run: enrich, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'embed', run: embed, timeoutMs: modelMs + DATABASE_MS, attempts: 3 },
+    { name: 'load', run: load, timeoutMs: DATABASE_TIMEOUT_MS, attempts: 3 },
+    { name: 'validate', run: validate, timeoutMs: modelTimeoutMs + 10 * SECOND_MS, attempts: 1 },
+    { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND_MS, attempts: 1 },
+    { name: 'upsert', run: upsert, timeoutMs: DATABASE_TIMEOUT_MS, attempts: 3 },
+    { name: 'snapshot', run: snapshot, timeoutMs: DATABASE_TIMEOUT_MS, attempts: 3 },
+    { name: 'images', run: processImages, timeoutMs: imagesTimeoutMs, attempts: 3 },
+    { name: 'enrich', run: enrich, timeoutMs: DATABASE_TIMEOUT_MS, attempts: 3 },
+    { name: 'embed', run: embed, timeoutMs: modelTimeoutMs + DATABASE_TIMEOUT_MS, attempts: 3 },
   ];
 }
 
@@ -86,20 +91,23 @@ export function createPipeline(
   const { db, model, log, metrics, retryMs = RETRY_MS } = deps;
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createBatchingEmbedder(model);
-  const outages = createOutageCounter<number>();
+  const outageCounter = createOutageCounter<number>();
 
-  return async (job, { signal, input, cost = createModelCostCounter(), stages: records = [] }) => {
+  return async (
+    job,
+    { signal, input, cost = createModelCostCounter(), stages: stageRecords = [] },
+  ) => {
     const context: JobContext = { ...input, job, outputs: {} };
     const { rawId } = job;
     const { observe } = cost;
-    // After an outage the text is embedded alone, so that it cannot fail the texts of other jobs.
-    const isAlone = outages.has(rawId);
+    // After an outage, embed the text alone: it could fail the texts of other jobs.
+    const shouldEmbedAlone = outageCounter.has(rawId);
     const jobModel: JobModel = {
       chatModel: model.chatModel,
       embeddingModel: model.embeddingModel,
       generateObject: (request) => model.generateObject({ ...request, observe }),
       embed: (text, embedSignal) =>
-        embedText({ text, signal: embedSignal, observe, alone: isAlone }),
+        embedText({ text, signal: embedSignal, observe, alone: shouldEmbedAlone }),
       observe,
     };
 
@@ -117,7 +125,7 @@ export function createPipeline(
           // images/describe.ts detects the images that cause outages.
           isCause: (outage) =>
             !(error instanceof ModelError && stage.name === 'images') &&
-            outages.isCause(rawId, outage, MAX_OUTAGES),
+            outageCounter.isCause(rawId, outage, MAX_OUTAGES_PER_JOB),
         });
       }
     }
@@ -129,29 +137,29 @@ export function createPipeline(
       const { outcome } = result;
       const duration_ms = Date.now() - startedAt.getTime();
       const started_at = startedAt.toISOString();
-      records.push({ stage: stage.name, outcome, started_at, duration_ms });
-      metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND);
+      stageRecords.push({ stage: stage.name, outcome, started_at, duration_ms });
+      metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND_MS);
       ({ jobOutcome } = result);
       if (jobOutcome !== undefined) break;
     }
-    jobOutcome ??= COMPLETED;
+    jobOutcome ??= COMPLETED_OUTCOME;
     if (jobOutcome.status === 'postponed') {
-      const { extracted, savedExtraction } = context.outputs;
+      const { extracted: extractionRecord, savedExtraction } = context.outputs;
       // Jobs with uploads are never repeated: their images exist only during the request.
       const canRepeat = context.uploads === undefined;
-      if (canRepeat && extracted !== undefined && extracted !== savedExtraction) {
-        await saveExtraction(db, job, extracted);
+      if (canRepeat && extractionRecord !== undefined && extractionRecord !== savedExtraction) {
+        await saveExtraction(db, job, extractionRecord);
       }
       return jobOutcome;
     }
-    outages.forget(rawId);
-    return { ...jobOutcome, stages: records, listingId: context.outputs.listingId ?? null };
+    outageCounter.forget(rawId);
+    return { ...jobOutcome, stages: stageRecords, listingId: context.outputs.listingId ?? null };
   };
 }
 
 /**
- * Runs a stage, and retries transient errors. The clients of the model and the image store retry
- * their own errors.
+ * Runs a stage, and retries transient errors. The clients of the model and the image store handle
+ * their own retries.
  * @throws The error of the last attempt; StageTimeoutError; `signal.reason`.
  */
 export async function runStage(
@@ -160,18 +168,18 @@ export async function runStage(
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
-  if (context.outputs.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return SKIPPED;
+  if (context.outputs.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return SKIPPED_RESULT;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await runWithinTime(stage, context, deps, signal);
+      return await runWithTimeout(stage, context, deps, signal);
     } catch (error) {
-      if (isFinal(error) || signal.aborted || attempt >= stage.attempts) throw error;
+      if (isPermanentError(error) || signal.aborted || attempt >= stage.attempts) throw error;
       await pause(STAGE_RETRY_MS * attempt, signal);
     }
   }
 }
 
-function isFinal(error: unknown): boolean {
+function isPermanentError(error: unknown): boolean {
   return (
     error instanceof ModelError ||
     error instanceof StoreOutageError ||
@@ -183,7 +191,7 @@ function isFinal(error: unknown): boolean {
 }
 
 /** Runs a stage with a timeout. A stage that ignores its signal cannot write without the claim. */
-async function runWithinTime(
+async function runWithTimeout(
   stage: Stage,
   context: JobContext,
   deps: StageDeps,
@@ -194,7 +202,7 @@ async function runWithinTime(
   const abortStage = () => controller.abort(signal.reason);
   signal.addEventListener('abort', abortStage);
   const timer = setTimeout(() => {
-    const seconds = stage.timeoutMs / SECOND;
+    const seconds = stage.timeoutMs / SECOND_MS;
     controller.abort(
       new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`),
     );

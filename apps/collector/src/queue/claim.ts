@@ -14,14 +14,14 @@ export type ClaimOptions = Claimant & {
   lastSource?: string | undefined;
 };
 
-const jobColumns = (row: RawBuilder<unknown>) => sql`
+const selectJobColumns = (row: RawBuilder<unknown>) => sql`
   ${row}.id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
   content_hash as "contentHash", request_id as "requestId"`;
 
 /**
  * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest jobs of each
  * source first. A payload waits for every earlier payload of its listing. Contract 4, Queue; docs/adr/0020-fair-share.md.
- * @returns The jobs in the order of the claim. Fewer than `count` do not mean that no more are pending.
+ * @returns The jobs in the order of the claim. More jobs may be pending even if it returns fewer than `count`.
  */
 export async function claimJobs(
   db: Kysely<Tables>,
@@ -29,12 +29,12 @@ export async function claimJobs(
 ): Promise<Job[]> {
   const { rows } = await sql<Job>`${prepared}
     with recursive
-    -- The next sources with a due payload, in the order of their names.
+    -- The next sources with a due payload, in alphabetical order.
     round (source_slug, nth, first) as (
-      select next.source_slug, 1, next.source_slug from (${nextSource(hideFromPlanner(lastSource))}) as next
+      select next.source_slug, 1, next.source_slug from (${selectNextSource(hideFromPlanner(lastSource))}) as next
       union all
       select next.source_slug, nth + 1, first
-      from round cross join lateral (${nextSource(sql`round.source_slug`)}) as next
+      from round cross join lateral (${selectNextSource(sql`round.source_slug`)}) as next
       where nth < ${sql.lit(MAX_SOURCES)} and next.source_slug <> first),
     source as materialized (
       select source_slug, nth, (
@@ -64,7 +64,7 @@ export async function claimJobs(
       update raw_data set ${createClaimTransition(claimant)}
       where id = any (array(select id from chosen))
       returning id, attempt, source_slug, external_id, content_hash, request_id)
-    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`.execute(
+    select ${selectJobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`.execute(
     db,
   );
   return rows;
@@ -72,21 +72,21 @@ export async function claimJobs(
 
 const isDue = sql`(retry_at is null or retry_at <= now())`;
 
-const firstSource = (condition: RawBuilder<unknown>) => sql`(
+const selectFirstSource = (condition: RawBuilder<unknown>) => sql`(
   select source_slug from raw_data
   where status = 'pending' and not waits and ${isDue} and ${condition}
   order by source_slug limit 1)`;
 
-/** Returns a query for the next source with a due payload, in the order of names. The first follows the last. */
-function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
+/** Returns a query for the next source with a due payload. Sources rotate in alphabetical order. */
+function selectNextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     select source_slug from (
-      select coalesce(${firstSource(sql`source_slug > ${after}`)}, ${firstSource(sql`true`)}) as source_slug
+      select coalesce(${selectFirstSource(sql`source_slug > ${after}`)}, ${selectFirstSource(sql`true`)}) as source_slug
       offset 0) as found
     where source_slug is not null`;
 }
 
-/** A claimed payload for reprocessing, and its earlier status. */
+/** Payload claimed for reprocessing, with its earlier status. */
 export type ReprocessedJob = Job & { before: RawStatus };
 
 /**
@@ -114,7 +114,7 @@ export async function claimForReprocessing(
       for update of raw skip locked)
     update raw_data set ${createReprocessTransition(claimant)}
     from chosen where raw_data.id = chosen.id
-    returning ${jobColumns(sql`raw_data`)}, chosen.status as before`.execute(db);
+    returning ${selectJobColumns(sql`raw_data`)}, chosen.status as before`.execute(db);
   return rows[0];
 }
 

@@ -25,40 +25,40 @@ export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_cu
 
 /**
  * Executes a write if the claim is still held.
- * @param write A statement that reads from `claim`.
+ * @param statement Write that reads from `claim`.
  * @throws LeaseLostError if the claim is lost. Then nothing is written.
  */
 export async function writeWithClaim(
   db: Kysely<Tables>,
   fence: Fence,
-  write: RawBuilder<unknown>,
+  statement: RawBuilder<unknown>,
 ): Promise<void> {
   const { rows } = await sql<{ id: number }>`
-    with claim as materialized (${selectHeldClaim(fence)}), written as (${write})
+    with claim as materialized (${selectHeldClaim(fence)}), written as (${statement})
     select id from claim`.execute(db);
   if (rows.length === 0) throw new LeaseLostError(fence);
 }
 
 /**
  * Executes a write to the job's listing if the claim is still held.
- * @param write A statement that reads from `claim` where `claim.is_current`.
+ * @param statement Write that reads from `claim` where `claim.is_current`.
  * @returns False if a newer payload has updated the listing. Then nothing is written.
  * @throws LeaseLostError
  */
 export async function writeToListing(
   db: Kysely<Tables>,
   fence: Fence,
-  write: RawBuilder<unknown>,
+  statement: RawBuilder<unknown>,
 ): Promise<boolean> {
   const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${selectHeldListing(fence)}), written as (${write})
+    with claim as materialized (${selectHeldListing(fence)}), written as (${statement})
     select is_current from claim`.execute(db);
   if (rows[0] === undefined) throw new LeaseLostError(fence);
   return rows[0].is_current;
 }
 
 /**
- * Selects the records of the `job` rows whose claims are still held. Locks them in ID order to avoid deadlocks.
+ * Selects the raw records of `job` rows with held claims. Locks them in ID order to avoid deadlocks.
  */
 export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
   select raw_data.id from raw_data join job using (id)
@@ -66,14 +66,14 @@ export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
   order by raw_data.id for update of raw_data`;
 
 /** `offset 0` prevents a join over all listings. */
-function existsPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown>) {
+function hasOtherPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown>) {
   return sql<boolean>`exists (
     select from raw_data as other
     where other.source_slug = ${row}.source_slug and other.external_id = ${row}.external_id
       and ${condition} offset 0)`;
 }
 
-/** The condition of the index `raw_data_unfinished`. */
+/** Condition of the index `raw_data_unfinished`. */
 const isUnfinished = sql`other.status in ('pending', 'processing')`;
 
 /**
@@ -82,7 +82,7 @@ const isUnfinished = sql`other.status in ('pending', 'processing')`;
  */
 export function hasJobInProgress(row: RawBuilder<unknown>): RawBuilder<boolean> {
   // For `= 'processing'` the planner would read the whole index of jobs in progress, because it is small.
-  return existsPayload(row, sql`${isUnfinished} and other.status > 'pending'`);
+  return hasOtherPayload(row, sql`${isUnfinished} and other.status > 'pending'`);
 }
 
 /**
@@ -91,7 +91,7 @@ export function hasJobInProgress(row: RawBuilder<unknown>): RawBuilder<boolean> 
  */
 export function hasEarlierPendingPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
   // `id + 0` is the expression of the index (migration 0006).
-  return existsPayload(row, sql`other.status = 'pending' and other.id + 0 < ${row}.id`);
+  return hasOtherPayload(row, sql`other.status = 'pending' and other.id + 0 < ${row}.id`);
 }
 
 /**
@@ -99,5 +99,5 @@ export function hasEarlierPendingPayload(row: RawBuilder<unknown>): RawBuilder<b
  * @param row A row with `source_slug` and `external_id`.
  */
 export function hasUnfinishedPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
-  return existsPayload(row, isUnfinished);
+  return hasOtherPayload(row, isUnfinished);
 }

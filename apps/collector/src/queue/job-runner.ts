@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { repeat, settlesWithin } from '../async/wait.ts';
+import { repeat, waitWithTimeout } from '../async/wait.ts';
 import type { RawError, StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
@@ -58,28 +58,31 @@ export type JobRunner<Input = never> = ReturnType<typeof createJobRunner<Input>>
  */
 export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
   const { db, process, metrics, log, leaseMs } = deps;
-  const finish = createJobFinisher(deps);
-  const running = new Map<RunningJob, Promise<unknown>>();
-  const closed = new AbortController();
+  const finishJob = createJobFinisher(deps);
+  const runningJobs = new Map<RunningJob, Promise<unknown>>();
+  const closeController = new AbortController();
   let isClosing = false;
 
   const toProgress = ({ job, stages, cost }: RunningJob) => ({
     ...job,
     stages,
-    modelUsage: cost.usage(),
+    modelUsage: cost.getUsage(),
   });
 
-  const renewing = repeatPerLease(
+  const renewal = repeatPerLease(
     leaseMs,
     async () => {
-      if (running.size === 0) return;
-      const jobs = [...running.keys()].map((entry) => ({ ...toProgress(entry), ...entry }));
+      if (runningJobs.size === 0) return;
+      const jobs = [...runningJobs.keys()].map((runningJob) => ({
+        ...toProgress(runningJob),
+        ...runningJob,
+      }));
       for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
         controller.abort(new LeaseLostError(job));
       }
     },
     {
-      signal: closed.signal,
+      signal: closeController.signal,
       onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),
     },
   );
@@ -100,43 +103,45 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
   }
 
   async function settle(
-    entry: RunningJob,
+    runningJob: RunningJob,
     input: Input | undefined,
     onProcessed: (() => void) | undefined,
   ): Promise<JobOutcomeStatus> {
-    const { job, controller, cost } = entry;
+    const { job, controller, cost } = runningJob;
     try {
-      const result = await runProcess(entry, input);
-      if (result.status === 'postponed') return await putBack(entry, result);
+      const result = await runProcess(runningJob, input);
+      if (result.status === 'postponed') return await returnJob(runningJob, result);
       onProcessed?.();
-      return (await finish({ job, result, modelUsage: cost.usage() })) ? result.status : 'lost';
+      return (await finishJob({ job, result, modelUsage: cost.getUsage() }))
+        ? result.status
+        : 'lost';
     } catch (error) {
       const reason = controller.signal.reason ?? error;
       log.warn({ err: reason }, 'a job was dropped');
       if (reason instanceof LeaseLostError) return 'lost';
-      return putBack(entry, { status: 'returned' }).catch((failure: unknown) => {
+      return returnJob(runningJob, { status: 'returned' }).catch((failure: unknown) => {
         log.warn({ err: failure }, 'a dropped job could not be returned: its lease expires');
         return 'lost';
       });
     }
   }
 
-  async function putBack<Outcome extends 'postponed' | 'returned'>(
-    entry: RunningJob,
+  async function returnJob<Outcome extends 'postponed' | 'returned'>(
+    runningJob: RunningJob,
     result: { status: Outcome; error?: RawError | undefined; retryMs?: number | undefined },
   ): Promise<Outcome | 'lost'> {
-    const back = await returnJobs(db, [{ ...result, ...toProgress(entry) }]);
-    return back.has(entry.job.rawId) ? result.status : 'lost';
+    const returnedIds = await returnJobs(db, [{ ...result, ...toProgress(runningJob) }]);
+    return returnedIds.has(runningJob.job.rawId) ? result.status : 'lost';
   }
 
   return {
     /** Number of running jobs. */
     get size() {
-      return running.size;
+      return runningJobs.size;
     },
 
     /** Returns the raw record IDs of the running jobs. */
-    ids: () => [...running.keys()].map(({ job }) => job.rawId),
+    getRawIds: () => [...runningJobs.keys()].map(({ job }) => job.rawId),
 
     /**
      * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
@@ -149,33 +154,33 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
     ): Promise<JobOutcomeStatus> {
       const { input, signal, onProcessed } = options;
       const controller = new AbortController();
-      const entry = { job, controller, stages: [], cost: createModelCostCounter() };
+      const runningJob = { job, controller, stages: [], cost: createModelCostCounter() };
       if (isClosing) controller.abort(new Error('The process is shutting down'));
-      const abort = () => controller.abort(signal?.reason);
-      signal?.addEventListener('abort', abort);
-      const done = withLogFields(getJobLogFields(job), async () => {
+      const onAbort = () => controller.abort(signal?.reason);
+      signal?.addEventListener('abort', onAbort);
+      const completion = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();
-        const outcome = await settle(entry, input, onProcessed);
+        const outcome = await settle(runningJob, input, onProcessed);
         metrics.jobs.inc({ outcome: outcome === 'postponed' ? 'returned' : outcome });
         log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
         return outcome;
       }).finally(() => {
-        signal?.removeEventListener('abort', abort);
-        running.delete(entry);
+        signal?.removeEventListener('abort', onAbort);
+        runningJobs.delete(runningJob);
       });
-      running.set(entry, done);
-      return done;
+      runningJobs.set(runningJob, completion);
+      return completion;
     },
 
-    /** Rejects new jobs, waits at most `timeoutMs` for running jobs, and aborts the rest. */
+    /** Rejects new jobs, waits at most `timeoutMs` for running jobs, and aborts the remaining ones. */
     async close({ timeoutMs }: { timeoutMs: number }): Promise<void> {
       isClosing = true;
-      await settlesWithin(Promise.all(running.values()), timeoutMs);
-      for (const { controller } of running.keys()) {
+      await waitWithTimeout(Promise.all(runningJobs.values()), timeoutMs);
+      for (const { controller } of runningJobs.keys()) {
         controller.abort(new Error('The process is shutting down'));
       }
-      closed.abort();
-      await settlesWithin(Promise.all([...running.values(), renewing]), MAX_ABORT_MS);
+      closeController.abort();
+      await waitWithTimeout(Promise.all([...runningJobs.values(), renewal]), MAX_ABORT_MS);
     },
   };
 }

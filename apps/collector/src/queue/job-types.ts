@@ -7,7 +7,6 @@ export type Fence = { rawId: number; attempt: number };
 /** Identifies a listing, whose payloads are processed one after another. */
 export type ListingKey = { sourceSlug: string; externalId: string };
 
-/** A claimed job. */
 export type Job = Fence &
   ListingKey & {
     contentHash: string;
@@ -39,7 +38,7 @@ export type JobOptions<Input = never> = {
   input?: Input | undefined;
 };
 
-/** Processes a job without storing its status. */
+/** Processes a job, but does not store its status. */
 export type ProcessJob<Input = never> = (
   job: Job,
   options: JobOptions<Input>,

@@ -20,12 +20,12 @@ export type JobProgress = Fence & { stages: readonly StageRecord[]; modelUsage: 
  * Renews the leases of jobs, and records their stages and costs in case their worker is lost.
  * @returns The jobs whose claims are lost.
  */
-export async function renewLeases<Running extends JobProgress>(
+export async function renewLeases<Progress extends JobProgress>(
   db: Kysely<Tables>,
-  jobs: readonly Running[],
+  jobs: readonly Progress[],
   leaseMs: number,
-): Promise<Running[]> {
-  const items = jobs.map(({ rawId, attempt, stages, modelUsage }) => ({
+): Promise<Progress[]> {
+  const jobRows = jobs.map(({ rawId, attempt, stages, modelUsage }) => ({
     id: rawId,
     attempt,
     stages,
@@ -34,7 +34,7 @@ export async function renewLeases<Running extends JobProgress>(
   const { rows } = await retryConflicts(() =>
     sql<{ claim: string }>`
       with job as materialized (
-        select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
+        select * from jsonb_to_recordset(${JSON.stringify(jobRows)}::jsonb)
           as job (id bigint, attempt integer, stages jsonb, usage jsonb)),
       held as materialized (${selectHeldClaimsForUpdate})
       update raw_data set
@@ -45,22 +45,22 @@ export async function renewLeases<Running extends JobProgress>(
       where raw_data.id = job.id and raw_data.attempt = job.attempt
       returning raw_data.id || '/' || raw_data.attempt as claim`.execute(db),
   );
-  const held = new Set(rows.map(({ claim }) => claim));
-  return jobs.filter(({ rawId, attempt }) => !held.has(`${rawId}/${attempt}`));
+  const heldClaims = new Set(rows.map(({ claim }) => claim));
+  return jobs.filter(({ rawId, attempt }) => !heldClaims.has(`${rawId}/${attempt}`));
 }
 
 /** A finished job with its outcome and the model usage of the attempt. */
 export type FinishedJob = { job: Job; result: FinalJobOutcome; modelUsage?: ModelUsage };
 
 /**
- * Stores the outcomes of jobs, and the content hashes of completed payloads, so that unchanged payloads skip the model.
+ * Stores job outcomes, and the content hashes of completed payloads, because unchanged payloads skip the model.
  * @returns For each job, whether its outcome was stored. False if the claim was lost.
  */
 export async function finishJobs(
   db: Kysely<Tables>,
   finishedJobs: readonly FinishedJob[],
 ): Promise<boolean[]> {
-  const items = finishedJobs.map(({ job, result, modelUsage }) => ({
+  const jobRows = finishedJobs.map(({ job, result, modelUsage }) => ({
     id: job.rawId,
     attempt: job.attempt,
     status: result.status,
@@ -71,7 +71,7 @@ export async function finishJobs(
   }));
   const { rows } = await sql<{ id: number }>`${prepared}
     with job as materialized (
-      select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as job (
+      select * from jsonb_to_recordset(${JSON.stringify(jobRows)}::jsonb) as job (
         id bigint, attempt integer, status text, error jsonb, stages jsonb, listing_id bigint,
         model_usage jsonb)),
     held as materialized (${selectHeldClaimsForUpdate}),
@@ -91,13 +91,13 @@ export async function finishJobs(
         and current.external_id = written.external_id and current.raw_id = written.id
         and current.completed_hash is distinct from written.content_hash)
     select id from written`.execute(db);
-  const finished = new Set(rows.map(({ id }) => id));
-  return finishedJobs.map(({ job }) => finished.has(job.rawId));
+  const finishedIds = new Set(rows.map(({ id }) => id));
+  return finishedJobs.map(({ job }) => finishedIds.has(job.rawId));
 }
 
 /**
  * Creates a function that stores job outcomes in batches and then releases waiting payloads. The release is a
- * separate statement, so that it sees concurrent inserts.
+ * separate statement, because it must see concurrent inserts.
  * @returns A function that resolves to false if the claim was lost.
  */
 export function createJobFinisher({
@@ -111,17 +111,16 @@ export function createJobFinisher({
     maxItems: 100,
     maxInFlight: 2,
     async write(finishedJobs) {
-      const written = await retryConflicts(() => finishJobs(db, finishedJobs));
+      const results = await retryConflicts(() => finishJobs(db, finishedJobs));
       const listings = finishedJobs.map(({ job }) => job);
       await releaseListings(db, listings).catch((error: unknown) =>
         log.warn({ err: error }, 'payloads behind ended jobs wait for the next sweep'),
       );
-      return written;
+      return results;
     },
   });
 }
 
-/** A job to return to the queue. */
 export type ReturnedJob = Fence & {
   stages?: readonly StageRecord[] | undefined;
   modelUsage?: ModelUsage | undefined;
@@ -140,7 +139,7 @@ export async function returnJobs(
   jobs: readonly ReturnedJob[],
 ): Promise<ReadonlySet<number>> {
   if (jobs.length === 0) return new Set();
-  const items = jobs.map(({ rawId, attempt, stages = [], modelUsage, error, retryMs }) => ({
+  const jobRows = jobs.map(({ rawId, attempt, stages = [], modelUsage, error, retryMs }) => ({
     id: rawId,
     attempt,
     stages,
@@ -148,9 +147,9 @@ export async function returnJobs(
     error,
     retry_ms: retryMs,
   }));
-  return returnAll(
+  return returnClaimedJobs(
     db,
-    sql`select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as job (
+    sql`select * from jsonb_to_recordset(${JSON.stringify(jobRows)}::jsonb) as job (
       id bigint, attempt integer, stages jsonb, model_usage jsonb, error jsonb, retry_ms integer)`,
   );
 }
@@ -159,19 +158,19 @@ export async function returnJobs(
 export function returnStrays(
   db: Kysely<Tables>,
   worker: string,
-  known: readonly number[],
+  knownIds: readonly number[],
 ): Promise<ReadonlySet<number>> {
-  return returnAll(
+  return returnClaimedJobs(
     db,
     sql`select id, attempt, '[]'::jsonb as stages, attempt_usage as model_usage,
         null::jsonb as error, null::integer as retry_ms
       from raw_data
-      where status = 'processing' and claimed_by = ${worker} and id <> all (${known}::bigint[])`,
+      where status = 'processing' and claimed_by = ${worker} and id <> all (${knownIds}::bigint[])`,
   );
 }
 
 /** @param jobs A query for `id`, `attempt` and the columns that {@link returnTransition} reads. */
-async function returnAll(
+async function returnClaimedJobs(
   db: Kysely<Tables>,
   jobs: RawBuilder<unknown>,
 ): Promise<ReadonlySet<number>> {

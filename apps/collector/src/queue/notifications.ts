@@ -21,11 +21,11 @@ export function createNotifications(deps: {
 }) {
   const { db, onError, intervalMs = INTERVAL_MS } = deps;
   const listeners = new Set<() => void>();
-  let sending: Promise<unknown> = Promise.resolve();
-  let isDue = false;
+  let delivery: Promise<unknown> = Promise.resolve();
+  let isScheduled = false;
 
-  async function notifyOthers(): Promise<void> {
-    isDue = false;
+  async function notifyOtherProcesses(): Promise<void> {
+    isScheduled = false;
     await notify(db, CHANNEL).catch(onError);
     await sleep(intervalMs);
   }
@@ -34,9 +34,9 @@ export function createNotifications(deps: {
     /** Notifies all workers. */
     send: (): void => {
       for (const listener of listeners) listener();
-      if (isDue) return;
-      isDue = true;
-      sending = sending.then(notifyOthers);
+      if (isScheduled) return;
+      isScheduled = true;
+      delivery = delivery.then(notifyOtherProcesses);
     },
     /** Calls a listener for each notification of this process. Returns a function that unsubscribes. */
     subscribe(listener: () => void): () => void {
@@ -44,6 +44,6 @@ export function createNotifications(deps: {
       return () => void listeners.delete(listener);
     },
     /** Waits until the last notification is sent. */
-    close: async () => void (await sending),
+    close: async () => void (await delivery),
   };
 }

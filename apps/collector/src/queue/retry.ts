@@ -9,7 +9,7 @@ import { hasLostUploads, requeueTransition } from './transitions.ts';
 /** Maximum number of payloads per statement, to hold their locks only briefly. */
 const MAX_BATCH_SIZE = 1000;
 
-const IMAGES_GONE =
+const IMAGES_GONE_DETAIL =
   'The payload came with its images, which are kept only when it is completed: send it again with them.';
 
 /** Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations. */
@@ -25,7 +25,7 @@ export function createPayloadRetry({
      * Returns a payload to the queue, with all its attempts.
      * @throws ProblemError `raw_not_found`, or `not_retryable` for another status or missing images.
      */
-    async one(rawId: number): Promise<void> {
+    async retryOne(rawId: number): Promise<void> {
       if (!(await requeuePayload(db, rawId))) throw await createRetryError(db, rawId);
       onRetried();
     },
@@ -33,24 +33,27 @@ export function createPayloadRetry({
      * Returns all payloads of a status to the queue, in batches until the signal aborts.
      * @returns Number of payloads.
      */
-    async all(
-      choice: { status: 'failed' | 'invalid'; source_slug?: string | undefined },
+    async retryAll(
+      filter: { status: 'failed' | 'invalid'; source_slug?: string | undefined },
       signal?: AbortSignal,
     ): Promise<number> {
       // Payloads that fail again during the retry stay failed. Otherwise the retry might never end.
       const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
       const endedBefore = rows[0]?.now ?? '';
-      for (let retried = 0; ;) {
-        const count = await requeueBatch(db, { ...choice, endedBefore });
-        retried += count;
+      for (let retriedCount = 0; ;) {
+        const count = await requeueBatch(db, { ...filter, endedBefore });
+        retriedCount += count;
         if (count > 0) onRetried();
-        if (count < MAX_BATCH_SIZE || signal?.aborted === true) return retried;
+        if (count < MAX_BATCH_SIZE || signal?.aborted === true) return retriedCount;
       }
     },
   };
 }
 
-/** Returns a failed or invalid payload to the queue. Resolves to whether it was such a payload. */
+/**
+ * Returns a failed or invalid payload to the queue.
+ * @returns False if the payload has another status or lost its uploads.
+ */
 export async function requeuePayload(db: Kysely<Tables>, rawId: number): Promise<boolean> {
   const { rows } = await sql<ListingKey>`
     update raw_data set ${requeueTransition}, waits = ${hasUnfinishedPayload(sql`raw_data`)}
@@ -68,16 +71,17 @@ async function createRetryError(db: Kysely<Tables>, rawId: number): Promise<Erro
     .executeTakeFirst();
   if (state === undefined) return problem('raw_not_found');
   const { status, lacksImages } = state;
-  const detail = lacksImages && status !== 'processing' ? IMAGES_GONE : `The payload is ${status}.`;
+  const detail =
+    lacksImages && status !== 'processing' ? IMAGES_GONE_DETAIL : `The payload is ${status}.`;
   return problem('not_retryable', { detail });
 }
 
-/** Returns the payloads that ended first to the queue, except locked ones. Resolves to their number. */
+/** Returns the payloads that ended first to the queue, except locked ones, and returns their number. */
 async function requeueBatch(
   db: Kysely<Tables>,
-  choice: { status: string; source_slug?: string | undefined; endedBefore: string },
+  filter: { status: string; source_slug?: string | undefined; endedBefore: string },
 ): Promise<number> {
-  const { status, source_slug: source, endedBefore } = choice;
+  const { status, source_slug: source, endedBefore } = filter;
   const { rows } = await sql<ListingKey>`
     with chosen as materialized (
       select id, source_slug, external_id from raw_data

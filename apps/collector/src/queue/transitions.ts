@@ -16,7 +16,7 @@ import type { RawError } from '../tables.ts';
  * "Or failed": the images were deleted with their request, or the attempts are spent.
  */
 
-/** Whether the images of a payload were deleted with their request, so that it must be sent again. */
+/** Whether a payload's images were deleted with their request. Then the source must send the payload again. */
 export const hasLostUploads = sql<boolean>`(inline and uploads is not null)`;
 
 /** Holder of a claim, and duration of its lease. */
@@ -42,7 +42,7 @@ function setProcessing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
     updated_at = now()`;
 }
 
-const CLAIM_ENDED = sql`
+const CLAIM_RESET = sql`
   claimed_by = null, lease_expires_at = null, attempt_usage = null, updated_at = now()`;
 
 /** Returns the model usage of all attempts plus another usage, which may be null. */
@@ -76,9 +76,9 @@ export const endTransition = sql`
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
   model_usage = ${sumModelUsage(sql`ending.model_usage`)},
   inline = raw_data.inline and ending.status <> 'completed',
-  ${CLAIM_ENDED}`;
+  ${CLAIM_RESET}`;
 
-const interrupted: RawError = {
+const interruptedError: RawError = {
   code: 'interrupted',
   message:
     'The database or the disk was not available, or the process was stopped. The images are gone: send the payload again.',
@@ -87,21 +87,21 @@ const interrupted: RawError = {
 /** Returns a job to the queue without its attempt, with the columns of the row `back`. */
 export const returnTransition = sql`
   status = case when ${hasLostUploads} then 'failed' else 'pending' end,
-  error = case when ${hasLostUploads} then ${JSON.stringify(interrupted)}::jsonb
+  error = case when ${hasLostUploads} then ${JSON.stringify(interruptedError)}::jsonb
     else coalesce(back.error, raw_data.error) end,
   attempts = case when ${hasLostUploads} then attempts else attempts - 1 end,
   retry_at = now() + back.retry_ms * interval '1 millisecond',
   inline = ${hasLostUploads},
   stages = ${mergeStages(sql`back.stages`)},
   model_usage = ${sumModelUsage(sql`back.model_usage`)},
-  ${CLAIM_ENDED}`;
+  ${CLAIM_RESET}`;
 
-const leaseLost: RawError = {
+const leaseLostError: RawError = {
   code: 'lease_lost',
   message: 'Each worker that took this payload ended before it was done.',
 };
 
-const uploadsLost: RawError = {
+const uploadsLostError: RawError = {
   code: 'lease_lost',
   message:
     'The process that took this payload and its images ended before it was done. Send it again.',
@@ -109,15 +109,15 @@ const uploadsLost: RawError = {
 
 /** Returns the set list that takes a job from a lost worker. The attempt counts, and the last attempt fails the job. */
 export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
-  const spent = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
+  const isExhausted = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
   return sql`
-    status = case when ${spent} then 'failed' else 'pending' end,
+    status = case when ${isExhausted} then 'failed' else 'pending' end,
     error = case
-      when ${hasLostUploads} then ${JSON.stringify(uploadsLost)}::jsonb
-      when ${spent} then ${JSON.stringify(leaseLost)}::jsonb end,
-    inline = inline and ${spent},
+      when ${hasLostUploads} then ${JSON.stringify(uploadsLostError)}::jsonb
+      when ${isExhausted} then ${JSON.stringify(leaseLostError)}::jsonb end,
+    inline = inline and ${isExhausted},
     model_usage = ${sumModelUsage(sql`raw_data.attempt_usage`)},
-    ${CLAIM_ENDED}`;
+    ${CLAIM_RESET}`;
 }
 
 /** Returns an ended payload to the queue, with all its attempts. */

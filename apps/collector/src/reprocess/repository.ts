@@ -21,16 +21,16 @@ export type ListingSelection = {
   outdatedImages?: DescriberVersion | undefined;
 };
 
-/** Enrichment that records which prompt and model found no listing in a payload. */
+/** Kind of enrichment for payloads in which a prompt and model found no listing. */
 const REJECTION_KIND = 'refusal';
 
-const toJson = ({ promptVersion, requestedModel }: ExtractorVersion) =>
+const serializeExtractor = ({ promptVersion, requestedModel }: ExtractorVersion) =>
   JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
 
 /** Matches listings whose payload this prompt and model have neither extracted nor rejected. */
-const isOutdated = (extractor: ExtractorVersion) => sql<boolean>`not exists (
+const isListingOutdated = (extractor: ExtractorVersion) => sql<boolean>`not exists (
   select from listing_enrichments as result
-  where result.listing_id = listing.id and result.value @> ${toJson(extractor)}::jsonb
+  where result.listing_id = listing.id and result.value @> ${serializeExtractor(extractor)}::jsonb
     and (result.kind = 'provenance'
       or result.kind = ${REJECTION_KIND} and result.value ->> 'content_hash' = raw.content_hash))`;
 
@@ -47,7 +47,7 @@ function selectListings(db: Kysely<Tables>, selection: ListingSelection) {
   if (source !== undefined) query = query.where('listing.source_slug', '=', source);
   if (listingId !== undefined) query = query.where('listing.id', '=', listingId);
   if (after !== undefined) query = query.where('listing.id', '>', after);
-  if (outdated !== undefined) query = query.where(isOutdated(outdated));
+  if (outdated !== undefined) query = query.where(isListingOutdated(outdated));
   if (outdatedImages !== undefined) query = query.where(hasOutdatedImages(outdatedImages));
   return query;
 }
@@ -92,7 +92,7 @@ export async function addExtractionCost(
     where id = ${rawId}`.execute(db);
 }
 
-/** Records that a prompt and model found no listing in a payload, so that later runs skip it. */
+/** Records that a prompt and model found no listing in a payload, and makes later runs skip it. */
 export async function recordRejection(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },
@@ -101,7 +101,7 @@ export async function recordRejection(
   await sql`
     insert into listing_enrichments (listing_id, kind, value)
     select listing.id, ${REJECTION_KIND},
-      ${toJson(extractor)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
+      ${serializeExtractor(extractor)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
     from property_listings as listing, raw_data as raw
     where listing.id = ${listingId} and raw.id = ${rawId}
     on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()

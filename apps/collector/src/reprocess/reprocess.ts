@@ -94,7 +94,7 @@ export function createReprocess(
 ) {
   const { db, model, jobs, leaseMs, parallel } = deps;
   const claimant = { worker: createClaimantName('reprocess'), leaseMs };
-  const current = {
+  const currentExtractor = {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
   };
@@ -107,28 +107,28 @@ export function createReprocess(
     if (listing.has_unfinished_payload) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
     const cost = createModelCostCounter();
-    let extracted: ExtractionRecord;
+    let extractionRecord: ExtractionRecord;
     try {
-      extracted = await extractListing(model, payload, { signal, observe: cost.observe });
+      extractionRecord = await extractListing(model, payload, { signal, observe: cost.observe });
     } catch (error) {
       if (signal.aborted || !(error instanceof ModelError)) throw error;
       return { outcome: 'failed', listingId, error };
     } finally {
-      if (!dryRun && cost.usage().calls > 0) await addExtractionCost(db, rawId, cost.usage());
+      if (!dryRun && cost.getUsage().calls > 0) await addExtractionCost(db, rawId, cost.getUsage());
     }
-    const reason = findRejectionReason(extracted);
+    const reason = findRejectionReason(extractionRecord);
     if (reason !== undefined) {
-      if (!dryRun) await recordRejection(db, { listingId, rawId }, current);
+      if (!dryRun) await recordRejection(db, { listingId, rawId }, currentExtractor);
       return { outcome: 'not_a_listing', listingId, reason };
     }
-    const { facts } = mergeFields(rawId, payload, extracted);
+    const { facts } = mergeFields(rawId, payload, extractionRecord);
     const changes = diffStates(listing, buildListingState(payload, facts), COMPARED_FIELDS);
-    return { outcome: 'read', listingId, rawId, extracted, changes };
+    return { outcome: 'read', listingId, rawId, extracted: extractionRecord, changes };
   }
 
   return {
     /** Current prompt version and model. */
-    current,
+    current: currentExtractor,
 
     /** Returns the number of selected listings. */
     count: (selection: ListingSelection): Promise<number> => countListings(db, selection),
@@ -155,12 +155,20 @@ export function createReprocess(
      * Stores an extraction through the pipeline without calling the model again.
      * @throws ModelError if the failure is systemic.
      */
-    async write({ listingId, rawId, extracted }: RepeatedExtraction): Promise<WriteOutcome> {
+    async write({
+      listingId,
+      rawId,
+      extracted: extractionRecord,
+    }: RepeatedExtraction): Promise<WriteOutcome> {
       const job = await claimForReprocessing(db, { listingId, rawId }, claimant);
       if (job === undefined) return { outcome: 'changed' };
       let unchangedReason: string | undefined;
       const onUnchanged = (reason: string) => void (unchangedReason = reason);
-      const { status, failure } = await runJob(jobs, job, { force: true, extracted, onUnchanged });
+      const { status, failure } = await runJob(jobs, job, {
+        force: true,
+        extracted: extractionRecord,
+        onUnchanged,
+      });
       if (isSystemicFailure(failure)) throw failure;
       const outcome = getWriteOutcome(status, unchangedReason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
@@ -184,11 +192,11 @@ export function createReprocessImages(
   const claimant = { worker: createClaimantName('reprocess'), leaseMs };
 
   async function describeOne(listing: SelectedListing): Promise<ImageReprocessOutcome> {
-    const ids = { rawId: listing.raw_id, listingId: listing.id };
-    const { listingId } = ids;
-    const job = await claimForReprocessing(db, ids, claimant, { onlyImages: true });
+    const jobKey = { rawId: listing.raw_id, listingId: listing.id };
+    const { listingId } = jobKey;
+    const job = await claimForReprocessing(db, jobKey, claimant, { onlyImages: true });
     if (job === undefined) return { listingId, outcome: 'left' };
-    const { status, failure } = await runJob(jobs, job, { describesAgain: true });
+    const { status, failure } = await runJob(jobs, job, { shouldDescribeAgain: true });
     if (failure === undefined && status === 'completed') return { listingId, outcome: 'described' };
     const error = toError(failure ?? `Its payload is ${status}.`);
     return { listingId, outcome: 'failed', error };
@@ -240,7 +248,7 @@ function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFail
 }
 
 /**
- * Wraps a job processor so that a completed payload stays completed if the job did not write its
+ * Wraps a job processor. A completed payload then stays completed if the job did not write its
  * listing, or if the model failed after the write. Other commands add the missing embedding and
  * descriptions.
  */

@@ -3,7 +3,7 @@ import { mapInOrder } from '../async/concurrency.ts';
 
 const PAGE_SIZE = 64;
 
-const MAX_FAILED_IN_A_ROW = 10;
+const MAX_CONSECUTIVE_FAILURES = 10;
 
 /** HTTP statuses that indicate a wrong server URL, API key or model name. */
 const MISCONFIGURATION_STATUSES: ReadonlySet<number | undefined> = new Set([
@@ -40,23 +40,23 @@ export async function* walkListings<
 }): AsyncGenerator<Result> {
   const { limit, parallel, signal, list } = options;
 
-  async function work(row: Row): Promise<Result> {
+  async function processRow(row: Row): Promise<Result> {
     const result = await options.work(row);
-    // An exception prevents further work.
+    // An exception stops the walk.
     if ('error' in result && isSystemicFailure(result.error)) throw result.error;
     return result;
   }
 
-  let failedInARow = 0;
-  for (let [after, left] = [options.after, limit]; left > 0;) {
-    const page = await list(after, Math.min(PAGE_SIZE, left));
-    for await (const result of mapInOrder(page, parallel, work)) {
-      failedInARow = 'error' in result ? failedInARow + 1 : 0;
-      if ('error' in result && failedInARow === MAX_FAILED_IN_A_ROW) throw result.error;
+  let consecutiveFailures = 0;
+  for (let [lastId, remainingCount] = [options.after, limit]; remainingCount > 0;) {
+    const page = await list(lastId, Math.min(PAGE_SIZE, remainingCount));
+    for await (const result of mapInOrder(page, parallel, processRow)) {
+      consecutiveFailures = 'error' in result ? consecutiveFailures + 1 : 0;
+      if ('error' in result && consecutiveFailures === MAX_CONSECUTIVE_FAILURES) throw result.error;
       yield result;
       if (signal.aborted) return;
     }
-    after = page.at(-1)?.id ?? Infinity;
-    left = page.length < PAGE_SIZE ? 0 : left - page.length;
+    lastId = page.at(-1)?.id ?? Infinity;
+    remainingCount = page.length < PAGE_SIZE ? 0 : remainingCount - page.length;
   }
 }

@@ -1,11 +1,11 @@
 import { escapeHtml } from '@oselya/kit';
-import { APOSTROPHES, INVISIBLE, normaliseText } from '../text.ts';
+import { APOSTROPHES, INVISIBLE_CHARACTERS, normaliseText } from '../text.ts';
 
 const LETTER_PATTERN = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
 /** Word in a text: letters and digits, and between them characters that the normaliser removes. */
 const WORD_PATTERN = new RegExp(
-  `${LETTER_PATTERN}(?:[${APOSTROPHES}${INVISIBLE}]*${LETTER_PATTERN})*`,
+  `${LETTER_PATTERN}(?:[${APOSTROPHES}${INVISIBLE_CHARACTERS}]*${LETTER_PATTERN})*`,
   'gu',
 );
 

@@ -101,8 +101,8 @@ test('The metrics require the configured token', async () => {
 test('Only the hash of a key is stored', async () => {
   const { key, ...apiKey } = await keys.create({ name: 'scraper', scopes: ['ingest'] });
   assert.deepEqual(await keys.verify(key), apiKey);
-  const stored = await db.selectFrom('api_keys').selectAll().execute();
-  assert.ok(!JSON.stringify(stored).includes(key));
+  const storedKeys = await db.selectFrom('api_keys').selectAll().execute();
+  assert.ok(!JSON.stringify(storedKeys).includes(key));
   assert.equal(await keys.verify(`${key}x`), undefined);
   assert.equal(await keys.verify(''), undefined);
 });
@@ -159,29 +159,37 @@ async function serveUnguarded(onlyThisMachine: boolean) {
 }
 
 test('Without API keys, changes from other pages and unknown hosts are rejected', async () => {
-  const local = await serveUnguarded(true);
-  const open = await serveUnguarded(false);
-  const own = '127.0.0.1:8001';
+  const localServer = await serveUnguarded(true);
+  const openServer = await serveUnguarded(false);
+  const ownHost = '127.0.0.1:8001';
 
-  for (const [method, headers, onLocal, onOpen] of [
-    ['GET', { host: own }, 200, 200],
+  for (const [method, headers, localStatus, openStatus] of [
+    ['GET', { host: ownHost }, 200, 200],
     ['GET', { host: 'localhost:8001' }, 200, 200],
     ['GET', { host: '[::1]:8001' }, 200, 200],
     ['GET', { host: 'evil.test' }, 421, 200],
     ['GET', { host: '127.0.0.1.evil.test' }, 421, 200],
     ['POST', { host: 'evil.test', origin: 'http://evil.test' }, 421, 200],
-    ['POST', { host: own }, 200, 200],
-    ['POST', { host: own, origin: 'http://127.0.0.1:8001' }, 200, 200],
-    ['POST', { host: own, origin: 'http://127.0.0.1:8000' }, 403, 403],
-    ['POST', { host: own, origin: 'null' }, 403, 403],
-    ['POST', { host: own, 'sec-fetch-site': 'same-site' }, 403, 403],
-    ['POST', { host: own, 'sec-fetch-site': 'cross-site' }, 403, 403],
-    ['POST', { host: own, 'sec-fetch-site': 'same-origin' }, 200, 200],
-    ['GET', { host: own, 'sec-fetch-site': 'cross-site' }, 200, 200],
+    ['POST', { host: ownHost }, 200, 200],
+    ['POST', { host: ownHost, origin: 'http://127.0.0.1:8001' }, 200, 200],
+    ['POST', { host: ownHost, origin: 'http://127.0.0.1:8000' }, 403, 403],
+    ['POST', { host: ownHost, origin: 'null' }, 403, 403],
+    ['POST', { host: ownHost, 'sec-fetch-site': 'same-site' }, 403, 403],
+    ['POST', { host: ownHost, 'sec-fetch-site': 'cross-site' }, 403, 403],
+    ['POST', { host: ownHost, 'sec-fetch-site': 'same-origin' }, 200, 200],
+    ['GET', { host: ownHost, 'sec-fetch-site': 'cross-site' }, 200, 200],
   ] as const) {
     const title = `${method} ${JSON.stringify(headers)}`;
-    assert.equal((await local.inject({ method, url: '/', headers })).statusCode, onLocal, title);
-    assert.equal((await open.inject({ method, url: '/', headers })).statusCode, onOpen, title);
+    assert.equal(
+      (await localServer.inject({ method, url: '/', headers })).statusCode,
+      localStatus,
+      title,
+    );
+    assert.equal(
+      (await openServer.inject({ method, url: '/', headers })).statusCode,
+      openStatus,
+      title,
+    );
   }
 });
 
@@ -195,8 +203,8 @@ test('The limit of a key holds over concurrent requests of several processes', a
   assert.equal(rejections.length, 20);
   for (const { reason } of rejections) assert.equal(reason.code, 'rate_limited');
   assert.equal((await processes[0]?.('another key'))?.['ratelimit-remaining'], '9');
-  const other = createRateLimit({ pool, table: 'rate_limits', name: 'other', perMinute: 10 });
-  assert.equal((await other('a key'))['ratelimit-remaining'], '9');
+  const limitOther = createRateLimit({ pool, table: 'rate_limits', name: 'other', perMinute: 10 });
+  assert.equal((await limitOther('a key'))['ratelimit-remaining'], '9');
 });
 
 test('A failed database fails the request instead of letting it through', async () => {

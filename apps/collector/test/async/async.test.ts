@@ -9,55 +9,55 @@ import { createGroupCommit } from '../../src/async/group-commit.ts';
 import { repeat } from '../../src/async/wait.ts';
 import { createMeasure } from '../../src/metrics.ts';
 
-/** Work whose calls end when the test ends them. */
-function heldWork(count: number) {
-  const begun: number[] = [];
+/** Creates work whose calls end when the test ends them. */
+function createHeldWork(count: number) {
+  const startedItems: number[] = [];
   const ends = Array.from({ length: count }, () => Promise.withResolvers<number>());
   const values = ends.map((_, index) => index);
   const map = (index: number) => {
-    begun.push(index);
+    startedItems.push(index);
     return ends[index]?.promise ?? Promise.reject(new Error('no such work'));
   };
-  return { begun, values, map, ends, end: (index: number) => ends[index]?.resolve(index) };
+  return { startedItems, values, map, ends, end: (index: number) => ends[index]?.resolve(index) };
 }
 
 test('mapParallel bounds the work in progress and keeps the order of the results', async () => {
   let inProgress = 0;
-  let most = 0;
+  let maxInProgress = 0;
   const doubled = await mapParallel([5, 1, 4, 2, 3, 0, 6], 3, async (ticks) => {
     inProgress += 1;
-    most = Math.max(most, inProgress);
+    maxInProgress = Math.max(maxInProgress, inProgress);
     for (let n = 0; n < ticks; n += 1) await tick();
     inProgress -= 1;
     return ticks * 2;
   });
   assert.deepEqual(doubled, [10, 2, 8, 4, 6, 0, 12]);
-  assert.equal(most, 3);
+  assert.equal(maxInProgress, 3);
   assert.deepEqual(await mapParallel([], 3, () => assert.fail()), []);
 });
 
 test('mapParallel begins nothing after a failure and waits for the work in progress', async () => {
-  const begun: number[] = [];
-  const ended: number[] = [];
-  const failing = mapParallel([0, 1, 2, 3, 4], 2, async (value) => {
-    begun.push(value);
+  const startedItems: number[] = [];
+  const endedItems: number[] = [];
+  const failingRun = mapParallel([0, 1, 2, 3, 4], 2, async (value) => {
+    startedItems.push(value);
     if (value === 0) throw new Error('no');
     for (let n = 0; n < 5; n += 1) await tick();
-    ended.push(value);
+    endedItems.push(value);
   });
-  await assert.rejects(failing, /no/);
-  assert.deepEqual([begun, ended], [[0, 1], [1]]);
+  await assert.rejects(failingRun, /no/);
+  assert.deepEqual([startedItems, endedItems], [[0, 1], [1]]);
 });
 
 test('mapInOrder bounds the work ahead of a slow value and yields in order', async () => {
-  const { begun, values, map, end } = heldWork(10);
+  const { startedItems, values, map, end } = createHeldWork(10);
   const results = mapInOrder(values, 2, map);
   const first = results.next();
   await tick();
-  assert.deepEqual(begun, [0, 1]);
+  assert.deepEqual(startedItems, [0, 1]);
   for (const index of [1, 2, 3]) end(index);
   await tick();
-  assert.deepEqual(begun, [0, 1, 2, 3]);
+  assert.deepEqual(startedItems, [0, 1, 2, 3]);
   end(0);
   assert.deepEqual(await first, { done: false, value: 0 });
   for (const index of values.slice(4)) end(index);
@@ -66,7 +66,7 @@ test('mapInOrder bounds the work ahead of a slow value and yields in order', asy
 
 for (const stop of ['a failure', 'the end of the iteration']) {
   test(`mapInOrder begins nothing after ${stop} and waits for the work in progress`, async () => {
-    const { begun, values, map, ends, end } = heldWork(10);
+    const { startedItems, values, map, ends, end } = createHeldWork(10);
     const results = mapInOrder(values, 2, map);
     const first = results.next();
     await tick();
@@ -74,51 +74,51 @@ for (const stop of ['a failure', 'the end of the iteration']) {
     else end(0);
     if (stop !== 'a failure') await first;
     await tick();
-    const before = [...begun];
+    const startedBefore = [...startedItems];
     let isOver = false;
-    const stopped = stop === 'a failure' ? assert.rejects(first, /broken/) : results.return(0);
-    const settled = Promise.resolve(stopped).finally(() => (isOver = true));
+    const stopResult = stop === 'a failure' ? assert.rejects(first, /broken/) : results.return(0);
+    const settlement = Promise.resolve(stopResult).finally(() => (isOver = true));
     await tick();
     assert.equal(isOver, false);
-    for (const index of before) end(index);
-    await settled;
-    assert.deepEqual(begun, before);
+    for (const index of startedBefore) end(index);
+    await settlement;
+    assert.deepEqual(startedItems, startedBefore);
   });
 }
 
-const limited = (maxItems: number, maxBytes: number) =>
+const createLimit = (maxItems: number, maxBytes: number) =>
   createAdmissionLimit({ maxItems, maxBytes, reject: () => new Error('full') });
 
-for (const [title, maxItems, size] of [
+for (const [title, maxItems, itemBytes] of [
   ['bytes', 100, 5],
   ['items', 2, 0],
 ] as const) {
   test(`Work beyond the limit of ${title} is rejected before it begins, until other work ends`, async () => {
-    const run = limited(maxItems, 10);
-    const held = Promise.withResolvers<string>();
-    const begun = [run(size, () => held.promise), run(size, () => held.promise)];
+    const run = createLimit(maxItems, 10);
+    const gate = Promise.withResolvers<string>();
+    const startedItems = [run(itemBytes, () => gate.promise), run(itemBytes, () => gate.promise)];
     await assert.rejects(
       run(1, () => assert.fail('it began')),
       /full/,
     );
-    held.resolve('done');
-    assert.deepEqual(await Promise.all(begun), ['done', 'done']);
+    gate.resolve('done');
+    assert.deepEqual(await Promise.all(startedItems), ['done', 'done']);
     assert.equal(await run(1, async () => 'more'), 'more');
   });
 }
 
 test('Failed work leaves room for other work, and an item above the limit runs alone', async () => {
-  const run = limited(2, 10);
-  const failing = run(10, () => Promise.reject(new Error('broken')));
-  await assert.rejects(failing, /broken/);
-  const held = Promise.withResolvers<string>();
-  const large = run(11, () => held.promise);
+  const run = createLimit(2, 10);
+  const failingRun = run(10, () => Promise.reject(new Error('broken')));
+  await assert.rejects(failingRun, /broken/);
+  const gate = Promise.withResolvers<string>();
+  const largeRun = run(11, () => gate.promise);
   await assert.rejects(
     run(1, async () => 'small'),
     /full/,
   );
-  held.resolve('large');
-  assert.equal(await large, 'large');
+  gate.resolve('large');
+  assert.equal(await largeRun, 'large');
 });
 
 /** Lets pending callbacks run. */
@@ -142,11 +142,11 @@ test('Items that arrive while groups are in flight form one group, in order', as
     results.push(...items.split('').map((item) => commit(item)));
     await settle();
   }
-  const written = () => groups.map(({ items }) => items.join(''));
-  assert.deepEqual(written(), ['a', 'b'], 'no more than two at once');
+  const listGroups = () => groups.map(({ items }) => items.join(''));
+  assert.deepEqual(listGroups(), ['a', 'b'], 'no more than two at once');
   groups[1]?.answer.resolve(['B']);
   await settle();
-  assert.deepEqual(written(), ['a', 'b', 'cdef']);
+  assert.deepEqual(listGroups(), ['a', 'b', 'cdef']);
   groups[2]?.answer.resolve(['C', 'D', 'E', 'F']);
   groups[0]?.answer.resolve(['A']);
   assert.deepEqual(await Promise.all(results), ['A', 'B', 'C', 'D', 'E', 'F']);
@@ -161,7 +161,7 @@ test('A group is bounded in items and bytes', async () => {
     },
     maxItems: 4,
     maxBytes: 10,
-    bytesOf: (item) => item.length,
+    getBytes: (item) => item.length,
     maxInFlight: 1,
   });
   const items = ['aaa', 'bbb', 'ccc', 'ddd', 'e'.repeat(50), 'f', 'g'];
@@ -172,11 +172,11 @@ test('A group is bounded in items and bytes', async () => {
 test('A bad item fails alone, and every other item is written once', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 30 }), async (goodness) => {
-      const written: number[] = [];
+      const writtenItems: number[] = [];
       const commit = createGroupCommit<number, number>({
         async write(items) {
           if (items.some((item) => goodness[item] === false)) throw new Error('a bad item');
-          written.push(...items);
+          writtenItems.push(...items);
           return items;
         },
         maxItems: 8,
@@ -189,7 +189,7 @@ test('A bad item fails alone, and every other item is written once', async () =>
       );
       const good = goodness.flatMap((isGood, item) => (isGood ? [item] : []));
       assert.deepEqual(
-        written.toSorted((a, b) => a - b),
+        writtenItems.toSorted((a, b) => a - b),
         good,
       );
     }),
@@ -221,8 +221,10 @@ for (const [title, write, expected] of [
       maxInFlight: 1,
     });
     const results = await Promise.allSettled([1, 2, 3].map((item) => commit(item)));
-    const ends = results.map((end) => (end.status === 'rejected' ? String(end.reason) : end.value));
-    assert.deepEqual([ends, writes], [expected, 1]);
+    const outcomes = results.map((end) =>
+      end.status === 'rejected' ? String(end.reason) : end.value,
+    );
+    assert.deepEqual([outcomes, writes], [expected, 1]);
   });
 }
 
@@ -233,7 +235,7 @@ for (const [title, intervalMs, retryMs] of [
   ['The interval bounds the wait after a failure', 1, HOUR_MS],
 ] as const) {
   test(title, async () => {
-    const ended = new AbortController();
+    const stopController = new AbortController();
     const errors: string[] = [];
     let runs = 0;
     const work = async () => {
@@ -241,29 +243,33 @@ for (const [title, intervalMs, retryMs] of [
       if (runs < 3) throw new Error(`run ${runs}`);
     };
     const onError = (error: unknown) => void errors.push(String(error));
-    const repeating = repeat(intervalMs, work, { signal: ended.signal, retryMs, onError });
+    const repetition = repeat(intervalMs, work, {
+      signal: stopController.signal,
+      retryMs,
+      onError,
+    });
     await until('a success', () => runs >= 3);
-    ended.abort();
-    await repeating;
+    stopController.abort();
+    await repetition;
     assert.deepEqual(errors, ['Error: run 1', 'Error: run 2']);
   });
 }
 
 test('The signal ends a pause, but not the work in progress', async () => {
-  const ended = new AbortController();
+  const stopController = new AbortController();
   const { promise, resolve } = Promise.withResolvers<void>();
-  const options = { signal: ended.signal, onError: assert.ifError };
+  const options = { signal: stopController.signal, onError: assert.ifError };
   let hasEnded = false;
   const ending = repeat(HOUR_MS, () => promise, options).then(() => (hasEnded = true));
-  ended.abort();
+  stopController.abort();
   await tick();
   assert.equal(hasEnded, false);
   resolve();
   await ending;
 });
 
-/** A measure whose readings the test ends. `shown` is the value of the gauge. */
-function scriptedMeasure() {
+/** Creates a measure whose readings the test ends. `shown` is the gauge value. */
+function createScriptedMeasure() {
   const readings: PromiseWithResolvers<number>[] = [];
   const state = { now: 0, shown: undefined as number | undefined, errors: 0 };
   const collect = createMeasure<number>({
@@ -281,19 +287,19 @@ function scriptedMeasure() {
 }
 
 test('Scrapes share a reading, and a failed one keeps the value before it', async () => {
-  const { readings, state, collect } = scriptedMeasure();
+  const { readings, state, collect } = createScriptedMeasure();
   const scrapes = Promise.all([collect(), collect()]);
   readings[0]?.resolve(1);
   await scrapes;
   assert.deepEqual([state.shown, readings.length], [1, 1]);
-  const failing = collect();
+  const failingRun = collect();
   readings[1]?.reject(new Error('no database'));
-  await failing;
+  await failingRun;
   assert.deepEqual([state.shown, state.errors], [1, 1]);
 });
 
 test('A scrape does not wait for its reading and shows the old value for five minutes', async () => {
-  const { readings, state, collect } = scriptedMeasure();
+  const { readings, state, collect } = createScriptedMeasure();
   const scrapeWithoutReading = async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     try {

@@ -38,7 +38,7 @@ const TIMEOUTS_MS = {
   statement_timeout: 31_000,
   idle_in_transaction_session_timeout: 60_000,
 };
-const COLLECTORS = 2;
+const COLLECTOR_COUNT = 2;
 /** Connection pools of all collectors. */
 const allPools: pg.Pool[] = [];
 
@@ -63,7 +63,7 @@ async function startCollectors(
   deferCleanup(() => opened.disposeAsync());
   const pools: pg.Pool[] = [];
   const urls: string[] = [];
-  for (let index = 0; index < COLLECTORS; index += 1) {
+  for (let index = 0; index < COLLECTOR_COUNT; index += 1) {
     const connection = await connect<Tables>({ url: url.href, maxConnections: 24 });
     opened.defer(connection.close);
     connection.pool.options.idleTimeoutMillis = 10_000 * TIME_FACTOR;
@@ -101,11 +101,11 @@ async function startCollectors(
       });
       return async () => {
         await untilFree();
-        const inUse = () => pools.some((pool) => pool.totalCount > pool.idleCount);
-        await until('the connections to be free', () => !inUse());
+        const isAnyConnectionUsed = () => pools.some((pool) => pool.totalCount > pool.idleCount);
+        await until('the connections to be free', () => !isAnyConnectionUsed());
         await until('the server to have no other connection', async () => {
           // Each collector has one more connection, for notifications.
-          return (await serverConnections()) === count(pools) + COLLECTORS;
+          return (await serverConnections()) === count(pools) + COLLECTOR_COUNT;
         });
       };
     },
@@ -121,10 +121,10 @@ const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
 
 /** Returns the reason why the tests cannot start a second server, or undefined. */
 function findServerProblem(testUrl: string): string | undefined {
-  const countKnown = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
-  if (countKnown.status !== 0) return `scripts/postgres has no server: ${countKnown.stderr.trim()}`;
+  const urlCommand = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
+  if (urlCommand.status !== 0) return `scripts/postgres has no server: ${urlCommand.stderr.trim()}`;
   const getHost = (url: string) => new URL(url).host.replace('localhost', '127.0.0.1');
-  const [expected, actual] = [getHost(countKnown.stdout.trim()), getHost(testUrl)];
+  const [expected, actual] = [getHost(urlCommand.stdout.trim()), getHost(testUrl)];
   return expected === actual ? undefined : `TEST_DATABASE_URL is of ${actual}, not of ${expected}`;
 }
 
@@ -233,7 +233,7 @@ if (cuttable !== undefined) {
   test('Randomly broken connections lose and double no payload', async (context) => {
     const load = await startLoad(collectors, db, 'cut');
     await load.untilMoreAccepted();
-    for (let cut = 0; cut < getRepetitions({ soak: 12, ci: 4 }); cut += 1) {
+    for (let round = 0; round < getRepetitions({ soak: 12, ci: 4 }); round += 1) {
       await load.untilInProgress();
       await sleep(random() * 60);
       proxy.cut();

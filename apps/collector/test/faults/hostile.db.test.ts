@@ -29,7 +29,7 @@ import {
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import { createHostileBodies, createHostileRequests } from './hostile-input.ts';
-import { judgeCounts, waitUntilEnded } from './load.ts';
+import { checkCounts, waitUntilEnded } from './load.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -47,7 +47,7 @@ const PARALLEL = 32;
 const SEED = 20_261_121;
 /** Maximum number of unexpected responses that a failure message lists. */
 const MAX_SHOWN = 5;
-/** Time limit for the rest of the queue after the last request. */
+/** Time limit for the remaining queue after the last request. */
 const LIMIT_MS = 300_000;
 const REJECTIONS = [400, 413, 422];
 /** Share of payloads with an image at the hostile host. */
@@ -65,18 +65,18 @@ const collector = await startCollector(database, {
 
 /** Database of a collector without a worker: only requests change its rows. */
 const idleDatabase = await openDatabase();
-const quietFolder = await createFolder();
+const idleFolder = await createFolder();
 const idleCollector = await startCollector(idleDatabase, {
-  DATA_DIR: quietFolder,
+  DATA_DIR: idleFolder,
   COLLECTOR_WORKER: 'false',
   ...UNLIMITED,
 });
 
-/** Statuses of unknown routes, malformed requests and expectations. */
-const OF_NO_ROUTE = new Set([100, 302, 400, 404, 405, 415, 421, 431]);
+/** Statuses that any request may get: unknown routes, malformed requests and `Expect` headers. */
+const COMMON_STATUSES = new Set([100, 302, 400, 404, 405, 415, 421, 431]);
 
-/** Content type of a problem or of its HTML page. */
-const PROBLEM = /^content-type: (application\/problem\+json|text\/html)/im;
+/** Matches the content type of a problem or its HTML page. */
+const PROBLEM_PATTERN = /^content-type: (application\/problem\+json|text\/html)/im;
 
 /** Counts the rows that are written or deleted from now on. */
 async function watchRows(): Promise<() => Promise<number>> {
@@ -98,7 +98,7 @@ async function watchRows(): Promise<() => Promise<number>> {
   };
 }
 
-/** Stores data for all routes: a failed payload, which is the first, and a listing with an image. */
+/** Stores data for all routes: first a failed payload, then a listing with an image. */
 async function storeData(): Promise<string> {
   const id = await store(idleDatabase.db, createPayload());
   await idleDatabase.db
@@ -114,7 +114,7 @@ async function storeData(): Promise<string> {
 }
 
 const storedImage = await storeData();
-const changedRows = await watchRows();
+const countChangedRows = await watchRows();
 const routes = await readDocumentedRoutes(idleCollector);
 let changes = 0;
 
@@ -159,7 +159,7 @@ const createDescription = (random: () => number) =>
   `Продам квартиру у Львові, ${Math.floor(20 + random() * 400)} м².`;
 
 /** Returns a valid payload of one of few listings. */
-const goodPayload = (random: () => number) => ({
+const createGoodPayload = (random: () => number) => ({
   source_slug: pickOne(random, 'hostile', 'h-2'),
   external_id: String(Math.floor(random() * 500)),
   description: pickOne(random, createDescription(random), 'Ремонтуємо телефони.'),
@@ -170,7 +170,7 @@ const goodPayload = (random: () => number) => ({
 });
 
 /** Checks that unusable images are recorded, and that only usable images are stored. */
-async function judgeImages(): Promise<string> {
+async function checkImages(): Promise<string> {
   const rows = await db
     .selectFrom('listing_images')
     .select(['url', 'sha256', 'error'])
@@ -181,13 +181,13 @@ async function judgeImages(): Promise<string> {
       (sha256 === null) === (error === null) || (sha256 !== null) !== host.isGood(url ?? ''),
   );
   assert.deepEqual(violations.slice(0, MAX_SHOWN), []);
-  const stored = rows.filter(({ sha256 }) => sha256 !== null).length;
-  assert.ok(stored > 0 && stored < rows.length / 2);
-  return `${rows.length} images of ${host.requests.size} behaviours, ${stored} stored`;
+  const storedCount = rows.filter(({ sha256 }) => sha256 !== null).length;
+  assert.ok(storedCount > 0 && storedCount < rows.length / 2);
+  return `${rows.length} images of ${host.requests.size} behaviours, ${storedCount} stored`;
 }
 
 /** Waits until the search for duplicates is done. */
-async function untilDuplicatesAreFound(): Promise<void> {
+async function waitForDuplicateSearch(): Promise<void> {
   const marks = db.selectFrom('duplicate_marks').select('id').limit(1);
   const isDone = async () => (await marks.executeTakeFirst()) === undefined;
   await until('the duplicates to be found', isDone, LIMIT_MS);
@@ -198,7 +198,7 @@ const engine = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded dat
 test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in one valid state`, async (context) => {
   const bodies = createHostileBodies(PAYLOADS, {
     seed: SEED,
-    good: goodPayload,
+    good: createGoodPayload,
     schema: PayloadSchema,
   });
   const accepted: number[] = [];
@@ -209,11 +209,11 @@ test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in o
   const first = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));
   await sendAll('/api/v1/ingest', [first], { success: 202 }, onAccepted);
   await waitUntilEnded(db, LIMIT_MS);
-  await untilDuplicatesAreFound();
+  await waitForDuplicateSearch();
   const untilFree = await watchResources({ database, dataDir: folder, host });
   const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, onAccepted);
   await waitUntilEnded(db, LIMIT_MS);
-  const { counts, invalid, completed } = await judgeCounts(db, accepted);
+  const { counts, invalid, completed } = await checkCounts(db, accepted);
   const { n } = await db
     .selectFrom('raw_data')
     .select((eb) => eb.fn.countAll<number>().as('n'))
@@ -223,24 +223,27 @@ test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in o
   assert.ok(invalid > 0 && completed > PAYLOADS / 20);
   assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
   const statuses = JSON.stringify(Object.fromEntries(answers));
-  context.diagnostic(`answers ${statuses}, ${counts}, ${await judgeImages()}`);
-  await untilDuplicatesAreFound();
+  context.diagnostic(`answers ${statuses}, ${counts}, ${await checkImages()}`);
+  await waitForDuplicateSearch();
   await waitUntilResourcesAreFree({ database, servers: [host], folder });
   await untilFree();
 });
 
-const goodSearch = (random: () => number) => ({
+const createGoodSearch = (random: () => number) => ({
   query: pickOne(random, 'квартира', 'квартира Львів', 'дім'),
   limit: pickOne(random, 1, 5),
   highlight: random() < 0.5,
   fold_duplicates: random() < 0.5,
 });
-const goodSimilar = (random: () => number) => ({ query: pickOne(random, 'flat', 'дім'), limit: 3 });
+const createGoodSimilar = (random: () => number) => ({
+  query: pickOne(random, 'flat', 'дім'),
+  limit: 3,
+});
 
 for (const [search, good, schema] of [
-  ['fulltext', goodSearch, fulltextSearchRequestSchema],
-  ['hybrid', goodSearch, fulltextSearchRequestSchema],
-  ['similar', goodSimilar, createSimilarSearchRequestSchema(DIMENSIONS)],
+  ['fulltext', createGoodSearch, fulltextSearchRequestSchema],
+  ['hybrid', createGoodSearch, fulltextSearchRequestSchema],
+  ['similar', createGoodSimilar, createSimilarSearchRequestSchema(DIMENSIONS)],
 ] as const) {
   test(`${SEARCHES} hostile ${search} searches on ${engine} are answered or rejected`, async (context) => {
     const bodies = createHostileBodies(SEARCHES, { seed: SEED, good, schema });
@@ -264,21 +267,21 @@ for (const route of routes) {
       sha256: storedImage,
     });
     const statuses: Record<number, number> = {};
-    for (const [nth, request] of requests.entries()) {
+    for (const [index, request] of requests.entries()) {
       const { status, text } = await exchange(idleCollector.url, request);
       const report = `${request.subarray(0, 2000).toString()}\n${text.slice(0, 1000)}`;
       assert.ok(status < 500, report);
-      assert.ok(answers[status] !== undefined || OF_NO_ROUTE.has(status), report);
-      if (nth === 0) assert.ok(status < 300, report);
-      if (status >= 400) assert.match(text, PROBLEM, report);
+      assert.ok(answers[status] !== undefined || COMMON_STATUSES.has(status), report);
+      if (index === 0) assert.ok(status < 300, report);
+      if (status >= 400) assert.match(text, PROBLEM_PATTERN, report);
       statuses[status] = (statuses[status] ?? 0) + 1;
-      const now = await changedRows();
+      const now = await countChangedRows();
       // A payload that is not a listing is stored as invalid.
       const isStored = text.includes('"code":"not_a_listing"');
       if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${report}`);
       changes = now;
     }
     context.diagnostic(JSON.stringify(statuses));
-    await waitUntilResourcesAreFree({ database: idleDatabase, folder: quietFolder });
+    await waitUntilResourcesAreFree({ database: idleDatabase, folder: idleFolder });
   });
 }

@@ -28,7 +28,7 @@ const host = await serveImages();
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-vision-'));
 deferCleanup(() => rm(dataDir, { recursive: true }));
 
-const JOBS = 6;
+const JOB_COUNT = 6;
 /** Timeout of requests to a silent server. */
 const SHORT_MS = 800;
 
@@ -42,11 +42,11 @@ const MODEL_ENV = {
 };
 
 /** URLs of the images that the model was shown, or `control`. */
-let shown: string[] = [];
+let shownUrls: string[] = [];
 let round = 0;
 
 beforeEach(async () => {
-  shown = [];
+  shownUrls = [];
   round += 1;
   server.state.chatRequestCount = 0;
   delete server.state.describeImage;
@@ -54,11 +54,11 @@ beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-/** Makes the server give an answer for some images, and describe the others. */
+/** Scripts the answer to requests for affected images. The server describes all other images. */
 function scriptAnswer(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);
-    shown.push(url);
+    shownUrls.push(url);
     return isAffected(url) ? answer : undefined;
   };
 }
@@ -69,14 +69,19 @@ function getImageUrl({ body }: ReceivedRequest): string {
 
 const isPoison = (url: string) => url.endsWith('poison.png');
 
-/** Number of payloads, each with two images. One image crashes the server. */
-const PAYLOADS = Array.from({ length: JOBS }, (_, index) => [
+/** Image names of the payloads. One image crashes the server. */
+const PAYLOADS = Array.from({ length: JOB_COUNT }, (_, index) => [
   `${index}`,
   index === 2 ? 'poison' : `${index}-other`,
 ]);
 
 /** Starts a worker over payloads with images of these names. */
-async function open({ payloads = PAYLOADS, timeoutMs = 20_000, slots = 3, retryMs = 100 } = {}) {
+async function startTestWorker({
+  payloads = PAYLOADS,
+  timeoutMs = 20_000,
+  slots = 3,
+  retryMs = 100,
+} = {}) {
   for (const names of payloads) {
     const urls = names.map((name) => `${host.url}/${round}-${name}.png`);
     await store(db, createPayload({ image_urls: urls }));
@@ -93,29 +98,33 @@ async function open({ payloads = PAYLOADS, timeoutMs = 20_000, slots = 3, retryM
 }
 
 /** Waits for the end of all payloads, and checks that all are completed with their images. */
-async function judge(hasTimeouts = false) {
+async function checkOutcome(hasTimeouts = false) {
   const raws = await until('all jobs to end', async () => {
-    const found = await db.selectFrom('raw_data').selectAll().execute();
-    return found.every(({ status }) => !['pending', 'processing'].includes(status)) && found;
+    const records = await db.selectFrom('raw_data').selectAll().execute();
+    return records.every(({ status }) => !['pending', 'processing'].includes(status)) && records;
   });
   assert.ok(raws.every(({ status, attempts }) => status === 'completed' && attempts === 1));
-  if (!hasTimeouts) assert.equal(server.state.chatRequestCount, JOBS, 'each text was read once');
+  if (!hasTimeouts)
+    assert.equal(server.state.chatRequestCount, JOB_COUNT, 'each text was read once');
   const ids = raws.map(({ listing_id: id }) => id ?? 0);
-  assert.equal(new Set(ids).size, JOBS);
+  assert.equal(new Set(ids).size, JOB_COUNT);
   const images = await db
     .selectFrom('listing_images')
     .leftJoin('images', 'images.sha256', 'listing_images.sha256')
     .select(['url', 'error', 'described_by', 'describe_error'])
     .where('listing_id', 'in', ids)
     .execute();
-  assert.equal(images.length, 2 * JOBS);
+  assert.equal(images.length, 2 * JOB_COUNT);
   assert.ok(images.every(({ error }) => error === null));
   assert.deepEqual(await db.selectFrom('raw_readings').selectAll().execute(), []);
   const rejections = images.flatMap(({ url, describe_error: rejection }) =>
     rejection === null ? [] : [[url?.replace(/.*-/, '') ?? '', rejection.code]],
   );
-  const described = images.filter(({ described_by: by }) => by !== null).length;
-  return { described, rejected: Object.fromEntries(rejections) as Record<string, string> };
+  const describedCount = images.filter(({ described_by: by }) => by !== null).length;
+  return {
+    described: describedCount,
+    rejected: Object.fromEntries(rejections) as Record<string, string>,
+  };
 }
 
 const limitRate = (retryAfter: string): ScriptedResponse => ({
@@ -131,19 +140,30 @@ for (const [name, answer, timeoutMs] of [
 ] as const) {
   test(`No listing and no image fails while the vision server ${name}`, async (t) => {
     scriptAnswer(answer);
-    await using modelWorker = await open({ timeoutMs });
+    await using modelWorker = await startTestWorker({ timeoutMs });
     await until('the breaker to open', () => modelWorker.model.breaker.state !== 'closed');
-    const requestCount = shown.length;
-    await until('four probes', () => shown.length >= requestCount + 4);
+    const requestCount = shownUrls.length;
+    await until('four probes', () => shownUrls.length >= requestCount + 4);
     assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
     delete server.state.describeImage;
-    assert.deepEqual(await judge(timeoutMs !== undefined), { described: 2 * JOBS, rejected: {} });
-    t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled, ${2 * JOBS} images`);
+    assert.deepEqual(await checkOutcome(timeoutMs !== undefined), {
+      described: 2 * JOB_COUNT,
+      rejected: {},
+    });
+    t.diagnostic(
+      `${JOB_COUNT} accepted, ${JOB_COUNT} stored, 0 lost, 0 doubled, ${2 * JOB_COUNT} images`,
+    );
   });
 }
 
 /** Answers for one image, with the recorded code, and the requests about the image if it is fixed. */
-const poisons: [name: string, ScriptedResponse, code: string, requests?: number, ms?: number][] = [
+const poisonCases: [
+  name: string,
+  ScriptedResponse,
+  code: string,
+  requests?: number,
+  ms?: number,
+][] = [
   ['answers prose', completion('A bright kitchen.'), 'MODEL_INVALID_OUTPUT', 2],
   ['answers in part', completion('{"descr', { finishReason: 'length' }), 'MODEL_TRUNCATED', 1],
   ['answers 400', { status: 400, body: {} }, 'MODEL_REJECTED', 1],
@@ -153,17 +173,17 @@ const poisons: [name: string, ScriptedResponse, code: string, requests?: number,
   ['stays silent', 'silence', 'MODEL_TIMEOUT', undefined, SHORT_MS],
 ];
 
-for (const [name, answer, code, requests, timeoutMs] of poisons) {
+for (const [name, answer, code, requests, timeoutMs] of poisonCases) {
   test(`Only the affected image is recorded when the vision server always ${name} for it`, async () => {
     scriptAnswer(answer, isPoison);
-    await using modelWorker = await open({ timeoutMs });
+    await using modelWorker = await startTestWorker({ timeoutMs });
     const rejections = { 'poison.png': code };
-    assert.deepEqual(await judge(timeoutMs !== undefined), {
-      described: 2 * JOBS - 1,
+    assert.deepEqual(await checkOutcome(timeoutMs !== undefined), {
+      described: 2 * JOB_COUNT - 1,
       rejected: rejections,
     });
     if (requests === undefined) return;
-    assert.equal(shown.filter(isPoison).length, requests);
+    assert.equal(shownUrls.filter(isPoison).length, requests);
     assert.equal(modelWorker.model.breaker.state, 'closed');
   });
 }
@@ -180,14 +200,17 @@ function crashOnPoison(): void {
 
 test('Only the image that takes the server down is recorded', async () => {
   crashOnPoison();
-  await using _ = await open();
+  await using _ = await startTestWorker();
   const rejections = { 'poison.png': 'MODEL_UNREACHABLE' };
-  assert.deepEqual(await judge(), { described: 2 * JOBS - 1, rejected: rejections });
+  assert.deepEqual(await checkOutcome(), { described: 2 * JOB_COUNT - 1, rejected: rejections });
 });
 
 test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
   crashOnPoison();
-  await using _ = await open({ payloads: [['1-poison', '2-poison', 'good']], retryMs: 10 });
+  await using _ = await startTestWorker({
+    payloads: [['1-poison', '2-poison', 'good']],
+    retryMs: 10,
+  });
   await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
   assert.equal(server.state.chatRequestCount, 1);
   const rejections = await db
@@ -205,26 +228,26 @@ test('An image that failed in an outage is described after it', async () => {
   const counts = new Map<string, number>();
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);
-    shown.push(url);
+    shownUrls.push(url);
     const count = counts.get(url) ?? 0;
     counts.set(url, count + 1);
     return url !== 'control' && count < 6 ? OVERLOADED : undefined;
   };
   // Only one listing is in progress, so each failure belongs to this listing.
-  await using _ = await open({ slots: 1 });
-  assert.deepEqual(await judge(), { described: 2 * JOBS, rejected: {} });
-  assert.ok(shown.includes('control'));
+  await using _ = await startTestWorker({ slots: 1 });
+  assert.deepEqual(await checkOutcome(), { described: 2 * JOB_COUNT, rejected: {} });
+  assert.ok(shownUrls.includes('control'));
 });
 
 test('A server without vision completes payloads with images, without their descriptions', async () => {
   const message =
     'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj';
   scriptAnswer({ status: 500, body: { error: { code: 500, message, type: 'server_error' } } });
-  await using modelWorker = await open();
-  const { described, rejected: rejections } = await judge();
+  await using modelWorker = await startTestWorker();
+  const { described, rejected: rejections } = await checkOutcome();
   assert.equal(described, 0);
   assert.deepEqual(new Set(Object.values(rejections)), new Set(['MODEL_UNSUPPORTED']));
-  assert.equal(shown.length, 2 * JOBS, 'each image is sent once');
+  assert.equal(shownUrls.length, 2 * JOB_COUNT, 'each image is sent once');
   assert.equal(modelWorker.model.breaker.state, 'closed');
 });
 
@@ -277,25 +300,28 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
     });
   const getImage = (sha256 = '') => collector.get(`/api/v1/images/${sha256}`);
 
-  const other = createForm(createPayload(), [
+  const otherForm = createForm(createPayload(), [
     { name: 'b.png', bytes: Uint8Array.from(await createImage('png')) },
   ]);
-  const first = await sendForm(collector.url, other);
-  const sha256 = first.body.images[0]?.sha256;
+  const firstResponse = await sendForm(collector.url, otherForm);
+  const sha256 = firstResponse.body.images[0]?.sha256;
   assert.equal((await getHealth()).checks.disk.image_store, 'ok');
   bucket.state.isDown = true;
-  const cut = await send();
-  assert.deepEqual([cut.status, cut.body.code], [503, 'image_store_unavailable']);
-  assert.match(cut.body.detail, /raw_id/);
+  const cutResponse = await send();
+  assert.deepEqual([cutResponse.status, cutResponse.body.code], [503, 'image_store_unavailable']);
+  assert.match(cutResponse.body.detail, /raw_id/);
   await until('the outage', isAway);
-  const before = await countRaws();
-  const rejections = await send();
-  assert.deepEqual([rejections.status, rejections.body.code], [503, 'image_store_unavailable']);
-  assert.match(rejections.body.detail, /Nothing was stored/);
-  assert.ok(rejections.headers.get('retry-after'));
+  const countBefore = await countRaws();
+  const rejectedResponse = await send();
+  assert.deepEqual(
+    [rejectedResponse.status, rejectedResponse.body.code],
+    [503, 'image_store_unavailable'],
+  );
+  assert.match(rejectedResponse.body.detail, /Nothing was stored/);
+  assert.ok(rejectedResponse.headers.get('retry-after'));
   assert.equal((await getImage(sha256)).status, 503);
 
-  for (let index = 0; index < JOBS; index += 1) {
+  for (let index = 0; index < JOB_COUNT; index += 1) {
     const image_urls = [`${host.url}/${round}-${index}.png`];
     const accepted = await collector.post('/api/v1/ingest', createPayload({ image_urls }));
     assert.equal(accepted.status, 202);
@@ -305,19 +331,30 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
     [status, checks.disk.status, checks.disk.image_store],
     ['degraded', 'degraded', 'away'],
   );
-  const probes = () => bucket.requests.filter((one) => one === 'PUT /images/probe').length;
-  const earlier = probes();
-  await until('another probe', () => probes() > earlier);
-  assert.partialDeepStrictEqual(await countByStatus(db), { pending: JOBS, completed: 1 });
-  assert.equal(await countRaws(), before + JOBS);
+  const countProbes = () => bucket.requests.filter((one) => one === 'PUT /images/probe').length;
+  const earlierProbes = countProbes();
+  await until('another probe', () => countProbes() > earlierProbes);
+  assert.partialDeepStrictEqual(await countByStatus(db), { pending: JOB_COUNT, completed: 1 });
+  assert.equal(await countRaws(), countBefore + JOB_COUNT);
   bucket.state.isDown = false;
   await until('the end of the outage', async () => !(await isAway()));
-  await until('all to be completed', async () => (await countByStatus(db)).completed === JOBS + 1);
+  await until(
+    'all to be completed',
+    async () => (await countByStatus(db)).completed === JOB_COUNT + 1,
+  );
   assert.equal((await getHealth()).status, 'ok');
-  const repeated = await send();
-  assert.equal(repeated.status, 200, 'a failed request frees its key');
-  assert.equal(repeated.body.images[0]?.duplicate, false, 'the failed request stored no image');
+  const repeatedResponse = await send();
+  assert.equal(repeatedResponse.status, 200, 'a failed request frees its key');
+  assert.equal(
+    repeatedResponse.body.images[0]?.duplicate,
+    false,
+    'the failed request stored no image',
+  );
   assert.equal((await getImage(sha256)).status, 200);
-  assert.equal(server.state.chatRequestCount, JOBS + 3, 'each text was read once for each request');
-  t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
+  assert.equal(
+    server.state.chatRequestCount,
+    JOB_COUNT + 3,
+    'each text was read once for each request',
+  );
+  t.diagnostic(`${JOB_COUNT} accepted, ${JOB_COUNT} stored, 0 lost, 0 doubled`);
 });

@@ -33,7 +33,7 @@ type CallMoment = { operation: Operation; when: 'before' | 'after' };
 
 const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
 const REJECTION = { ...LISTING, is_listing: false, reason: 'It is about repairs of telephones.' };
-const handleOthers = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
+const handleConstantly = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
 
 /**
  * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.
@@ -67,7 +67,7 @@ function getOperation({ path, body }: ReceivedRequest): Operation {
 function createAnswer(request: ReceivedRequest): { body: unknown } {
   const operation = getOperation(request);
   const isRepair = JSON.stringify(request.body).includes('Ремонтуємо');
-  let answer = handleOthers(request);
+  let answer = handleConstantly(request);
   if (operation === 'describing') answer = completion(JSON.stringify(DESCRIPTION));
   if (operation === 'reading' && isRepair) answer = completion(JSON.stringify(REJECTION));
   assert.ok(typeof answer === 'object' && 'body' in answer);
@@ -75,15 +75,15 @@ function createAnswer(request: ReceivedRequest): { body: unknown } {
 }
 
 /** Number of payloads between two changes of images. */
-const NEW_IMAGES = 40;
+const PAYLOADS_PER_IMAGE_CHANGE = 40;
 
 /** Returns payloads of few listings: changed and unchanged prices, and payloads that are not listings. */
-export function createListingPayload(nth: number, imageHost: string): Payload {
+export function createListingPayload(index: number, imageHost: string): Payload {
   const listing = Math.floor(random() * 12);
-  const isListing = nth % 9 !== 8;
+  const isListing = index % 9 !== 8;
   const price = 1000 * (50 + Math.floor(random() * 3));
   const images = [
-    `${listing}-${price}-${Math.floor(nth / NEW_IMAGES)}.png`,
+    `${listing}-${price}-${Math.floor(index / PAYLOADS_PER_IMAGE_CHANGE)}.png`,
     'missing',
     `${listing}.png`,
   ];
@@ -99,40 +99,40 @@ export function createListingPayload(nth: number, imageHost: string): Payload {
 }
 
 /** Compile cache of the workers, which start faster with it. */
-const cache = await mkdtemp(join(tmpdir(), 'oselya-compiled-'));
-deferCleanup(() => rm(cache, { recursive: true, force: true }));
+const compileCache = await mkdtemp(join(tmpdir(), 'oselya-compiled-'));
+deferCleanup(() => rm(compileCache, { recursive: true, force: true }));
 
 /** Starts a worker process. */
 export function startWorkerProcess(settings: WorkerSettings) {
   const script = join(import.meta.dirname, 'worker-process.ts');
-  const env = { ...process.env, NODE_COMPILE_CACHE: cache };
+  const env = { ...process.env, NODE_COMPILE_CACHE: compileCache };
   const child = fork(script, [JSON.stringify(settings)], { env });
   return { child, started: once(child, 'message'), ended: once(child, 'exit') };
 }
 
-const PARALLEL = 3;
+const PARALLEL_WORKERS = 3;
 /** Number of kills at random moments. */
 const RANDOM_KILLS = getRepetitions({ soak: 50, ci: 2 });
 const MAX_WORK_MS = 400;
-const SIDES = getRepetitions({ soak: 2, ci: 1 });
+const SIDE_COUNT = getRepetitions({ soak: 2, ci: 1 });
 /** Time limit for a worker to reach its moment. */
 const LIMIT_MS = 60_000;
 
 /** Returns both sides of a moment, or one alternating side in CI. */
-const selectSides = (nth: number) =>
-  (['before', 'after', 'before'] as const).slice(nth % 2, (nth % 2) + SIDES);
+const selectSides = (index: number) =>
+  (['before', 'after', 'before'] as const).slice(index % 2, (index % 2) + SIDE_COUNT);
 
 /** Moments of the statements of the stages and the queue. */
-export const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], nth) =>
-  selectSides(nth).map((when) => ({ name, statement, when })),
+export const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement], index) =>
+  selectSides(index).map((when) => ({ name, statement, when })),
 );
 
 /** Moments of calls to the model. */
-const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((operation, nth) =>
-  selectSides(nth).map((when) => ({ operation, when })),
+const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((operation, index) =>
+  selectSides(index).map((when) => ({ operation, when })),
 );
 
-export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + RANDOM_KILLS;
+export const KILL_COUNT = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + RANDOM_KILLS;
 
 /**
  * Kills workers at the statements of each stage, at calls to the model, and at random moments,
@@ -152,12 +152,12 @@ export async function killWorkers(
   ];
   const accepted: number[] = [];
   let kills = 0;
-  const isOver = new AbortController();
+  const stopController = new AbortController();
 
   async function sendPayloads(): Promise<void> {
-    while (!isOver.signal.aborted) {
+    while (!stopController.signal.aborted) {
       if ((await countUnfinished(db)) < 12) {
-        for (let more = 0; more < 6; more += 1) {
+        for (let index = 0; index < 6; index += 1) {
           accepted.push(await store(db, createListingPayload(accepted.length + 1, imageHost)));
         }
       }
@@ -190,21 +190,22 @@ export async function killWorkers(
 
   async function killRepeatedly(): Promise<void> {
     try {
-      for (let next = moments.pop(); next !== undefined; next = moments.pop()) await killAt(next);
+      for (let moment = moments.pop(); moment !== undefined; moment = moments.pop())
+        await killAt(moment);
     } catch (error) {
       moments.length = 0;
       throw error;
     }
   }
 
-  const killers = Array.from({ length: PARALLEL }, killRepeatedly);
-  const killing = Promise.allSettled(killers).finally(() => isOver.abort());
+  const killers = Array.from({ length: PARALLEL_WORKERS }, killRepeatedly);
+  const killing = Promise.allSettled(killers).finally(() => stopController.abort());
   await Promise.all([sendPayloads(), killing]);
   await Promise.all(killers);
   // A worker without faults completes the remaining jobs.
-  const last = startWorkerProcess(settings);
+  const lastWorker = startWorkerProcess(settings);
   await until('the queue to be empty', async () => (await countUnfinished(db)) === 0);
-  last.child.kill('SIGKILL');
-  await last.ended;
+  lastWorker.child.kill('SIGKILL');
+  await lastWorker.ended;
   return { kills, accepted };
 }

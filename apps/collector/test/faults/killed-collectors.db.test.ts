@@ -27,9 +27,9 @@ import { createRandom, getKey, getPrice, startIngest } from './load.ts';
 
 const CONNECTION_NAME = 'collector-to-be-killed';
 const SOURCE = 'killed';
-const COLLECTORS = 2;
-const KILLS_EACH = getRepetitions({ soak: 8, ci: 2 });
-const SENDERS = 8;
+const COLLECTOR_COUNT = 2;
+const KILLS_PER_COLLECTOR = getRepetitions({ soak: 8, ci: 2 });
+const SENDER_COUNT = 8;
 /** Maximum time before a kill at a random moment. */
 const MAX_WORK_MS = 200;
 
@@ -39,7 +39,7 @@ const folder = await mkdtemp(join(tmpdir(), 'oselya-killed-'));
 deferCleanup(() => rm(folder, { recursive: true, force: true }));
 const random = createRandom(20_261_122);
 
-const connections = async (): Promise<number> =>
+const countOpenConnections = async (): Promise<number> =>
   databaseUrl === undefined ? 0 : countConnections(db, CONNECTION_NAME);
 
 /** Model server that never answers. */
@@ -68,7 +68,7 @@ async function start(env: Record<string, string> = {}): Promise<CollectorProcess
 
 test('A collector killed during uploads and processing leaves no payload undecided', async (t) => {
   t.after(killAll);
-  const killed = await start({
+  const killedCollector = await start({
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: `${silentModel.url}/v1`,
     MODEL_CHAT: 'm',
@@ -82,40 +82,42 @@ test('A collector killed during uploads and processing leaves no payload undecid
     'content-length': 9_000_000,
   };
   for (let count = 0; count < uploads; count += 1) {
-    const socket = await openSocket(killed.url);
+    const socket = await openSocket(killedCollector.url);
     socket.on('error', () => undefined);
     socket.write(encodeRequestHead('/api/v1/ingest/with-images', headers) + partialForm);
   }
   const payloads = Array.from({ length: jobs }, () => createPayload());
   const answers = Promise.allSettled(
-    payloads.map((payload) => sendForm(killed.url, createForm(payload, [file]))),
+    payloads.map((payload) => sendForm(killedCollector.url, createForm(payload, [file]))),
   );
   await until('the jobs at the model', () => readings === jobs);
   await until(
     'the files',
     async () => (await listTemporaryFiles(folder)).length === uploads + jobs,
   );
-  await killed.kill();
+  await killedCollector.kill();
   assert.ok((await answers).every(({ status }) => status === 'rejected'));
   assert.equal((await listTemporaryFiles(folder)).length, uploads + jobs);
-  await waitUntilResourcesAreFree({ servers: [silentModel, { connections }] });
+  await waitUntilResourcesAreFree({
+    servers: [silentModel, { connections: countOpenConnections }],
+  });
 
-  const restarted = await start();
+  const restartedCollector = await start();
   assert.deepEqual(await listTemporaryFiles(folder), [], 'the start removes leftover files');
-  const get = (path: string) => fetch(`${restarted.url}/api/v1/${path}`);
+  const get = (path: string) => fetch(`${restartedCollector.url}/api/v1/${path}`);
   type Raw = { status: string; error: { code: string; message: string } };
   const ids = payloads.map((_, index) => index + 1);
   for (const rawId of ids) {
     const raw = await until('the rescue', async () => {
-      const found = (await (await get(`raw/${rawId}`)).json()) as Raw;
-      return found.status !== 'processing' && found;
+      const record = (await (await get(`raw/${rawId}`)).json()) as Raw;
+      return record.status !== 'processing' && record;
     });
     assert.deepEqual([raw.status, raw.error.code], ['failed', 'lease_lost']);
     assert.match(raw.error.message, /Send it again/);
   }
   assert.equal((await get(`raw/${ids.length + 1}`)).status, 404, 'aborted uploads are not stored');
   for (const payload of payloads) {
-    assert.equal((await sendForm(restarted.url, createForm(payload, [file]))).status, 200);
+    assert.equal((await sendForm(restartedCollector.url, createForm(payload, [file]))).status, 200);
   }
   assert.deepEqual(await listTemporaryFiles(folder), []);
   t.diagnostic(`1 kill, ${jobs} stored and failed, ${uploads} not stored, ${jobs} sent again`);
@@ -125,38 +127,39 @@ test('A collector killed during uploads and processing leaves no payload undecid
 if (databaseUrl !== undefined) {
   test('Payloads accepted by killed collectors are stored once, and the others can be sent again', async (t) => {
     t.after(killAll);
-    const running = await Promise.all(
-      Array.from({ length: COLLECTORS }, () => start({ COLLECTOR_WORKER: 'false' })),
+    const runningCollectors = await Promise.all(
+      Array.from({ length: COLLECTOR_COUNT }, () => start({ COLLECTOR_WORKER: 'false' })),
     );
-    const urls = running.map(({ url }) => url);
-    const waiting = new Map<string, () => void>();
-    const nextAccepted = (url = '') => new Promise<void>((resolve) => waiting.set(url, resolve));
+    const urls = runningCollectors.map(({ url }) => url);
+    const acceptanceCallbacks = new Map<string, () => void>();
+    const waitForAcceptance = (url = '') =>
+      new Promise<void>((resolve) => acceptanceCallbacks.set(url, resolve));
     let replays = 0;
     const ingest = startIngest(SOURCE, {
       urls,
-      connections: SENDERS,
+      connections: SENDER_COUNT,
       onAccepted(url, headers) {
         if (headers.has('idempotent-replayed')) replays += 1;
-        waiting.get(url)?.();
-        waiting.delete(url);
+        acceptanceCallbacks.get(url)?.();
+        acceptanceCallbacks.delete(url);
       },
     });
 
-    async function killRepeatedly(nth: number): Promise<void> {
-      for (let kill = 0; kill < KILLS_EACH; kill += 1) {
+    async function killRepeatedly(index: number): Promise<void> {
+      for (let kill = 0; kill < KILLS_PER_COLLECTOR; kill += 1) {
         // Every second process is killed at a response while other requests are in progress.
-        await nextAccepted(urls[nth]);
+        await waitForAcceptance(urls[index]);
         if (kill % 2 === 0) await sleep(random() * MAX_WORK_MS);
-        const killed = running[nth]?.kill();
-        urls[nth] = '';
+        const killed = runningCollectors[index]?.kill();
+        urls[index] = '';
         await killed;
         const collector = await start({ COLLECTOR_WORKER: 'false' });
-        running[nth] = collector;
-        urls[nth] = collector.url;
+        runningCollectors[index] = collector;
+        urls[index] = collector.url;
       }
     }
-    await Promise.all(urls.map((_, nth) => killRepeatedly(nth)));
-    await Promise.all(urls.map(nextAccepted));
+    await Promise.all(urls.map((_, index) => killRepeatedly(index)));
+    await Promise.all(urls.map(waitForAcceptance));
     const { accepted, unanswered, unavailable, unexpected } = await ingest.stop();
     await killAll();
 
@@ -169,14 +172,22 @@ if (databaseUrl !== undefined) {
     assert.ok(rows.every(({ isNew }) => isNew));
     assert.deepEqual(new Map(rows.map(({ key, id }) => [key, id])), accepted);
     assert.equal(rows.length, accepted.size, 'one record for each key');
-    const sent = Array.from({ length: accepted.size }, (_, nth) => nth + 1);
+    const sentNumbers = Array.from(
+      { length: accepted.size },
+      (_, sequenceNumber) => sequenceNumber + 1,
+    );
     assert.deepEqual(
       new Map(rows.map(({ key, price }) => [key, price])),
-      new Map(sent.map((nth) => [getKey(SOURCE, nth), getPrice(nth)])),
+      new Map(
+        sentNumbers.map((sequenceNumber) => [
+          getKey(SOURCE, sequenceNumber),
+          getPrice(sequenceNumber),
+        ]),
+      ),
     );
-    await waitUntilResourcesAreFree({ servers: [{ connections }], folder });
+    await waitUntilResourcesAreFree({ servers: [{ connections: countOpenConnections }], folder });
     t.diagnostic(
-      `${COLLECTORS * KILLS_EACH} kills, ${accepted.size} accepted and stored, 0 lost, 0 doubled, ` +
+      `${COLLECTOR_COUNT * KILLS_PER_COLLECTOR} kills, ${accepted.size} accepted and stored, 0 lost, 0 doubled, ` +
         `${replays} stored before without an answer, ${unanswered} requests unanswered`,
     );
   });

@@ -33,7 +33,7 @@ import {
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import {
-  KILLS,
+  KILL_COUNT,
   killWorkers,
   createListingPayload,
   random,
@@ -41,13 +41,13 @@ import {
   startWorkerProcess,
   STATEMENT_MOMENTS,
 } from './kill-workers.ts';
-import { countUnfinished, judgeCounts } from './load.ts';
+import { countUnfinished, checkCounts } from './load.ts';
 import { startProxy, type StatementMoment } from './proxy.ts';
 
 type Db = Database<Tables>['db'];
 
-const KILLED_NAME = 'worker-to-be-killed';
-const CUT_NAME = 'worker-to-be-cut';
+const KILLED_CONNECTION_NAME = 'worker-to-be-killed';
+const CUT_CONNECTION_NAME = 'worker-to-be-cut';
 
 const FOLDER_KILLS = getRepetitions({ soak: 10, ci: 3 });
 const FOLDER_PAYLOADS = getRepetitions({ soak: 60, ci: 30 });
@@ -73,16 +73,16 @@ if (database?.url === undefined) {
     await using server = await startAnsweringServer();
     const host = await serveImages();
     const { kills, accepted } = await killWorkers(db, {
-      url: setApplicationName(url, KILLED_NAME),
+      url: setApplicationName(url, KILLED_CONNECTION_NAME),
       folder,
       modelUrl: server.url,
       imageHost: host.url,
     });
-    assert.equal(kills, KILLS);
-    const { counts } = await judgeCounts(db, accepted, 'killed');
+    assert.equal(kills, KILL_COUNT);
+    const { counts } = await checkCounts(db, accepted, 'killed');
     const images = await db.selectFrom('images').select('described_by').execute();
     assert.ok(images.length > 0 && images.every((image) => image.described_by !== null));
-    const connections = () => countConnections(db, KILLED_NAME);
+    const connections = () => countConnections(db, KILLED_CONNECTION_NAME);
     await waitUntilResourcesAreFree({ servers: [host, server, { connections }], folder: dataDir });
     const repeated = await db
       .selectFrom('raw_data')
@@ -97,7 +97,12 @@ if (database?.url === undefined) {
   test('A job survives a connection that breaks at any statement', async (t) => {
     const dataDir = await createFolder();
     const host = await serveImages();
-    const target = { db, url: setApplicationName(url, CUT_NAME), dataDir, imageHost: host.url };
+    const target = {
+      db,
+      url: setApplicationName(url, CUT_CONNECTION_NAME),
+      dataDir,
+      imageHost: host.url,
+    };
     // The first job opens resources that remain open.
     await processWithCut(target);
     for (const moment of STATEMENT_MOMENTS) {
@@ -108,7 +113,7 @@ if (database?.url === undefined) {
       assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1], point);
       assert.ok(readings <= 2, `${point}: the payload is read again once at most`);
       await untilFree();
-      const connections = () => countConnections(db, CUT_NAME);
+      const connections = () => countConnections(db, CUT_CONNECTION_NAME);
       await until('the connections to end', async () => (await connections()) === 0);
     }
     t.diagnostic(`${STATEMENT_MOMENTS.length} cuts, 0 lost, 0 doubled`);
@@ -131,8 +136,8 @@ async function processWithCut(
     cut();
   };
   const proxy = opened.use(await startProxy(new URL(url), { ...moment, onMoment }));
-  const cuttable = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
-  opened.defer(cuttable.close);
+  const cuttableDatabase = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
+  opened.defer(cuttableDatabase.close);
   const mock = createModelClient({
     mode: 'mock',
     timeoutMs: 10_000,
@@ -144,9 +149,9 @@ async function processWithCut(
   };
   const model = { ...mock, generateObject };
   const folder = join(dataDir, 'images');
-  const { images, close } = await openWorkerImages({ db: cuttable.db, model, folder });
+  const { images, close } = await openWorkerImages({ db: cuttableDatabase.db, model, folder });
   opened.defer(close);
-  const deps = { db: cuttable.db, metrics: createMetrics(new Registry()), log };
+  const deps = { db: cuttableDatabase.db, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
     ...deps,
     process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
@@ -160,11 +165,15 @@ async function processWithCut(
   const stop = () => worker.stop({ timeoutMs: 20_000 });
   opened.defer(stop);
   const raw = await until('the job to end', async () => {
-    const found = await readRawRecord(db, rawId);
-    return found.status !== 'pending' && found.status !== 'processing' && found;
+    const record = await readRawRecord(db, rawId);
+    return record.status !== 'pending' && record.status !== 'processing' && record;
   });
   await stop();
-  assert.equal(cuttable.pool.totalCount, cuttable.pool.idleCount, 'no connection is in use');
+  assert.equal(
+    cuttableDatabase.pool.totalCount,
+    cuttableDatabase.pool.idleCount,
+    'no connection is in use',
+  );
   assert.deepEqual(await listTemporaryFiles(dataDir), []);
   return { raw, cuts, readings };
 }
@@ -176,19 +185,19 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
   const root = await createFolder();
   const [dataDir, folder] = [join(root, 'var'), join(root, 'images')];
   await fillDataFolder(dataDir);
-  const use = async (work: (db: Db) => Promise<void>) => {
-    const embedded = await connect<Tables>({ dataDir });
+  const useDatabase = async (work: (db: Db) => Promise<void>) => {
+    const embeddedDatabase = await connect<Tables>({ dataDir });
     try {
-      await migrate(embedded, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
-      await work(embedded.db);
+      await migrate(embeddedDatabase, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
+      await work(embeddedDatabase.db);
     } finally {
-      await embedded.close();
+      await embeddedDatabase.close();
     }
   };
   const accepted: number[] = [];
-  await use(async (db) => {
-    for (let nth = 0; nth < FOLDER_PAYLOADS; nth += 1) {
-      accepted.push(await store(db, createListingPayload(nth, host.url)));
+  await useDatabase(async (db) => {
+    for (let index = 0; index < FOLDER_PAYLOADS; index += 1) {
+      accepted.push(await store(db, createListingPayload(index, host.url)));
     }
   });
   for (let kill = 0; kill < FOLDER_KILLS; kill += 1) {
@@ -199,7 +208,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
     worker.child.kill('SIGKILL');
     await worker.ended;
   }
-  await use(async (db) => {
+  await useDatabase(async (db) => {
     const unfinished = await countUnfinished(db);
     await expireLeases(db);
     await rescueJobs(db, 1000);
@@ -209,7 +218,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
     while ((await countUnfinished(db)) > 0) await harness.runNext();
     await close();
     await model.close();
-    const { counts } = await judgeCounts(db, accepted, 'killed');
+    const { counts } = await checkCounts(db, accepted, 'killed');
     await waitUntilResourcesAreFree({ servers: [host], folder: root });
     t.diagnostic(`${FOLDER_KILLS} kills, ${counts}, ${unfinished} of them left by the last one`);
   });

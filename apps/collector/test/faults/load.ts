@@ -18,15 +18,15 @@ export function createRandom(seed: number): () => number {
   };
 }
 
-/** Timeouts of a request, after which it is repeated. */
+/** Request timeouts. A request that times out is repeated. */
 const TIMEOUT_MS = 15_000;
 const UPLOAD_TIMEOUT_MS = 60_000;
 const PAUSE_MS = 20;
-/** Low number of listings, so that payloads of one listing wait for each other. */
-const LISTINGS = 30;
-const UPLOADS_EVERY = 10;
+/** Low, because payloads of one listing must wait for each other. */
+const LISTING_COUNT = 30;
+const UPLOAD_INTERVAL = 10;
 
-/** Error codes of a database outage, after which a request is repeated. */
+/** Error codes that a database outage may cause. The load repeats these requests. */
 const OUTAGE_CODES = new Set([
   'ingest_failed',
   'interrupted',
@@ -38,18 +38,19 @@ const OUTAGE_CODES = new Set([
 /** Returns the source of payloads with uploads. */
 const getUploadSource = (source: string): string => `${source}-uploads`;
 
-/** Returns the price of a payload, which identifies it. */
-export const getPrice = (nth: number): number => 50_000 + nth;
+/** Returns the unique price that identifies a payload. */
+export const getPrice = (sequenceNumber: number): number => 50_000 + sequenceNumber;
 
 /** Returns the idempotency key of a payload. */
-export const getKey = (source: string, nth: number): string => `${source}-${nth}`;
+export const getKey = (source: string, sequenceNumber: number): string =>
+  `${source}-${sequenceNumber}`;
 
-function loadPayload(source: string, nth: number): Payload {
+function createLoadPayload(source: string, sequenceNumber: number): Payload {
   return {
     source_slug: source,
-    external_id: `flat-${nth % LISTINGS}`,
-    description: `Продам двокімнатну квартиру у Львові, ${40 + (nth % LISTINGS)} м², 3 поверх з 5.`,
-    price: getPrice(nth),
+    external_id: `flat-${sequenceNumber % LISTING_COUNT}`,
+    description: `Продам двокімнатну квартиру у Львові, ${40 + (sequenceNumber % LISTING_COUNT)} м², 3 поверх з 5.`,
+    price: getPrice(sequenceNumber),
     currency: 'USD',
   };
 }
@@ -107,39 +108,44 @@ export function startIngest(
     return false;
   }
 
-  async function createRequest(nth: number): Promise<{ body: string | FormData; isForm: boolean }> {
-    if (imageHost !== undefined && nth % UPLOADS_EVERY === 0) {
-      const payload = { ...loadPayload(getUploadSource(source), nth), external_id: String(nth) };
-      const colour = `#${nth.toString(16).padStart(6, '0')}`;
+  async function createRequest(
+    sequenceNumber: number,
+  ): Promise<{ body: string | FormData; isForm: boolean }> {
+    if (imageHost !== undefined && sequenceNumber % UPLOAD_INTERVAL === 0) {
+      const payload = {
+        ...createLoadPayload(getUploadSource(source), sequenceNumber),
+        external_id: String(sequenceNumber),
+      };
+      const colour = `#${sequenceNumber.toString(16).padStart(6, '0')}`;
       const bytes = await createImage('png', { width: 16, height: 12, colour });
       const form = createForm(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
       return { body: form, isForm: true };
     }
-    const payload = loadPayload(source, nth);
-    const names = imageHost === undefined ? [] : [payload.external_id, nth];
+    const payload = createLoadPayload(source, sequenceNumber);
+    const names = imageHost === undefined ? [] : [payload.external_id, sequenceNumber];
     const image_urls = names.map((name) => `${imageHost}/${source}-${name}.png`);
     return { body: JSON.stringify({ ...payload, image_urls }), isForm: false };
   }
 
   async function sendRepeatedly(): Promise<void> {
     while (!stopping.signal.aborted) {
-      const nth = (count += 1);
-      const request = await createRequest(nth);
-      for (let attempt = nth; ; attempt += 1) {
+      const sequenceNumber = (count += 1);
+      const request = await createRequest(sequenceNumber);
+      for (let attempt = sequenceNumber; ; attempt += 1) {
         const url = urls[attempt % urls.length] ?? '';
-        if (url !== '' && (await send(url, getKey(source, nth), request))) break;
+        if (url !== '' && (await send(url, getKey(source, sequenceNumber), request))) break;
         await sleep(PAUSE_MS);
       }
     }
   }
 
-  const running = Promise.all(Array.from({ length: connections }, sendRepeatedly));
+  const senderLoops = Promise.all(Array.from({ length: connections }, sendRepeatedly));
   return {
     result,
     /** Stops after all sent payloads are accepted. */
     async stop() {
       stopping.abort();
-      await running;
+      await senderLoops;
       return result;
     },
   };
@@ -147,9 +153,9 @@ export function startIngest(
 
 type LoadResult = ReturnType<typeof startIngest>['result'];
 
-const SENDERS = 12;
+const SENDER_COUNT = 12;
 /** Number of payloads before, between and after faults. */
-const PAYLOADS = getRepetitions({ soak: 60, ci: 20 });
+const PAYLOADS_PER_PHASE = getRepetitions({ soak: 60, ci: 20 });
 /** Long enough for the lease of a lost job and the next sweep. */
 const LIMIT_MS = 60_000;
 const DUPLICATES_LIMIT_MS = 180_000;
@@ -161,12 +167,12 @@ export async function startLoad(
   source: string,
 ) {
   const waitUntilResourcesAreFree = await collectors.watch();
-  const ingest = startIngest(source, { ...collectors, connections: SENDERS });
+  const ingest = startIngest(source, { ...collectors, connections: SENDER_COUNT });
   const { result } = ingest;
   return {
     result,
     async untilMoreAccepted(): Promise<void> {
-      const target = result.accepted.size + PAYLOADS;
+      const target = result.accepted.size + PAYLOADS_PER_PHASE;
       await until('payloads to be accepted', () => result.accepted.size >= target, LIMIT_MS);
     },
     async untilInProgress(): Promise<void> {
@@ -191,7 +197,7 @@ export async function startLoad(
       await until('duplicates to be found', isDone, DUPLICATES_LIMIT_MS);
     },
     async judge(context: TestContext, { maxAttempts = 1 } = {}): Promise<void> {
-      const counts = await judgeIngest(db, source, result, maxAttempts);
+      const counts = await checkIngest(db, source, result, maxAttempts);
       const { uploaded, unavailable, unanswered } = result;
       context.diagnostic(
         `${counts}, ${uploaded.size} uploads, ${unavailable} outages, ${unanswered} unanswered`,
@@ -221,14 +227,14 @@ export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
  * each listing has its newest completed payload.
  * @returns The counts, for a diagnostic.
  */
-export async function judgeCounts(
+export async function checkCounts(
   db: Kysely<Tables>,
   accepted: readonly number[],
   source?: string,
 ): Promise<{ counts: string; invalid: number; completed: number }> {
-  const isOfSource = source === undefined ? sql`true` : sql`source_slug = ${source}`;
+  const matchesSource = source === undefined ? sql`true` : sql`source_slug = ${source}`;
   const { rows } = await sql<Record<string, number> & { invalid: number; completed: number }>`
-    with raw as materialized (select * from raw_data where ${isOfSource}),
+    with raw as materialized (select * from raw_data where ${matchesSource}),
     newest as (
       select source_slug, external_id, max(id) as raw_id from raw
       where status = 'completed' group by 1, 2)
@@ -239,15 +245,15 @@ export async function judgeCounts(
         as completed,
       count(*) filter (where status = 'invalid' and error ->> 'code' = 'not_a_listing') as invalid,
       count(*) filter (where claimed_by is not null or lease_expires_at is not null) as claimed,
-      (select count(*) from property_listings where ${isOfSource}) as listings,
+      (select count(*) from property_listings where ${matchesSource}) as listings,
       (select count(*) from listing_payloads join newest using (source_slug, external_id, raw_id))
         as current,
       (select count(*) from newest) as expected
     from raw`.execute(db);
-  const [found] = rows;
-  assert.ok(found !== undefined);
-  const { invalid, completed, expected } = found;
-  assert.deepEqual(found, {
+  const [countRow] = rows;
+  assert.ok(countRow !== undefined);
+  const { invalid, completed, expected } = countRow;
+  assert.deepEqual(countRow, {
     stored: accepted.length,
     known: new Set(accepted).size,
     unfinished: 0,
@@ -263,7 +269,7 @@ export async function judgeCounts(
 }
 
 /** Checks that a load is stored and completed, with all images. Returns the counts. */
-async function judgeIngest(
+async function checkIngest(
   db: Kysely<Tables>,
   source: string,
   { unexpected, accepted, uploaded }: LoadResult,
@@ -272,7 +278,7 @@ async function judgeIngest(
   assert.deepEqual(unexpected, []);
   const raws = await findRaws(db, source);
   assert.deepEqual(new Map(raws.map(({ idempotency_key: key, id }) => [key, id])), accepted);
-  const { counts, invalid } = await judgeCounts(db, [...accepted.values()], source);
+  const { counts, invalid } = await checkCounts(db, [...accepted.values()], source);
   assert.equal(invalid, 0);
   const attempts = Math.max(...raws.map((raw) => raw.attempts));
   assert.ok(attempts <= maxAttempts, `an outage cost a job ${attempts} attempts`);
@@ -317,7 +323,7 @@ async function countImages(db: Kysely<Tables>, source: string) {
     .where('described_by', 'is not', null)
     .groupBy('listing_id')
     .execute();
-  const [images, ...others] = new Set(rows.map((row) => row.images));
-  assert.deepEqual(others, [], 'all listings have equally many images');
+  const [images, ...otherCounts] = new Set(rows.map((row) => row.images));
+  assert.deepEqual(otherCounts, [], 'all listings have equally many images');
   return { listings: rows.length, images };
 }

@@ -26,8 +26,8 @@ const { db } = database;
 const server = await startModelServer();
 deferCleanup(server.close);
 
-const JOBS = 6;
-const SLOTS = 3;
+const JOB_COUNT = 6;
+const SLOT_COUNT = 3;
 
 const MODEL_ENV = {
   MODEL_MODE: 'openai',
@@ -51,9 +51,8 @@ async function addJobs(jobs: number, overrides: Partial<Payload> = {}): Promise<
   return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
 }
 
-/** Starts a worker. */
-function open({
-  slots = SLOTS,
+function startTestWorker({
+  slots = SLOT_COUNT,
   retryMs = 100,
   timeoutMs = 20_000,
   ...options
@@ -66,14 +65,14 @@ function open({
 }
 
 /** Waits until all jobs have ended, and counts them. */
-function waitUntilEnded(jobs = JOBS): Promise<{ completed: number; failed: number }> {
+function waitUntilEnded(jobs = JOB_COUNT): Promise<{ completed: number; failed: number }> {
   return until('all jobs to end', async () => {
     const { completed, failed } = await countByStatus(db);
     return completed + failed === jobs && { completed, failed };
   });
 }
 
-const chat = (content: string, finish_reason = 'stop') =>
+const createChatAnswer = (content: string, finish_reason = 'stop') =>
   JSON.stringify({
     model: 'test',
     choices: [{ index: 0, finish_reason, message: { role: 'assistant', content } }],
@@ -101,7 +100,7 @@ const sendVector =
   (response) => {
     const isChat = response.req.url?.endsWith('/chat/completions') === true;
     const data = [{ index: 0, embedding }];
-    send(isChat ? chat(JSON.stringify(LISTING)) : JSON.stringify({ data }))(response);
+    send(isChat ? createChatAnswer(JSON.stringify(LISTING)) : JSON.stringify({ data }))(response);
   };
 
 /** Useless answers, with the requests of each job, their tokens, and the reason in the record. */
@@ -113,8 +112,14 @@ const uselessAnswers: [
   reason: RegExp,
 ][] = [
   ['garbage', send('<html>proxy</html>'), 1, 0, /not JSON/],
-  ['prose in place of JSON', send(chat('The flat is in Lviv.')), 2, 20, /fails its schema/],
-  ['truncated answers', send(chat('{"is_listing": tr', 'length')), 1, 10, /cut off/],
+  [
+    'prose in place of JSON',
+    send(createChatAnswer('The flat is in Lviv.')),
+    2,
+    20,
+    /fails its schema/,
+  ],
+  ['truncated answers', send(createChatAnswer('{"is_listing": tr', 'length')), 1, 10, /cut off/],
   ['an answer that never ends', sendEndlessly, 1, 0, /larger than 16 MiB/],
   ['vectors of another width', sendVector([1, 2, 3]), null, 10, /3/],
   ['vectors of zeros', sendVector(Array<number>(DIMENSIONS).fill(0)), null, 10, /zero/],
@@ -123,9 +128,9 @@ const uselessAnswers: [
 for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
   test(`On ${name}, jobs fail with the reason and complete when they are retried`, async () => {
     server.state.writeResponse = answer;
-    await addJobs(JOBS);
-    await using opened = open();
-    assert.deepEqual(await waitUntilEnded(), { completed: 0, failed: JOBS });
+    await addJobs(JOB_COUNT);
+    await using opened = startTestWorker();
+    assert.deepEqual(await waitUntilEnded(), { completed: 0, failed: JOB_COUNT });
     const raws = await db.selectFrom('raw_data').selectAll().execute();
     for (const { error, model_usage: usage, attempts } of raws) {
       assert.equal(error?.code, 'model_failed');
@@ -134,17 +139,19 @@ for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
       // Several jobs share a request for embeddings.
       if (requests !== null) assert.equal(usage?.calls, requests);
     }
-    const embedded = db
+    const embeddedQuery = db
       .selectFrom('property_listings')
       .select('id')
       .where('embedding', 'is not', null)
       .where((eb) => eb('id', 'in', eb.selectFrom('raw_data').select('listing_id')));
-    assert.deepEqual(await embedded.execute(), []);
+    assert.deepEqual(await embeddedQuery.execute(), []);
     assert.equal(opened.model.breaker.state, 'closed', 'the server answers');
     server.state.writeResponse = undefined;
-    await createPayloadRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
-    assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
-    assert.equal((await embedded.execute()).length, JOBS);
+    await createPayloadRetry({ db, onRetried: opened.worker.notify }).retryAll({
+      status: 'failed',
+    });
+    assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
+    assert.equal((await embeddedQuery.execute()).length, JOB_COUNT);
   });
 }
 
@@ -154,29 +161,29 @@ test('A server that sends a byte at a time ends at the deadline, and no job fail
     const timer = setInterval(() => response.write(' '), 20);
     response.on('close', () => clearInterval(timer));
   };
-  await addJobs(JOBS);
-  await using opened = open({ timeoutMs: 500 });
-  await until('requests', () => server.state.requests >= 3 * SLOTS);
+  await addJobs(JOB_COUNT);
+  await using opened = startTestWorker({ timeoutMs: 500 });
+  await until('requests', () => server.state.requests >= 3 * SLOT_COUNT);
   assert.notEqual(opened.model.breaker.state, 'closed', 'it does not answer in time');
   assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
   server.state.writeResponse = undefined;
-  assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
-  t.diagnostic(`${JOBS} accepted, ${JOBS} stored, 0 lost, 0 doubled`);
+  assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
+  t.diagnostic(`${JOB_COUNT} accepted, ${JOB_COUNT} stored, 0 lost, 0 doubled`);
 });
 
 test('After 429 with Retry-After the next request waits, and no job fails', async () => {
   let rejections = 0;
   server.state.writeResponse = (response) => {
     rejections += 1;
-    if (rejections > SLOTS) server.state.writeResponse = undefined;
+    if (rejections > SLOT_COUNT) server.state.writeResponse = undefined;
     response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
   };
-  await addJobs(JOBS);
-  await using opened = open();
-  assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
-  assert.equal(rejections, SLOTS + 1);
+  await addJobs(JOB_COUNT);
+  await using opened = startTestWorker();
+  assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
+  assert.equal(rejections, SLOT_COUNT + 1);
   const { calls } = await sumUsage(db);
-  assert.equal(calls, 2 * JOBS + SLOTS + 1, 'each rejection is one more request');
+  assert.equal(calls, 2 * JOB_COUNT + SLOT_COUNT + 1, 'each rejection is one more request');
   assert.deepEqual(opened.states, []);
 });
 
@@ -189,37 +196,37 @@ test('Texts and queries that are too long to embed are shortened', async () => {
     return maxTokens > limit ? createLlamaError(message) : undefined;
   };
   await using collector = await startCollector(database, MODEL_ENV);
-  const long = 'Двокімнатна квартира біля парку, тихий двір. ';
-  await addJobs(JOBS, { description: long.repeat(40) });
-  const query = long.repeat(11).slice(0, 500);
+  const longText = 'Двокімнатна квартира біля парку, тихий двір. ';
+  await addJobs(JOB_COUNT, { description: longText.repeat(40) });
+  const query = longText.repeat(11).slice(0, 500);
   const { status } = await collector.post('/api/v1/search/similar', { query });
   assert.equal(status, 200);
-  assert.deepEqual(await waitUntilEnded(), { completed: JOBS, failed: 0 });
+  assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
   const { text } = await collector.get('/metrics');
-  const rejected = /operation="embed",outcome="MODEL_INPUT_TOO_LARGE"} (\d+)/.exec(text)?.[1];
-  assert.ok(Number(rejected) <= 5, 'the limit is learned');
+  const rejectedCount = /operation="embed",outcome="MODEL_INPUT_TOO_LARGE"} (\d+)/.exec(text)?.[1];
+  assert.ok(Number(rejectedCount) <= 5, 'the limit is learned');
 });
 
 test('A server whose context is full gets fewer requests at once, and every job completes', async () => {
-  const room = 2;
+  const capacity = 2;
   const jobs = 10;
-  let [inProgress, rejected] = [0, 0];
+  let [inProgress, rejectedCount] = [0, 0];
   server.state.delay = async () => {
     inProgress += 1;
     // Long enough for the requests of all slots to overlap.
     await sleep(50);
   };
   server.state.createResponse = ({ path }) => {
-    const isFull = inProgress > room && path.endsWith('/chat/completions');
+    const isFull = inProgress > capacity && path.endsWith('/chat/completions');
     inProgress -= 1;
-    rejected += isFull ? 1 : 0;
+    rejectedCount += isFull ? 1 : 0;
     return isFull ? createLlamaError('Context size has been exceeded.') : undefined;
   };
   try {
     await addJobs(jobs);
-    await using opened = open({ slots: 8 });
+    await using opened = startTestWorker({ slots: 8 });
     assert.deepEqual(await waitUntilEnded(jobs), { completed: jobs, failed: 0 });
-    assert.ok(rejected > 0 && rejected < jobs, `${rejected} requests were too many`);
+    assert.ok(rejectedCount > 0 && rejectedCount < jobs, `${rejectedCount} requests were too many`);
     assert.deepEqual(opened.states, []);
   } finally {
     delete server.state.delay;
@@ -232,17 +239,20 @@ test('Two texts on which the server fails do not take every probe: the others co
       ? createLlamaError('Compute error.')
       : undefined;
   await addJobs(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
-  await using opened = open({
+  await using opened = startTestWorker({
     slots: 1,
     // Longer than the breaker stays open, as by default.
     retryMs: 600,
     breaker: { failures: 2, halfOpenAfterMs: 400 },
     retry: { attempts: 1 },
   });
-  const openings = () => opened.states.filter((state) => state === 'open').length;
-  await until('both to have been a probe', () => openings() > 2);
-  await addJobs(JOBS);
-  await until('the others to complete', async () => (await countByStatus(db)).completed === JOBS);
+  const countOpenings = () => opened.states.filter((state) => state === 'open').length;
+  await until('both to have been a probe', () => countOpenings() > 2);
+  await addJobs(JOB_COUNT);
+  await until(
+    'the others to complete',
+    async () => (await countByStatus(db)).completed === JOB_COUNT,
+  );
 });
 
 test('The record and the health name the reason why a payload waits', async () => {

@@ -15,18 +15,18 @@ export type StatementMoment = {
 
 /**
  * Starts a proxy for PostgreSQL with faults.
- * @param watched At the first such moment, the proxy silences its connections and calls `onMoment`.
+ * @param watchedMoment When it first occurs, the proxy silences its connections and calls `onMoment`.
  */
 export async function startProxy(
   target: URL,
-  watched?: StatementMoment & { onMoment: (proxy: { cut: () => void }) => void },
+  watchedMoment?: StatementMoment & { onMoment: (proxy: { cut: () => void }) => void },
 ) {
   const connections = new Set<Connection>();
   const settings = { delayMs: 0 };
-  let isPast = watched === undefined;
+  let hasReachedMoment = watchedMoment === undefined;
 
-  function resetConnections(chosen: Iterable<Connection>): void {
-    for (const { near: downstream, far: upstream } of chosen) {
+  function resetConnections(selectedConnections: Iterable<Connection>): void {
+    for (const { near: downstream, far: upstream } of selectedConnections) {
       downstream.resetAndDestroy();
       upstream.resetAndDestroy();
     }
@@ -36,9 +36,9 @@ export async function startProxy(
   };
   const cut = () => resetConnections(connections);
   const onMoment = () => {
-    isPast = true;
+    hasReachedMoment = true;
     silence();
-    watched?.onMoment({ cut });
+    watchedMoment?.onMoment({ cut });
   };
 
   /** Forwards data in order. */
@@ -62,17 +62,22 @@ export async function startProxy(
       socket.setNoDelay(true).on('error', () => undefined);
     let isAwaited = false;
     downstream.on('data', (chunk: Buffer) => {
-      if (isPast || watched === undefined || !chunk.includes(watched.statement)) return;
-      if (watched.when === 'before') onMoment();
+      if (
+        hasReachedMoment ||
+        watchedMoment === undefined ||
+        !chunk.includes(watchedMoment.statement)
+      )
+        return;
+      if (watchedMoment.when === 'before') onMoment();
       else isAwaited = true;
     });
     upstream.on('data', () => {
-      if (isAwaited && !isPast) onMoment();
+      if (isAwaited && !hasReachedMoment) onMoment();
     });
     forward(connection, downstream, upstream);
     forward(connection, upstream, downstream);
     downstream.on('close', () => {
-      if (connection.isSilent && watched === undefined) return;
+      if (connection.isSilent && watchedMoment === undefined) return;
       connections.delete(connection);
       upstream.destroy();
     });

@@ -9,11 +9,17 @@ import { openDatabase, readRawRecord, createPayload, log } from '../support/pipe
 const database = await openDatabase();
 const { db } = database;
 const settings = { COLLECTOR_WORKER: 'false' };
-const unlimited = await startCollector(database, { ...settings, COLLECTOR_INGEST_PER_MINUTE: '0' });
-const limited = await startCollector(database, { ...settings, COLLECTOR_INGEST_PER_MINUTE: '3' });
+const unlimitedCollector = await startCollector(database, {
+  ...settings,
+  COLLECTOR_INGEST_PER_MINUTE: '0',
+});
+const limitedCollector = await startCollector(database, {
+  ...settings,
+  COLLECTOR_INGEST_PER_MINUTE: '3',
+});
 
-type Accepted = { raw_id: number; status: string };
-type Problem = {
+type AcceptedBody = { raw_id: number; status: string };
+type ProblemBody = {
   code: string;
   status: number;
   detail: string;
@@ -22,21 +28,21 @@ type Problem = {
 };
 
 const ingest = (body: unknown, headers?: Record<string, string>) =>
-  unlimited.post('/api/v1/ingest', body, headers);
+  unlimitedCollector.post('/api/v1/ingest', body, headers);
 
 test('A payload is accepted and stored as pending', async () => {
   const payload = createPayload({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
   const answer = await ingest(payload);
   assert.equal(answer.status, 202);
-  const accepted = answer.json<Accepted>();
+  const accepted = answer.json<AcceptedBody>();
   assert.equal(accepted.status, 'pending');
   const row = await readRawRecord(db, accepted.raw_id);
   assert.deepEqual(row.payload, payload);
 
-  const raw = await unlimited.get(`/api/v1/raw/${accepted.raw_id}`);
+  const raw = await unlimitedCollector.get(`/api/v1/raw/${accepted.raw_id}`);
   assert.equal(raw.status, 200);
-  const { created_at, updated_at, ...rest } = raw.json<Record<string, unknown>>();
-  assert.deepEqual(rest, {
+  const { created_at, updated_at, ...otherFields } = raw.json<Record<string, unknown>>();
+  assert.deepEqual(otherFields, {
     raw_id: accepted.raw_id,
     source_slug: 'first-source',
     external_id: payload.external_id,
@@ -58,7 +64,7 @@ test('A payload is accepted and stored as pending', async () => {
 });
 
 const sendCompressed = (body: object, path = '/api/v1/ingest') =>
-  fetch(unlimited.url + path, {
+  fetch(unlimitedCollector.url + path, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
     body: gzipSync(JSON.stringify(body)),
@@ -68,14 +74,14 @@ test('A compressed payload is stored decompressed', async () => {
   const payload = createPayload({ description: 'Продам квартиру. '.repeat(2000) });
   const answer = await sendCompressed(payload);
   assert.equal(answer.status, 202);
-  const { raw_id: rawId } = (await answer.json()) as Accepted;
+  const { raw_id: rawId } = (await answer.json()) as AcceptedBody;
   assert.deepEqual((await readRawRecord(db, rawId)).payload, payload);
   const large = { ...payload, attributes: { padding: ' '.repeat(1024 * 1024) } };
   assert.equal((await sendCompressed(large)).status, 413);
   assert.equal((await sendCompressed({ query: 'a' }, '/api/v1/search/fulltext')).status, 415);
 });
 
-const rejected: [string, () => ReturnType<typeof ingest>, number, string][] = [
+const rejectedRequests: [string, () => ReturnType<typeof ingest>, number, string][] = [
   ['malformed JSON', () => ingest('{"source_slug":'), 400, 'malformed_request'],
   ['an unknown key', () => ingest({ ...createPayload(), x: 1 }), 422, 'validation_failed'],
   [
@@ -111,13 +117,13 @@ const countRaw = () =>
     .executeTakeFirst();
 
 test('Rejected requests are problems and store nothing', async () => {
-  for (const [name, reject, status, code] of rejected) {
-    const before = await countRaw();
+  for (const [name, reject, status, code] of rejectedRequests) {
+    const countBefore = await countRaw();
     const answer = await reject();
     assert.equal(answer.status, status, `${name}: ${answer.text}`);
     assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/);
-    assert.equal(answer.json<Problem>().code, code);
-    assert.deepEqual(await countRaw(), before);
+    assert.equal(answer.json<ProblemBody>().code, code);
+    assert.deepEqual(await countRaw(), countBefore);
   }
 });
 
@@ -125,7 +131,7 @@ test('Requests with one idempotency key store one record', async () => {
   const payload = createPayload();
   const headers = { 'idempotency-key': 'once "upon" a time' };
   const answers = await Promise.all(Array.from({ length: 10 }, () => ingest(payload, headers)));
-  const ids = new Set(answers.map((answer) => answer.json<Accepted>().raw_id));
+  const ids = new Set(answers.map((answer) => answer.json<AcceptedBody>().raw_id));
   assert.equal(ids.size, 1);
   assert.ok(answers.every((answer) => answer.status === 202));
   const first = answers.filter((answer) => !answer.headers.has('idempotent-replayed'));
@@ -137,13 +143,17 @@ test('Requests with one idempotency key store one record', async () => {
     .set({ status: 'completed' })
     .where('id', '=', Number(rawId))
     .execute();
-  const later = await ingest(payload, headers);
-  assert.deepEqual(later.json(), { raw_id: rawId, status: 'pending' }, 'as it was answered first');
-  assert.equal(later.headers.get('raw-status'), 'completed');
+  const laterResponse = await ingest(payload, headers);
+  assert.deepEqual(
+    laterResponse.json(),
+    { raw_id: rawId, status: 'pending' },
+    'as it was answered first',
+  );
+  assert.equal(laterResponse.headers.get('raw-status'), 'completed');
 
-  const other = await ingest({ ...payload, price: 5 }, headers);
-  assert.equal(other.status, 409);
-  assert.equal(other.json<Problem>().code, 'idempotency_conflict');
+  const otherResponse = await ingest({ ...payload, price: 5 }, headers);
+  assert.equal(otherResponse.status, 409);
+  assert.equal(otherResponse.json<ProblemBody>().code, 'idempotency_conflict');
 
   const otherSource = await ingest({ ...payload, source_slug: 'other' }, headers);
   assert.equal(otherSource.status, 202, "another source's keys are its own");
@@ -152,7 +162,7 @@ test('Requests with one idempotency key store one record', async () => {
 test('An idempotency key expires after 24 hours', async () => {
   const headers = { 'idempotency-key': 'daily' };
   const payload = createPayload();
-  const first = (await ingest(payload, headers)).json<Accepted>().raw_id;
+  const first = (await ingest(payload, headers)).json<AcceptedBody>().raw_id;
   await db
     .updateTable('raw_data')
     .set({ created_at: new Date(Date.now() - 24 * 3_600_000 - 1000) })
@@ -160,14 +170,15 @@ test('An idempotency key expires after 24 hours', async () => {
     .execute();
   const answer = await ingest({ ...payload, price: 5 }, headers);
   assert.equal(answer.status, 202);
-  assert.notEqual(answer.json<Accepted>().raw_id, first);
+  assert.notEqual(answer.json<AcceptedBody>().raw_id, first);
 });
 
 const send = (source_slug: string, overrides = {}) =>
-  limited.post('/api/v1/ingest', { ...createPayload({ source_slug }), ...overrides });
+  limitedCollector.post('/api/v1/ingest', { ...createPayload({ source_slug }), ...overrides });
 
 test('The rate limit applies to each source and does not count rejected payloads', async () => {
-  for (let i = 0; i < 5; i += 1) assert.equal((await send('fast', { price: -1 })).status, 422);
+  for (let index = 0; index < 5; index += 1)
+    assert.equal((await send('fast', { price: -1 })).status, 422);
   for (const remaining of ['2', '1', '0']) {
     const answer = await send('fast');
     assert.equal(answer.status, 202);
@@ -176,9 +187,9 @@ test('The rate limit applies to each source and does not count rejected payloads
   }
   const answer = await send('fast');
   assert.equal(answer.status, 429);
-  assert.equal(answer.json<Problem>().code, 'rate_limited');
+  assert.equal(answer.json<ProblemBody>().code, 'rate_limited');
   assert.match(
-    answer.json<Problem>().detail,
+    answer.json<ProblemBody>().detail,
     /^No more than 3 payloads of one source a minute: wait for \d+ s, then send it again, or raise COLLECTOR_INGEST_PER_MINUTE of the service\.$/,
   );
   const wait = Number(answer.headers.get('retry-after'));
@@ -217,18 +228,18 @@ test('A caller can create a limited number of sources a day and keeps sending fo
   assert.equal(withImages.status, 429);
   const answer = await first.send('made-up-3');
   assert.equal(answer.status, 429);
-  assert.equal(answer.json<Problem>().code, 'rate_limited');
+  assert.equal(answer.json<ProblemBody>().code, 'rate_limited');
   assert.match(answer.text, /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/);
   const wait = Number(answer.headers.get('retry-after'));
   assert.ok(wait > 3600 && wait <= 86_400, `${wait} s`);
-  const made = await db
+  const createdSources = await db
     .selectFrom('sources')
     .select('slug')
     .where('slug', 'like', 'made-up-%')
     .orderBy('slug')
     .execute();
   assert.deepEqual(
-    made.map(({ slug }) => slug),
+    createdSources.map(({ slug }) => slug),
     ['made-up-1', 'made-up-2'],
   );
 
@@ -237,19 +248,19 @@ test('A caller can create a limited number of sources a day and keeps sending fo
 });
 
 test('An unknown payload is 404, and an invalid id is 422', async () => {
-  const missing = await unlimited.get('/api/v1/raw/999999999');
-  assert.equal(missing.status, 404);
-  assert.equal(missing.json<Problem>().code, 'raw_not_found');
+  const missingResponse = await unlimitedCollector.get('/api/v1/raw/999999999');
+  assert.equal(missingResponse.status, 404);
+  assert.equal(missingResponse.json<ProblemBody>().code, 'raw_not_found');
   const ids = '0 -1 abc 1e400 9223372036854775808 0x1 1e2 +1 %201 1.0 01'.split(' ');
   for (const id of ids) {
     for (const path of [`raw/${id}`, `listings/${id}`, `listings/${id}/images`]) {
-      const answer = await unlimited.get(`/api/v1/${path}`);
+      const answer = await unlimitedCollector.get(`/api/v1/${path}`);
       assert.equal(answer.status, 422, path);
-      assert.equal(answer.json<Problem>().code, 'validation_failed');
+      assert.equal(answer.json<ProblemBody>().code, 'validation_failed');
     }
-    assert.equal((await unlimited.post(`/api/v1/admin/raw/${id}/retry`)).status, 422, id);
+    assert.equal((await unlimitedCollector.post(`/api/v1/admin/raw/${id}/retry`)).status, 422, id);
   }
-  assert.equal((await unlimited.get('/api/v1/raw/9999999999999999')).status, 404);
+  assert.equal((await unlimitedCollector.get('/api/v1/raw/9999999999999999')).status, 404);
 });
 
 test('A failed database is 500 without internal details', async () => {
@@ -257,9 +268,9 @@ test('A failed database is 500 without internal details', async () => {
   const answer = await ingest(createPayload());
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
   assert.equal(answer.status, 500);
-  assert.equal(answer.json<Problem>().code, 'internal_error');
+  assert.equal(answer.json<ProblemBody>().code, 'internal_error');
   assert.ok(!answer.text.includes('raw_data'));
-  const { text } = await unlimited.get('/metrics');
+  const { text } = await unlimitedCollector.get('/metrics');
   assert.match(text, /collector_ingest_requests_total\{source="doshka",outcome="failed"\} 1\n/);
 });
 
@@ -277,13 +288,13 @@ async function readStored(source: string) {
     .execute();
 }
 
-const ends = (results: readonly PromiseSettledResult<number>[]) =>
+const formatResults = (results: readonly PromiseSettledResult<number>[]) =>
   results.map((result) => (result.status === 'fulfilled' ? 'stored' : 'rejected'));
 
 test('Equal idempotency keys within one group store one record', async () => {
   const source_slug = 'keys';
   const payload = createPayload({ source_slug });
-  const before = await accept(payload, 'known');
+  const earlierId = await accept(payload, 'known');
   const results = await Promise.allSettled([
     accept(payload, 'new'),
     accept(payload, 'new'),
@@ -294,7 +305,7 @@ test('Equal idempotency keys within one group store one record', async () => {
     accept(payload, 'another'),
     accept({ ...payload, source_slug: 'other-keys', price: 5 }, 'new'),
   ]);
-  assert.deepEqual(ends(results), [
+  assert.deepEqual(formatResults(results), [
     'stored',
     'stored',
     'rejected',
@@ -306,7 +317,7 @@ test('Equal idempotency keys within one group store one record', async () => {
   ]);
   const ids = results.map((result) => (result.status === 'fulfilled' ? result.value : undefined));
   assert.equal(ids[0], ids[1]);
-  assert.equal(ids[3], before);
+  assert.equal(ids[3], earlierId);
   assert.equal(new Set(ids.filter((id) => id !== undefined)).size, 5);
   for (const result of [results[2], results[4]]) {
     assert.equal(result?.status === 'rejected' && result.reason.code, 'idempotency_conflict');

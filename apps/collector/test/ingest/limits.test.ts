@@ -9,8 +9,8 @@ import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
-import { ingestRoutes } from '../../src/ingest/routes.ts';
-import { createFormLimit, withImagesRoutes } from '../../src/ingest/with-images.ts';
+import { registerIngestRoutes } from '../../src/ingest/routes.ts';
+import { createFormLimit, registerUploadRoutes } from '../../src/ingest/with-images.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import { until } from '@oselya/testing';
@@ -18,7 +18,10 @@ import { FORM_TYPE, encodeForm, image, metadata } from '../support/collector.ts'
 import { createFakeBreaker, createPayload, log } from '../support/pipeline.ts';
 
 /** Starts the ingest with a database that stalls at the limit or the store. */
-async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; maxBytes: number }) {
+async function startStalledIngest(
+  stalledPart: 'limit' | 'store',
+  bounds: { maxItems: number; maxBytes: number },
+) {
   const app = await createServer({
     log,
     bodyLimit: 64 * 1024,
@@ -26,14 +29,14 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
   });
   after(() => app.close());
   guardRoutes(app, undefined);
-  const hold = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
   const calls: string[] = [];
   const registry = new Registry();
   const enter = async (part: 'limit' | 'store') => {
     calls.push(part);
-    if (part === slow) await hold.promise;
+    if (part === stalledPart) await gate.promise;
   };
-  ingestRoutes(app, {
+  registerIngestRoutes(app, {
     ingest: {
       async accept() {
         await enter('store');
@@ -50,8 +53,8 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
   });
   return {
     registry,
-    release: () => hold.resolve(),
-    waiting: () => calls.filter((part) => part === slow).length,
+    release: () => gate.resolve(),
+    countWaiting: () => calls.filter((part) => part === stalledPart).length,
     send: (payload: object, headers: Record<string, string> = {}) =>
       app.inject({
         method: 'POST',
@@ -65,24 +68,27 @@ async function startHeld(slow: 'limit' | 'store', bounds: { maxItems: number; ma
 const countBytes = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
 
 test('Excess payloads are rejected at once while the database stalls at the limit or the store', async () => {
-  const large = createPayload({ description: 'ї'.repeat(1000) });
-  for (const slow of ['limit', 'store'] as const) {
+  const largePayload = createPayload({ description: 'ї'.repeat(1000) });
+  for (const stalledPart of ['limit', 'store'] as const) {
     for (const bounds of [
-      { maxItems: 100, maxBytes: 3 * countBytes(large) + 100 },
+      { maxItems: 100, maxBytes: 3 * countBytes(largePayload) + 100 },
       { maxItems: 3, maxBytes: 1e6 },
     ]) {
-      const { send, release, waiting, registry } = await startHeld(slow, bounds);
-      const responses = [1, 2, 3].map(() => send(large));
-      await until('three to wait', () => waiting() === 3);
-      const rejected = await send(large);
-      assert.equal(rejected.statusCode, 503);
-      assert.equal(rejected.json<{ code: string }>().code, 'ingest_busy');
-      assert.match(String(rejected.headers['retry-after']), /^\d+$/);
-      assert.equal(waiting(), 3);
+      const { send, release, countWaiting, registry } = await startStalledIngest(
+        stalledPart,
+        bounds,
+      );
+      const responses = [1, 2, 3].map(() => send(largePayload));
+      await until('three to wait', () => countWaiting() === 3);
+      const rejectedResponse = await send(largePayload);
+      assert.equal(rejectedResponse.statusCode, 503);
+      assert.equal(rejectedResponse.json<{ code: string }>().code, 'ingest_busy');
+      assert.match(String(rejectedResponse.headers['retry-after']), /^\d+$/);
+      assert.equal(countWaiting(), 3);
       release();
       const statuses = (await Promise.all(responses)).map(({ statusCode }) => statusCode);
       assert.deepEqual(statuses, [202, 202, 202]);
-      assert.equal((await send(large)).statusCode, 202);
+      assert.equal((await send(largePayload)).statusCode, 202);
       assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);
     }
   }
@@ -91,13 +97,13 @@ test('Excess payloads are rejected at once while the database stalls at the limi
 test('A payload without a declared length counts with its actual size', async () => {
   const payload = createPayload();
   const bounds = { maxItems: 100, maxBytes: countBytes(payload) + 10 };
-  const { send, release, waiting } = await startHeld('store', bounds);
-  const chunked = { 'transfer-encoding': 'chunked' };
-  const first = send(payload, chunked);
-  await until('one to wait', () => waiting() === 1);
-  assert.equal((await send(payload, chunked)).statusCode, 503);
+  const { send, release, countWaiting } = await startStalledIngest('store', bounds);
+  const chunkedHeaders = { 'transfer-encoding': 'chunked' };
+  const firstResponse = send(payload, chunkedHeaders);
+  await until('one to wait', () => countWaiting() === 1);
+  assert.equal((await send(payload, chunkedHeaders)).statusCode, 503);
   release();
-  assert.equal((await first).statusCode, 202);
+  assert.equal((await firstResponse).statusCode, 202);
 });
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
@@ -114,7 +120,7 @@ const app = await createServer({
 });
 guardRoutes(app, undefined);
 app.addSchema(PayloadSchema);
-await app.register(withImagesRoutes, {
+await app.register(registerUploadRoutes, {
   limit: async () => ({}),
   breaker: createFakeBreaker(),
   imageStore: { isUnavailable: false },
@@ -134,7 +140,7 @@ const url = await app.listen({ port: 0 });
 
 /** Sends files of these sizes without a declared length. */
 async function sendFiles(sizes: readonly number[], payload = metadata()) {
-  const files = sizes.map((bytes, nth) => image(`${nth}.png`, Buffer.alloc(bytes)));
+  const files = sizes.map((bytes, index) => image(`${index}.png`, Buffer.alloc(bytes)));
   const response = await fetch(`${url}/ingest/with-images`, {
     method: 'POST',
     headers: { 'content-type': FORM_TYPE },
@@ -146,15 +152,15 @@ async function sendFiles(sizes: readonly number[], payload = metadata()) {
 
 test('A form without a declared length is limited in its total size', async () => {
   const payload = metadata();
-  const rest = MEBIBYTE - Buffer.byteLength(payload.content);
-  const whole = await sendFiles([400_000, 400_000, rest - 800_000], payload);
-  assert.equal(whole.status, 200, JSON.stringify(whole.body));
-  assert.deepEqual(processedSizes, [[400_000, 400_000, rest - 800_000]]);
+  const remainingBytes = MEBIBYTE - Buffer.byteLength(payload.content);
+  const fullForm = await sendFiles([400_000, 400_000, remainingBytes - 800_000], payload);
+  assert.equal(fullForm.status, 200, JSON.stringify(fullForm.body));
+  assert.deepEqual(processedSizes, [[400_000, 400_000, remainingBytes - 800_000]]);
   assert.deepEqual(await readdir(folder), []);
 
-  const larger = await sendFiles([400_000, 400_000, rest - 800_000 + 1], payload);
-  assert.equal(larger.status, 413);
-  assert.match(larger.body.detail, /larger than 1 MB, up to the file "2\.png"/);
+  const largerForm = await sendFiles([400_000, 400_000, remainingBytes - 800_000 + 1], payload);
+  assert.equal(largerForm.status, 413);
+  assert.match(largerForm.body.detail, /larger than 1 MB, up to the file "2\.png"/);
   assert.deepEqual(await readdir(folder), []);
   assert.equal(processedSizes.length, 1);
 });
@@ -162,21 +168,21 @@ test('A form without a declared length is limited in its total size', async () =
 test('Four forms per slot are in progress, three of them of one caller', async () => {
   const withinLimit = createFormLimit(2);
   const { promise, resolve } = Promise.withResolvers<void>();
-  const hold = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) =>
+  const heldForms = ['a', 'a', 'a', 'a', 'a', 'a', 'b'].map((caller) =>
     withinLimit(caller, () => promise),
   );
   await assert.rejects(
     withinLimit('a', () => promise),
     /COLLECTOR_UPLOADS/,
   );
-  hold.push(withinLimit('b', () => promise));
+  heldForms.push(withinLimit('b', () => promise));
   await assert.rejects(
     withinLimit('c', () => promise),
     { code: 'uploads_busy', message: /Four times/ },
   );
   resolve();
-  await Promise.all(hold);
-  for (let times = 0; times < 3; times += 1) {
+  await Promise.all(heldForms);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
     await assert.rejects(
       withinLimit('a', () => Promise.reject(new Error('It failed'))),
       /It failed/,

@@ -126,20 +126,21 @@ test('Invalid payloads are 422 with the path of the invalid value', async () => 
   );
 });
 
-const raw = (attributes: string) =>
+const createRawPayload = (attributes: string) =>
   JSON.stringify({ ...createPayload(), attributes: 0 }).replace(
     '"attributes":0',
     `"attributes":${attributes}`,
   );
-const depth = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+const createNestedJson = (levels: number) =>
+  `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
 
 test('Raw JSON with numbers beyond a double or with endless depth is rejected', async () => {
-  assert.equal((await send(raw('{"a":1e400}'))).statusCode, 422);
-  assert.equal((await send(raw(depth(32)))).statusCode, 200);
-  assert.equal((await send(raw(depth(33)))).statusCode, 422);
-  assert.equal((await send(raw(depth(30_000)))).statusCode, 422);
-  assert.equal((await send(raw(depth(400_000)))).statusCode, 422);
-  assert.equal((await send(raw('{"__proto__":1}'))).statusCode, 400);
+  assert.equal((await send(createRawPayload('{"a":1e400}'))).statusCode, 422);
+  assert.equal((await send(createRawPayload(createNestedJson(32)))).statusCode, 200);
+  assert.equal((await send(createRawPayload(createNestedJson(33)))).statusCode, 422);
+  assert.equal((await send(createRawPayload(createNestedJson(30_000)))).statusCode, 422);
+  assert.equal((await send(createRawPayload(createNestedJson(400_000)))).statusCode, 422);
+  assert.equal((await send(createRawPayload('{"__proto__":1}'))).statusCode, 400);
 });
 
 test('Equal JSON has equal hashes, and different JSON has different hashes', () => {

@@ -45,13 +45,13 @@ afterEach(async () => {
 
 test('A declared size above the limit is rejected before the body is sent', async () => {
   const socket = await openSocket(collector.url);
-  const answered = new Promise<string>((resolve) => {
+  const responseText = new Promise<string>((resolve) => {
     socket.once('data', (chunk) => resolve(chunk.toString()));
   });
   socket.write(
     encodeRequestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 513 * KB * KB }),
   );
-  const answer = await answered;
+  const answer = await responseText;
   assert.match(answer, /^HTTP\/1\.1 413/);
   assert.match(answer, /larger than 512 MB/);
   socket.destroy();
@@ -59,7 +59,7 @@ test('A declared size above the limit is rejected before the body is sent', asyn
 
 test('A disconnected client leaves no file, record or descriptor', async () => {
   const records = await count();
-  const start = encodeForm([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
+  const formStart = encodeForm([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
   const lengths: Record<string, string | number>[] = [
     { 'content-length': 10_000 * KB },
     { 'transfer-encoding': 'chunked' },
@@ -68,9 +68,9 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
     const socket = await openSocket(collector.url);
     socket.on('error', () => undefined);
     socket.write(encodeRequestHead(PATH, { 'content-type': FORM_TYPE, ...headers }));
-    if ('transfer-encoding' in headers) socket.write(`${start.length.toString(16)}\r\n`);
-    // Without the last bytes, so that the file is still open.
-    socket.write(start.subarray(0, start.length - 2));
+    if ('transfer-encoding' in headers) socket.write(`${formStart.length.toString(16)}\r\n`);
+    // Omit the last bytes to keep the file open.
+    socket.write(formStart.subarray(0, formStart.length - 2));
     await until('a temporary file', async () => (await listTemporaryFiles(folder)).length === 1);
     socket.destroy();
     await noFiles();
@@ -81,13 +81,13 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
 
 test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wait', async () => {
   await using server = await startModelServer();
-  const hold = Promise.withResolvers<void>();
-  let [asking, most] = [0, 0];
+  const gate = Promise.withResolvers<void>();
+  let [activeRequests, maxActiveRequests] = [0, 0];
   server.state.delay = async () => {
-    asking += 1;
-    most = Math.max(most, asking);
-    await hold.promise;
-    asking -= 1;
+    activeRequests += 1;
+    maxActiveRequests = Math.max(maxActiveRequests, activeRequests);
+    await gate.promise;
+    activeRequests -= 1;
   };
   await using one = await startCollector(database, {
     ...settings,
@@ -105,12 +105,12 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
     'all to be received',
     async () => (await listTemporaryFiles(clientsFolder)).length === 3,
   );
-  await until('the model to be asked', () => asking > 0);
+  await until('the model to be asked', () => activeRequests > 0);
   // Long enough for another form to start if there were no limit.
   await sleep(200);
-  hold.resolve();
+  gate.resolve();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
-  assert.deepEqual([statuses, most], [[200, 200, 200], 1]);
+  assert.deepEqual([statuses, maxActiveRequests], [[200, 200, 200], 1]);
 });
 
 test('A shutdown during an upload or processing leaves no payload undecided', async () => {
@@ -122,12 +122,12 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
     MODEL_CHAT: 'm',
     MODEL_EMBEDDING: 'e',
   });
-  const uploading = await openSocket(stopping.url);
-  uploading.on('error', () => undefined);
-  const start = encodeForm([metadata(), image('slow.png', bytes)], { end: '' });
-  const headers = { 'content-type': FORM_TYPE, 'content-length': start.length + 100 };
-  uploading.write(encodeRequestHead(PATH, headers));
-  uploading.write(start);
+  const uploadSocket = await openSocket(stopping.url);
+  uploadSocket.on('error', () => undefined);
+  const formStart = encodeForm([metadata(), image('slow.png', bytes)], { end: '' });
+  const headers = { 'content-type': FORM_TYPE, 'content-length': formStart.length + 100 };
+  uploadSocket.write(encodeRequestHead(PATH, headers));
+  uploadSocket.write(formStart);
   await until(
     'a temporary file',
     async () => (await listTemporaryFiles(clientsFolder)).length === 1,
@@ -136,14 +136,14 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   await until('the model to be asked', () => server.state.requests > 0);
   const closing = stopping.close();
   assert.equal((await processing).status, 200);
-  uploading.destroy();
+  uploadSocket.destroy();
   await closing;
-  const unfinished = await db
+  const unfinishedRows = await db
     .selectFrom('raw_data')
     .select('id')
     .where('status', 'in', ['pending', 'processing'])
     .execute();
-  assert.deepEqual(unfinished, []);
+  assert.deepEqual(unfinishedRows, []);
   await server.close();
 });
 
@@ -162,8 +162,8 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
   // The test controls the clock of the limit; other clocks are real.
   context.mock.timers.enable({ apis: ['setInterval'] });
   const passTime = () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds);
-  const piece = MIN_BODY_RATE.bytes + KB * KB;
-  const body = encodeForm([metadata(), image('large.png', Buffer.alloc(3 * piece))]);
+  const chunkBytes = MIN_BODY_RATE.bytes + KB * KB;
+  const body = encodeForm([metadata(), image('large.png', Buffer.alloc(3 * chunkBytes))]);
 
   /** Sends the next bytes, and waits until the collector has nearly all of them. */
   async function startUpload() {
@@ -177,31 +177,31 @@ test('A slow steady upload is accepted, and a stalled upload is 408 and stores n
     const send = async (length: number) => {
       socket.write(body.subarray(sent, sent + length));
       sent += length;
-      const isThere = async () => (await countStoredBytes()) >= sent - (KB * KB) / 2;
-      await until('the bytes to come', isThere);
+      const isStored = async () => (await countStoredBytes()) >= sent - (KB * KB) / 2;
+      await until('the bytes to come', isStored);
     };
     return { client, send };
   }
 
-  const steady = await startUpload();
-  for (const length of [piece, piece, piece - KB]) {
-    await steady.send(length);
+  const steadyClient = await startUpload();
+  for (const length of [chunkBytes, chunkBytes, chunkBytes - KB]) {
+    await steadyClient.send(length);
     passTime();
   }
-  steady.client.socket.write(body.subarray(3 * piece - KB));
-  await until('the answer', () => steady.client.answer !== '');
-  assert.match(steady.client.answer, /^HTTP\/1\.1 200 /);
-  steady.client.socket.destroy();
+  steadyClient.client.socket.write(body.subarray(3 * chunkBytes - KB));
+  await until('the answer', () => steadyClient.client.answer !== '');
+  assert.match(steadyClient.client.answer, /^HTTP\/1\.1 200 /);
+  steadyClient.client.socket.destroy();
 
   const records = await count();
-  const stalling = await startUpload();
-  await stalling.send(piece);
+  const stallingClient = await startUpload();
+  await stallingClient.send(chunkBytes);
   passTime();
-  await stalling.send(KB * KB);
-  assert.equal(stalling.client.answer, '');
+  await stallingClient.send(KB * KB);
+  assert.equal(stallingClient.client.answer, '');
   passTime();
-  await stalling.client.ended;
-  assert.match(stalling.client.answer, /^HTTP\/1\.1 408 [^]*"request_too_slow"/);
+  await stallingClient.client.ended;
+  assert.match(stallingClient.client.answer, /^HTTP\/1\.1 408 [^]*"request_too_slow"/);
   await waitUntilResourcesAreFree();
   assert.equal(await count(), records);
 });

@@ -14,7 +14,7 @@ export async function createImageFile(colour: string): Promise<FormFile> {
 }
 
 /** A file that is not an image. */
-export const notAnImage: FormFile = {
+export const textFile: FormFile = {
   name: 'notes.txt',
   bytes: Uint8Array.from(Buffer.from('no image')),
 };
@@ -37,13 +37,15 @@ export async function openUploads() {
 
   /** Counts the stored payloads. */
   async function countPayloads(): Promise<number> {
-    const all = db.selectFrom('raw_data').select((eb) => eb.fn.countAll<number>().as('count'));
-    return (await all.executeTakeFirstOrThrow()).count;
+    const countQuery = db
+      .selectFrom('raw_data')
+      .select((eb) => eb.fn.countAll<number>().as('count'));
+    return (await countQuery.executeTakeFirstOrThrow()).count;
   }
 
   // The first request opens resources that remain open, such as the temporary folder.
-  const first = createForm(createPayload(), [await createImageFile('linen')]);
-  assert.equal((await send(first)).status, 200);
+  const firstForm = createForm(createPayload(), [await createImageFile('linen')]);
+  assert.equal((await send(firstForm)).status, 200);
   // The connection for notifications stays open too.
   await database.listen('first', () => undefined);
   const waitUntilResourcesAreFree = await watchResources({ database, dataDir: folder });

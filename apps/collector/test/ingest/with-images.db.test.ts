@@ -34,27 +34,27 @@ import {
   createPayload,
   log,
 } from '../support/pipeline.ts';
-import { notAnImage, openUploads, createImageFile, hashFile } from './uploads.ts';
+import { textFile, openUploads, createImageFile, hashFile } from './uploads.ts';
 
 const { db, folder, start, collector, send, count, waitUntilResourcesAreFree } =
   await openUploads();
 
 afterEach(waitUntilResourcesAreFree);
 
-const [red, blue] = [await createImageFile('red'), await createImageFile('blue')];
+const [redFile, blueFile] = [await createImageFile('red'), await createImageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
   for (const metadataLast of [false, true]) {
     const payload = createPayload();
-    const answer = await send(createForm(payload, [red, notAnImage, red], { metadataLast }));
+    const answer = await send(createForm(payload, [redFile, textFile, redFile], { metadataLast }));
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
     assert.equal(status, 'completed');
-    const stored = { sha256: hashFile(red), width: 64, height: 48 };
+    const storedImage = { sha256: hashFile(redFile), width: 64, height: 48 };
     assert.deepEqual(images, [
-      { ...stored, duplicate: metadataLast },
+      { ...storedImage, duplicate: metadataLast },
       { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
-      { ...stored, duplicate: true },
+      { ...storedImage, duplicate: true },
     ]);
     const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<{
       status: string;
@@ -64,21 +64,21 @@ test('A payload with images is processed before the response, in any order of pa
     }>();
     assert.deepEqual([raw.status, raw.attempts, raw.listing_id], ['completed', 1, listingId]);
     assert.equal(raw.stages.length, 8);
-    const shown = (await collector.get(`/api/v1/listings/${listingId}/images`)).json<
+    const listedImages = (await collector.get(`/api/v1/listings/${listingId}/images`)).json<
       { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
-    const described = [stored.sha256, 'mock', 'image-description.v2'];
+    const expectedDescription = [storedImage.sha256, 'mock', 'image-description.v2'];
     assert.deepEqual(
-      shown.map((one) => [one.sha256, one.described_by, one.prompt_version]),
-      [described, [null, null, null], described],
+      listedImages.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      [expectedDescription, [null, null, null], expectedDescription],
     );
-    assert.equal((await collector.get(`/api/v1/images/${stored.sha256}`)).status, 200);
+    assert.equal((await collector.get(`/api/v1/images/${storedImage.sha256}`)).status, 200);
   }
 });
 
 test('Metadata is a JSON part or a file, and uploads replace image URLs', async () => {
   const payload = createPayload({ image_urls: ['http://127.0.0.1:9/never-asked.png'] });
-  const form = createForm('', [blue]);
+  const form = createForm('', [blueFile]);
   form.delete('metadata');
   const json = new Blob([`\uFEFF${JSON.stringify(payload)}`], { type: 'application/json' });
   form.append('metadata', json, 'metadata.json');
@@ -86,7 +86,7 @@ test('Metadata is a JSON part or a file, and uploads replace image URLs', async 
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   assert.deepEqual(
     answer.body.images.map((one) => one.sha256),
-    [hashFile(blue)],
+    [hashFile(blueFile)],
   );
 });
 
@@ -101,19 +101,19 @@ test('Without uploads the image URLs are fetched, and invalid images are reporte
 
 test('An unchanged payload with the same images calls no model, and other images replace them', async () => {
   const payload = createPayload();
-  const first = await send(createForm(payload, [red]));
-  const again = await send(createForm(payload, [red]));
-  assert.deepEqual(again.body.images, [{ ...first.body.images[0], duplicate: true }]);
-  const stages = (await readRawRecord(db, again.body.raw_id)).stages;
+  const first = await send(createForm(payload, [redFile]));
+  const repeatedResponse = await send(createForm(payload, [redFile]));
+  assert.deepEqual(repeatedResponse.body.images, [{ ...first.body.images[0], duplicate: true }]);
+  const stages = (await readRawRecord(db, repeatedResponse.body.raw_id)).stages;
   assert.deepEqual(
     stages.map(({ stage, outcome }) => [stage, outcome]),
     [['load', 'unchanged']],
   );
-  const other = await send(createForm(payload, [blue]));
-  assert.equal(other.body.listing_id, first.body.listing_id);
+  const otherResponse = await send(createForm(payload, [blueFile]));
+  assert.equal(otherResponse.body.listing_id, first.body.listing_id);
   assert.deepEqual(
-    other.body.images.map((one) => one.sha256),
-    [hashFile(blue)],
+    otherResponse.body.images.map((one) => one.sha256),
+    [hashFile(blueFile)],
   );
 });
 
@@ -121,7 +121,7 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   const older = createPayload({ price: 50_000, currency: 'USD' });
   const newer = { ...older, price: 48_000 };
   const rawId = await store(db, older);
-  const answer = await send(createForm(newer, [red]));
+  const answer = await send(createForm(newer, [redFile]));
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   await using _ = await start({ COLLECTOR_WORKER: 'true' });
   const raw = await until('the older payload', async () => {
@@ -131,30 +131,30 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
   const address = `/api/v1/listings/${answer.body.listing_id}`;
   assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
-  const shown = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
+  const listedImages = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
   assert.deepEqual(
-    shown.map((one) => one.sha256),
-    [hashFile(red)],
+    listedImages.map((one) => one.sha256),
+    [hashFile(redFile)],
   );
 });
 
 test('An idempotency key returns the earlier outcome and rejects other content', async () => {
   const payload = createPayload();
   const headers = { 'idempotency-key': 'with-images-1' };
-  const first = await send(createForm(payload, [red]), headers);
+  const first = await send(createForm(payload, [redFile]), headers);
   const records = await count();
-  assert.deepEqual((await send(createForm(payload, [red]), headers)).body, first.body);
+  assert.deepEqual((await send(createForm(payload, [redFile]), headers)).body, first.body);
   for (const form of [
-    createForm(payload, [blue]),
+    createForm(payload, [blueFile]),
     createForm(payload, []),
-    createForm(createPayload(), [red]),
+    createForm(createPayload(), [redFile]),
   ]) {
     const answer = await send(form, headers);
     assert.deepEqual([answer.status, answer.body.code], [409, 'idempotency_conflict']);
   }
   // The newer payload has other images, and the earlier outcome is unchanged.
-  await send(createForm({ ...payload, price: 1 }, [blue]));
-  assert.deepEqual((await send(createForm(payload, [red]), headers)).body, first.body);
+  await send(createForm({ ...payload, price: 1 }, [blueFile]));
+  assert.deepEqual((await send(createForm(payload, [redFile]), headers)).body, first.body);
   assert.equal(await count(), records + 1);
 });
 
@@ -173,7 +173,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
     headers.get('idempotent-replayed'),
     headers.get('raw-status'),
   ];
-  const plain = async (payload: Payload) => {
+  const sendPlain = async (payload: Payload) => {
     const answer = await collector.post('/api/v1/ingest', payload, keyHeaders);
     const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
     assert.equal(status, 'pending', 'as it is answered first');
@@ -183,7 +183,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
   const first = await send(createForm(payload, []), keyHeaders);
   assert.deepEqual(getReplayHeaders(first.headers), [null, null]);
   const replay = ['true', 'completed'];
-  assert.deepEqual(await plain(payload), { rawId: first.body.raw_id, replay });
+  assert.deepEqual(await sendPlain(payload), { rawId: first.body.raw_id, replay });
   assert.deepEqual(
     getReplayHeaders((await send(createForm(payload, []), keyHeaders)).headers),
     replay,
@@ -191,20 +191,20 @@ test('An idempotency key is valid on both routes, and the response has the statu
 
   // A payload that failed within its request can only be sent again.
   await setFailed(first.body.raw_id, true);
-  const again = await plain(payload);
-  assert.deepEqual(again.replay, [null, null]);
-  assert.notEqual(again.rawId, first.body.raw_id);
+  const repeatedRaw = await sendPlain(payload);
+  assert.deepEqual(repeatedRaw.replay, [null, null]);
+  assert.notEqual(repeatedRaw.rawId, first.body.raw_id);
 
   // A payload that failed in the queue can be retried.
-  const waiting = await send(createForm(payload, []), keyHeaders);
-  assert.equal(waiting.body.code, 'still_processing');
-  assert.deepEqual(getReplayHeaders(waiting.headers), ['true', 'pending']);
-  await setFailed(again.rawId, false);
-  const failed = ['true', 'failed'];
-  assert.deepEqual(await plain(payload), { rawId: again.rawId, replay: failed });
-  const ended = await send(createForm(payload, []), keyHeaders);
-  assert.equal(ended.body.code, 'model_failed');
-  assert.deepEqual(getReplayHeaders(ended.headers), failed);
+  const waitingResponse = await send(createForm(payload, []), keyHeaders);
+  assert.equal(waitingResponse.body.code, 'still_processing');
+  assert.deepEqual(getReplayHeaders(waitingResponse.headers), ['true', 'pending']);
+  await setFailed(repeatedRaw.rawId, false);
+  const failedHeaders = ['true', 'failed'];
+  assert.deepEqual(await sendPlain(payload), { rawId: repeatedRaw.rawId, replay: failedHeaders });
+  const endedResponse = await send(createForm(payload, []), keyHeaders);
+  assert.equal(endedResponse.body.code, 'model_failed');
+  assert.deepEqual(getReplayHeaders(endedResponse.headers), failedHeaders);
 });
 
 test('A payload whose key expires between two statements is stored again', async () => {
@@ -231,15 +231,17 @@ test('A payload whose key expires between two statements is stored again', async
 test('Of concurrent requests with one key, one is processed and the others must retry', async () => {
   const payload = createPayload();
   const headers = { 'idempotency-key': 'with-images-2' };
-  const answers = await Promise.all([1, 2, 3].map(() => send(createForm(payload, [red]), headers)));
-  const done = answers.filter(({ status }) => status === 200);
-  const waiting = answers.filter(({ status }) => status !== 200);
-  assert.equal(new Set(done.map(({ body }) => body.raw_id)).size, 1);
-  for (const { status, body, headers: sent } of waiting) {
+  const answers = await Promise.all(
+    [1, 2, 3].map(() => send(createForm(payload, [redFile]), headers)),
+  );
+  const doneResponses = answers.filter(({ status }) => status === 200);
+  const waitingResponses = answers.filter(({ status }) => status !== 200);
+  assert.equal(new Set(doneResponses.map(({ body }) => body.raw_id)).size, 1);
+  for (const { status, body, headers: sent } of waitingResponses) {
     assert.deepEqual([status, body.code, sent.get('retry-after')], [409, 'still_processing', '5']);
   }
-  const later = await send(createForm(payload, [red]), headers);
-  assert.equal(later.body.raw_id, done[0]?.body.raw_id);
+  const laterResponse = await send(createForm(payload, [redFile]), headers);
+  assert.equal(laterResponse.body.raw_id, doneResponses[0]?.body.raw_id);
 });
 
 const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
@@ -273,7 +275,7 @@ test('Every failure has a documented status', async () => {
         },
       },
     })({ payload: createPayload(), files: [] }, undefined, () => undefined);
-  const ends: [status: number, code: string, raw: RawStatus][] = [
+  const rawEndings: [status: number, code: string, raw: RawStatus][] = [
     [422, 'not_a_listing', 'invalid'],
     [502, 'model_failed', 'failed'],
     [503, 'stage_timed_out', 'failed'],
@@ -286,7 +288,7 @@ test('Every failure has a documented status', async () => {
     // A payload without images returns to the queue.
     [503, 'interrupted', 'pending'],
   ];
-  for (const [status, code, raw] of ends) {
+  for (const [status, code, raw] of rawEndings) {
     const error = JSON.stringify({ code, message: 'Why.' });
     await assert.rejects(processed({ status: raw, error }), { status, code });
     assert.ok(documented[status]?.includes(code), code);
@@ -314,31 +316,36 @@ test('A payload that is no listing is 422 with the reason, and its images are no
 
 test('A rejected form names the error and stores nothing', async () => {
   const payload = createPayload();
-  const two = createForm(payload, [red]);
-  two.append('metadata', JSON.stringify(payload));
-  const unknown = createForm(payload, []);
-  unknown.append('note', 'hello');
-  const noFile = createForm(payload, []);
-  noFile.append('images', 'just text');
-  const noMetadata = createForm(payload, [red]);
-  noMetadata.delete('metadata');
+  const formWithTwoMetadata = createForm(payload, [redFile]);
+  formWithTwoMetadata.append('metadata', JSON.stringify(payload));
+  const formWithUnknownField = createForm(payload, []);
+  formWithUnknownField.append('note', 'hello');
+  const formWithoutFile = createForm(payload, []);
+  formWithoutFile.append('images', 'just text');
+  const formWithoutMetadata = createForm(payload, [redFile]);
+  formWithoutMetadata.delete('metadata');
   const many = createForm(
     payload,
-    Array.from({ length: 51 }, () => notAnImage),
+    Array.from({ length: 51 }, () => textFile),
   );
-  const huge = { name: 'вид з вікна.png', bytes: new Uint8Array(50 * 1024 * 1024 + 1) };
+  const hugeFile = { name: 'вид з вікна.png', bytes: new Uint8Array(50 * 1024 * 1024 + 1) };
 
   const cases: [string, FormData | string | undefined, number, RegExp][] = [
-    ['two fields', two, 422, /metadata.*once only/],
-    ['an unknown field', unknown, 422, /note.*is unknown: send/],
-    ['text for a file', noFile, 422, /images.*must be files/],
-    ['no metadata', noMetadata, 422, /metadata.*is missing: send/],
+    ['two fields', formWithTwoMetadata, 422, /metadata.*once only/],
+    ['an unknown field', formWithUnknownField, 422, /note.*is unknown: send/],
+    ['text for a file', formWithoutFile, 422, /images.*must be files/],
+    ['no metadata', formWithoutMetadata, 422, /metadata.*is missing: send/],
     ['an empty form', new FormData(), 422, /metadata.*is missing: send/],
     ['too many files', many, 422, /at most 50 files.*notes\.txt.*one too many/],
-    ['a large file', createForm(payload, [huge]), 413, /вид з вікна\.png.*larger than 50 MB/],
-    ['no JSON', createForm('{"source_slug": ', [red]), 400, /"metadata\\" is no well-formed JSON/],
-    ['no metadata in the field', createForm('', [red]), 400, /no well-formed JSON/],
-    ['a prototype', createForm('{"__proto__": {}}', [red]), 400, /has a key .*__proto__/],
+    ['a large file', createForm(payload, [hugeFile]), 413, /вид з вікна\.png.*larger than 50 MB/],
+    [
+      'no JSON',
+      createForm('{"source_slug": ', [redFile]),
+      400,
+      /"metadata\\" is no well-formed JSON/,
+    ],
+    ['no metadata in the field', createForm('', [redFile]), 400, /no well-formed JSON/],
+    ['a prototype', createForm('{"__proto__": {}}', [redFile]), 400, /has a key .*__proto__/],
     [
       'large metadata',
       createForm('x'.repeat(1024 * 1024 + 1), []),
@@ -346,7 +353,12 @@ test('A rejected form names the error and stores nothing', async () => {
       /metadata.*larger than 1 MB/,
     ],
     ['an unknown key', createForm('{"colour":"red"}', []), 422, /\\"colour\\" is unknown/],
-    ['a bad value', createForm({ ...payload, currency: 'XQQ' }, [red]), 422, /metadata\/currency/],
+    [
+      'a bad value',
+      createForm({ ...payload, currency: 'XQQ' }, [redFile]),
+      422,
+      /metadata\/currency/,
+    ],
     ['text', 'hello', 415, /Send multipart\/form-data with a field/],
     ['no body', undefined, 415, /Send multipart\/form-data with a field/],
   ];
@@ -369,34 +381,50 @@ test('The limits of sources and keys are shared with the ingest', async () => {
     COLLECTOR_INGEST_PER_MINUTE: '2',
   });
   const keys = createApiKeyStore({ db });
-  const made = async (scope: 'ingest' | 'search', sources?: string[]) => {
+  const createKeyHeaders = async (scope: 'ingest' | 'search', sources?: string[]) => {
     const options = { name: 'k', scopes: [scope], ...(sources === undefined ? {} : { sources }) };
     return { authorization: `Bearer ${(await keys.create(options)).key}` };
   };
-  const as = async (payload: Parameters<typeof createForm>[0], headers = {}) => {
-    const { status, body } = await sendForm(guarded.url, createForm(payload, [red]), headers);
+  const sendAs = async (payload: Parameters<typeof createForm>[0], headers = {}) => {
+    const { status, body } = await sendForm(guarded.url, createForm(payload, [redFile]), headers);
     return [status, body.code ?? body.status];
   };
-  const own = await made('ingest', ['own']);
-  assert.deepEqual(await as(createPayload()), [401, 'unauthorized']);
-  assert.deepEqual(await as(createPayload(), await made('search')), [403, 'forbidden']);
-  assert.deepEqual(await as(createPayload(), own), [403, 'forbidden']);
-  assert.deepEqual(await as(createPayload({ source_slug: 'own' }), own), [200, 'completed']);
-  const plain = await guarded.post('/api/v1/ingest', createPayload({ source_slug: 'own' }), own);
-  assert.equal(plain.status, 202);
-  assert.deepEqual(await as(createPayload({ source_slug: 'own' }), own), [429, 'rate_limited']);
+  const ownKeyHeaders = await createKeyHeaders('ingest', ['own']);
+  assert.deepEqual(await sendAs(createPayload()), [401, 'unauthorized']);
+  assert.deepEqual(await sendAs(createPayload(), await createKeyHeaders('search')), [
+    403,
+    'forbidden',
+  ]);
+  assert.deepEqual(await sendAs(createPayload(), ownKeyHeaders), [403, 'forbidden']);
+  assert.deepEqual(await sendAs(createPayload({ source_slug: 'own' }), ownKeyHeaders), [
+    200,
+    'completed',
+  ]);
+  const plainResponse = await guarded.post(
+    '/api/v1/ingest',
+    createPayload({ source_slug: 'own' }),
+    ownKeyHeaders,
+  );
+  assert.equal(plainResponse.status, 202);
+  assert.deepEqual(await sendAs(createPayload({ source_slug: 'own' }), ownKeyHeaders), [
+    429,
+    'rate_limited',
+  ]);
 });
 
 test('A full disk is 503 before the body is read', async () => {
-  await using full = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
+  await using fullCollector = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
   const records = await count();
-  const { status, headers, body } = await sendForm(full.url, createForm(createPayload(), [red]));
+  const { status, headers, body } = await sendForm(
+    fullCollector.url,
+    createForm(createPayload(), [redFile]),
+  );
   assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
   assert.equal(await count(), records);
 });
 
 test('A failed model is 502, and an open breaker is 503 and stores nothing', async () => {
-  for (const files of [[red], []]) {
+  for (const files of [[redFile], []]) {
     await using server = await startModelServer();
     await using collectorDown = await start({
       MODEL_MODE: 'openai',
@@ -420,9 +448,12 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     }
     assert.notEqual(first.body.raw_id, second.body.raw_id);
     const records = await count();
-    const rejected = await sendAgain();
-    assert.deepEqual([rejected.status, rejected.body.code], [503, 'model_unavailable']);
-    assert.ok(rejected.headers.get('retry-after'));
+    const rejectedResponse = await sendAgain();
+    assert.deepEqual(
+      [rejectedResponse.status, rejectedResponse.body.code],
+      [503, 'model_unavailable'],
+    );
+    assert.ok(rejectedResponse.headers.get('retry-after'));
     assert.equal(await count(), records);
     const readings = db.selectFrom('raw_readings').select('raw_id');
     assert.deepEqual(await readings.execute(), []);
@@ -449,24 +480,24 @@ const sendBytes = (body: Buffer, type = FORM_TYPE) => exchange(collector.url, PA
 const many = (one: Part) => Array<Part>(10_000).fill(one);
 
 test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', async () => {
-  const whole = encodeForm([metadata(), image('a.png')]);
-  const nameless = { headers: 'X-Nothing: here', content: 'hidden' };
+  const validForm = encodeForm([metadata(), image('a.png')]);
+  const namelessPart = { headers: 'X-Nothing: here', content: 'hidden' };
   const cases: [string, number, Buffer, string?][] = [
-    ['no boundary', 400, whole, 'multipart/form-data'],
-    ['an empty boundary', 400, whole, 'multipart/form-data; boundary='],
-    ['another boundary', 400, whole, 'multipart/form-data; boundary=other'],
-    ['another kind of multipart', 415, whole, `multipart/mixed; boundary=${BOUNDARY}`],
+    ['no boundary', 400, validForm, 'multipart/form-data'],
+    ['an empty boundary', 400, validForm, 'multipart/form-data; boundary='],
+    ['another boundary', 400, validForm, 'multipart/form-data; boundary=other'],
+    ['another kind of multipart', 415, validForm, `multipart/mixed; boundary=${BOUNDARY}`],
     ['nothing', 422, Buffer.alloc(0)],
     ['only the end', 422, Buffer.from(`--${BOUNDARY}--\r\n`)],
     ['no end', 400, encodeForm([metadata(), image('a.png')], { end: '' })],
-    ['the end in the midst of a file', 400, whole.subarray(0, whole.length - 60)],
-    ['the end in the midst of the field', 400, whole.subarray(0, 150)],
+    ['the end in the midst of a file', 400, validForm.subarray(0, validForm.length - 60)],
+    ['the end in the midst of the field', 400, validForm.subarray(0, 150)],
     ['the end in the midst of a head', 400, Buffer.from(`--${BOUNDARY}\r\nContent-Dispo`)],
-    ['line feeds alone', 400, Buffer.from(whole.toString('latin1').replaceAll('\r\n', '\n'))],
+    ['line feeds alone', 400, Buffer.from(validForm.toString('latin1').replaceAll('\r\n', '\n'))],
     ['10,000 images', 422, encodeForm([metadata(), ...many(image('a', ''))])],
     ['10,000 other fields', 422, encodeForm([metadata(), ...many(part('other', ''))])],
     ['10,000 fields', 422, encodeForm([metadata(), ...many(part('metadata', '{}'))])],
-    ['10,000 parts without a name', 413, encodeForm([...many(nameless), metadata()])],
+    ['10,000 parts without a name', 413, encodeForm([...many(namelessPart), metadata()])],
     ['a field of a prototype', 400, encodeForm([metadata(), part('__proto__', 'x')])],
     [
       'a part without a name',
@@ -495,9 +526,9 @@ test('A file name is never used as a path', async () => {
   const files = names.map((name) => image(name));
   const { status, text } = await sendBytes(encodeForm([metadata(), ...files]));
   assert.equal(status, 200, text);
-  const found = await readdir(join(folder, '..'), { recursive: true });
+  const filePaths = await readdir(join(folder, '..'), { recursive: true });
   assert.deepEqual(
-    found.filter((name) => name.includes('escaped')),
+    filePaths.filter((name) => name.includes('escaped')),
     [],
   );
 });

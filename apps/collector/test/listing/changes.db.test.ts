@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { settleChanges } from '../../src/listing/changes.ts';
-import { createBetterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
+import { createBetterModel, openReprocess, readAll, filterReadings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, createHarness, findListing, createPayload } from '../support/pipeline.ts';
 
@@ -218,7 +218,7 @@ test('A price that is read differently from the same payload is no change', asyn
   }).process(payload);
   assert.ok(listingId);
   const work = openReprocess(db, createPriceModel(60_000));
-  const [reading] = readings(await readAll(work, { listingId }));
+  const [reading] = filterReadings(await readAll(work, { listingId }));
   assert.ok(reading);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
   assert.equal((await findListing(db, payload))?.price, 60_000);

@@ -14,9 +14,9 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database, { SSRF_ALLOW: '127.0.0.1' });
 const state = { status: 200 };
-const requested: (string | undefined)[] = [];
+const requestedPaths: (string | undefined)[] = [];
 const site = await startServer((request, response) => {
-  requested.push(request.url);
+  requestedPaths.push(request.url);
   response.writeHead(state.status).end('a page');
 });
 
@@ -26,34 +26,35 @@ async function post(body?: object) {
   return JSON.parse(text) as unknown;
 }
 
-const ingested = async (payload: object) => (await processPayload(collector, payload)).listing_id;
+const ingestListing = async (payload: object) =>
+  (await processPayload(collector, payload)).listing_id;
 
-const listing = async (id: number) =>
+const readListing = async (id: number) =>
   (await collector.get(`/api/v1/listings/${id}`)).json<{ archived_at: string | null }>();
 
-const found = async (query: string) =>
+const searchIds = async (query: string) =>
   (await collector.post('/api/v1/search/fulltext', { query }))
     .json<{ items: { listing: { listing_id: number } }[] }>()
     .items.map((item) => item.listing.listing_id);
 
 test('An archived listing is hidden from searches and restored by its payload', async () => {
   const payload = createPayload({ title: 'Будинок із садом', url: `${site.url}/house` });
-  const id = await ingested(payload);
+  const id = await ingestListing(payload);
   const nothing = { checked: 1, archived: 0, unreachable: 0 };
   const archived = { ...nothing, archived: 1 };
   assert.deepEqual(await post(), nothing);
   state.status = 410;
   assert.deepEqual(await post(), nothing);
   assert.deepEqual(await post({}), nothing);
-  assert.equal((await listing(id)).archived_at, null, 'an hour has not passed');
-  assert.deepEqual(await found('садом'), [id]);
+  assert.equal((await readListing(id)).archived_at, null, 'an hour has not passed');
+  assert.deepEqual(await searchIds('садом'), [id]);
   assert.deepEqual(await post({ min_interval_seconds: 0 }), archived);
-  assert.ok((await listing(id)).archived_at);
-  assert.deepEqual(await found('садом'), []);
+  assert.ok((await readListing(id)).archived_at);
+  assert.deepEqual(await searchIds('садом'), []);
 
-  await ingested(payload);
-  assert.equal((await listing(id)).archived_at, null);
-  assert.deepEqual(await found('садом'), [id]);
+  await ingestListing(payload);
+  assert.equal((await readListing(id)).archived_at, null);
+  assert.deepEqual(await searchIds('садом'), [id]);
   assert.deepEqual(await post({ min_interval_seconds: 0 }), nothing, 'the checks begin anew');
   const history = (await collector.get(`/api/v1/listings/${id}/history`)).json<unknown[]>();
   assert.equal(history.length, 1, 'the archive is no change of the listing');
@@ -78,11 +79,11 @@ test('Invalid requests are rejected', async () => {
   assert.equal((await collector.post('/api/v1/admin/archive-check', '{"limit":')).status, 400);
 });
 
-const [present, gone, unavailable] = [200, 404, 503];
-type Answer = (url: string, signal: AbortSignal) => Promise<number>;
+const [presentStatus, goneStatus, unavailableStatus] = [200, 404, 503];
+type Respond = (url: string, signal: AbortSignal) => Promise<number>;
 
-/** Creates a source with listings that have an address each, and returns their ids. */
-async function listings(source: string, count = 1): Promise<number[]> {
+/** Creates listings with a URL each, and returns their IDs. */
+async function createListings(source: string, count = 1): Promise<number[]> {
   await sql`insert into sources (slug) values (${source})`.execute(db);
   const { rows } = await sql<{ id: number }>`
     with listing as (
@@ -97,21 +98,21 @@ async function listings(source: string, count = 1): Promise<number[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Marks each listing of a source as sent again. */
-async function anotherPayload(source: string): Promise<void> {
+/** Simulates a further payload for each listing of a source. */
+async function markSentAgain(source: string): Promise<void> {
   await sql`update listing_payloads set raw_id = raw_id + 1 where source_slug = ${source}`.execute(
     db,
   );
 }
 
-const listingOf = (id: number) =>
+const readListingRow = (id: number) =>
   db.selectFrom('property_listings').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 
-const checkOf = (id: number) =>
+const readCheck = (id: number) =>
   db.selectFrom('listing_checks').selectAll().where('listing_id', '=', id).executeTakeFirst();
 
-/** Moves the check of a listing into the past. */
-async function hoursLater(id: number, hours: number): Promise<void> {
+/** Backdates the check of a listing. */
+async function ageCheck(id: number, hours: number): Promise<void> {
   await sql`update listing_checks set
       gone_since = gone_since - ${hours} * interval '1 hour',
       checked_at = checked_at - ${hours} * interval '1 hour'
@@ -124,18 +125,18 @@ async function getOutcomes({ archiveChecks }: Metrics) {
   return Object.fromEntries(values.map(({ labels, value }) => [labels.outcome, value]));
 }
 
-/** Creates the check of one source with the responses of the test, and records its requests. */
-function checkOfSource(
+/** Creates the archive check of one source with scripted responses, and records its requests. */
+function createSourceCheck(
   source: string,
-  answer: Answer,
+  answer: Respond,
   options: { deadlineMs?: number; timeoutMs?: number } = {},
 ) {
   const metrics = createMetrics(new Registry());
-  const asked: string[] = [];
+  const requestedUrls: string[] = [];
   const check = createArchiveCheck({
     db,
     fetch: async (url, { signal }) => {
-      asked.push(url);
+      requestedUrls.push(url);
       const status = await answer(url, signal);
       // The check reads only the status.
       return { status, close: () => Promise.resolve() } as Awaited<ReturnType<SafeFetch>>;
@@ -148,25 +149,25 @@ function checkOfSource(
   const run = (
     more: { limit?: number; minIntervalSeconds?: number; notWithinHours?: number } = {},
   ) => check({ limit: 100, minIntervalSeconds: 3600, source, ...more });
-  return { run, asked, metrics };
+  return { run, requestedUrls, metrics };
 }
 
-const always =
-  (status: number): Answer =>
+const respondWith =
+  (status: number): Respond =>
   () =>
     Promise.resolve(status);
 
 test('A listing is archived after two checks an hour apart find it gone', async () => {
-  const [id = 0] = await listings('gone');
-  const { run, metrics } = checkOfSource('gone', always(gone));
+  const [id = 0] = await createListings('gone');
+  const { run, metrics } = createSourceCheck('gone', respondWith(goneStatus));
   const nothing = { checked: 1, archived: 0, unreachable: 0 };
   assert.deepEqual(await run(), nothing);
   assert.deepEqual(await run(), nothing, 'a moment later is not an hour later');
-  await hoursLater(id, 0.9);
+  await ageCheck(id, 0.9);
   assert.deepEqual(await run(), nothing);
-  await hoursLater(id, 0.2);
+  await ageCheck(id, 0.2);
   assert.deepEqual(await run(), { checked: 1, archived: 1, unreachable: 0 });
-  const { archived_at: archivedAt, updated_at: updatedAt } = await listingOf(id);
+  const { archived_at: archivedAt, updated_at: updatedAt } = await readListingRow(id);
   assert.ok(archivedAt);
   assert.deepEqual(updatedAt, archivedAt);
   assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
@@ -174,24 +175,24 @@ test('A listing is archived after two checks an hour apart find it gone', async 
 });
 
 test('Another answer restarts the two checks, and no answer changes nothing', async () => {
-  const [id = 0] = await listings('changing');
-  let answer = gone;
-  const { run } = checkOfSource('changing', () => Promise.resolve(answer));
+  const [id = 0] = await createListings('changing');
+  let answer = goneStatus;
+  const { run } = createSourceCheck('changing', () => Promise.resolve(answer));
   const archived = async (status: number) => {
     answer = status;
     const result = await run();
-    await hoursLater(id, 2);
+    await ageCheck(id, 2);
     return result.archived;
   };
-  assert.equal(await archived(gone), 0);
-  assert.equal(await archived(present), 0);
-  assert.equal((await checkOf(id))?.gone_since, null);
-  assert.equal(await archived(gone), 0);
-  const since = (await checkOf(id))?.gone_since;
-  answer = unavailable;
+  assert.equal(await archived(goneStatus), 0);
+  assert.equal(await archived(presentStatus), 0);
+  assert.equal((await readCheck(id))?.gone_since, null);
+  assert.equal(await archived(goneStatus), 0);
+  const goneSince = (await readCheck(id))?.gone_since;
+  answer = unavailableStatus;
   assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 1 });
-  assert.deepEqual((await checkOf(id))?.gone_since, since);
-  assert.equal(await archived(gone), 1);
+  assert.deepEqual((await readCheck(id))?.gone_since, goneSince);
+  assert.equal(await archived(goneStatus), 1);
 });
 
 for (const [moment, source] of [
@@ -199,56 +200,56 @@ for (const [moment, source] of [
   ['during a check', 'during'],
 ] as const) {
   test(`A payload that arrives ${moment} keeps its listing`, async () => {
-    const [id = 0] = await listings(source);
-    const { run } = checkOfSource(source, async () => {
-      if (source === 'during') await anotherPayload(source);
-      return gone;
+    const [id = 0] = await createListings(source);
+    const { run } = createSourceCheck(source, async () => {
+      if (source === 'during') await markSentAgain(source);
+      return goneStatus;
     });
     for (let checks = 0; checks < 3; checks += 1) {
       assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 0 });
-      await hoursLater(id, 2);
-      if (source === 'between') await anotherPayload(source);
+      await ageCheck(id, 2);
+      if (source === 'between') await markSentAgain(source);
     }
-    assert.equal((await listingOf(id)).archived_at, null);
+    assert.equal((await readListingRow(id)).archived_at, null);
   });
 }
 
 test('Unchecked listings come first, then the listings checked longest ago', async () => {
-  const [, b = 0] = await listings('order', 3);
-  const { run, asked } = checkOfSource('order', always(present));
+  const [, b = 0] = await createListings('order', 3);
+  const { run, requestedUrls } = createSourceCheck('order', respondWith(presentStatus));
   await run({ limit: 1 });
   await run({ limit: 1 });
-  await hoursLater(b, 5);
+  await ageCheck(b, 5);
   await run({ limit: 2 });
   await run({ limit: 1 });
   assert.deepEqual(
-    asked.map((url) => url.at(-1)),
+    requestedUrls.map((url) => url.at(-1)),
     ['1', '2', '3', '2', '1'],
   );
 });
 
 test('An address is not checked again within the hours of the run', async () => {
-  const [id = 0] = await listings('due');
-  const { run, asked } = checkOfSource('due', always(present));
+  const [id = 0] = await createListings('due');
+  const { run, requestedUrls } = createSourceCheck('due', respondWith(presentStatus));
   await run({ notWithinHours: 24 });
-  assert.equal(asked.length, 0, 'the listing has just come into being');
+  assert.equal(requestedUrls.length, 0, 'the listing has just come into being');
   await sql`update property_listings set created_at = now() - interval '25 hours'
     where id = ${id}`.execute(db);
   await run({ notWithinHours: 24 });
-  await hoursLater(id, 23);
+  await ageCheck(id, 23);
   await run({ notWithinHours: 24 });
-  assert.equal(asked.length, 1);
-  await hoursLater(id, 2);
+  assert.equal(requestedUrls.length, 1);
+  await ageCheck(id, 2);
   await run({ notWithinHours: 24 });
-  assert.equal(asked.length, 2);
+  assert.equal(requestedUrls.length, 2);
 });
 
 test('Concurrent runs check each address once and hold no connection meanwhile', async () => {
-  await listings('together', 60);
-  const running = Promise.withResolvers<void>();
-  const { run, asked } = checkOfSource('together', async () => {
-    await running.promise;
-    return present;
+  await createListings('together', 60);
+  const gate = Promise.withResolvers<void>();
+  const { run, requestedUrls } = createSourceCheck('together', async () => {
+    await gate.promise;
+    return presentStatus;
   });
   const runs = Array.from({ length: 4 }, () => run({ limit: 60 }));
   // Addresses respond only after all are claimed.
@@ -256,13 +257,13 @@ test('Concurrent runs check each address once and hold no connection meanwhile',
   await until('no connection to be held', () => {
     return database.pool.totalCount === database.pool.idleCount;
   });
-  running.resolve();
+  gate.resolve();
   const checked = (await Promise.all(runs)).map((result) => result.checked);
   assert.equal(
     checked.reduce((sum, count) => sum + count),
     60,
   );
-  assert.deepEqual([asked.length, new Set(asked).size], [60, 60]);
+  assert.deepEqual([requestedUrls.length, new Set(requestedUrls).size], [60, 60]);
 });
 
 async function countClaimed(source: string): Promise<number> {
@@ -273,28 +274,28 @@ async function countClaimed(source: string): Promise<number> {
 }
 
 test('An address that a run did not reach is requested after its claim', async () => {
-  const [id = 0] = await listings('late', 6);
-  const { run } = checkOfSource('late', hang, { deadlineMs: 20 });
+  const [id = 0] = await createListings('late', 6);
+  const { run } = createSourceCheck('late', respondNever, { deadlineMs: 20 });
   assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
-  const check = await checkOf(id);
+  const check = await readCheck(id);
   assert.equal(check?.checked_at, null);
   await sql`update listing_checks set claimed_until = now() where claimed_until > now()`.execute(
     db,
   );
-  const next = checkOfSource('late', always(present));
-  assert.equal((await next.run()).checked, 6);
+  const nextCheck = createSourceCheck('late', respondWith(presentStatus));
+  assert.equal((await nextCheck.run()).checked, 6);
 });
 
 /** A site that does not answer before the run ends. */
-const hang: Answer = (_url, signal) =>
+const respondNever: Respond = (_url, signal) =>
   new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(new Error('ended')), { once: true });
   });
 
 test('Each HTTP status means gone, present or unknown', async () => {
-  await listings('statuses', 15);
+  await createListings('statuses', 15);
   const statuses = [404, 410, 200, 204, 400, 401, 403, 451, 408, 425, 429, 500, 502, 503, 504];
-  const { run, metrics } = checkOfSource('statuses', (url) =>
+  const { run, metrics } = createSourceCheck('statuses', (url) =>
     Promise.resolve(statuses[Number(url.split('/').at(-1)) - 1] ?? 0),
   );
   assert.deepEqual(await run(), { checked: 15, archived: 0, unreachable: 7 });
@@ -302,27 +303,27 @@ test('Each HTTP status means gone, present or unknown', async () => {
 });
 
 test('A silent address is unreachable, and a forbidden address is not requested', async () => {
-  await listings('silent');
-  const { run } = checkOfSource('silent', hang, { timeoutMs: 20 });
+  await createListings('silent');
+  const { run } = createSourceCheck('silent', respondNever, { timeoutMs: 20 });
   assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 1 });
-  await listings('inside');
+  await createListings('inside');
   await sql`update property_listings set url = ${`${site.url}/inside`}
     where source_slug = 'inside'`.execute(db);
-  const before = requested.length;
-  const careful = createArchiveCheck({
+  const requestCount = requestedPaths.length;
+  const guardedCheck = createArchiveCheck({
     db,
     fetch: createSafeFetch({ allow: [] }),
     metrics: createMetrics(new Registry()),
     log,
   });
   const options = { limit: 1, minIntervalSeconds: 0, source: 'inside' };
-  assert.deepEqual(await careful(options), { checked: 1, archived: 0, unreachable: 1 });
-  assert.equal(requested.length, before);
+  assert.deepEqual(await guardedCheck(options), { checked: 1, archived: 0, unreachable: 1 });
+  assert.equal(requestedPaths.length, requestCount);
 });
 
 test('A listing with a new URL or back from the archive is checked', async () => {
-  const [id = 0] = await listings('changed');
-  const { run, asked } = checkOfSource('changed', always(present));
+  const [id = 0] = await createListings('changed');
+  const { run, requestedUrls } = createSourceCheck('changed', respondWith(presentStatus));
   for (const [hidden, shown] of [
     [sql`url = null`, sql`url = 'https://new.test/'`],
     [sql`archived_at = now()`, sql`archived_at = null`],
@@ -333,5 +334,5 @@ test('A listing with a new URL or back from the archive is checked', async () =>
     await sql`update property_listings set ${shown} where id = ${id}`.execute(db);
     await run();
   }
-  assert.deepEqual(asked, ['https://new.test/', 'https://new.test/']);
+  assert.deepEqual(requestedUrls, ['https://new.test/', 'https://new.test/']);
 });

@@ -13,7 +13,7 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database);
 
-type Item = {
+type RawItem = {
   raw_id: number;
   status: string;
   error: { code: string } | null;
@@ -21,7 +21,7 @@ type Item = {
 };
 
 /** Stores ended payloads, a microsecond apart. */
-async function ended(source: string, status: string, count: number): Promise<number[]> {
+async function storeEnded(source: string, status: string, count: number): Promise<number[]> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
   const { rows } = await sql<{ id: number }>`
     insert into raw_data (source_slug, external_id, payload, content_hash, status, error, updated_at)
@@ -33,34 +33,34 @@ async function ended(source: string, status: string, count: number): Promise<num
 }
 
 /** Reads all pages of a list by their links. */
-async function walk(path: string): Promise<Item[][]> {
+async function readPages(path: string): Promise<RawItem[][]> {
   const page = await collector.get(path);
   assert.equal(page.status, 200, page.text);
-  const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<Item[]>(), ...(next === undefined ? [] : await walk(next))];
+  const nextPath = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
+  return [page.json<RawItem[]>(), ...(nextPath === undefined ? [] : await readPages(nextPath))];
 }
 
 test('Payloads of a status are listed in pages, the last changed first', async () => {
-  const ids = await ended('listed', 'failed', 7);
-  await ended('listed', 'invalid', 2);
-  await ended('other', 'failed', 1);
-  const pages = await walk('/api/v1/admin/raw?status=failed&source_slug=listed&limit=3');
+  const ids = await storeEnded('listed', 'failed', 7);
+  await storeEnded('listed', 'invalid', 2);
+  await storeEnded('other', 'failed', 1);
+  const pages = await readPages('/api/v1/admin/raw?status=failed&source_slug=listed&limit=3');
   assert.deepEqual(
     pages.map((page) => page.map((item) => item.raw_id)),
     [ids.slice(4).toReversed(), ids.slice(1, 4).toReversed(), ids.slice(0, 1)],
   );
   assert.equal(pages[0]?.[0]?.error?.code, 'model_failed');
-  assert.equal((await walk('/api/v1/admin/raw?status=failed')).flat().length, 8);
-  assert.deepEqual(await walk('/api/v1/admin/raw?status=completed'), [[]]);
+  assert.equal((await readPages('/api/v1/admin/raw?status=failed')).flat().length, 8);
+  assert.deepEqual(await readPages('/api/v1/admin/raw?status=completed'), [[]]);
 });
 
 test('A listed payload has its request ID but not its content', async () => {
   const headers = { 'x-request-id': 'a-request' };
   const payload = createPayload({ source_slug: 'traced' });
-  const sent = await collector.post('/api/v1/ingest', payload, headers);
+  const sentResponse = await collector.post('/api/v1/ingest', payload, headers);
   const path = '/api/v1/admin/raw?status=completed&source_slug=traced';
-  const item = await until('the payload', async () => (await walk(path))[0]?.[0]);
-  assert.equal(item.raw_id, sent.json<Item>().raw_id);
+  const item = await until('the payload', async () => (await readPages(path))[0]?.[0]);
+  assert.equal(item.raw_id, sentResponse.json<RawItem>().raw_id);
   assert.equal(item.request_id, 'a-request');
   assert.ok(!('payload' in item));
 });
@@ -80,18 +80,18 @@ test('Invalid queries are rejected', async () => {
     assert.equal((await collector.get(`/api/v1/admin/${path}`)).status, 422, path);
   }
   for (const query of ['', '?older_than_days=x', '?older_than_days=9&source_slug=a']) {
-    assert.equal((await remove(query)).status, 422, query);
+    assert.equal((await sendRemoval(query)).status, 422, query);
   }
   for (const days of [-1, 1.5, 36_501]) {
-    assert.equal((await remove(`?older_than_days=${days}`)).status, 422);
+    assert.equal((await sendRemoval(`?older_than_days=${days}`)).status, 422);
   }
 });
 
-const remove = (query: string) =>
+const sendRemoval = (query: string) =>
   fetch(`${collector.url}/api/v1/admin/raw-data${query}`, { method: 'DELETE' });
 
 async function removeOlderThan(days: number): Promise<number> {
-  const response = await remove(`?older_than_days=${days}`);
+  const response = await sendRemoval(`?older_than_days=${days}`);
   return ((await response.json()) as { deleted: number }).deleted;
 }
 
@@ -107,7 +107,7 @@ test('The API removes old payloads and keeps the history of their listing', asyn
   }
   const history = await collector.get(`/api/v1/listings/${second.listing_id}/history`);
   assert.deepEqual(
-    history.json<Item[]>().map((item) => item.raw_id),
+    history.json<RawItem[]>().map((item) => item.raw_id),
     [second.raw_id, first.raw_id],
   );
   const metrics = (await collector.get('/metrics')).text;
@@ -120,7 +120,7 @@ const metrics = createMetrics(new Registry());
 const cleanup = createRawCleanup({ db, metrics });
 
 /** Stores payloads of a source with this age. */
-async function payloads(
+async function storeAged(
   source: string,
   { days = 0, count = 1, status = 'completed', key = null as string | null, hours = 0 } = {},
 ): Promise<number[]> {
@@ -135,40 +135,40 @@ async function payloads(
   return rows.map(({ id }) => id);
 }
 
-async function remaining(source: string): Promise<number[]> {
+async function findRemaining(source: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from raw_data where source_slug = ${source} order by id`.execute(db);
   return rows.map(({ id }) => id);
 }
 
 test('Only old completed payloads are removed', async () => {
-  await payloads('ages', { days: 31 });
-  const kept = await payloads('ages', { days: 29 });
+  await storeAged('ages', { days: 31 });
+  const keptIds = await storeAged('ages', { days: 29 });
   for (const status of ['pending', 'processing', 'invalid', 'failed']) {
-    kept.push(...(await payloads('ages', { days: 900, status })));
+    keptIds.push(...(await storeAged('ages', { days: 900, status })));
   }
   assert.equal(await cleanup({ olderThanDays: 30 }), 1);
-  assert.deepEqual(await remaining('ages'), kept);
+  assert.deepEqual(await findRemaining('ages'), keptIds);
   assert.equal(await cleanup({ olderThanDays: 0 }), 1);
-  assert.deepEqual(await remaining('ages'), kept.slice(1));
+  assert.deepEqual(await findRemaining('ages'), keptIds.slice(1));
 });
 
 test('An idempotency key is kept for 24 hours', async () => {
-  await payloads('keys', { hours: 25, key: 'old' });
-  const fresh = await payloads('keys', { hours: 23, key: 'fresh' });
+  await storeAged('keys', { hours: 25, key: 'old' });
+  const freshIds = await storeAged('keys', { hours: 23, key: 'fresh' });
   assert.equal(await cleanup({ olderThanDays: 0 }), 1);
-  assert.deepEqual(await remaining('keys'), fresh);
+  assert.deepEqual(await findRemaining('keys'), freshIds);
 });
 
 test('An aborted removal ends after the batch in progress', async () => {
-  await payloads('ending', { days: 10, count: 1500 });
+  await storeAged('ending', { days: 10, count: 1500 });
   const first = await cleanup({ olderThanDays: 9, signal: AbortSignal.abort() });
   assert.ok(first > 0 && first <= 1000, String(first));
   assert.equal(await cleanup({ olderThanDays: 9 }), 1500 - first);
 });
 
-let notified = 0;
-const retry = createPayloadRetry({ db, onRetried: () => (notified += 1) });
+let notifyCount = 0;
+const retry = createPayloadRetry({ db, onRetried: () => (notifyCount += 1) });
 
 test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
   for (const source_slug of ['doshka', 'many-failed', 'another']) {
@@ -186,13 +186,13 @@ test('A retry returns failed payloads to the queue in batches of at most 1000', 
   await sql`create trigger note_batch after update on raw_data referencing new table as changed
     for each statement execute function note_batch()`.execute(db);
 
-  assert.equal(await retry.all({ status: 'failed', source_slug: 'many-failed' }), 2001);
+  assert.equal(await retry.retryAll({ status: 'failed', source_slug: 'many-failed' }), 2001);
   const batches = await sql<{ size: number }>`select size from batches where size > 0`.execute(db);
   assert.deepEqual(
     batches.rows.map(({ size }) => size),
     [1000, 1000, 1],
   );
-  assert.equal(notified, 3);
+  assert.equal(notifyCount, 3);
   const { rows } = await sql<{ source_slug: string; status: string; n: number }>`
     select source_slug, status, count(*)::integer as n from raw_data
     where (attempts = 3 or error is not null) and source_slug in ('many-failed', 'another') group by 1, 2 order by 1, 2`.execute(
@@ -204,8 +204,8 @@ test('A retry returns failed payloads to the queue in batches of at most 1000', 
   ]);
   await sql`drop trigger note_batch on raw_data`.execute(db);
 
-  assert.ok((await retry.all({ status: 'failed' })) >= 1);
-  assert.equal(await retry.all({ status: 'failed' }), 0);
+  assert.ok((await retry.retryAll({ status: 'failed' })) >= 1);
+  assert.equal(await retry.retryAll({ status: 'failed' }), 0);
 });
 
 test('A retry does not return payloads that fail again', async () => {
@@ -220,7 +220,7 @@ test('A retry does not return payloads that fail again', async () => {
   await sql`create trigger fail_again before update on raw_data
     for each row execute function fail_again()`.execute(db);
   let batches = 0;
-  const counted = createPayloadRetry({ db, onRetried: () => (batches += 1) });
-  assert.equal(await counted.all({ status: 'failed', source_slug: 'doshka' }), 1000);
+  const countingRetry = createPayloadRetry({ db, onRetried: () => (batches += 1) });
+  assert.equal(await countingRetry.retryAll({ status: 'failed', source_slug: 'doshka' }), 1000);
   assert.equal(batches, 1);
 });

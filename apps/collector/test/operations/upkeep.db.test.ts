@@ -8,12 +8,12 @@ import { openDatabase, log } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 
-/** Lets time pass for all leases. */
-async function pass(interval: string): Promise<void> {
+/** Backdates all leases by an interval. */
+async function passTime(interval: string): Promise<void> {
   await sql`update upkeep_turns set lease_until = lease_until - ${interval}::interval`.execute(db);
 }
 
-const released = (name: string) =>
+const waitUntilReleased = (name: string) =>
   until(`${name} to be released`, async () => {
     const { rows } = await sql`select from upkeep_turns
       where name = ${name} and holder is null and lease_until is not null`.execute(db);
@@ -31,12 +31,12 @@ function openUpkeep(
   } = {},
 ) {
   const calls: unknown[] = [];
-  const failed: unknown[] = [];
+  const failures: unknown[] = [];
   const { hours = 0, days = 0, imageDays = 0, check, cleanup = () => Promise.resolve(1) } = options;
   const upkeep = startUpkeep({
     db,
     log: Object.assign(Object.create(log), {
-      warn: ({ work }: { work: string }) => failed.push(work),
+      warn: ({ work }: { work: string }) => failures.push(work),
     }),
     async archiveCheck({ signal, ...choice }) {
       calls.push(choice);
@@ -60,41 +60,41 @@ function openUpkeep(
     },
     intervalMs: 5,
   });
-  return { calls, failed, upkeep };
+  return { calls, failures, upkeep };
 }
 
 test('One process does each kind of work and repeats it when due', async () => {
   await sql`delete from upkeep_turns`.execute(db);
-  const two = [0, 1].map(() => openUpkeep({ hours: 24, days: 90, imageDays: 30 }));
-  const calls = () => two.flatMap((one) => one.calls);
+  const upkeeps = [0, 1].map(() => openUpkeep({ hours: 24, days: 90, imageDays: 30 }));
+  const calls = () => upkeeps.flatMap((one) => one.calls);
   const names = ['archive_check', 'raw_cleanup', 'image_cleanup'];
-  await Promise.all(names.map(released));
+  await Promise.all(names.map(waitUntilReleased));
   assert.equal(calls().length, 3);
-  await pass('1 day');
+  await passTime('1 day');
   await until('the next runs', () => calls().length >= 6);
-  await Promise.all(two.map(({ upkeep }) => upkeep.close()));
+  await Promise.all(upkeeps.map(({ upkeep }) => upkeep.close()));
   const expected = [
     { limit: 1000, notWithinHours: 24, minIntervalSeconds: 3600 },
     { olderThanDays: 90 },
     { imagesOlderThanDays: 30 },
   ];
-  const sorted = (all: unknown[]) => all.map((call) => JSON.stringify(call)).toSorted();
-  assert.deepEqual(sorted(calls()), sorted([...expected, ...expected]));
+  const sortCalls = (all: unknown[]) => all.map((call) => JSON.stringify(call)).toSorted();
+  assert.deepEqual(sortCalls(calls()), sortCalls([...expected, ...expected]));
 });
 
 test('A failed removal is repeated within minutes, and a successful removal after a day', async () => {
   await sql`delete from upkeep_turns`.execute(db);
-  let fails = true;
-  const { calls, failed, upkeep } = openUpkeep({
+  let shouldFail = true;
+  const { calls, failures, upkeep } = openUpkeep({
     days: 90,
-    cleanup: () => (fails ? Promise.reject(new Error('no database')) : Promise.resolve(1)),
+    cleanup: () => (shouldFail ? Promise.reject(new Error('no database')) : Promise.resolve(1)),
   });
-  await until('the failure', () => failed.length === 1);
-  fails = false;
-  await released('raw_cleanup');
-  await pass('10 minutes');
+  await until('the failure', () => failures.length === 1);
+  shouldFail = false;
+  await waitUntilReleased('raw_cleanup');
+  await passTime('10 minutes');
   await until('the next run', () => calls.length === 2);
-  await released('raw_cleanup');
+  await waitUntilReleased('raw_cleanup');
   const { rows } = await sql<{ hours: number }>`
     select round(extract(epoch from lease_until - now()) / 3600)::integer as hours
     from upkeep_turns where name = 'raw_cleanup'`.execute(db);
@@ -104,22 +104,22 @@ test('A failed removal is repeated within minutes, and a successful removal afte
 
 test('A run in progress ends with its process and is soon due again', async () => {
   await sql`delete from upkeep_turns`.execute(db);
-  const begun = Promise.withResolvers<void>();
+  const checkStarted = Promise.withResolvers<void>();
   const { upkeep } = openUpkeep({
     hours: 24,
     check: ({ signal }) => {
-      begun.resolve();
+      checkStarted.resolve();
       return new Promise((resolve) => {
         signal?.addEventListener('abort', () => resolve(), { once: true });
       });
     },
   });
-  await begun.promise;
+  await checkStarted.promise;
   await upkeep.close();
-  const next = openUpkeep({ hours: 24 });
-  await pass('1 minute');
-  await until('the next run', () => next.calls.length === 1);
-  await next.upkeep.close();
+  const nextUpkeep = openUpkeep({ hours: 24 });
+  await passTime('1 minute');
+  await until('the next run', () => nextUpkeep.calls.length === 1);
+  await nextUpkeep.upkeep.close();
 });
 
 test('By default only the change feed is maintained: settled every minute, removed after a month', async () => {

@@ -39,10 +39,12 @@ async function readRows() {
   };
 }
 
-type Moment = 'generateObject' | 'processRemote' | 'embed';
+type ModelCallName = 'generateObject' | 'processRemote' | 'embed';
 
 /** Creates a model and an image service that call `onCall` before they respond. */
-function createInterruptedDeps(onCall: (call: Moment) => Promise<void>): Partial<PipelineDeps> {
+function createInterruptedDeps(
+  onCall: (call: ModelCallName) => Promise<void>,
+): Partial<PipelineDeps> {
   const model = createCountingModel();
   return {
     model: {
@@ -73,15 +75,15 @@ test('A lost claim writes nothing more', async () => {
   for (const loss of CLAIM_LOSSES) {
     for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
       const rawId = await store(db, createPayload());
-      let before: Awaited<ReturnType<typeof readRows>> | undefined;
-      const onCall = async (call: Moment) => {
+      let rowsBefore: Awaited<ReturnType<typeof readRows>> | undefined;
+      const onCall = async (call: ModelCallName) => {
         if (call !== moment) return;
         await db.updateTable('raw_data').set(loss()).where('id', '=', rawId).execute();
-        before = await readRows();
+        rowsBefore = await readRows();
       };
       assert.equal(await createHarness(db, createInterruptedDeps(onCall)).runNext(), 'lost');
-      assert.ok(before);
-      assert.deepEqual(await readRows(), before);
+      assert.ok(rowsBefore);
+      assert.deepEqual(await readRows(), rowsBefore);
       await db.deleteFrom('raw_data').where('id', '=', rawId).execute();
     }
   }
@@ -90,12 +92,12 @@ test('A lost claim writes nothing more', async () => {
 test('An older payload never overwrites a newer one', async () => {
   const harness = createHarness(db);
   const payload = createPayload({ price: 1000 });
-  const older = await store(db, payload);
-  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
+  const olderId = await store(db, payload);
+  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', olderId).execute();
   await harness.process({ ...payload, price: 900 });
-  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', older).execute();
+  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', olderId).execute();
   await harness.runNext();
-  const raw = await readRawRecord(db, older);
+  const raw = await readRawRecord(db, olderId);
   assert.equal(raw.status, 'completed');
   assert.deepEqual(getOutcomes(raw), { load: 'superseded' });
   assert.equal((await findListing(db, payload))?.price, 900);
@@ -105,8 +107,8 @@ for (const moment of ['processRemote', 'embed'] as const) {
   test(`A newer payload that completes during ${moment} keeps its listing`, async () => {
     const payload = createPayload({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
-    let before: Awaited<ReturnType<typeof readRows>> | undefined;
-    const onCall = async (call: Moment) => {
+    let rowsBefore: Awaited<ReturnType<typeof readRows>> | undefined;
+    const onCall = async (call: ModelCallName) => {
       if (call !== moment) return;
       // The newer payload is committed first.
       await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
@@ -118,15 +120,15 @@ for (const moment of ['processRemote', 'embed'] as const) {
         .where('id', '=', older)
         .execute();
       assert.equal((await findListingPayloads(db, payload))?.raw_id, newer);
-      before = await readRows();
+      rowsBefore = await readRows();
     };
     const outcome = await createHarness(db, createInterruptedDeps(onCall)).runNext();
     assert.equal(outcome, 'completed');
-    const now = await readRows();
-    assert.ok(before);
-    assert.deepEqual({ ...now, raws: [] }, { ...before, raws: [] });
-    const ending = moment === 'embed' ? 'embed' : 'enrich';
-    assert.equal(getOutcomes(await readRawRecord(db, older))[ending], 'superseded');
+    const rowsNow = await readRows();
+    assert.ok(rowsBefore);
+    assert.deepEqual({ ...rowsNow, raws: [] }, { ...rowsBefore, raws: [] });
+    const lastStage = moment === 'embed' ? 'embed' : 'enrich';
+    assert.equal(getOutcomes(await readRawRecord(db, older))[lastStage], 'superseded');
   });
 }
 
@@ -157,8 +159,8 @@ test('A payload that a newer one overtakes before its snapshot adds no snapshot'
   );
 });
 
-const { model: visionOnly, shown } = createVisionModel();
-const { images } = open({ model: visionOnly });
+const { model: visionModel, shown: shownImages } = createVisionModel();
+const { images } = open({ model: visionModel });
 const harness = createHarness(db, { images });
 const stages = createStages(10_000).map(({ name }) => name);
 
@@ -194,21 +196,21 @@ async function readListing(externalId: string) {
     .where('listing_id', '=', listing.id)
     .orderBy('kind')
     .execute();
-  const stored = await db
+  const storedImages = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
     .select(['position', 'error', 'media_type', 'description', 'room_type'])
     .where('listing_id', '=', listing.id)
     .orderBy('position')
     .execute();
-  const own = { id: 0, external_id: '', created_at: null, updated_at: null };
+  const resetColumns = { id: 0, external_id: '', created_at: null, updated_at: null };
   return JSON.parse(
     JSON.stringify({
-      listing: { ...listing, ...own },
+      listing: { ...listing, ...resetColumns },
       snapshots,
-      images: stored,
-      fetched: fetched - before.fetched,
-      described: shown.length - before.described,
+      images: storedImages,
+      fetched: fetchedCount - countsBefore.fetched,
+      described: shownImages.length - countsBefore.described,
       enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
     }),
   ) as unknown;
@@ -216,12 +218,12 @@ async function readListing(externalId: string) {
 
 /** Sends a new image for each request. */
 const host = await serve((_request, response) => {
-  fetched += 1;
-  void createImage('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
+  fetchedCount += 1;
+  void createImage('png', { width: 20 + fetchedCount }).then((bytes) => response.end(bytes));
 });
-let fetched = 0;
+let fetchedCount = 0;
 /** Counts of fetched and described images before a payload. */
-let before = { fetched: 0, described: 0 };
+let countsBefore = { fetched: 0, described: 0 };
 
 const older = { price: 62_000, currency: 'USD', area_total: 54 };
 const newer = { ...older, price: 59_000 };
@@ -230,7 +232,7 @@ const newer = { ...older, price: 59_000 };
 async function claimSecondPayload(externalId: string): Promise<Job> {
   await harness.process(createPayload({ ...older, external_id: externalId }));
   const image_urls = [`${host}/kitchen.png`];
-  before = { fetched, described: shown.length };
+  countsBefore = { fetched: fetchedCount, described: shownImages.length };
   await store(db, createPayload({ ...newer, external_id: externalId, image_urls }));
   return claimNext();
 }
@@ -238,7 +240,7 @@ async function claimSecondPayload(externalId: string): Promise<Job> {
 test('A job that is lost after any stage runs again from the start with the same result', async () => {
   await runStages(await claimSecondPayload('control'), 'embed');
   const control = await readListing('control');
-  assert.deepEqual([fetched, shown.length], [1, 1]);
+  assert.deepEqual([fetchedCount, shownImages.length], [1, 1]);
   for (const name of stages) {
     const job = await claimSecondPayload(`lost-${name}`);
     await runStages(job, name);

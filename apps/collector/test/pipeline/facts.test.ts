@@ -121,13 +121,13 @@ const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, ob
 ];
 
 test('A contradiction removes the value of the model, or the part and an untrusted whole', () => {
-  for (const [name, payload, extraction, left, gone] of contradictions) {
+  for (const [name, payload, extraction, expectedFacts, expectedDrops] of contradictions) {
     const { facts, origins } = merge(payload, extraction);
-    assert.deepEqual(facts, left, name);
-    const dropped = Object.entries(origins).flatMap(([key, origin]) =>
+    assert.deepEqual(facts, expectedFacts, name);
+    const droppedFacts = Object.entries(origins).flatMap(([key, origin]) =>
       origin.origin === 'rule' && origin.rule === 'contradiction' ? [[key, origin.of]] : [],
     );
-    assert.deepEqual(Object.fromEntries(dropped), gone, name);
+    assert.deepEqual(Object.fromEntries(droppedFacts), expectedDrops, name);
   }
 });
 
@@ -145,14 +145,14 @@ test('Texts of the model have no NUL, half pairs or repetitions', () => {
 });
 
 test('A value of the source keeps its origin while it is unchanged', () => {
-  const [phone, other] = ['+380001234501', '+380001234502'];
-  const { facts, origins } = merge({ title: 'Квартира', phones: [phone, other] }, {});
-  assert.deepEqual(facts.phones, [phone, other]);
+  const [phone, otherPhone] = ['+380001234501', '+380001234502'];
+  const { facts, origins } = merge({ title: 'Квартира', phones: [phone, otherPhone] }, {});
+  assert.deepEqual(facts.phones, [phone, otherPhone]);
   assert.deepEqual([origins['title'], origins['phones']], [fromPayload, fromPayload]);
   for (const phones of [[phone, phone], [` ${phone}`], [phone, ' ']]) {
-    const changed = merge({ phones }, {});
-    assert.deepEqual(changed.facts.phones, [phone]);
-    assert.deepEqual(changed.origins['phones'], createRuleOrigin('cleaned', 'payload'));
+    const changedFacts = merge({ phones }, {});
+    assert.deepEqual(changedFacts.facts.phones, [phone]);
+    assert.deepEqual(changedFacts.origins['phones'], createRuleOrigin('cleaned', 'payload'));
   }
   // If several rules apply, the last rule is the origin.
   const type = merge({ property_type: ' House' }, {}).origins['property_type'];
@@ -171,16 +171,20 @@ test('A truncated summary has the origin "rule"', () => {
   const { facts, origins } = merge({}, { summary: 'о'.repeat(2001) });
   assert.equal(facts.summary?.length, 2000);
   assert.deepEqual(origins['summary'], createRuleOrigin('shortened', 'model'));
-  const whole = 'о'.repeat(1999);
-  assert.equal(merge({}, { summary: `${whole}🏠` }).facts.summary, whole, 'no half of a character');
+  const fullText = 'о'.repeat(1999);
+  assert.equal(
+    merge({}, { summary: `${fullText}🏠` }).facts.summary,
+    fullText,
+    'no half of a character',
+  );
 });
 
-type Asked = { messages: { role: string; content: unknown }[] };
+type ChatRequest = { messages: { role: string; content: unknown }[] };
 
 test('A payload goes to the model as JSON data, never as instructions', async () => {
-  const requests: Asked[] = [];
+  const requests: ChatRequest[] = [];
   await using server = await startModelServer(({ body }) => {
-    requests.push(body as Asked);
+    requests.push(body as ChatRequest);
     return { status: 400, body: {} };
   });
   const model = createModelClient({
@@ -200,19 +204,26 @@ test('A payload goes to the model as JSON data, never as instructions', async ()
     await assert.rejects(extractListing(model, payload, { signal }), /answered 400/);
   }
   const contents = requests.map(({ messages }) => messages.map(({ content }) => content));
-  const [harmless, ordering] = contents;
-  assert.equal(harmless?.length, 2);
-  assert.equal(ordering?.[0], harmless[0], 'the instructions are the same for every payload');
-  assert.ok(String(ordering?.[0]).startsWith(extractionPrompt.text));
-  assert.equal(ordering?.[1], JSON.stringify(payloads[1]), 'the payload is one JSON text');
+  const [harmlessContents, injectedContents] = contents;
+  assert.equal(harmlessContents?.length, 2);
+  assert.equal(
+    injectedContents?.[0],
+    harmlessContents[0],
+    'the instructions are the same for every payload',
+  );
+  assert.ok(String(injectedContents?.[0]).startsWith(extractionPrompt.text));
+  assert.equal(injectedContents?.[1], JSON.stringify(payloads[1]), 'the payload is one JSON text');
 });
 
 test('A rejection without a reason gets one', () => {
-  const read = { model: 'test', requestedModel: 'test' };
+  const extractionModels = { model: 'test', requestedModel: 'test' };
   for (const reason of [null, '', ' \n']) {
     const extraction = { ...LISTING, is_listing: false, reason };
-    assert.match(findRejectionReason({ ...read, extraction }) ?? '', /found no property listing/);
+    assert.match(
+      findRejectionReason({ ...extractionModels, extraction }) ?? '',
+      /found no property listing/,
+    );
   }
   const extraction = { ...LISTING, is_listing: false, reason: ' A wanted ad.' };
-  assert.equal(findRejectionReason({ ...read, extraction }), 'A wanted ad.');
+  assert.equal(findRejectionReason({ ...extractionModels, extraction }), 'A wanted ad.');
 });

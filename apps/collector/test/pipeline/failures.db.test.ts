@@ -39,7 +39,7 @@ const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_REJECTED', {}, 'failed'],
   ['MODEL_INVALID_OUTPUT', {}, 'failed'],
   ['MODEL_REFUSED', {}, 'failed'],
-  // A request waits for the job.
+  // An inline job fails instead of waiting.
   ['MODEL_UNREACHABLE', { canWait: false }, 'failed'],
   ['MODEL_BREAKER_OPEN', { canWait: false }, 'failed'],
 ];
@@ -84,8 +84,8 @@ test('An outage of the image store costs a job no attempt and no second extracti
   assert.equal(state.tries, 1, 'the store has its own attempts');
   state.isAway = false;
   assert.equal(await harness.runNext(), 'completed');
-  const completed = await readRawRecord(db, raw.id);
-  assert.deepEqual([completed.attempts, completed.error], [1, null]);
+  const completedRaw = await readRawRecord(db, raw.id);
+  assert.deepEqual([completedRaw.attempts, completedRaw.error], [1, null]);
   assert.equal(model.calls.chat, 1);
 });
 
@@ -93,14 +93,14 @@ test('A job on which the image store fails in five outages is failed', async () 
   const { state, images } = createImagesWithoutStore();
   const harness = createHarness(db, { images });
   const { id } = await harness.process(createPayload());
-  for (let nth = 2; nth < 5; nth += 1) {
+  for (let attempt = 2; attempt < 5; attempt += 1) {
     assert.equal(await harness.runNext(), 'postponed');
   }
   assert.equal(await harness.runNext(), 'failed');
   const { error } = await readRawRecord(db, id);
   assert.deepEqual([error?.code, error?.stage], ['image_store_unavailable', 'images']);
   assert.equal(state.tries, 5);
-  // A request does not wait.
+  // An inline job fails instead of waiting.
   const inline = await store(db, createPayload());
   assert.equal(await harness.runNext({ canWait: false }), 'failed');
   assert.equal((await readRawRecord(db, inline)).error?.code, 'image_store_unavailable');
@@ -119,8 +119,8 @@ test('An invalid embedding fails the job and is not stored, and the next payload
   const current = await findListingPayloads(db, payload);
   assert.equal(current?.completed_hash, null, 'the same payload will not pass as unchanged');
 
-  const again = await createHarness(db).process(payload);
-  assert.equal(again.status, 'completed');
+  const repeatedRaw = await createHarness(db).process(payload);
+  assert.equal(repeatedRaw.status, 'completed');
   assert.ok((await findListing(db, payload))?.embedding);
 });
 
@@ -129,21 +129,21 @@ test('Reasons are storable, and unexpected errors have no message', async () => 
     'generateObject',
     new ModelError('MODEL_REJECTED', 'a\0b\uD800'),
   );
-  const rejected = await createHarness(db, { model }).process(createPayload());
-  assert.deepEqual([rejected.status, rejected.error?.message], ['failed', 'ab\uFFFD']);
+  const rejectedRaw = await createHarness(db, { model }).process(createPayload());
+  assert.deepEqual([rejectedRaw.status, rejectedRaw.error?.message], ['failed', 'ab\uFFFD']);
   const processRemote = () => Promise.reject(new Error('secret inside'));
   const images = { ...emptyImageService, processRemote };
-  const failed = await createHarness(db, { images }).process(createPayload());
-  assert.deepEqual([failed.status, failed.error?.code], ['failed', 'internal_error']);
-  assert.ok(!failed.error?.message.includes('secret'));
+  const failedRaw = await createHarness(db, { images }).process(createPayload());
+  assert.deepEqual([failedRaw.status, failedRaw.error?.code], ['failed', 'internal_error']);
+  assert.ok(!failedRaw.error?.message.includes('secret'));
 });
 
-const OUTAGE = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+const OUTAGE_ERROR = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
 
 /** Creates a model whose embeddings fail until the error is removed. */
 function createModelWithoutEmbeddings() {
   const model = createCountingModel();
-  const state = { error: OUTAGE as ModelError | undefined };
+  const state = { error: OUTAGE_ERROR as ModelError | undefined };
   const embed: typeof model.embed = (texts, options) =>
     state.error === undefined ? model.embed(texts, options) : Promise.reject(state.error);
   return { model: { ...model, embed }, state };
@@ -153,7 +153,7 @@ const findReadings = (rawId: number) =>
   db.selectFrom('raw_readings').selectAll().where('raw_id', '=', rawId).execute();
 
 /** Processes a payload that is postponed at its embedding. */
-async function postponed() {
+async function createPostponedJob() {
   const { model, state } = createModelWithoutEmbeddings();
   const harness = createHarness(db, { model });
   const payload = createPayload();
@@ -163,7 +163,7 @@ async function postponed() {
 }
 
 test('A postponed payload is not extracted again', async () => {
-  const { model, state, rawId, runNext } = await postponed();
+  const { model, state, rawId, runNext } = await createPostponedJob();
   assert.deepEqual(
     (await findReadings(rawId)).map((row) => [
       row.requested_model,
@@ -172,9 +172,9 @@ test('A postponed payload is not extracted again', async () => {
     ]),
     [[model.chatModel, extractionPrompt.version, 0]],
   );
-  const { model_usage: before } = await readRawRecord(db, rawId);
+  const { model_usage: usageBefore } = await readRawRecord(db, rawId);
   assert.equal(await runNext(), 'postponed');
-  assert.deepEqual((await readRawRecord(db, rawId)).model_usage, before, 'nothing was asked');
+  assert.deepEqual((await readRawRecord(db, rawId)).model_usage, usageBefore, 'nothing was asked');
   state.error = undefined;
   assert.equal(await runNext(), 'completed');
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
@@ -191,7 +191,7 @@ test('An extraction of another prompt, model or revision is not used', async () 
     { requested_model: 'another' },
     { revision: 7 },
   ]) {
-    const { model, state, payload, rawId, runNext } = await postponed();
+    const { model, state, payload, rawId, runNext } = await createPostponedJob();
     // The first attempt created no listing.
     for (const table of ['property_listings', 'listing_payloads'] as const) {
       await db.deleteFrom(table).where('external_id', '=', payload.external_id).execute();
@@ -205,11 +205,11 @@ test('An extraction of another prompt, model or revision is not used', async () 
 });
 
 test('A job of a request without uploads is postponed and keeps its extraction', async () => {
-  const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
-  let isRoom = false;
+  const diskFullError = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  let hasFreeDisk = false;
   const images = {
     ...emptyImageService,
-    processRemote: () => (isRoom ? Promise.resolve([]) : Promise.reject(isFull)),
+    processRemote: () => (hasFreeDisk ? Promise.resolve([]) : Promise.reject(diskFullError)),
   };
   const model = createCountingModel();
   const { runNext } = createHarness(db, { model, images });
@@ -218,7 +218,7 @@ test('A job of a request without uploads is postponed and keeps its extraction',
   assert.equal(await runNext({ canWait: false }), 'postponed');
   const { status, attempts, inline } = await readRawRecord(db, rawId);
   assert.deepEqual([status, attempts, inline], ['pending', 0, false]);
-  isRoom = true;
+  hasFreeDisk = true;
   assert.equal(await runNext(), 'completed');
   assert.equal(model.calls.chat, 1);
   assert.deepEqual(await findReadings(rawId), []);
@@ -230,35 +230,41 @@ async function readStages(rawId: number): Promise<StageRecord[]> {
   return answer.json<{ stages: StageRecord[] }>().stages;
 }
 
-const outcomesIn = (stages: readonly StageRecord[]) =>
+const formatOutcomes = (stages: readonly StageRecord[]) =>
   stages.map(({ stage, outcome }) => [stage, outcome]);
 
-const noEmbedding = {
+const modelWithoutEmbeddings = {
   ...createCountingModel(),
   embed: () => Promise.reject(new ModelError('MODEL_REJECTED', 'too long', { status: 400 })),
 };
 
 test('A retry shows the last outcome of each stage until it runs again', async () => {
-  const { id, status } = await createHarness(db, { model: noEmbedding }).process(createPayload());
+  const { id, status } = await createHarness(db, { model: modelWithoutEmbeddings }).process(
+    createPayload(),
+  );
   assert.equal(status, 'failed');
-  const failed = await readStages(id);
-  assert.equal(failed.length, 8);
-  assert.deepEqual(outcomesIn(failed).at(-1), ['embed', 'failed']);
+  const failedStages = await readStages(id);
+  assert.equal(failedStages.length, 8);
+  assert.deepEqual(formatOutcomes(failedStages).at(-1), ['embed', 'failed']);
 
   assert.ok(await requeuePayload(db, id));
-  assert.deepEqual(await readStages(id), failed, 'while it waits');
+  assert.deepEqual(await readStages(id), failedStages, 'while it waits');
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
-  assert.deepEqual(await readStages(id), failed, 'while nothing of it has run again');
+  assert.deepEqual(await readStages(id), failedStages, 'while nothing of it has run again');
 
-  const load: StageRecord = {
+  const loadRecord: StageRecord = {
     stage: 'load',
     outcome: 'done',
     started_at: new Date().toISOString(),
     duration_ms: 1,
   };
   const modelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
-  await renewLeases(db, [{ ...job, stages: [load], modelUsage }], 60_000);
+  await renewLeases(db, [{ ...job, stages: [loadRecord], modelUsage }], 60_000);
   const inProgress = await readStages(id);
-  assert.deepEqual(inProgress, [...failed.slice(1), load], 'each once, the last to run at the end');
+  assert.deepEqual(
+    inProgress,
+    [...failedStages.slice(1), loadRecord],
+    'each once, the last to run at the end',
+  );
 });

@@ -25,8 +25,8 @@ beforeEach(() => {
   requests = [];
 });
 
-const UNCHANGED = [['load', 'unchanged']];
-const IMAGES_ONLY = [
+const UNCHANGED_OUTCOMES = [['load', 'unchanged']];
+const IMAGE_OUTCOMES = [
   ['load', 'unchanged'],
   ['validate', 'skipped'],
   ['normalize', 'skipped'],
@@ -80,19 +80,23 @@ async function readEnrichments(listingId: number) {
 test('An image of a temporarily failed host is fetched by a later unchanged payload', async () => {
   answers.set('/a.png', await createImage('png', { colour: 'red' })).set('/b.png', 503);
   const listing = await processListing(['/a.png', '/b.png', '/never.png']);
-  const before = await readEnrichments(listing.listingId);
-  assert.deepEqual(before['images'], { stored: 1, failed: 2, room_types: { kitchen: 1 } });
+  const enrichmentsBefore = await readEnrichments(listing.listingId);
+  assert.deepEqual(enrichmentsBefore['images'], {
+    stored: 1,
+    failed: 2,
+    room_types: { kitchen: 1 },
+  });
   answers.set('/b.png', await createImage('png', { colour: 'blue' }));
   requests = [];
 
   // Payloads must not repeatedly wait for the timeouts of a dead host.
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
   assert.deepEqual(requests, []);
 
   await listing.nextDay();
-  const again = await listing.process(listing.payload);
-  assert.deepEqual([again.status, getOutcomes(again)], ['completed', IMAGES_ONLY]);
-  assert.equal(again.listing_id, listing.listingId);
+  const repeatedRaw = await listing.process(listing.payload);
+  assert.deepEqual([repeatedRaw.status, getOutcomes(repeatedRaw)], ['completed', IMAGE_OUTCOMES]);
+  assert.equal(repeatedRaw.listing_id, listing.listingId);
   assert.deepEqual(requests, ['/b.png'], 'stored and missing images are left alone');
   const rows = await readRows(listing.listingId);
   assert.deepEqual(
@@ -106,11 +110,11 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
   assert.equal(listing.vision.shown.length, 2);
   assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text is not read again');
   const images = { stored: 2, failed: 1, room_types: { kitchen: 2 } };
-  assert.deepEqual(await readEnrichments(listing.listingId), { ...before, images });
-  assert.ok(before['provenance']);
+  assert.deepEqual(await readEnrichments(listing.listingId), { ...enrichmentsBefore, images });
+  assert.ok(enrichmentsBefore['provenance']);
 
   await listing.nextDay();
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
   assert.deepEqual(requests, ['/b.png']);
 });
 
@@ -119,13 +123,13 @@ test('A dead host is requested by one unchanged payload a day and by each change
   const listing = await processListing(['/dead.png']);
   await listing.nextDay();
   requests = [];
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), IMAGES_ONLY);
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), IMAGE_OUTCOMES);
   assert.deepEqual(requests, Array(3).fill('/dead.png'), 'with the attempts of any download');
   for (let n = 0; n < 3; n += 1) {
-    assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED);
+    assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
   }
   assert.equal(requests.length, 3);
-  const changed = await listing.process({ ...listing.payload, price: 61_000 });
-  assert.equal(changed.status, 'completed');
+  const changedRaw = await listing.process({ ...listing.payload, price: 61_000 });
+  assert.equal(changedRaw.status, 'completed');
   assert.equal(requests.length, 6);
 });

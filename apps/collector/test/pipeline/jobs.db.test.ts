@@ -36,16 +36,16 @@ import {
 const { db } = await openDatabase();
 
 /** Database with one connection. */
-const other = await openDatabase();
-const { db: narrow } =
-  other.url === undefined
-    ? other
-    : await connect<Tables>({ url: other.url, maxConnections: 1 }).then((connection) => {
+const otherDatabase = await openDatabase();
+const { db: singleConnectionDb } =
+  otherDatabase.url === undefined
+    ? otherDatabase
+    : await connect<Tables>({ url: otherDatabase.url, maxConnections: 1 }).then((connection) => {
         deferCleanup(connection.close);
         return connection;
       });
 
-type Line = {
+type LogLine = {
   msg: string;
   raw_id?: number;
   request_id?: string;
@@ -55,12 +55,12 @@ type Line = {
   reason?: string;
 };
 
-const logged = await openDatabase();
-const lossy = createLossyDatabase(logged.db);
+const loggedDatabase = await openDatabase();
+const lossyDatabase = createLossyDatabase(loggedDatabase.db);
 const server = await startModelServer();
 const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
-const lines: Line[] = [];
-const running = await start(
+const lines: LogLine[] = [];
+const runningCollector = await start(
   {
     DATA_DIR: folder,
     COLLECTOR_PORT: '0',
@@ -72,22 +72,22 @@ const running = await start(
     MODEL_EMBEDDING: 'embedding',
   },
   {
-    database: { ...logged, db: lossy.db },
+    database: { ...loggedDatabase, db: lossyDatabase.db },
     log: createLogger({
       level: 'info',
       service: 'test',
-      destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
+      destination: { write: (line) => lines.push(JSON.parse(line) as LogLine) },
     }),
   },
 );
 deferCleanup(async () => {
-  await running.close();
+  await runningCollector.close();
   await server.close();
   await rm(folder, { recursive: true, force: true });
 });
 
 /** Usage of one request to the model. */
-const event = {
+const modelUsageEvent = {
   operation: 'x',
   outcome: 'ok',
   durationMs: 1,
@@ -98,34 +98,36 @@ const event = {
 test('The record of a payload has the cost of all its attempts, images included', async () => {
   const images = {
     ...emptyImageService,
-    processRemote: ({ observe }: { observe?: (one: typeof event) => void }) => {
-      observe?.(event);
+    processRemote: ({ observe }: { observe?: (one: typeof modelUsageEvent) => void }) => {
+      observe?.(modelUsageEvent);
       return Promise.resolve([]);
     },
   };
   const model = createCountingModel();
   const embed: typeof model.embed = (_texts, options) => {
-    options?.observe?.({ ...event, inputTokens: null, outputTokens: null });
+    options?.observe?.({ ...modelUsageEvent, inputTokens: null, outputTokens: null });
     return Promise.reject(new ModelError('MODEL_REJECTED', 'too long'));
   };
   const payload = createPayload();
-  const failed = await createHarness(db, { model: { ...model, embed }, images }).process(payload);
-  const { calls, input_tokens: input = 0, output_tokens: output = 0 } = failed.model_usage ?? {};
-  assert.deepEqual([failed.status, calls], ['failed', 3]);
-  assert.ok(input > 170 && output > 57, JSON.stringify(failed.model_usage));
-  assert.ok(await requeuePayload(db, failed.id));
+  const failedRaw = await createHarness(db, { model: { ...model, embed }, images }).process(
+    payload,
+  );
+  const { calls, input_tokens: input = 0, output_tokens: output = 0 } = failedRaw.model_usage ?? {};
+  assert.deepEqual([failedRaw.status, calls], ['failed', 3]);
+  assert.ok(input > 170 && output > 57, JSON.stringify(failedRaw.model_usage));
+  assert.ok(await requeuePayload(db, failedRaw.id));
   const harness = createHarness(db);
   await harness.runNext();
-  const { model_usage: usage } = await readRawRecord(db, failed.id);
+  const { model_usage: usage } = await readRawRecord(db, failedRaw.id);
   assert.equal(usage?.calls, 5);
   assert.ok(usage.output_tokens > output);
-  const unchanged = await harness.process(payload);
-  assert.deepEqual(unchanged.model_usage, { calls: 0, input_tokens: 0, output_tokens: 0 });
+  const unchangedRaw = await harness.process(payload);
+  assert.deepEqual(unchangedRaw.model_usage, { calls: 0, input_tokens: 0, output_tokens: 0 });
 });
 
 /** Calls the model once, and then waits for the abort. */
 const askAndWait: ProcessJob = (_job, { cost, signal }) => {
-  cost?.observe(event);
+  cost?.observe(modelUsageEvent);
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
@@ -135,7 +137,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
   const id = await store(db, createPayload());
   const metrics = createMetrics(new Registry());
   const process = askAndWait;
-  const usual = {
+  const workerOptions = {
     db,
     process,
     metrics,
@@ -145,13 +147,13 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
     slots: 1,
   };
   for (const attempt of [1, 2]) {
-    const worker = startWorker({ ...usual, maxAttempts: 2 });
+    const worker = startWorker({ ...workerOptions, maxAttempts: 2 });
     await until('the lease to be renewed', async () => {
       const { attempt_usage: usage, attempts } = await readRawRecord(db, id);
       return attempts === attempt && usage?.calls === 1;
     });
-    const { model_usage: before } = await readRawRecord(db, id);
-    assert.equal(before?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
+    const { model_usage: usageBefore } = await readRawRecord(db, id);
+    assert.equal(usageBefore?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
     // The lease of a killed worker expires.
     await db
       .updateTable('raw_data')
@@ -160,12 +162,12 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
       .execute();
     await worker.stop({ timeoutMs: 0 });
     await rescueJobs(db, 2);
-    const lost = await readRawRecord(db, id);
+    const lostRaw = await readRawRecord(db, id);
     assert.deepEqual(
-      [lost.status, lost.model_usage?.calls, lost.attempt_usage],
+      [lostRaw.status, lostRaw.model_usage?.calls, lostRaw.attempt_usage],
       [attempt === 2 ? 'failed' : 'pending', attempt, null],
     );
-    assert.equal(lost.model_usage?.input_tokens, attempt * event.inputTokens);
+    assert.equal(lostRaw.model_usage?.input_tokens, attempt * modelUsageEvent.inputTokens);
   }
 });
 
@@ -173,12 +175,12 @@ const LIMIT_MS = 5000;
 const { signal } = new AbortController();
 
 /** Creates a model that delays one kind of request until the test releases it. */
-function createHeldModel(held: 'generateObject' | 'embed') {
-  const asked = Promise.withResolvers<void>();
+function createHeldModel(heldCall: 'generateObject' | 'embed') {
+  const callStarted = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
   const mock = createCountingModel();
   const wait = (): Promise<void> => {
-    asked.resolve();
+    callStarted.resolve();
     return answer.promise;
   };
   const model: typeof mock = {
@@ -186,23 +188,22 @@ function createHeldModel(held: 'generateObject' | 'embed') {
     // Another model name makes a backfill embed every listing again.
     embeddingModel: 'held',
     async generateObject(request) {
-      if (held === 'generateObject') await wait();
+      if (heldCall === 'generateObject') await wait();
       return mock.generateObject(request);
     },
     async embed(texts, options) {
-      if (held === 'embed') await wait();
+      if (heldCall === 'embed') await wait();
       return mock.embed(texts, options);
     },
   };
-  return { model, asked: asked.promise, answer: answer.resolve };
+  return { model, asked: callStarted.promise, answer: answer.resolve };
 }
 
 type Model = ReturnType<typeof createCountingModel>;
 
-/** Uses of the model. */
 const uses: [
   name: string,
-  held: 'generateObject' | 'embed',
+  heldCall: 'generateObject' | 'embed',
   use: (model: Model) => Promise<unknown>,
 ][] = [
   ['the validate stage', 'generateObject', work],
@@ -210,38 +211,40 @@ const uses: [
   [
     'a similar search',
     'embed',
-    (model) => createSearchService({ db: narrow, model }).similar({ query: 'квартира' }, signal),
+    (model) =>
+      createSearchService({ db: singleConnectionDb, model }).similar({ query: 'квартира' }, signal),
   ],
   [
     'a hybrid search',
     'embed',
-    (model) => createSearchService({ db: narrow, model }).hybrid({ query: 'квартира' }, signal),
+    (model) =>
+      createSearchService({ db: singleConnectionDb, model }).hybrid({ query: 'квартира' }, signal),
   ],
   [
     'a backfill',
     'embed',
     (model) =>
       backfillEmbeddings(
-        { db: narrow, model },
+        { db: singleConnectionDb, model },
         { dryRun: false, signal, onProgress: () => undefined },
       ),
   ],
 ];
 
 async function work(model: Model): Promise<void> {
-  await store(narrow, createPayload());
-  assert.equal(await createHarness(narrow, { model }).runNext(), 'completed');
+  await store(singleConnectionDb, createPayload());
+  assert.equal(await createHarness(singleConnectionDb, { model }).runNext(), 'completed');
 }
 
 test('Each use of the model holds no connection while the model answers', async () => {
-  await createHarness(narrow).process(createPayload());
-  for (const [name, held, use] of uses) {
-    const { model, asked, answer } = createHeldModel(held);
-    const using = use(model);
-    await Promise.race([asked, using]);
+  await createHarness(singleConnectionDb).process(createPayload());
+  for (const [name, heldCall, use] of uses) {
+    const { model, asked: callStarted, answer } = createHeldModel(heldCall);
+    const useResult = use(model);
+    await Promise.race([callStarted, useResult]);
     const timeout = Promise.withResolvers<string>();
     const timer = setTimeout(() => timeout.resolve('no connection was free'), LIMIT_MS);
-    const query = narrow
+    const query = singleConnectionDb
       .selectFrom('property_listings')
       .select('id')
       .execute()
@@ -249,13 +252,13 @@ test('Each use of the model holds no connection while the model answers', async 
     assert.equal(await Promise.race([query, timeout.promise]), 'answered', name);
     clearTimeout(timer);
     answer();
-    await using;
+    await useResult;
   }
 });
 
 /** Sends a payload in a request with this ID, and returns its raw ID. */
 async function send(requestId: string, source: string): Promise<number> {
-  const response = await fetch(`${running.url}/api/v1/ingest`, {
+  const response = await fetch(`${runningCollector.url}/api/v1/ingest`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-request-id': requestId },
     body: JSON.stringify(createPayload({ source_slug: source })),
@@ -274,37 +277,38 @@ test('Every log line of a job names its payload and request', async () => {
   lines.length = 0;
   // During an outage the client retries, the stage fails, and the job returns to the queue.
   server.state.up = false;
-  const first = await send('request-one', 'one');
-  await waitUntilEnded(first);
+  const firstId = await send('request-one', 'one');
+  await waitUntilEnded(firstId);
   server.state.up = true;
-  const second = await send('request-two', 'two');
-  await waitUntilEnded(second);
-  await makeJobsDue(logged.db);
-  const completed = await until('the next attempt', () =>
-    lines.find(({ msg, raw_id: id, attempt }) => msg === 'job' && id === first && attempt === 2),
+  const secondId = await send('request-two', 'two');
+  await waitUntilEnded(secondId);
+  await makeJobsDue(loggedDatabase.db);
+  const completedLine = await until('the next attempt', () =>
+    lines.find(({ msg, raw_id: id, attempt }) => msg === 'job' && id === firstId && attempt === 2),
   );
-  assert.equal(completed.outcome, 'completed');
+  assert.equal(completedLine.outcome, 'completed');
 
-  const ofJobs = lines.filter(({ msg }) => msg !== 'request');
+  const jobLines = lines.filter(({ msg }) => msg !== 'request');
   const getLines = (rawId: number) =>
-    ofJobs
+    jobLines
       .filter(({ raw_id: id }) => id === rawId)
       .map(({ msg, request_id: request, source, attempt }) => [msg, request, source, attempt]);
-  const failing = Array.from({ length: 3 }, () => 'a request to the model failed');
-  assert.deepEqual(getLines(first), [
-    ...[...failing, 'a stage failed', 'job'].map((msg) => [msg, 'request-one', 'one', 1]),
+  const failureMessages = Array.from({ length: 3 }, () => 'a request to the model failed');
+  assert.deepEqual(getLines(firstId), [
+    ...[...failureMessages, 'a stage failed', 'job'].map((msg) => [msg, 'request-one', 'one', 1]),
     ['job', 'request-one', 'one', 2],
   ]);
-  assert.deepEqual(getLines(second), [['job', 'request-two', 'two', 1]]);
-  for (const { msg, reason } of ofJobs) {
-    if (msg === failing[0]) assert.match(String(reason), /answered 503 to POST .*: overloaded\.$/);
+  assert.deepEqual(getLines(secondId), [['job', 'request-two', 'two', 1]]);
+  for (const { msg, reason } of jobLines) {
+    if (msg === failureMessages[0])
+      assert.match(String(reason), /answered 503 to POST .*: overloaded\.$/);
   }
-  assert.equal(ofJobs.length, getLines(first).length + getLines(second).length);
-  assert.equal((await readRawRecord(logged.db, first)).request_id, 'request-one');
+  assert.equal(jobLines.length, getLines(firstId).length + getLines(secondId).length);
+  assert.equal((await readRawRecord(loggedDatabase.db, firstId)).request_id, 'request-one');
 });
 
 test('A job that loses the database is dropped, and runs again under its request', async () => {
-  lossy.lose({ statement: 'set completed_hash =', when: 'before', times: 1 });
+  lossyDatabase.lose({ statement: 'set completed_hash =', when: 'before', times: 1 });
   const id = await send('request-four', 'four');
   await waitUntilEnded(id);
   const payloadLines = lines.filter(({ raw_id }) => raw_id === id);

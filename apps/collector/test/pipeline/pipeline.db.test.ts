@@ -84,8 +84,10 @@ test('A payload becomes a listing with facts, search text, embedding, snapshot a
   assert.deepEqual(snapshots[0]?.changes, {});
   assert.equal(snapshots[0]?.model, 'mock');
   assert.equal(snapshots[0]?.prompt_version, extractionPrompt.version);
-  const { fields, ...made } = (await readEnrichments(listing.id))['provenance'] as Provenance;
-  assert.deepEqual(made, {
+  const { fields, ...provenanceSource } = (await readEnrichments(listing.id))[
+    'provenance'
+  ] as Provenance;
+  assert.deepEqual(provenanceSource, {
     raw_id: raw.id,
     model: 'mock',
     requested_model: 'mock',
@@ -122,12 +124,12 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   assert.doesNotMatch(listing?.search_text ?? '', /nbsp|laquo|\bli\b/);
   assert.deepEqual(raw.payload, payload);
   const { fields } = (await readEnrichments(raw.listing_id))['provenance'] as Provenance;
-  const decoded = { origin: 'rule', rule: 'plain_text', of: 'payload' };
-  assert.deepEqual([fields['title'], fields['description']], [decoded, decoded]);
+  const decodedOrigin = { origin: 'rule', rule: 'plain_text', of: 'payload' };
+  assert.deepEqual([fields['title'], fields['description']], [decodedOrigin, decodedOrigin]);
   assert.deepEqual(getOutcomes(await harness.process(payload)), { load: 'unchanged' });
   // The same text with different markup is not a change.
-  const plain = await harness.process({ ...payload, title, description });
-  assert.equal(getOutcomes(plain)['validate'], 'done');
+  const plainRaw = await harness.process({ ...payload, title, description });
+  assert.equal(getOutcomes(plainRaw)['validate'], 'done');
   assert.equal((await readSnapshots(db, raw.listing_id)).length, 1);
 });
 
@@ -151,18 +153,18 @@ test('A payload that is no listing is invalid, with the reason', async () => {
     Object.assign(answer.value, { is_listing: true });
     return answer;
   };
-  const third = await createHarness(db, {
+  const thirdRaw = await createHarness(db, {
     model: { ...model, generateObject: generateImproved },
   }).process(payload);
-  assert.equal(third.status, 'completed');
-  assert.equal((await findListing(db, payload))?.id, third.listing_id);
+  assert.equal(thirdRaw.status, 'completed');
+  assert.equal((await findListing(db, payload))?.id, thirdRaw.listing_id);
 });
 
 test('A fact that a payload lacks now is removed', async () => {
   const harness = createHarness(db);
   const payload = createPayload({ title: 'Квартира', description: 'Продам квартиру у Львові.' });
-  const priced = { ...payload, price: 50_000, currency: 'USD', area_total: 50 };
-  const { listing_id: id } = await harness.process(priced);
+  const pricedPayload = { ...payload, price: 50_000, currency: 'USD', area_total: 50 };
+  const { listing_id: id } = await harness.process(pricedPayload);
   await harness.process(payload);
   const { price, currency, area_total } = (await findListing(db, payload)) ?? {};
   assert.deepEqual([price, currency, area_total], [null, null, null]);
@@ -178,7 +180,7 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   // The mock's summary contains the price, and the summary is embedded.
   const summary = (await findListing(db, payload))?.summary;
   const second = await harness.process({ ...payload, price: 59_000 });
-  const third = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
+  const thirdRaw = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
   assert.equal(second.listing_id, first.listing_id);
   const snapshots = await readSnapshots(db, first.listing_id);
   assert.deepEqual(
@@ -189,7 +191,7 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   assert.equal((await findListing(db, payload))?.price, 59_000);
   assert.notEqual((await findListing(db, payload))?.summary, summary);
   assert.equal(getOutcomes(second)['embed'], 'done');
-  assert.equal(getOutcomes(third)['embed'], 'skipped');
+  assert.equal(getOutcomes(thirdRaw)['embed'], 'skipped');
   assert.deepEqual(model.calls, { chat: 3, embed: 2 });
 });
 
@@ -283,8 +285,8 @@ test('An unchanged payload calls no model, and restores an archived listing', as
   model.calls.chat = 0;
   model.calls.embed = 0;
 
-  const reordered = Object.fromEntries(Object.entries(payload).toReversed());
-  const second = await harness.process({ ...payload, ...reordered });
+  const reorderedPayload = Object.fromEntries(Object.entries(payload).toReversed());
+  const second = await harness.process({ ...payload, ...reorderedPayload });
   assert.equal(second.status, 'completed');
   assert.deepEqual(getOutcomes(second), { load: 'unchanged' });
   assert.deepEqual(model.calls, { chat: 0, embed: 0 });
@@ -316,33 +318,40 @@ test('A repeated attempt with the same result completes the payload without an u
   };
   const harness = createHarness(db, { images });
   assert.equal((await harness.process(payload)).status, 'pending');
-  const made = await findListing(db, payload);
-  const version = await readVersion(made?.id ?? null);
+  const createdListing = await findListing(db, payload);
+  const version = await readVersion(createdListing?.id ?? null);
   assert.ok(version);
-  for (let nth = 0; nth < 2; nth += 1) assert.equal(await harness.runNext(), 'postponed');
-  assert.deepEqual(await readVersion(made?.id ?? null), version);
+  for (let attempt = 0; attempt < 2; attempt += 1)
+    assert.equal(await harness.runNext(), 'postponed');
+  assert.deepEqual(await readVersion(createdListing?.id ?? null), version);
   isAway = false;
   assert.equal(await harness.runNext(), 'completed');
   const listing = await findListing(db, payload);
-  assert.deepEqual(listing?.updated_at, made?.updated_at);
+  assert.deepEqual(listing?.updated_at, createdListing?.updated_at);
   assert.ok(listing?.embedding, 'which is no change of the listing');
   assert.equal((await readSnapshots(db, listing.id)).length, 1);
   // A payload with only other images updates the row.
   await harness.process({ ...payload, image_urls: ['https://images.example/1.jpg'] });
-  const later = await findListing(db, payload);
-  assert.ok(later && later.updated_at > listing.updated_at);
+  const laterListing = await findListing(db, payload);
+  assert.ok(laterListing && laterListing.updated_at > listing.updated_at);
 });
 
 test('After a payload fails past its update, the previous payload is processed again', async () => {
   const payload = createPayload({ price: 100 });
   const harness = createHarness(db);
   await harness.process(payload);
-  const broken = { ...emptyImageService, processRemote: () => Promise.reject(new Error('broken')) };
-  const failed = await createHarness(db, { images: broken }).process({ ...payload, price: 90 });
-  assert.equal(failed.status, 'failed');
+  const brokenImages = {
+    ...emptyImageService,
+    processRemote: () => Promise.reject(new Error('broken')),
+  };
+  const failedRaw = await createHarness(db, { images: brokenImages }).process({
+    ...payload,
+    price: 90,
+  });
+  assert.equal(failedRaw.status, 'failed');
   assert.equal((await findListing(db, payload))?.price, 90);
-  const again = await harness.process(payload);
-  assert.equal(getOutcomes(again)['upsert'], 'done');
+  const repeatedRaw = await harness.process(payload);
+  assert.equal(getOutcomes(repeatedRaw)['upsert'], 'done');
   assert.equal((await findListing(db, payload))?.price, 100);
 });
 
@@ -366,9 +375,12 @@ test('Uploaded images replace the image URLs of the payload', async () => {
   assert.equal(getOutcomes(await readRawRecord(db, rawId))['images'], 'done');
   assert.deepEqual(states, [files]);
 
-  const none = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
+  const rawIdWithoutUploads = await store(
+    db,
+    createPayload({ image_urls: ['http://images.example/1.jpg'] }),
+  );
   assert.equal(await harness.runNext({ uploads: [] }), 'completed');
-  assert.equal(getOutcomes(await readRawRecord(db, none))['images'], 'skipped');
+  assert.equal(getOutcomes(await readRawRecord(db, rawIdWithoutUploads))['images'], 'skipped');
   assert.equal(states.length, 2, 'a listing without images now');
 });
 
@@ -392,17 +404,18 @@ const MINIMAL_PAYLOAD = {
 };
 
 // Each letter has three bytes.
-const letter = (index: number) => String.fromCodePoint(0x4e00 + index);
-const vector = (text: string) => sql`select to_tsvector('simple', ${text})`.execute(db);
+const createLetter = (index: number) => String.fromCodePoint(0x4e00 + index);
+const selectVector = (text: string) => sql`select to_tsvector('simple', ${text})`.execute(db);
 
 test('No text is too long for PostgreSQL, even with only different words', async () => {
   // Different words make a search vector grow the most.
   const words = Array.from(
     { length: 400_000 },
     (_, index) =>
-      letter(index % 20_000) + (index < 20_000 ? '' : letter(Math.trunc(index / 20_000))),
+      createLetter(index % 20_000) +
+      (index < 20_000 ? '' : createLetter(Math.trunc(index / 20_000))),
   );
   const description = words.join(' ');
-  await assert.rejects(vector(description), /too long for tsvector/);
-  await vector(buildSearchText({ ...MINIMAL_PAYLOAD, description }));
+  await assert.rejects(selectVector(description), /too long for tsvector/);
+  await selectVector(buildSearchText({ ...MINIMAL_PAYLOAD, description }));
 });

@@ -6,7 +6,7 @@ import { ModelError } from '@oselya/model';
 import { createOutageError } from '@oselya/testing/database';
 import { problem } from '../../src/errors.ts';
 import type { JobContext, Stage, StageDeps, StageRun } from '../../src/pipeline/context.ts';
-import { DONE, StageTimeoutError } from '../../src/pipeline/outcome.ts';
+import { DONE_RESULT, StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { runStage } from '../../src/pipeline/pipeline.ts';
 import type { Tables } from '../../src/tables.ts';
 
@@ -42,19 +42,19 @@ test('A failed stage is repeated up to its attempts, except after an outage', as
     [createOutageError(), 1],
   ] as const) {
     let attempts = 0;
-    const failing = () => {
+    const failRepeatedly = () => {
       attempts += 1;
       return Promise.reject(error);
     };
-    await assert.rejects(run(failing), error);
+    await assert.rejects(run(failRepeatedly), error);
     assert.equal(attempts, expected);
   }
   let attempts = 0;
   const result = await run(() => {
     attempts += 1;
-    return attempts < 3 ? fail() : Promise.resolve(DONE);
+    return attempts < 3 ? fail() : Promise.resolve(DONE_RESULT);
   });
-  assert.equal(result, DONE);
+  assert.equal(result, DONE_RESULT);
 });
 
 test('A stage that ignores its signal ends at its timeout or with its job', async () => {
@@ -65,9 +65,9 @@ test('A stage that ignores its signal ends at its timeout or with its job', asyn
   };
   await assert.rejects(run(endless, undefined, 20), StageTimeoutError);
   const job = new AbortController();
-  const running = run(endless, job.signal);
+  const stageRun = run(endless, job.signal);
   job.abort(new Error('lease lost'));
-  await assert.rejects(running, /lease lost/);
+  await assert.rejects(stageRun, /lease lost/);
   assert.deepEqual(
     signals.map(({ aborted }) => aborted),
     [true, true],

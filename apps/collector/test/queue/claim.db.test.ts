@@ -32,8 +32,8 @@ import { completedOutcome, storePending, stage } from './harness.ts';
 
 const { db, engine } = await openDatabase();
 
-/** Storing rows is slow in the embedded database. */
-const MANY = engine === 'postgres' ? 100_000 : 10_000;
+/** Smaller for the embedded database, which stores rows slowly. */
+const MANY_PAYLOADS = engine === 'postgres' ? 100_000 : 10_000;
 
 const LEASE_MS = 60_000;
 const claimant = { worker: 'test', leaseMs: LEASE_MS };
@@ -43,21 +43,21 @@ const claimOne = async () => (await claim({ count: 1 }))[0];
 const finish = createJobFinisher({ db, log });
 const retry = createPayloadRetry({ db, onRetried: () => undefined });
 
-async function claimed(): Promise<Job> {
+async function claimExistingJob(): Promise<Job> {
   const job = await claimOne();
   assert.ok(job);
   return job;
 }
 
 /** Claims jobs, and returns their sources in order. */
-const sources = async (count: number, lastSource?: string) =>
+const claimSources = async (count: number, lastSource?: string) =>
   (await claim({ count, lastSource })).map(({ sourceSlug }) => sourceSlug).join('');
 
-async function endAll(): Promise<void> {
+async function endAllJobs(): Promise<void> {
   await sql`update raw_data set status = 'completed' where status = 'processing'`.execute(db);
 }
 
-const inProgress = (job: Job, stages = [stage]) => ({
+const createJobProgress = (job: Job, stages = [stage]) => ({
   ...job,
   stages,
   modelUsage: { calls: 1, input_tokens: 2, output_tokens: 3 },
@@ -68,31 +68,32 @@ async function expire({ rawId }: Job): Promise<void> {
     where id = ${rawId}`.execute(db);
 }
 
-async function storeMany(count: number, overrides: Parameters<typeof createPayload>[0] = {}) {
+async function storePayloads(count: number, overrides: Parameters<typeof createPayload>[0] = {}) {
   const ids: number[] = [];
-  for (let nth = 0; nth < count; nth += 1) ids.push(await store(db, createPayload(overrides)));
+  for (let index = 0; index < count; index += 1)
+    ids.push(await store(db, createPayload(overrides)));
   return ids;
 }
 
-const same = { source_slug: 'doshka', external_id: 'same' };
-const listing = { sourceSlug: 'doshka', externalId: 'same' };
+const sameListing = { source_slug: 'doshka', external_id: 'same' };
+const listingKey = { sourceSlug: 'doshka', externalId: 'same' };
 
-/** Returns which payloads wait for an earlier one of their listing. */
-const waits = (ids: readonly number[]) =>
+/** Returns the `waits` flags of payloads. */
+const readWaitFlags = (ids: readonly number[]) =>
   Promise.all(ids.map(async (id) => (await readRawRecord(db, id)).waits));
 
-/** Stores a payload without the check whether it must wait. */
+/** Stores a payload without checking whether it must wait. */
 async function storeWithoutRelease(): Promise<number> {
-  const payload = createPayload(same);
+  const payload = createPayload(sameListing);
   const content_hash = hashContent(payload);
-  const raw = { ...same, payload: JSON.stringify(payload), content_hash };
-  const stored = (await insertRaws(db, [raw])).get(0);
-  assert.ok(stored);
-  return stored.id;
+  const raw = { ...sameListing, payload: JSON.stringify(payload), content_hash };
+  const storedRaw = (await insertRaws(db, [raw])).get(0);
+  assert.ok(storedRaw);
+  return storedRaw.id;
 }
 
-/** Returns how many payloads a claim has read. */
-async function rowsRead(options: Options): Promise<number> {
+/** Returns the number of payloads that a claim reads. */
+async function countReadRows(options: Options): Promise<number> {
   const { rowsRead: rows } = await explain(db, (explained) =>
     claimJobs(explained, { ...claimant, ...options }),
   );
@@ -107,116 +108,123 @@ afterEach(async () => {
 });
 
 test('A claim takes the oldest payload, marks it and counts the attempt', async () => {
-  const [first, second] = await storeMany(2);
-  assert.equal((await claimed()).rawId, first);
+  const [first, second] = await storePayloads(2);
+  assert.equal((await claimExistingJob()).rawId, first);
   const row = await readRawRecord(db, first ?? 0);
   assert.deepEqual(
     [row.status, row.attempt, row.attempts, row.claimed_by],
     ['processing', 1, 1, 'test'],
   );
   assert.ok(row.lease_expires_at !== null && row.lease_expires_at > new Date());
-  assert.equal((await claimed()).rawId, second);
+  assert.equal((await claimExistingJob()).rawId, second);
   assert.equal(await claimOne(), undefined);
 });
 
 test('An expired lease returns the job until its attempts are spent', async () => {
   const { external_id: externalId, ...payload } = createPayload();
   const id = await store(db, { external_id: externalId, ...payload });
-  const lost = { rawId: id, sourceSlug: 'doshka', externalId, requestId: null };
+  const expectedLoss = { rawId: id, sourceSlug: 'doshka', externalId, requestId: null };
   for (const [attempt, status] of [
     [1, 'pending'],
     [2, 'pending'],
     [3, 'failed'],
   ]) {
-    const job = await claimed();
+    const job = await claimExistingJob();
     assert.equal(job.attempt, attempt);
     assert.deepEqual(await rescueJobs(db, 3), []);
     await expire(job);
-    assert.deepEqual(await rescueJobs(db, 3), [{ ...lost, attempt, status }]);
+    assert.deepEqual(await rescueJobs(db, 3), [{ ...expectedLoss, attempt, status }]);
   }
   const { error, attempts } = await readRawRecord(db, id);
   assert.deepEqual([error?.code, attempts], ['lease_lost', 3]);
 });
 
 test('A renewal extends the leases and returns the lost jobs', async () => {
-  await storeMany(2);
-  const jobs = [inProgress(await claimed()), inProgress(await claimed())];
+  await storePayloads(2);
+  const jobs = [
+    createJobProgress(await claimExistingJob()),
+    createJobProgress(await claimExistingJob()),
+  ];
   for (const job of jobs) await expire(job);
-  const [, lost] = jobs;
-  assert.ok(lost);
-  assert.deepEqual(await returnJobs(db, [lost]), new Set([lost.rawId]));
-  assert.deepEqual(await renewLeases(db, jobs, LEASE_MS), [lost]);
+  const [, lostProgress] = jobs;
+  assert.ok(lostProgress);
+  assert.deepEqual(await returnJobs(db, [lostProgress]), new Set([lostProgress.rawId]));
+  assert.deepEqual(await renewLeases(db, jobs, LEASE_MS), [lostProgress]);
   assert.deepEqual(await rescueJobs(db, 3), []);
 });
 
 test('A worker that lost its claim changes nothing', async () => {
-  const [id = 0] = await storeMany(1);
-  const old = inProgress(await claimed());
-  await expire(old);
+  const [id = 0] = await storePayloads(1);
+  const staleProgress = createJobProgress(await claimExistingJob());
+  await expire(staleProgress);
   await rescueJobs(db, 3);
   assert.equal(
-    await finish({ job: old, result: completedOutcome }),
+    await finish({ job: staleProgress, result: completedOutcome }),
     false,
     'while it is pending again',
   );
-  const current = await claimed();
-  assert.equal(await finish({ job: old, result: completedOutcome }), false, 'while another has it');
-  assert.equal((await returnJobs(db, [old])).size, 0);
-  assert.deepEqual(await renewLeases(db, [old], LEASE_MS), [old]);
-  assert.equal((await readRawRecord(db, id)).status, 'processing');
-  assert.equal(await finish({ job: current, result: completedOutcome }), true);
+  const currentJob = await claimExistingJob();
   assert.equal(
-    await finish({ job: current, result: { ...completedOutcome, status: 'failed' } }),
+    await finish({ job: staleProgress, result: completedOutcome }),
+    false,
+    'while another has it',
+  );
+  assert.equal((await returnJobs(db, [staleProgress])).size, 0);
+  assert.deepEqual(await renewLeases(db, [staleProgress], LEASE_MS), [staleProgress]);
+  assert.equal((await readRawRecord(db, id)).status, 'processing');
+  assert.equal(await finish({ job: currentJob, result: completedOutcome }), true);
+  assert.equal(
+    await finish({ job: currentJob, result: { ...completedOutcome, status: 'failed' } }),
     false,
   );
   assert.equal((await readRawRecord(db, id)).status, 'completed');
 });
 
 test('A returned job costs no attempt and needs another claim', async () => {
-  const [id = 0] = await storeMany(1);
-  const job = await claimed();
-  await renewLeases(db, [inProgress(job)], LEASE_MS);
+  const [id = 0] = await storePayloads(1);
+  const job = await claimExistingJob();
+  await renewLeases(db, [createJobProgress(job)], LEASE_MS);
   assert.equal((await returnJobs(db, [job])).size, 1);
   const { status, attempts, attempt, stages } = await readRawRecord(db, id);
   assert.deepEqual([status, attempts, attempt, stages], ['pending', 0, 1, [stage]]);
-  assert.equal((await claimed()).attempt, 2);
+  assert.equal((await claimExistingJob()).attempt, 2);
 });
 
 test('A postponed job and the later payloads of its listing are not claimed before their time', async () => {
-  const [first] = await storeMany(2, same);
+  const [firstId] = await storePayloads(2, sameListing);
   const error = { code: 'model_unavailable', message: 'x' };
-  await returnJobs(db, [{ ...(await claimed()), retryMs: 60_000, error }]);
-  const [other] = await storeMany(1);
-  assert.equal((await claimed()).rawId, other);
+  await returnJobs(db, [{ ...(await claimExistingJob()), retryMs: 60_000, error }]);
+  const [otherId] = await storePayloads(1);
+  assert.equal((await claimExistingJob()).rawId, otherId);
   assert.equal(await claimOne(), undefined);
-  assert.deepEqual((await readRawRecord(db, first ?? 0)).error, error);
+  assert.deepEqual((await readRawRecord(db, firstId ?? 0)).error, error);
   await sql`update raw_data set retry_at = now() where retry_at is not null`.execute(db);
-  assert.equal((await claimed()).rawId, first);
+  assert.equal((await claimExistingJob()).rawId, firstId);
 });
 
 test('Lost jobs are returned without an attempt and keep their usage and stages', async () => {
-  const [lost = 0, kept = 0] = await storeMany(2);
-  const jobs = [await claimed(), await claimed()];
+  const [lostId = 0, keptId = 0] = await storePayloads(2);
+  const jobs = [await claimExistingJob(), await claimExistingJob()];
   await renewLeases(
     db,
-    jobs.map((job) => inProgress(job)),
+    jobs.map((job) => createJobProgress(job)),
     LEASE_MS,
   );
   assert.deepEqual(await returnStrays(db, 'other', []), new Set());
-  assert.deepEqual(await returnStrays(db, 'test', [kept]), new Set([lost]));
-  const { status, attempts, stages, model_usage: usage } = await readRawRecord(db, lost);
+  assert.deepEqual(await returnStrays(db, 'test', [keptId]), new Set([lostId]));
+  const { status, attempts, stages, model_usage: usage } = await readRawRecord(db, lostId);
   assert.deepEqual([status, attempts, stages, usage?.calls], ['pending', 0, [stage], 1]);
-  assert.equal((await readRawRecord(db, kept)).status, 'processing');
+  assert.equal((await readRawRecord(db, keptId)).status, 'processing');
 });
 
-test(`${MANY} pending payloads of one source do not delay another source`, async () => {
-  await storePending(db, 'large', MANY);
+test(`${MANY_PAYLOADS} pending payloads of one source do not delay another source`, async () => {
+  await storePending(db, 'large', MANY_PAYLOADS);
   await sql`analyze raw_data`.execute(db);
-  assert.equal(await sources(1), 'large');
+  assert.equal(await claimSources(1), 'large');
   await storePending(db, 'small', 1);
-  assert.equal(await sources(1, 'small'), 'small', 'it has no job in progress');
-  assert.equal(await sources(1, 'large'), 'large');
-  assert.ok((await rowsRead({ count: 4, lastSource: 'large' })) < 100);
+  assert.equal(await claimSources(1, 'small'), 'small', 'it has no job in progress');
+  assert.equal(await claimSources(1, 'large'), 'large');
+  assert.ok((await countReadRows({ count: 4, lastSource: 'large' })) < 100);
 });
 
 test('A claim takes equal shares of the sources, the oldest payloads first, in rotation', async () => {
@@ -231,32 +239,32 @@ test('A claim takes equal shares of the sources, the oldest payloads first, in r
     [100, 'b', 'cabcabcabcabcb'],
     [1, undefined, ''],
   ] as const) {
-    assert.equal(await sources(count, lastSource), expected);
-    await endAll();
+    assert.equal(await claimSources(count, lastSource), expected);
+    await endAllJobs();
   }
 });
 
 test('A claim balances the jobs in progress of all workers', async () => {
   await storePending(db, 'a', 20);
-  assert.equal(await sources(6), 'aaaaaa');
+  assert.equal(await claimSources(6), 'aaaaaa');
   for (const source of ['b', 'c']) await storePending(db, source, 20);
   // The two sources without jobs come first, until each source has six.
-  assert.equal(await sources(2), 'bc');
-  assert.equal(await sources(3, 'a'), 'bcb');
-  assert.equal(await sources(1, 'b'), 'c', 'it has the fewest jobs now');
-  assert.equal(await sources(6), 'bcbcbc');
-  assert.equal(await sources(3, 'a'), 'bca');
-  await endAll();
-  assert.equal(await sources(3, 'a'), 'bca', 'ended jobs do not count');
+  assert.equal(await claimSources(2), 'bc');
+  assert.equal(await claimSources(3, 'a'), 'bcb');
+  assert.equal(await claimSources(1, 'b'), 'c', 'it has the fewest jobs now');
+  assert.equal(await claimSources(6), 'bcbcbc');
+  assert.equal(await claimSources(3, 'a'), 'bca');
+  await endAllJobs();
+  assert.equal(await claimSources(3, 'a'), 'bca', 'ended jobs do not count');
 });
 
 test('A claim uses its indexes with any number of sources and completed payloads', async () => {
-  for (let nth = 0; nth < 200; nth += 1) await storePending(db, `source-${nth}`, 100);
+  for (let index = 0; index < 200; index += 1) await storePending(db, `source-${index}`, 100);
   await sql`update raw_data set updated_at = now()`.execute(db);
   await sql`analyze raw_data`.execute(db);
   for (let round = 0; round < 5; round += 1) {
     await claim({ count: 100 });
-    await endAll();
+    await endAllJobs();
   }
   for (let worker = 0; worker < 10; worker += 1) {
     assert.equal((await claim({ count: 4, lastSource: `source-${worker}` })).length, 4);
@@ -272,23 +280,23 @@ test('A claim uses its indexes with any number of sources and completed payloads
     'raw_data_pkey',
     'raw_data_unfinished',
   ]);
-  assert.ok((await rowsRead(options)) < 300);
+  assert.ok((await countReadRows(options)) < 300);
 });
 
 test('Storing, renewing and finishing use indexes with any number of completed payloads', async () => {
   await storePending(db, 'ended', 20_000);
   await sql`update raw_data set status = 'completed', waits = false`.execute(db);
-  for (const overrides of [same, {}]) await storeMany(1, overrides);
+  for (const overrides of [sameListing, {}]) await storePayloads(1, overrides);
   await sql`analyze raw_data`.execute(db);
   const jobs = await claim({ count: 2 });
-  const raw = { ...same, payload: '{}', content_hash: '', idempotency_key: 'key' };
-  const renewed = jobs.map((job) => inProgress(job));
-  const finished = jobs.map((job) => ({ job, result: completedOutcome }));
+  const raw = { ...sameListing, payload: '{}', content_hash: '', idempotency_key: 'key' };
+  const renewedJobs = jobs.map((job) => createJobProgress(job));
+  const finishedJobs = jobs.map((job) => ({ job, result: completedOutcome }));
   const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
     ['storing', (explained) => insertRaws(explained, [raw])],
-    ['renewing', (explained) => renewLeases(explained, renewed, LEASE_MS)],
-    ['finishing', (explained) => finishJobs(explained, finished)],
-    ['releasing', (explained) => releaseListings(explained, [listing])],
+    ['renewing', (explained) => renewLeases(explained, renewedJobs, LEASE_MS)],
+    ['finishing', (explained) => finishJobs(explained, finishedJobs)],
+    ['releasing', (explained) => releaseListings(explained, [listingKey])],
   ];
   for (const [title, run] of statements) {
     const { indexes, rowsRead: rows } = await explain(db, run);
@@ -316,23 +324,24 @@ test('A claim does not scan 20,000 pending payloads of one listing', async () =>
   await storePending(db, 'repeating', 20_000, { sameListing: true });
   await storePending(db, 'other', 5);
   await sql`analyze raw_data`.execute(db);
-  assert.ok((await rowsRead({ count: 1 })) < 100);
+  assert.ok((await countReadRows({ count: 1 })) < 100);
   const [job] = await claim({ count: 1, lastSource: 'other' });
   assert.equal(job?.externalId, 'same');
-  assert.ok((await rowsRead({ count: 4, lastSource: 'other' })) < 100);
-  assert.equal(await sources(10), '');
+  assert.ok((await countReadRows({ count: 4, lastSource: 'other' })) < 100);
+  assert.equal(await claimSources(10), '');
 });
 
 test('Sources without claimable payloads do not hide the next source', async () => {
   // Concurrent inserts may leave two payloads of one listing that do not wait.
-  for (let nth = 0; nth < 2; nth += 1) await storePending(db, 'blocked', 1, { sameListing: true });
-  assert.equal(await sources(1), 'blocked');
-  for (let nth = 0; nth < 20; nth += 1) await storePending(db, `postponed-${nth}`, 1);
+  for (let index = 0; index < 2; index += 1)
+    await storePending(db, 'blocked', 1, { sameListing: true });
+  assert.equal(await claimSources(1), 'blocked');
+  for (let index = 0; index < 20; index += 1) await storePending(db, `postponed-${index}`, 1);
   await sql`update raw_data set retry_at = now() + interval '1 h'
     where source_slug like 'postponed%'`.execute(db);
   await storePending(db, 'z', 1);
-  assert.equal(await sources(1), 'z');
-  assert.equal(await sources(1), '');
+  assert.equal(await claimSources(1), 'z');
+  assert.equal(await claimSources(1), '');
 });
 
 test('Concurrent claims give each job to one worker', async () => {
@@ -350,50 +359,56 @@ test('Concurrent claims give each job to one worker', async () => {
 });
 
 test('A payload waits for its listing and is released when the previous payload ends', async () => {
-  const ids = await storeMany(3, same);
-  const [elsewhere] = await storeMany(1, { ...same, source_slug: 'other' });
-  assert.deepEqual(await waits(ids), [false, true, true]);
-  const job = await claimed();
-  assert.equal((await claimed()).rawId, elsewhere, 'other listings do not wait');
+  const ids = await storePayloads(3, sameListing);
+  const [otherSourceId] = await storePayloads(1, { ...sameListing, source_slug: 'other' });
+  assert.deepEqual(await readWaitFlags(ids), [false, true, true]);
+  const job = await claimExistingJob();
+  assert.equal((await claimExistingJob()).rawId, otherSourceId, 'other listings do not wait');
   assert.equal(await claimOne(), undefined);
   await finish({ job, result: completedOutcome });
-  assert.deepEqual(await waits(ids), [false, false, true]);
-  await finish({ job: await claimed(), result: { ...completedOutcome, status: 'failed' } });
-  assert.equal((await claimed()).rawId, ids[2]);
+  assert.deepEqual(await readWaitFlags(ids), [false, false, true]);
+  await finish({
+    job: await claimExistingJob(),
+    result: { ...completedOutcome, status: 'failed' },
+  });
+  assert.equal((await claimExistingJob()).rawId, ids[2]);
 });
 
 test('A release frees only the first payload of a listing, and only without an earlier job', async () => {
-  await storeMany(1, same);
-  const later = [await storeWithoutRelease(), await storeWithoutRelease()];
-  assert.equal(await releaseListings(db, [listing]), 0, 'the first is pending');
-  const job = await claimed();
+  await storePayloads(1, sameListing);
+  const laterIds = [await storeWithoutRelease(), await storeWithoutRelease()];
+  assert.equal(await releaseListings(db, [listingKey]), 0, 'the first is pending');
+  const job = await claimExistingJob();
   assert.equal((await releaseMissedListings(db)).released, 0, 'the first is processed');
   await finishJobs(db, [{ job, result: completedOutcome }]);
   assert.equal((await releaseMissedListings(db)).released, 1);
-  assert.deepEqual(await waits(later), [false, true]);
+  assert.deepEqual(await readWaitFlags(laterIds), [false, true]);
   assert.equal((await releaseMissedListings(db)).released, 0);
 });
 
 test('A returned job releases earlier retried payloads', async () => {
-  const [first = 0] = await storeMany(1, same);
-  await finish({ job: await claimed(), result: { ...completedOutcome, status: 'failed' } });
-  await storeMany(1, same);
-  const later = await claimed();
-  await retry.one(first);
-  assert.deepEqual(await waits([first]), [true]);
+  const [first = 0] = await storePayloads(1, sameListing);
+  await finish({
+    job: await claimExistingJob(),
+    result: { ...completedOutcome, status: 'failed' },
+  });
+  await storePayloads(1, sameListing);
+  const laterJob = await claimExistingJob();
+  await retry.retryOne(first);
+  assert.deepEqual(await readWaitFlags([first]), [true]);
   assert.equal(await claimOne(), undefined);
-  await returnJobs(db, [later]);
-  assert.equal((await claimed()).rawId, first);
+  await returnJobs(db, [laterJob]);
+  assert.equal((await claimExistingJob()).rawId, first);
 });
 
 test('Retried payloads of one listing wait for one another', async () => {
   const ids = [];
-  for (let nth = 0; nth < 5; nth += 1) ids.push(await storeWithoutRelease());
+  for (let index = 0; index < 5; index += 1) ids.push(await storeWithoutRelease());
   await db.updateTable('raw_data').set({ status: 'failed', waits: false }).execute();
-  assert.equal(await retry.all({ status: 'failed' }), 5);
-  assert.deepEqual(await waits(ids), [false, true, true, true, true]);
+  assert.equal(await retry.retryAll({ status: 'failed' }), 5);
+  assert.deepEqual(await readWaitFlags(ids), [false, true, true, true, true]);
   for (const id of ids) {
-    const job = await claimed();
+    const job = await claimExistingJob();
     assert.equal(job.rawId, id);
     await finish({ job, result: completedOutcome });
   }

@@ -31,7 +31,7 @@ export async function countOutcomes(
 }
 
 export const NO_WAIT = { timeoutMs: 0 };
-export const LONG = { timeoutMs: 20_000 };
+export const LONG_TIMEOUT = { timeoutMs: 20_000 };
 
 /** Stores pending payloads of a source without the ingest. */
 export async function storePending(
@@ -49,17 +49,17 @@ export async function storePending(
 
 /** Creates a processor whose jobs run until the test ends one of them, or all current and later jobs. */
 export function createHeldJobs() {
-  const begun: (Job & { end: () => void })[] = [];
+  const startedJobs: (Job & { end: () => void })[] = [];
   let areHeld = true;
   return {
-    begun,
+    startedJobs,
     endAll: (): void => {
       areHeld = false;
-      for (const { end } of begun) end();
+      for (const { end } of startedJobs) end();
     },
     process: async (job: Job): Promise<JobOutcome> => {
       const { promise, resolve: end } = Promise.withResolvers<void>();
-      begun.push({ ...job, end });
+      startedJobs.push({ ...job, end });
       if (areHeld) await promise;
       return completedOutcome;
     },
@@ -95,7 +95,7 @@ export async function openQueue() {
     return worker;
   }
 
-  async function statuses(): Promise<Record<string, number>> {
+  async function countStatuses(): Promise<Record<string, number>> {
     const rows = await db
       .selectFrom('raw_data')
       .select(['status', (eb) => eb.fn.countAll<number>().as('count')])
@@ -107,15 +107,15 @@ export async function openQueue() {
   return {
     db,
     start,
-    statuses,
+    countStatuses,
     /** Waits until each status has this number of payloads. */
-    reach: (wanted: Record<string, number>) =>
-      until(JSON.stringify(wanted), async () => {
-        const found = await statuses();
-        return Object.entries(wanted).every(([status, count]) => found[status] === count);
+    waitForStatuses: (expectedCounts: Record<string, number>) =>
+      until(JSON.stringify(expectedCounts), async () => {
+        const counts = await countStatuses();
+        return Object.entries(expectedCounts).every(([status, count]) => counts[status] === count);
       }),
-    empty: () => db.deleteFrom('raw_data').execute(),
-    storeMany: (count: number) =>
+    deletePayloads: () => db.deleteFrom('raw_data').execute(),
+    storePayloads: (count: number) =>
       Promise.all(Array.from({ length: count }, () => store(db, createPayload()))),
   };
 }

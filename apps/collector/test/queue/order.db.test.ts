@@ -9,9 +9,9 @@ import { until } from '@oselya/testing';
 import { createPayload, log } from '../support/pipeline.ts';
 import { openQueue } from './harness.ts';
 
-const { db, empty, start } = await openQueue();
+const { db, deletePayloads, start } = await openQueue();
 
-const scenarios = fc.record({
+const scenarioArbitrary = fc.record({
   sources: fc.integer({ min: 1, max: 3 }),
   listings: fc.integer({ min: 1, max: 6 }),
   clients: fc.integer({ min: 1, max: 8 }),
@@ -21,60 +21,64 @@ const scenarios = fc.record({
   seed: fc.nat(),
 });
 
-/** The events of one payload, as positions in the order of all events. */
-type Life = { sent?: number; accepted?: number; starts: number[]; ends: number[] };
+/** Positions of a payload's events in the order of all events. */
+type PayloadEvents = { sent?: number; accepted?: number; starts: number[]; ends: number[] };
 
 /** Returns a deterministic number from 0 to 1. */
-function chance(...values: number[]): number {
-  const mixed = values.reduce((hash, value) => Math.imul(hash ^ value, 0x9e3779b1) >>> 0, 17);
-  return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
+function getChance(...values: number[]): number {
+  const mixedHash = values.reduce((hash, value) => Math.imul(hash ^ value, 0x9e3779b1) >>> 0, 17);
+  return ((mixedHash ^ (mixedHash >>> 15)) >>> 0) / 2 ** 32;
 }
 
-function endingOf(job: Job, seed: number): JobOutcome | Error {
-  const luck = chance(seed, job.rawId, job.attempt);
-  const status = luck < 0.7 ? 'completed' : luck < 0.8 ? 'failed' : 'invalid';
-  if (luck > 0.97) return new Error('a failure');
-  if (luck > 0.93) return { status: 'postponed' };
+function createEnding(job: Job, seed: number): JobOutcome | Error {
+  const randomNumber = getChance(seed, job.rawId, job.attempt);
+  const status = randomNumber < 0.7 ? 'completed' : randomNumber < 0.8 ? 'failed' : 'invalid';
+  if (randomNumber > 0.97) return new Error('a failure');
+  if (randomNumber > 0.93) return { status: 'postponed' };
   return { status, error: null, stages: [], listingId: null };
 }
 
-async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S : never) {
+async function runScenario(
+  scenario: typeof scenarioArbitrary extends fc.Arbitrary<infer S> ? S : never,
+) {
   const { sources, listings, clients, payloadsEach, workers, slots, seed } = scenario;
-  let events = 0;
-  const lives = new Map<number, Life>();
-  const lifeOf = (id: number): Life => {
-    const life = lives.get(id) ?? { starts: [], ends: [] };
-    lives.set(id, life);
-    return life;
+  let eventCount = 0;
+  const eventsByPayload = new Map<number, PayloadEvents>();
+  const getEvents = (id: number): PayloadEvents => {
+    const payloadEvents = eventsByPayload.get(id) ?? { starts: [], ends: [] };
+    eventsByPayload.set(id, payloadEvents);
+    return payloadEvents;
   };
 
   const ingest = createIngest({
     db,
-    onAccepted: () => running.forEach((worker) => worker.notify()),
+    onAccepted: () => runningWorkers.forEach((worker) => worker.notify()),
     log,
   });
   const process = async (job: Job): Promise<JobOutcome> => {
-    lifeOf(job.rawId).starts.push((events += 1));
-    await sleep(chance(seed, job.rawId) * 3);
-    lifeOf(job.rawId).ends.push((events += 1));
-    const ending = endingOf(job, seed);
+    getEvents(job.rawId).starts.push((eventCount += 1));
+    await sleep(getChance(seed, job.rawId) * 3);
+    getEvents(job.rawId).ends.push((eventCount += 1));
+    const ending = createEnding(job, seed);
     if (ending instanceof Error) throw ending;
     return ending;
   };
   // The lease is so long that no sweep repairs a missed release.
-  const running = Array.from({ length: workers }, () => start(process, { slots, pollMs: 10 }));
-  const listingOf = (n: number) => ({
+  const runningWorkers = Array.from({ length: workers }, () =>
+    start(process, { slots, pollMs: 10 }),
+  );
+  const createListingKey = (n: number) => ({
     source_slug: `source-${n % sources}`,
     external_id: `listing-${n % listings}`,
   });
   await Promise.all(
     Array.from({ length: clients }, async (_, client) => {
-      for (let nth = 0; nth < payloadsEach; nth += 1) {
-        const sent = (events += 1);
+      for (let index = 0; index < payloadsEach; index += 1) {
+        const sentAt = (eventCount += 1);
         const { id } = await ingest.accept(
-          createPayload(listingOf(Math.floor(chance(seed, client, nth) * 100))),
+          createPayload(createListingKey(Math.floor(getChance(seed, client, index) * 100))),
         );
-        Object.assign(lifeOf(id), { sent, accepted: (events += 1) });
+        Object.assign(getEvents(id), { sent: sentAt, accepted: (eventCount += 1) });
       }
     }),
   );
@@ -83,36 +87,39 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
       where status in ('pending', 'processing') or waits limit 1`.execute(db);
     return rows.length === 0;
   });
-  await Promise.all(running.map((worker) => worker.stop({ timeoutMs: 5000 })));
-  return lives;
+  await Promise.all(runningWorkers.map((worker) => worker.stop({ timeoutMs: 5000 })));
+  return eventsByPayload;
 }
 
 test('Every payload ends once, and the payloads of a listing end in order', async () => {
   await fc.assert(
-    fc.asyncProperty(scenarios, async (scenario) => {
-      const lives = await play(scenario);
+    fc.asyncProperty(scenarioArbitrary, async (scenario) => {
+      const eventsByPayload = await runScenario(scenario);
       const rows = await db
         .selectFrom('raw_data')
         .select(['id', 'source_slug', 'external_id', 'attempt', 'attempts', 'status'])
         .orderBy('id')
         .execute();
       assert.equal(rows.length, scenario.clients * scenario.payloadsEach, 'sent = stored');
-      const before = new Map<string, Life[]>();
+      const earlierEvents = new Map<string, PayloadEvents[]>();
       for (const row of rows) {
-        const life = lives.get(row.id);
-        assert.ok(life?.sent !== undefined && life.accepted !== undefined, 'stored = accepted');
-        assert.ok(life.starts.length <= row.attempt, 'no claim ran twice');
+        const payloadEvents = eventsByPayload.get(row.id);
+        assert.ok(
+          payloadEvents?.sent !== undefined && payloadEvents.accepted !== undefined,
+          'stored = accepted',
+        );
+        assert.ok(payloadEvents.starts.length <= row.attempt, 'no claim ran twice');
         assert.equal(row.attempts, 1, 'it ended once, and returned jobs cost no attempt');
         const key = `${row.source_slug}/${row.external_id}`;
-        const [begin = 0] = life.starts;
-        for (const earlier of before.get(key) ?? []) {
+        const [firstStart = 0] = payloadEvents.starts;
+        for (const earlierPayload of earlierEvents.get(key) ?? []) {
           // Either of two concurrent payloads may be the first.
-          if ((earlier.accepted ?? 0) > life.sent) continue;
-          assert.ok((earlier.ends.at(-1) ?? Infinity) < begin, `${key} in its order`);
+          if ((earlierPayload.accepted ?? 0) > payloadEvents.sent) continue;
+          assert.ok((earlierPayload.ends.at(-1) ?? Infinity) < firstStart, `${key} in its order`);
         }
-        before.set(key, [...(before.get(key) ?? []), life]);
+        earlierEvents.set(key, [...(earlierEvents.get(key) ?? []), payloadEvents]);
       }
-      await empty();
+      await deletePayloads();
     }),
     { numRuns: 8 },
   );

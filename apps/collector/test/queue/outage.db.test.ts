@@ -57,7 +57,10 @@ function describeWith(model: ModelClient): typeof emptyImageService.processRemot
 }
 
 /** Starts a worker and its model client. */
-function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?: number } = {}) {
+function startTestWorker({
+  slots = 4,
+  ...options
+}: Partial<ModelClientOptions> & { slots?: number } = {}) {
   const model = openModel(server.url, options);
   const images = { ...emptyImageService, processRemote: describeWith(model) };
   const { timeoutMs } = options;
@@ -65,12 +68,12 @@ function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?:
   return startModelWorker({ database, servers, model, modelTimeoutMs: timeoutMs, images, slots });
 }
 
-function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
+function addPayloads(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
   return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
 }
 
 /** Counts the requests to the servers. */
-const asked = () => server.state.requests + embedder.state.requests;
+const countRequests = () => server.state.requests + embedder.state.requests;
 
 /** Counts the claims, including those of returned jobs. */
 async function countClaims(): Promise<number> {
@@ -82,11 +85,11 @@ async function countClaims(): Promise<number> {
 }
 
 /** Waits until all jobs have completed, and checks that none needed two attempts. */
-async function allCompleted(jobs: number): Promise<void> {
-  for (let ended = 0; ended < jobs;) {
-    ended = await until('more jobs to end', async () => {
+async function waitUntilCompleted(jobs: number): Promise<void> {
+  for (let endedCount = 0; endedCount < jobs;) {
+    endedCount = await until('more jobs to end', async () => {
       const { completed, failed } = await countByStatus(db);
-      return completed + failed > ended && completed + failed;
+      return completed + failed > endedCount && completed + failed;
     });
   }
   const rows = await db.selectFrom('raw_data').select(['status', 'attempts']).execute();
@@ -95,7 +98,7 @@ async function allCompleted(jobs: number): Promise<void> {
 
 type Faults = Partial<typeof server.state>;
 
-for (const [name, jobs, options, place, fault] of [
+for (const [name, jobs, options, faultyServer, fault] of [
   ['an outage', 40, {}, server, { up: false }],
   [
     'an outage of the embedding server',
@@ -105,24 +108,27 @@ for (const [name, jobs, options, place, fault] of [
     { up: false },
   ],
   ['an unresponsive server', 20, { timeoutMs: 500 }, server, { writeResponse: () => undefined }],
-] as [string, number, Parameters<typeof open>[0], typeof server, Faults][]) {
+] as [string, number, Parameters<typeof startTestWorker>[0], typeof server, Faults][]) {
   test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
-    Object.assign(place.state, fault);
+    Object.assign(faultyServer.state, fault);
     const isRead = server.state.up && server.state.writeResponse === undefined;
-    await add(jobs, { image_urls: ['https://images.example/1.jpg'] });
-    await using opened = open(options);
-    const { model } = opened;
+    await addPayloads(jobs, { image_urls: ['https://images.example/1.jpg'] });
+    await using modelWorker = startTestWorker(options);
+    const { model } = modelWorker;
     await until('the breaker to open', () => model.breaker.state !== 'closed');
-    const [reached, claimed] = [asked(), await countClaims()];
-    await until('five probes', () => asked() >= reached + 5);
+    const [requestsBefore, claimsBefore] = [countRequests(), await countClaims()];
+    await until('five probes', () => countRequests() >= requestsBefore + 5);
     const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
     // Each slot claims once for each probe, and once before the outage.
-    const [probes, claims] = [asked() - reached, (await countClaims()) - claimed];
-    const most = (options?.slots ?? 4) * (probes + 1);
-    assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
-    Object.assign(place.state, { up: true, writeResponse: undefined });
-    await allCompleted(jobs);
+    const [probes, claims] = [
+      countRequests() - requestsBefore,
+      (await countClaims()) - claimsBefore,
+    ];
+    const maxClaims = (options?.slots ?? 4) * (probes + 1);
+    assert.ok(claims <= maxClaims, `${claims} claims for ${probes} requests, and not ${maxClaims}`);
+    Object.assign(faultyServer.state, { up: true, writeResponse: undefined });
+    await waitUntilCompleted(jobs);
     // A call without a response within half a second is repeated.
     if (isRead && options?.timeoutMs === undefined)
       assert.equal(server.state.chatRequestCount, jobs, 'none is read twice');
@@ -130,33 +136,33 @@ for (const [name, jobs, options, place, fault] of [
 }
 
 test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async () => {
-  const [jobs, rejected] = [200, 20];
+  const [jobs, rejectedCount] = [200, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   // The server rejects these jobs.
   server.state.writeResponse = (response) => void response.writeHead(401).end('{}');
-  await add(rejected);
+  await addPayloads(rejectedCount);
   {
-    await using opened = open();
-    await until('the failures', async () => (await countByStatus(db)).failed === rejected);
-    assert.equal(opened.model.breaker.state, 'closed');
+    await using modelWorker = startTestWorker();
+    await until('the failures', async () => (await countByStatus(db)).failed === rejectedCount);
+    assert.equal(modelWorker.model.breaker.state, 'closed');
   }
   delete server.state.writeResponse;
 
   server.state.up = false;
   server.state.requests = 0;
-  await add(jobs);
-  await using opened = open({ slots: 16 });
-  await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
-  // With half a minute between probes, they take ten minutes.
-  const reached = server.state.requests;
-  await until('twenty probes', () => server.state.requests >= reached + 20);
+  await addPayloads(jobs);
+  await using modelWorker = startTestWorker({ slots: 16 });
+  await until('the breaker to open', () => modelWorker.model.breaker.state !== 'closed');
+  // At one probe per half minute, twenty probes take ten minutes.
+  const requestsBefore = server.state.requests;
+  await until('twenty probes', () => server.state.requests >= requestsBefore + 20);
   const { completed, failed } = await countByStatus(db);
-  assert.deepEqual([completed, failed], [0, rejected]);
+  assert.deepEqual([completed, failed], [0, rejectedCount]);
 
   server.state.up = true;
-  const retried = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
-  assert.deepEqual([retried.status, retried.json()], [200, { retried: rejected }]);
-  await allCompleted(jobs + rejected);
+  const retryResponse = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
+  assert.deepEqual([retryResponse.status, retryResponse.json()], [200, { retried: rejectedCount }]);
+  await waitUntilCompleted(jobs + rejectedCount);
 });
 
 for (const [name, path, slots] of [
@@ -168,24 +174,24 @@ for (const [name, path, slots] of [
     let jobs = 30;
     server.state.isServerError = (request) =>
       request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
-    const [poison] = await add(1, { description: 'Продам квартиру: crash me, please' });
-    await add(jobs);
-    await using opened = open({ slots });
+    const [poisonId] = await addPayloads(1, { description: 'Продам квартиру: crash me, please' });
+    await addPayloads(jobs);
+    await using modelWorker = startTestWorker({ slots });
     // Other jobs show that the server works.
     await until('the failure', async () => {
       const { completed, failed } = await countByStatus(db);
-      if (failed === 0 && completed === jobs) jobs += (await add(1)).length;
+      if (failed === 0 && completed === jobs) jobs += (await addPayloads(1)).length;
       return failed > 0;
     });
-    const failed = db.selectFrom('raw_data').selectAll().where('status', '=', 'failed');
-    const { id, error } = await failed.executeTakeFirstOrThrow();
-    assert.deepEqual([id, error?.code], [poison, 'model_failed']);
+    const failedQuery = db.selectFrom('raw_data').selectAll().where('status', '=', 'failed');
+    const { id, error } = await failedQuery.executeTakeFirstOrThrow();
+    assert.deepEqual([id, error?.code], [poisonId, 'model_failed']);
     assert.match(error?.message ?? '', /answered 500/);
 
     delete server.state.isServerError;
-    const retry = createPayloadRetry({ db, onRetried: opened.worker.notify });
-    assert.equal(await retry.all({ status: 'failed' }), 1);
-    await allCompleted(jobs + 1);
+    const retry = createPayloadRetry({ db, onRetried: modelWorker.worker.notify });
+    assert.equal(await retry.retryAll({ status: 'failed' }), 1);
+    await waitUntilCompleted(jobs + 1);
   });
 }
 
@@ -200,11 +206,11 @@ test('An outage of the embedding server shows in the metrics, the queue and the 
     MODEL_CHAT: 'chat',
     MODEL_EMBEDDING: 'embedding',
   });
-  const breakerOpen = async () =>
+  const readBreakerGauge = async () =>
     /^collector_model_breaker_open (\d)$/m.exec((await collector.get('/metrics')).text)?.[1];
-  assert.equal(await breakerOpen(), '0');
-  await add(2);
-  await until('the metric', async () => (await breakerOpen()) === '1');
+  assert.equal(await readBreakerGauge(), '0');
+  await addPayloads(2);
+  await until('the metric', async () => (await readBreakerGauge()) === '1');
   const queue = (await collector.get('/api/v1/admin/queue')).json<{ breaker: string }>();
   assert.equal(queue.breaker, 'open');
   const health = await collector.get('/health');

@@ -34,11 +34,11 @@ const onError = (error: unknown) => assert.fail(String(error));
 const readQueue = createQueueFigures({ db, onError });
 const claimant = { worker: 'test', leaseMs: 60_000 };
 
-const age = (rawId: number, seconds: number) =>
+const setAge = (rawId: number, seconds: number) =>
   sql`update raw_data set created_at = now() - ${seconds} * interval '1 second'
     where id = ${rawId}`.execute(db);
 
-async function oldest(): Promise<number | null> {
+async function readOldestSeconds(): Promise<number | null> {
   const { oldest_pending_seconds: seconds } = await readQueue();
   return seconds === null ? null : Math.round(seconds);
 }
@@ -48,8 +48,9 @@ afterEach(async () => {
 });
 
 test('Each payload is counted once', async () => {
-  for (let nth = 0; nth < 4; nth += 1) await store(db, createPayload());
-  for (let nth = 0; nth < 3; nth += 1) await store(db, createPayload({ external_id: 'same' }));
+  for (let index = 0; index < 4; index += 1) await store(db, createPayload());
+  for (let index = 0; index < 3; index += 1)
+    await store(db, createPayload({ external_id: 'same' }));
   await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
     select 'doshka', n::text, '{}', '', status, now() - minutes * interval '1 minute'
     from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
@@ -64,37 +65,37 @@ test('Each payload is counted once', async () => {
 });
 
 test('The oldest pending payload is found in any source and behind its listing', async () => {
-  assert.equal(await oldest(), null);
-  await age(await store(db, createPayload({ external_id: 'same' })), 900);
-  assert.equal(await oldest(), 900);
+  assert.equal(await readOldestSeconds(), null);
+  await setAge(await store(db, createPayload({ external_id: 'same' })), 900);
+  assert.equal(await readOldestSeconds(), 900);
   await claimJobs(db, { ...claimant, count: 1 });
-  assert.equal(await oldest(), null, 'it is being processed');
-  await age(await store(db, createPayload({ external_id: 'same' })), 300);
-  assert.equal(await oldest(), 300);
+  assert.equal(await readOldestSeconds(), null, 'it is being processed');
+  await setAge(await store(db, createPayload({ external_id: 'same' })), 300);
+  assert.equal(await readOldestSeconds(), 300);
   for (const [source_slug, seconds] of [
     ['a', 100],
     ['b', 400],
     ['c', 200],
   ] as const) {
-    await age(await store(db, createPayload({ source_slug })), seconds);
+    await setAge(await store(db, createPayload({ source_slug })), seconds);
   }
-  assert.equal(await oldest(), 400);
+  assert.equal(await readOldestSeconds(), 400);
 });
 
 test('The wait of a retried or reprocessed payload starts at the retry', async () => {
   const rawId = await store(db, createPayload());
-  await age(rawId, 900);
+  await setAge(rawId, 900);
   const [job] = await claimJobs(db, { ...claimant, count: 1 });
   assert.ok(job);
   await finishJobs(db, [{ job, result: { ...completedOutcome, status: 'failed' } }]);
   assert.equal(await requeuePayload(db, rawId), true);
-  assert.ok(((await oldest()) ?? Infinity) < 600, 'retried');
+  assert.ok(((await readOldestSeconds()) ?? Infinity) < 600, 'retried');
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
-  assert.equal(await oldest(), 700);
+  assert.equal(await readOldestSeconds(), 700);
   await sql`update raw_data set status = 'completed'`.execute(db);
   await sql`update raw_data set ${createReprocessTransition(claimant)}`.execute(db);
   await returnJobs(db, [{ rawId, attempt: 2 }]);
-  assert.ok(((await oldest()) ?? Infinity) < 600, 'reprocessed');
+  assert.ok(((await readOldestSeconds()) ?? Infinity) < 600, 'reprocessed');
 });
 
 test('Large counts run in the background', async () => {
@@ -106,36 +107,36 @@ test('Large counts run in the background', async () => {
   const first = await read();
   assert.deepEqual([first.counts.completed, first.ended_age_seconds], [null, null]);
   const counts = await until('the counts', async () => {
-    const { counts: found } = await read();
-    return found.failed !== null && found;
+    const { counts: currentCounts } = await read();
+    return currentCounts.failed !== null && currentCounts;
   });
   assert.deepEqual(counts, { pending: 0, processing: 0, completed: 25, invalid: 25, failed: 25 });
 });
 
 test('A hundred notifications are immediate in this process and two in other processes', async () => {
-  let [received, called] = [0, 0];
-  const unlisten = await database.listen(CHANNEL, () => void (received += 1));
+  let [receivedCount, calledCount] = [0, 0];
+  const unlisten = await database.listen(CHANNEL, () => void (receivedCount += 1));
   const notifications = createNotifications({ db, onError, intervalMs: 50 });
-  const unsubscribe = notifications.subscribe(() => void (called += 1));
+  const unsubscribe = notifications.subscribe(() => void (calledCount += 1));
   notifications.send();
   await tick();
-  for (let nth = 1; nth < 100; nth += 1) notifications.send();
-  assert.equal(called, 100);
+  for (let index = 1; index < 100; index += 1) notifications.send();
+  assert.equal(calledCount, 100);
   unsubscribe();
-  await until('the first notification and the one after the interval', () => received === 2);
+  await until('the first notification and the one after the interval', () => receivedCount === 2);
   notifications.send();
-  await until('the next notification', () => received === 3);
+  await until('the next notification', () => receivedCount === 3);
   await notifications.close();
   await unlisten();
-  assert.equal(called, 100);
+  assert.equal(calledCount, 100);
 });
 
 test('A failed notification is logged and has no effect', async () => {
-  const closed = await connect<Tables>({});
-  await closed.close();
+  const closedDatabase = await connect<Tables>({});
+  await closedDatabase.close();
   const errors: unknown[] = [];
   const notifications = createNotifications({
-    db: closed.db,
+    db: closedDatabase.db,
     onError: (error) => errors.push(error),
   });
   notifications.send();
@@ -146,14 +147,14 @@ test('A failed notification is logged and has no effect', async () => {
 test('Each payload wakes an idle worker of another process', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
   deferCleanup(() => rm(folder, { recursive: true, force: true }));
-  // The poll never ends, so that only notifications wake the worker.
-  const { setTimeout: original } = globalThis;
+  // The poll never ends, because only notifications must wake the worker.
+  const { setTimeout: originalSetTimeout } = globalThis;
   let polls = 0;
   const withoutPoll = (work: () => void, ms?: number) => {
     if (ms === POLL_MS) polls += 1;
-    return original(ms === POLL_MS ? () => undefined : work, ms);
+    return originalSetTimeout(ms === POLL_MS ? () => undefined : work, ms);
   };
-  t.mock.method(globalThis, 'setTimeout', Object.assign(withoutPoll, original));
+  t.mock.method(globalThis, 'setTimeout', Object.assign(withoutPoll, originalSetTimeout));
   // On PostgreSQL the worker has its own connections, as in another process.
   const worker = await startWorker(
     {
@@ -168,7 +169,7 @@ test('Each payload wakes an idle worker of another process', async (t) => {
   opened.defer(worker.close);
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   await until('the worker to be idle', () => polls > 0);
-  for (let nth = 0; nth < 10; nth += 1) {
+  for (let index = 0; index < 10; index += 1) {
     const { status, json } = await collector.post('/api/v1/ingest', createPayload());
     assert.equal(status, 202);
     const { raw_id: id } = json<{ raw_id: number }>();

@@ -24,14 +24,15 @@ import {
   countOutcomes,
   storePending,
   createHeldJobs,
-  LONG,
+  LONG_TIMEOUT,
   NO_WAIT,
   openQueue,
   stage,
 } from './harness.ts';
 
-const { db, empty, reach, start, statuses, storeMany } = await openQueue();
-afterEach(empty);
+const { db, deletePayloads, waitForStatuses, start, countStatuses, storePayloads } =
+  await openQueue();
+afterEach(deletePayloads);
 
 /** Waits until a job is aborted. */
 const untilAborted = (signal: AbortSignal) =>
@@ -40,42 +41,42 @@ const untilAborted = (signal: AbortSignal) =>
   });
 
 test('A worker drains the queue with at most one job for each slot', async () => {
-  await storeMany(30);
+  await storePayloads(30);
   let inProgress = 0;
-  let most = 0;
-  // The poll of a minute is too late, so the worker claims again at once.
+  let maxInProgress = 0;
+  // Without an immediate claim, the next poll would come after a minute.
   start(
     async () => {
       inProgress += 1;
-      most = Math.max(most, inProgress);
+      maxInProgress = Math.max(maxInProgress, inProgress);
       await sleep(2);
       inProgress -= 1;
       return completedOutcome;
     },
     { pollMs: 60_000 },
   );
-  await reach({ completed: 30 });
-  assert.ok(most > 1 && most <= 4, `${most} at once`);
+  await waitForStatuses({ completed: 30 });
+  assert.ok(maxInProgress > 1 && maxInProgress <= 4, `${maxInProgress} at once`);
 });
 
 test('A notification or the poll wakes an idle worker', async () => {
   let claims = 0;
-  const watched = watchDatabase(db, {
+  const watchedDb = watchDatabase(db, {
     after(text) {
       if (text.includes('with recursive')) claims += 1;
     },
   });
-  const notified = start(async () => completedOutcome, { db: watched, pollMs: 60_000 });
+  const notifiedWorker = start(async () => completedOutcome, { db: watchedDb, pollMs: 60_000 });
   await until('a claim to find nothing', () => claims > 0);
   await store(db, createPayload());
-  notified.notify();
-  await reach({ completed: 1 });
-  await notified.stop(LONG);
+  notifiedWorker.notify();
+  await waitForStatuses({ completed: 1 });
+  await notifiedWorker.stop(LONG_TIMEOUT);
 
-  const polling = start(async () => completedOutcome);
+  const pollingWorker = start(async () => completedOutcome);
   await store(db, createPayload());
-  await reach({ completed: 2 });
-  await polling.stop(LONG);
+  await waitForStatuses({ completed: 2 });
+  await pollingWorker.stop(LONG_TIMEOUT);
 });
 
 test('A notification during the check of a gate is not lost', async () => {
@@ -83,123 +84,125 @@ test('A notification during the check of a gate is not lost', async () => {
   let isOver = false;
   const worker = start(async () => completedOutcome, {
     pollMs: 60_000,
-    mayClaim: async () => !isOver && new Promise<boolean>((resolve) => checks.push(resolve)),
+    canClaim: async () => !isOver && new Promise<boolean>((resolve) => checks.push(resolve)),
   });
   await until('a check', () => checks.length === 1);
-  await storeMany(1);
+  await storePayloads(1);
   worker.notify();
   checks[0]?.(false);
   await until('another check at once', () => checks.length === 2);
   isOver = true;
   checks[1]?.(true);
-  await reach({ completed: 1 });
-  await worker.stop(LONG);
+  await waitForStatuses({ completed: 1 });
+  await worker.stop(LONG_TIMEOUT);
 });
 
 test('No job is claimed while a gate is closed, and a failed gate counts as a failed claim', async () => {
-  await storeMany(2);
+  await storePayloads(2);
   const state = { isOpen: false, checks: 0 };
   start(async () => completedOutcome, {
-    mayClaim: async () => {
+    canClaim: async () => {
       state.checks += 1;
       if (state.checks === 1) throw new Error('the folder is gone');
       return state.isOpen;
     },
   });
   await until('two more checks', () => state.checks >= 3);
-  assert.deepEqual(await statuses(), { pending: 2 });
+  assert.deepEqual(await countStatuses(), { pending: 2 });
   state.isOpen = true;
-  await reach({ completed: 2 });
+  await waitForStatuses({ completed: 2 });
 });
 
 test('An exception fails its job, and the worker continues', async () => {
-  const [bad = 0] = await storeMany(1);
-  await storeMany(1);
+  const [failingId = 0] = await storePayloads(1);
+  await storePayloads(1);
   start(async (job) => {
-    if (job.rawId === bad) throw new Error('boom');
+    if (job.rawId === failingId) throw new Error('boom');
     return completedOutcome;
   });
-  await reach({ completed: 1, failed: 1 });
-  const { status, error } = await readRawRecord(db, bad);
+  await waitForStatuses({ completed: 1, failed: 1 });
+  const { status, error } = await readRawRecord(db, failingId);
   assert.deepEqual([status, error?.code], ['failed', 'internal_error']);
   assert.ok(!error?.message.includes('boom'), 'details are only in the log');
 });
 
 test('A new source gets the next free slot', async () => {
-  const held = createHeldJobs();
+  const heldJobs = createHeldJobs();
   await storePending(db, 'slow', 20);
-  start(held.process);
-  await until('all slots to be taken', () => held.begun.length === 4);
+  start(heldJobs.process);
+  await until('all slots to be taken', () => heldJobs.startedJobs.length === 4);
   await storePending(db, 'new', 1);
-  held.begun[0]?.end();
-  await until('the next job', () => held.begun.length === 5);
-  assert.equal(held.begun[4]?.sourceSlug, 'new');
-  held.endAll();
-  await reach({ completed: 21 });
+  heldJobs.startedJobs[0]?.end();
+  await until('the next job', () => heldJobs.startedJobs.length === 5);
+  assert.equal(heldJobs.startedJobs[4]?.sourceSlug, 'new');
+  heldJobs.endAll();
+  await waitForStatuses({ completed: 21 });
 });
 
 test('The start of a worker releases payloads whose release a killed worker missed', async () => {
-  for (let nth = 0; nth < 2; nth += 1) await store(db, createPayload({ external_id: 'same' }));
+  for (let index = 0; index < 2; index += 1)
+    await store(db, createPayload({ external_id: 'same' }));
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
   assert.ok(job);
   await finishJobs(db, [{ job, result: completedOutcome }]);
   start(async () => completedOutcome, { pollMs: 60_000 });
-  await reach({ completed: 2 });
+  await waitForStatuses({ completed: 2 });
 });
 
 test('No job is claimed while the breaker is open or probes, and returned jobs cost no attempt', async () => {
-  await storeMany(9);
+  await storePayloads(9);
   const breaker = createFakeBreaker('open');
   const probe = Promise.withResolvers<JobOutcome>();
-  const begun: number[] = [];
+  const startedJobs: number[] = [];
   start(
     (job) => {
-      begun.push(job.rawId);
-      if (begun.length > 1) return Promise.resolve(completedOutcome);
+      startedJobs.push(job.rawId);
+      if (startedJobs.length > 1) return Promise.resolve(completedOutcome);
       breaker.probe(true);
       return probe.promise;
     },
     { breaker },
   );
   await sleep(100);
-  assert.deepEqual(await statuses(), { pending: 9 });
+  assert.deepEqual(await countStatuses(), { pending: 9 });
   breaker.set('half-open');
-  await reach({ pending: 8, processing: 1 });
+  await waitForStatuses({ pending: 8, processing: 1 });
   await sleep(100);
-  assert.equal(begun.length, 1);
+  assert.equal(startedJobs.length, 1);
   breaker.set('open');
   probe.resolve({ status: 'postponed', retryMs: 60_000 });
-  await reach({ pending: 9 });
+  await waitForStatuses({ pending: 9 });
   breaker.set('half-open');
-  await until('another probe', () => begun.length > 1);
-  assert.notEqual(begun[1], begun[0], 'the payload that failed is not the next probe');
+  await until('another probe', () => startedJobs.length > 1);
+  assert.notEqual(startedJobs[1], startedJobs[0], 'the payload that failed is not the next probe');
   breaker.set('closed');
-  await reach({ completed: 8, pending: 1 });
+  await waitForStatuses({ completed: 8, pending: 1 });
   const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
   assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
 });
 
 test('Prefetched jobs are returned when the model is unavailable, when they wait too long, and at a stop', async () => {
   for (const cause of ['breaker', 'time', 'stop'] as const) {
-    await storeMany(60);
+    await storePayloads(60);
     const breaker = createFakeBreaker();
     const metrics = createMetrics(new Registry());
-    const held = createHeldJobs();
-    // Thirty jobs end at once, so that many are prefetched; later jobs do not end.
-    let begun = 0;
-    const busy = start(
-      (job) => ((begun += 1) <= 30 ? Promise.resolve(completedOutcome) : held.process(job)),
+    const heldJobs = createHeldJobs();
+    // Thirty jobs end immediately, which lets the worker prefetch many. Later jobs do not end.
+    let startedCount = 0;
+    const busyWorker = start(
+      (job) =>
+        (startedCount += 1) <= 30 ? Promise.resolve(completedOutcome) : heldJobs.process(job),
       { breaker, metrics, pollMs: cause === 'time' ? 20 : 60_000 },
     );
-    await until('all slots to be taken', () => held.begun.length === 4);
+    await until('all slots to be taken', () => heldJobs.startedJobs.length === 4);
     if (cause === 'breaker') breaker.set('open');
-    const stopping = cause === 'stop' ? busy.stop(LONG) : undefined;
-    await reach({ completed: 30, processing: 4, pending: 26 });
-    held.endAll();
-    await (stopping ?? busy.stop(LONG));
+    const stopping = cause === 'stop' ? busyWorker.stop(LONG_TIMEOUT) : undefined;
+    await waitForStatuses({ completed: 30, processing: 4, pending: 26 });
+    heldJobs.endAll();
+    await (stopping ?? busyWorker.stop(LONG_TIMEOUT));
     const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
     assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
-    await empty();
+    await deletePayloads();
   }
 });
 
@@ -214,55 +217,61 @@ test('A job that loses the database is returned without an attempt and runs agai
     ],
   ] as const;
   for (const loss of losses) {
-    const same = { external_id: 'same' };
-    const ids = [await store(db, createPayload(same)), await store(db, createPayload(same))];
-    const lossy = createLossyDatabase(db);
-    for (const one of loss) lossy.lose(one);
-    const worker = start(async () => completedOutcome, { db: lossy.db, maxAttempts: 1 });
-    await reach({ completed: 2 });
-    await worker.stop(LONG);
-    assert.ok(lossy.isOver());
+    const sameListing = { external_id: 'same' };
+    const ids = [
+      await store(db, createPayload(sameListing)),
+      await store(db, createPayload(sameListing)),
+    ];
+    const lossyDatabase = createLossyDatabase(db);
+    for (const one of loss) lossyDatabase.lose(one);
+    const worker = start(async () => completedOutcome, { db: lossyDatabase.db, maxAttempts: 1 });
+    await waitForStatuses({ completed: 2 });
+    await worker.stop(LONG_TIMEOUT);
+    assert.ok(lossyDatabase.isOver());
     for (const id of ids) {
       const { attempts, waits } = await readRawRecord(db, id);
       assert.deepEqual([attempts, waits], [1, false]);
     }
-    await empty();
+    await deletePayloads();
   }
 });
 
 test('A claim with a lost response is returned without an attempt', async () => {
   const id = await store(db, createPayload());
-  const lossy = createLossyDatabase(db);
-  lossy.lose({ statement: 'with recursive', when: 'after', times: 1 });
+  const lossyDatabase = createLossyDatabase(db);
+  lossyDatabase.lose({ statement: 'with recursive', when: 'after', times: 1 });
   const metrics = createMetrics(new Registry());
-  const worker = start(async () => completedOutcome, { db: lossy.db, maxAttempts: 1, metrics });
-  await reach({ completed: 1 });
-  await worker.stop(LONG);
+  const worker = start(async () => completedOutcome, {
+    db: lossyDatabase.db,
+    maxAttempts: 1,
+    metrics,
+  });
+  await waitForStatuses({ completed: 1 });
+  await worker.stop(LONG_TIMEOUT);
   const { attempt, attempts } = await readRawRecord(db, id);
   assert.deepEqual([attempt, attempts], [2, 1]);
   assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
 });
 
 test('The first check after an outage treats no lease as expired', async () => {
-  await storeMany(1);
+  await storePayloads(1);
   await sql`update raw_data set status = 'processing', attempt = 1, attempts = 1,
     lease_expires_at = to_timestamp(0)`.execute(db);
-  const lossy = createLossyDatabase(db);
-  lossy.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
+  const lossyDatabase = createLossyDatabase(db);
+  lossyDatabase.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
   let sweeps = 0;
-  const watched = watchDatabase(lossy.db, {
+  const watchedDb = watchDatabase(lossyDatabase.db, {
     before(text) {
       if (text.includes('select distinct source_slug')) sweeps += 1;
     },
   });
-  start(async () => completedOutcome, { db: watched, leaseMs: 300 });
+  start(async () => completedOutcome, { db: watchedDb, leaseMs: 300 });
   await until('a sweep after the outage', () => sweeps === 1);
-  assert.deepEqual(await statuses(), { processing: 1 });
-  await reach({ completed: 1 });
+  assert.deepEqual(await countStatuses(), { processing: 1 });
+  await waitForStatuses({ completed: 1 });
 });
 
-/** A request to the model. */
-const call: ModelCallEvent = {
+const modelCall: ModelCallEvent = {
   operation: 'extract',
   outcome: 'ok',
   durationMs: 1,
@@ -271,31 +280,31 @@ const call: ModelCallEvent = {
 };
 
 test('A shutdown waits for jobs in progress', async () => {
-  await storeMany(1);
-  const held = createHeldJobs();
-  const worker = start(held.process);
-  await until('the job to start', () => held.begun.length === 1);
-  const stopping = worker.stop(LONG);
-  await storeMany(1);
+  await storePayloads(1);
+  const heldJobs = createHeldJobs();
+  const worker = start(heldJobs.process);
+  await until('the job to start', () => heldJobs.startedJobs.length === 1);
+  const stopping = worker.stop(LONG_TIMEOUT);
+  await storePayloads(1);
   await sleep(50);
-  held.endAll();
+  heldJobs.endAll();
   await stopping;
-  assert.deepEqual(await statuses(), { completed: 1, pending: 1 }, 'nothing more was claimed');
+  assert.deepEqual(await countStatuses(), { completed: 1, pending: 1 }, 'nothing more was claimed');
 });
 
 test('A stop returns slow jobs with their cost and stages and without an attempt', async () => {
-  await storeMany(10);
+  await storePayloads(10);
   const worker = start(
     (_, { signal, stages, cost }) => {
       stages?.push(stage);
-      cost?.observe(call);
+      cost?.observe(modelCall);
       return untilAborted(signal);
     },
     { slots: 10 },
   );
-  await reach({ processing: 10 });
+  await waitForStatuses({ processing: 10 });
   await worker.stop(NO_WAIT);
-  await reach({ pending: 10 });
+  await waitForStatuses({ pending: 10 });
   for (const row of await db.selectFrom('raw_data').selectAll().execute()) {
     assert.deepEqual([row.attempts, row.claimed_by], [0, null]);
     assert.deepEqual([row.model_usage?.input_tokens, row.stages], [7, [stage]]);
@@ -303,47 +312,47 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
 });
 
 /** Parts of the statements that a stopping worker waits for. */
-const awaited = {
+const awaitedStatements = {
   'a claim': 'with recursive',
   'a renewal': 'attempt_usage = job.usage',
   'a return': 'from job as back',
 };
 
-for (const [name, statement] of Object.entries(awaited)) {
+for (const [name, statement] of Object.entries(awaitedStatements)) {
   test(`A stop does not wait for ${name} that the database does not answer`, async () => {
     const { promise: answer, resolve: release } = Promise.withResolvers<void>();
-    let asked = 0;
-    let answered = 0;
-    const silent = watchDatabase(db, {
+    let requestCount = 0;
+    let responseCount = 0;
+    const silentDb = watchDatabase(db, {
       async after(text) {
         if (!text.includes(statement)) return;
-        asked += 1;
+        requestCount += 1;
         await answer;
-        answered += 1;
+        responseCount += 1;
       },
     });
-    await storeMany(1);
+    await storePayloads(1);
     const worker = start((_, { signal }) => untilAborted(signal), {
-      db: silent,
+      db: silentDb,
       slots: 1,
       leaseMs: 300,
     });
-    if (name === 'a return') await reach({ processing: 1 });
-    else await until('the statement', () => asked > 0);
+    if (name === 'a return') await waitForStatuses({ processing: 1 });
+    else await until('the statement', () => requestCount > 0);
     await worker.stop({ timeoutMs: 200 });
-    assert.ok(asked > 0);
-    assert.equal(answered, 0, 'the worker has stopped');
+    assert.ok(requestCount > 0);
+    assert.equal(responseCount, 0, 'the worker has stopped');
     release();
-    await until('the answers', () => answered === asked);
-    await reach({ pending: 1 });
+    await until('the answers', () => responseCount === requestCount);
+    await waitForStatuses({ pending: 1 });
   });
 }
 
 test('A job whose claim is lost is not failed', async () => {
-  await storeMany(1);
+  await storePayloads(1);
   const metrics = createMetrics(new Registry());
   start((_, { signal }) => untilAborted(signal), { metrics, leaseMs: 6000 });
-  await reach({ processing: 1 });
+  await waitForStatuses({ processing: 1 });
   await db.updateTable('raw_data').set({ status: 'failed', attempt: 7 }).execute();
   await until('the loss', async () => (await countOutcomes(metrics))['lost'] === 1);
   assert.deepEqual(await countOutcomes(metrics), { lost: 1 });
@@ -352,7 +361,7 @@ test('A job whose claim is lost is not failed', async () => {
 const runners: JobRunner<string>[] = [];
 
 /** Creates a runner of inline jobs, which is closed after the test. */
-function open(process: ProcessJob<string>, leaseMs = 60_000): JobRunner<string> {
+function openRunner(process: ProcessJob<string>, leaseMs = 60_000): JobRunner<string> {
   const metrics = createMetrics(new Registry());
   const runner = createJobRunner({ db, process, metrics, log, leaseMs });
   runners.push(runner);
@@ -367,73 +376,79 @@ async function storeInline({ hasUploads = true, leaseMs = 60_000 } = {}) {
   const { source_slug: sourceSlug, external_id: externalId } = createPayload();
   const raw = { source_slug: sourceSlug, external_id: externalId, payload: '{}' };
   const claim = { worker: 'test', leaseMs, hasUploads };
-  const stored = await insertRaws(db, [{ ...raw, content_hash: externalId, claim }]);
-  const rawId = stored.get(0)?.id ?? 0;
+  const storedRaws = await insertRaws(db, [{ ...raw, content_hash: externalId, claim }]);
+  const rawId = storedRaws.get(0)?.id ?? 0;
   return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
 }
 
-const endless: ProcessJob<string> = (_, { signal }) => untilAborted(signal);
+const processEndlessly: ProcessJob<string> = (_, { signal }) => untilAborted(signal);
 
 test('An inline job runs with its input, and its lease is renewed', async () => {
   const inputs: unknown[] = [];
-  const ended = Promise.withResolvers<JobOutcome>();
-  const runner = open((_, { input, stages }) => {
+  const endedJob = Promise.withResolvers<JobOutcome>();
+  const runner = openRunner((_, { input, stages }) => {
     inputs.push(input);
     stages?.push(stage);
-    return ended.promise;
+    return endedJob.promise;
   }, 300);
   const job = await storeInline({ leaseMs: 300 });
-  const running = runner.run(job, { input: 'images' });
+  const jobRun = runner.run(job, { input: 'images' });
   await until('a renewal', async () => (await readRawRecord(db, job.rawId)).stages.length > 0);
-  ended.resolve(completedOutcome);
-  assert.equal(await running, 'completed');
+  endedJob.resolve(completedOutcome);
+  assert.equal(await jobRun, 'completed');
   assert.deepEqual(inputs, ['images']);
   const { status, inline } = await readRawRecord(db, job.rawId);
   assert.deepEqual([status, inline], ['completed', false], 'its images are stored');
 });
 
 test('An expired lease fails an inline job with lost images and returns other jobs', async () => {
-  const [lost, other] = [await storeInline(), await storeInline({ hasUploads: false })];
+  const [lostJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
   await sql`update raw_data set lease_expires_at = now() - interval '1 s'`.execute(db);
   await rescueJobs(db, 3);
-  const { status, error } = await readRawRecord(db, lost.rawId);
+  const { status, error } = await readRawRecord(db, lostJob.rawId);
   assert.deepEqual([status, error?.code], ['failed', 'lease_lost']);
   assert.match(error?.message ?? '', /Send it again/);
-  const returned = await readRawRecord(db, other.rawId);
-  assert.deepEqual([returned.status, returned.error, returned.inline], ['pending', null, false]);
+  const returnedRaw = await readRawRecord(db, otherJob.rawId);
+  assert.deepEqual(
+    [returnedRaw.status, returnedRaw.error, returnedRaw.inline],
+    ['pending', null, false],
+  );
 });
 
 test('Closing a runner waits for its jobs, and aborts slow and new jobs', async () => {
-  const held = createHeldJobs();
-  const patient = open(held.process);
-  const done = patient.run(await storeInline());
-  const closing = patient.close(LONG);
-  const late = await storeInline();
-  assert.equal(await patient.run(late), 'returned');
-  held.endAll();
+  const heldJobs = createHeldJobs();
+  const patientRunner = openRunner(heldJobs.process);
+  const completion = patientRunner.run(await storeInline());
+  const closing = patientRunner.close(LONG_TIMEOUT);
+  const lateJob = await storeInline();
+  assert.equal(await patientRunner.run(lateJob), 'returned');
+  heldJobs.endAll();
   await closing;
-  assert.equal(await done, 'completed');
+  assert.equal(await completion, 'completed');
 
-  const [slow, other] = [await storeInline(), await storeInline({ hasUploads: false })];
-  const hasty = open(endless);
-  const outcomes = Promise.all([slow, other].map((job) => hasty.run(job)));
-  await hasty.close(NO_WAIT);
+  const [slowJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
+  const hastyRunner = openRunner(processEndlessly);
+  const outcomes = Promise.all([slowJob, otherJob].map((job) => hastyRunner.run(job)));
+  await hastyRunner.close(NO_WAIT);
   assert.deepEqual(await outcomes, ['returned', 'returned']);
-  for (const { rawId } of [late, slow]) {
+  for (const { rawId } of [lateJob, slowJob]) {
     assert.equal((await readRawRecord(db, rawId)).error?.code, 'interrupted');
   }
-  const { status, attempts } = await readRawRecord(db, other.rawId);
+  const { status, attempts } = await readRawRecord(db, otherJob.rawId);
   assert.deepEqual([status, attempts], ['pending', 0]);
 });
 
 test('The caller can abort an inline job, and a postponed job fails', async () => {
-  const [aborted, postponed] = [await storeInline(), await storeInline()];
+  const [abortedJob, postponedJob] = [await storeInline(), await storeInline()];
   const abort = new AbortController();
-  const running = open(endless).run(aborted, { signal: abort.signal });
+  const jobRun = openRunner(processEndlessly).run(abortedJob, { signal: abort.signal });
   abort.abort(new Error('Ctrl-C'));
-  assert.equal(await running, 'returned');
-  assert.equal(await open(async () => ({ status: 'postponed' })).run(postponed), 'postponed');
-  for (const { rawId } of [aborted, postponed]) {
+  assert.equal(await jobRun, 'returned');
+  assert.equal(
+    await openRunner(async () => ({ status: 'postponed' })).run(postponedJob),
+    'postponed',
+  );
+  for (const { rawId } of [abortedJob, postponedJob]) {
     assert.equal((await readRawRecord(db, rawId)).error?.code, 'interrupted');
   }
 });

@@ -71,5 +71,5 @@ export async function readAll(
 }
 
 /** Returns the outcomes with an extraction. */
-export const readings = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
+export const filterReadings = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
   outcomes.filter((one) => one.outcome === 'read');

@@ -28,23 +28,23 @@ beforeEach(async () => {
 
 /** Creates a vision model with another name that sees bedrooms. */
 function createBetterVision(fail: () => void = () => undefined) {
-  const { model, shown } = createVisionModel(fail);
+  const { model, shown: shownImages } = createVisionModel(fail);
   const generateObject: VisionClient['generateObject'] = async (request) => {
     const { value, ...answer } = await model.generateObject(request);
     return { ...answer, value: { ...value, room_type: 'bedroom' }, model: 'better-vision-1' };
   };
-  return { shown, vision: { visionModel: 'better-vision', generateObject } };
+  return { shown: shownImages, vision: { visionModel: 'better-vision', generateObject } };
 }
 
 /** Opens the dependencies of `oselya reprocess --pictures`. */
-function openWork(vision: VisionClient) {
+function openReprocessImages(vision: VisionClient) {
   const model = createCountingModel();
   const { images } = open({ model: vision });
   const jobs = openInlineJobs(db, model, images);
-  const work = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
-  const describe = (choice: ListingSelection = {}, signal = new AbortController().signal) =>
-    Array.fromAsync(work.describe(choice, { limit: 1000, signal }));
-  return { ...work, describe, model };
+  const reprocess = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
+  const describe = (selection: ListingSelection = {}, signal = new AbortController().signal) =>
+    Array.fromAsync(reprocess.describe(selection, { limit: 1000, signal }));
+  return { ...reprocess, describe, model };
 }
 
 /** Processes a payload with images, and describes all of them. */
@@ -66,26 +66,29 @@ test('Outdated images are described again once, and nothing else changes', async
   const first = await addListing(kitchenImage.url, hallImage.url);
   const second = await addListing(kitchenImage.url, gardenImage.url);
   const third = await addListing(gardenImage.url);
-  const stale = [kitchenImage.sha256, hallImage.sha256];
+  const staleHashes = [kitchenImage.sha256, hallImage.sha256];
   await db
     .updateTable('images')
     .set({ prompt_version: 'image-description.v0', room_type: 'plan' })
-    .where('sha256', 'in', stale)
+    .where('sha256', 'in', staleHashes)
     .execute();
   const listings = () => db.selectFrom('property_listings').selectAll().orderBy('id').execute();
-  const before = await listings();
+  const listingsBefore = await listings();
   host.seen.length = 0;
-  const { model, shown } = createVisionModel();
-  const work = openWork(model);
-  assert.equal(await work.count({}), 2);
-  assert.deepEqual(await work.describe(), [
+  const { model, shown: shownImages } = createVisionModel();
+  const reprocess = openReprocessImages(model);
+  assert.equal(await reprocess.count({}), 2);
+  assert.deepEqual(await reprocess.describe(), [
     { listingId: first.listingId, outcome: 'described' },
     { listingId: second.listingId, outcome: 'described' },
   ]);
-  assert.ok(shown.length >= 2 && shown.length <= 3, 'both listings of an image may describe it');
-  assert.deepEqual(work.model.calls, { chat: 0, embed: 0 });
+  assert.ok(
+    shownImages.length >= 2 && shownImages.length <= 3,
+    'both listings of an image may describe it',
+  );
+  assert.deepEqual(reprocess.model.calls, { chat: 0, embed: 0 });
   assert.deepEqual(host.seen, []);
-  assert.deepEqual(await listings(), before);
+  assert.deepEqual(await listings(), listingsBefore);
   for (const image of await readDescriptions()) {
     assert.deepEqual([image.prompt_version, image.room_type], ['image-description.v2', 'kitchen']);
   }
@@ -98,90 +101,96 @@ test('Outdated images are described again once, and nothing else changes', async
     .where('kind', '=', 'images')
     .executeTakeFirstOrThrow();
   assert.deepEqual(value, { stored: 2, failed: 0, room_types: { kitchen: 2 } });
-  const again = await readRawRecord(db, first.raw.id);
-  assert.equal(again.status, 'completed');
-  assert.ok((again.model_usage?.calls ?? 0) >= (first.raw.model_usage?.calls ?? 0));
-  assert.equal((await findListingPayloads(db, first.payload))?.completed_hash, again.content_hash);
+  const rawAfter = await readRawRecord(db, first.raw.id);
+  assert.equal(rawAfter.status, 'completed');
+  assert.ok((rawAfter.model_usage?.calls ?? 0) >= (first.raw.model_usage?.calls ?? 0));
+  assert.equal(
+    (await findListingPayloads(db, first.payload))?.completed_hash,
+    rawAfter.content_hash,
+  );
   const unchanged = await createHarness(db, { images: open().images }).process(third.payload);
   assert.deepEqual(
     unchanged.stages.map(({ outcome }) => outcome),
     ['unchanged'],
   );
-  assert.equal(await work.count({}), 0);
+  assert.equal(await reprocess.count({}), 0);
 });
 
 test('Images that another model described are described again for the selected listings', async () => {
   const { listingId } = await addListing(kitchenImage.url);
-  const other = await addListing(hallImage.url);
+  const otherListing = await addListing(hallImage.url);
   const { vision } = createBetterVision();
-  const work = openWork(vision);
-  assert.equal(await openWork(createVisionModel().model).count({}), 0);
-  assert.equal(await work.count({}), 2);
-  assert.equal(await work.count({ source: 'unknown' }), 0);
-  assert.deepEqual(await work.describe({ after: listingId }), [
-    { listingId: other.listingId, outcome: 'described' },
+  const reprocess = openReprocessImages(vision);
+  assert.equal(await openReprocessImages(createVisionModel().model).count({}), 0);
+  assert.equal(await reprocess.count({}), 2);
+  assert.equal(await reprocess.count({ source: 'unknown' }), 0);
+  assert.deepEqual(await reprocess.describe({ after: listingId }), [
+    { listingId: otherListing.listingId, outcome: 'described' },
   ]);
-  assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
-  for (const one of await readDescriptions()) {
-    assert.deepEqual([one.described_by, one.requested_model], ['better-vision-1', 'better-vision']);
+  assert.deepEqual(await reprocess.describe(), [{ listingId, outcome: 'described' }]);
+  for (const image of await readDescriptions()) {
+    assert.deepEqual(
+      [image.described_by, image.requested_model],
+      ['better-vision-1', 'better-vision'],
+    );
   }
   // Older rows have only the model name that the server reported.
   await db
     .updateTable('images')
     .set({ requested_model: null, described_by: 'better-vision' })
     .execute();
-  assert.equal(await work.count({}), 0);
+  assert.equal(await reprocess.count({}), 0);
 });
 
 test('A rejected image keeps its description and is not described again', async () => {
   const { listingId } = await addListing(kitchenImage.url);
-  const rejected = createBetterVision(() => {
+  const rejectingVision = createBetterVision(() => {
     throw new ModelError('MODEL_REFUSED', 'not this one');
   });
-  const work = openWork(rejected.vision);
-  assert.deepEqual(await work.describe(), [{ listingId, outcome: 'described' }]);
-  assert.equal(rejected.shown.length, 1);
+  const reprocess = openReprocessImages(rejectingVision.vision);
+  assert.deepEqual(await reprocess.describe(), [{ listingId, outcome: 'described' }]);
+  assert.equal(rejectingVision.shown.length, 1);
   assert.equal((await readDescriptions())[0]?.described_by, 'eyes-1');
   const { describe_error: error } = await db
     .selectFrom('images')
     .select('describe_error')
     .executeTakeFirstOrThrow();
   assert.equal(error?.requested_model, 'better-vision');
-  assert.equal(await work.count({}), 0);
+  assert.equal(await reprocess.count({}), 0);
 });
 
 test('Listings without a complete payload are left, and a systemic failure ends the run', async () => {
-  const gone = await addListing(kitchenImage.url);
-  await db.deleteFrom('raw_data').where('id', '=', gone.raw.id).execute();
-  const failed = await addListing(kitchenImage.url);
+  const goneListing = await addListing(kitchenImage.url);
+  await db.deleteFrom('raw_data').where('id', '=', goneListing.raw.id).execute();
+  const failedListing = await addListing(kitchenImage.url);
   await db
     .updateTable('raw_data')
     .set({ status: 'failed' })
-    .where('id', '=', failed.raw.id)
+    .where('id', '=', failedListing.raw.id)
     .execute();
   await db
     .updateTable('listing_payloads')
     .set({ completed_hash: null })
-    .where('raw_id', '=', failed.raw.id)
+    .where('raw_id', '=', failedListing.raw.id)
     .execute();
   // The job has lost its worker too often.
   const lostRaw = await addListing(kitchenImage.url);
-  const lost = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
+  const lostError = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
   await db
     .updateTable('raw_data')
-    .set({ status: 'failed', error: JSON.stringify(lost) })
+    .set({ status: 'failed', error: JSON.stringify(lostError) })
     .where('id', '=', lostRaw.raw.id)
     .execute();
   const vision = createBetterVision();
   assert.deepEqual(
-    (await openWork(vision.vision).describe()).map(({ outcome }) => outcome),
+    (await openReprocessImages(vision.vision).describe()).map(({ outcome }) => outcome),
     ['left', 'left', 'left'],
   );
-  const left = await readRawRecord(db, lostRaw.raw.id);
-  assert.deepEqual([left.status, left.error], ['failed', lost]);
+  const lostRawAfter = await readRawRecord(db, lostRaw.raw.id);
+  assert.deepEqual([lostRawAfter.status, lostRawAfter.error], ['failed', lostError]);
   assert.equal(vision.shown.length, 0);
 
-  for (let nth = 0; nth < 20; nth += 1) await addListing(hallImage.url);
+  for (let index = 0; index < 20; index += 1) await addListing(hallImage.url);
   const raws = () =>
     db
       .selectFrom('raw_data')
@@ -189,23 +198,24 @@ test('Listings without a complete payload are left, and a systemic failure ends 
       .select(['raw_data.id', 'status', 'error', 'completed_hash'])
       .orderBy('raw_data.id')
       .execute();
-  const before = await raws();
+  const rawsBefore = await raws();
   for (const error of [
     new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 }),
     new ModelError('MODEL_UNREACHABLE', 'no server'),
   ]) {
-    const failing = createBetterVision(() => {
+    const failingVision = createBetterVision(() => {
       throw error;
     });
-    await assert.rejects(openWork(failing.vision).describe(), error);
-    assert.ok(failing.shown.length <= 4, `${failing.shown.length} requests`);
-    assert.deepEqual(await raws(), before);
+    await assert.rejects(openReprocessImages(failingVision.vision).describe(), error);
+    assert.ok(failingVision.shown.length <= 4, `${failingVision.shown.length} requests`);
+    assert.deepEqual(await raws(), rawsBefore);
   }
   // A stopped run completes the listing in progress.
-  const stopped = new AbortController();
-  stopped.abort();
+  const stopController = new AbortController();
+  stopController.abort();
   assert.equal(
-    (await openWork(createBetterVision().vision).describe({}, stopped.signal)).length,
+    (await openReprocessImages(createBetterVision().vision).describe({}, stopController.signal))
+      .length,
     1,
   );
 });

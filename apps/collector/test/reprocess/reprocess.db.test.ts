@@ -5,7 +5,7 @@ import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
 import { createOutageError, watchDatabase } from '@oselya/testing/database';
-import { createBetterModel, openReprocess, readAll, readings } from './harness.ts';
+import { createBetterModel, openReprocess, readAll, filterReadings } from './harness.ts';
 import {
   createCountingModel,
   createHarness,
@@ -21,7 +21,7 @@ import {
 const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
-const open = (model: ReturnType<typeof createCountingModel>) => openReprocess(db, model);
+const openWithModel = (model: ReturnType<typeof createCountingModel>) => openReprocess(db, model);
 
 /** Returns all stored rows. */
 async function readAllRows() {
@@ -56,8 +56,8 @@ beforeEach(async () => {
 
 /** Extracts the only listing again. */
 async function readOne(model: ReturnType<typeof createCountingModel>) {
-  const work = open(model);
-  const [reading] = readings(await readAll(work));
+  const work = openWithModel(model);
+  const [reading] = filterReadings(await readAll(work));
   assert.ok(reading);
   return { work, reading };
 }
@@ -66,28 +66,28 @@ test('An extraction shows the changes and stores only its cost', async () => {
   const harness = createHarness(db);
   await harness.process(createPayload({ external_id: 'a' }));
   await harness.process(createPayload({ external_id: 'b', rooms: 3 }));
-  const before = await readAllRows();
+  const rowsBefore = await readAllRows();
   const model = createBetterModel();
-  const outcomes = readings(await readAll(open(model)));
+  const outcomes = filterReadings(await readAll(openWithModel(model)));
   assert.deepEqual(
     outcomes.map(({ changes }) => changes),
     [{ rooms: { from: 2, to: 9 } }, {}],
     "the source's value wins",
   );
   assert.deepEqual(model.calls, { chat: 2, embed: 0 });
-  const after = await readAllRows();
-  const usages = (raws: typeof before.raws) => raws.map(({ model_usage: usage }) => usage);
-  for (const [nth, usage] of usages(after.raws).entries()) {
-    const earlier = before.raws[nth]?.model_usage;
-    assert.ok(usage && earlier);
-    assert.equal(usage.calls, earlier.calls + 1);
-    assert.ok(usage.input_tokens > earlier.input_tokens);
+  const rowsAfter = await readAllRows();
+  const getUsages = (raws: typeof rowsBefore.raws) => raws.map(({ model_usage: usage }) => usage);
+  for (const [index, usage] of getUsages(rowsAfter.raws).entries()) {
+    const earlierUsage = rowsBefore.raws[index]?.model_usage;
+    assert.ok(usage && earlierUsage);
+    assert.equal(usage.calls, earlierUsage.calls + 1);
+    assert.ok(usage.input_tokens > earlierUsage.input_tokens);
   }
-  const withoutCost = ({ raws, ...others }: typeof before) => ({
-    ...others,
+  const withoutCost = ({ raws, ...otherRows }: typeof rowsBefore) => ({
+    ...otherRows,
     raws: raws.map(({ model_usage: _cost, ...raw }) => raw),
   });
-  assert.deepEqual(withoutCost(after), withoutCost(before));
+  assert.deepEqual(withoutCost(rowsAfter), withoutCost(rowsBefore));
 });
 
 test('An extraction is written without another call to the model', async () => {
@@ -99,9 +99,9 @@ test('An extraction is written without another call to the model', async () => {
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
   const listing = await findListing(db, payload);
   assert.equal(listing?.rooms, 9);
-  const again = await readRawRecord(db, raw.id);
+  const rawAfter = await readRawRecord(db, raw.id);
   assert.deepEqual(
-    [again.status, again.attempts, again.attempt, again.error, again.claimed_by],
+    [rawAfter.status, rawAfter.attempts, rawAfter.attempt, rawAfter.error, rawAfter.claimed_by],
     ['completed', 1, 2, null, null],
   );
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
@@ -113,21 +113,24 @@ test('Listings of the current prompt and model are not outdated', async () => {
   const harness = createHarness(db);
   for (const external_id of ['a', 'b', 'c']) await harness.process(createPayload({ external_id }));
   const model = createBetterModel();
-  const reprocess = open(model);
+  const reprocess = openWithModel(model);
   const outdated = reprocess.current;
   assert.equal(await reprocess.count({ outdated }), 3);
-  const [first] = readings(await readAll(reprocess, { outdated }, 1));
+  const [first] = filterReadings(await readAll(reprocess, { outdated }, 1));
   assert.ok(first);
   assert.equal(model.calls.chat, 1);
   await reprocess.write(first);
   assert.equal(await reprocess.count({ outdated }), 2);
-  const rest = readings(await readAll(reprocess, { outdated }));
+  const remainingReadings = filterReadings(await readAll(reprocess, { outdated }));
   assert.deepEqual(
-    rest.map(({ listingId }) => listingId > first.listingId),
+    remainingReadings.map(({ listingId }) => listingId > first.listingId),
     [true, true],
   );
   assert.equal(await reprocess.count({ outdated }), 2);
-  assert.equal(await reprocess.count({ outdated: open(createCountingModel()).current }), 1);
+  assert.equal(
+    await reprocess.count({ outdated: openWithModel(createCountingModel()).current }),
+    1,
+  );
 });
 
 test('A payload that the current model rejects is not extracted again', async () => {
@@ -139,7 +142,7 @@ test('A payload that the current model rejects is not extracted again', async ()
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return { is_listing: false, reason: 'A service.' };
   });
-  const reprocess = open(rejectingModel);
+  const reprocess = openWithModel(rejectingModel);
   const outdated = reprocess.current;
   const listings = await db.selectFrom('property_listings').selectAll().execute();
   assert.equal((await readAll(reprocess, { outdated })).length, 2);
@@ -153,8 +156,8 @@ test('A payload that the current model rejects is not extracted again', async ()
   await harness.process(payload);
   assert.equal(await reprocess.count({ outdated }), 1);
   // A rejection counts only for the same model, prompt and payload.
-  const other = open({ ...rejectingModel, chatModel: 'another' });
-  assert.equal(await other.count({ outdated: other.current }), 2);
+  const otherReprocess = openWithModel({ ...rejectingModel, chatModel: 'another' });
+  assert.equal(await otherReprocess.count({ outdated: otherReprocess.current }), 2);
   assert.equal(await reprocess.count({ outdated: { ...outdated, promptVersion: 'v0' } }), 2);
   assert.equal(await reprocess.count({}), 2);
   await harness.process({ ...payload, price: 1, currency: 'USD' });
@@ -165,11 +168,11 @@ test('The last payload is extracted again, and an archived listing stays archive
   const payload = createPayload();
   const harness = createHarness(db);
   await harness.process(payload);
-  const last = await harness.process(payload);
+  const lastRaw = await harness.process(payload);
   const archived_at = new Date('2026-01-02T03:04:05Z');
   await db.updateTable('property_listings').set({ archived_at }).execute();
   const { work, reading } = await readOne(createBetterModel());
-  assert.equal(reading.rawId, last.id);
+  assert.equal(reading.rawId, lastRaw.id);
   assert.deepEqual(await work.write(reading), { outcome: 'written' });
   const listing = await findListing(db, payload);
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
@@ -190,11 +193,15 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : {};
   });
-  const reprocess = open(model);
+  const reprocess = openWithModel(model);
   const outcomes = await readAll(reprocess);
-  const summaries = outcomes.map((one) => [
-    one.outcome,
-    one.outcome === 'not_a_listing' ? one.reason : one.outcome === 'failed' ? one.error.code : '',
+  const summaries = outcomes.map((outcome) => [
+    outcome.outcome,
+    outcome.outcome === 'not_a_listing'
+      ? outcome.reason
+      : outcome.outcome === 'failed'
+        ? outcome.error.code
+        : '',
   ]);
   assert.deepEqual(summaries, [
     ['payload_gone', ''],
@@ -203,21 +210,21 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
     ['not_a_listing', 'A service.'],
     ['failed', 'MODEL_TRUNCATED'],
   ]);
-  const before = await readAllRows();
+  const rowsBefore = await readAllRows();
   // A newer payload arrives between reading and writing.
   await store(db, createPayload({ external_id: 'later' }));
-  const [reading] = readings(outcomes);
+  const [reading] = filterReadings(outcomes);
   assert.ok(reading);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'changed' });
-  assert.deepEqual((await readAllRows()).listings, before.listings);
+  assert.deepEqual((await readAllRows()).listings, rowsBefore.listings);
 });
 
 test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
-  for (let nth = 0; nth < 20; nth += 1) await harness.process(createPayload());
-  const before = await readAllRows();
+  for (let index = 0; index < 20; index += 1) await harness.process(createPayload());
+  const rowsBefore = await readAllRows();
   // One call per slot, or ten failures in a row and the calls that began before the tenth.
-  for (const [code, status, most] of [
+  for (const [code, status, maxCalls] of [
     ['MODEL_UNREACHABLE', undefined, 4],
     ['MODEL_MISCONFIGURED', undefined, 4],
     ['MODEL_REJECTED', 401, 4],
@@ -228,10 +235,10 @@ test('A failure that affects every listing ends the run', async () => {
     const model = createBetterModel(() => {
       throw new ModelError(code, 'no', status === undefined ? {} : { status });
     });
-    await assert.rejects(readAll(open(model)), { code });
-    assert.ok(model.calls.chat <= most, `${code} ${status}: ${model.calls.chat} calls`);
+    await assert.rejects(readAll(openWithModel(model)), { code });
+    assert.ok(model.calls.chat <= maxCalls, `${code} ${status}: ${model.calls.chat} calls`);
   }
-  assert.deepEqual((await readAllRows()).listings, before.listings);
+  assert.deepEqual((await readAllRows()).listings, rowsBefore.listings);
 });
 
 test('A failed embedding leaves the listing written and the payload complete', async () => {
@@ -239,37 +246,37 @@ test('A failed embedding leaves the listing written and the payload complete', a
   const raw = await createHarness(db).process(payload);
   const model = createBetterModel();
   const { reading } = await readOne(model);
-  const failsWith = (failure: ModelError) =>
-    open({ ...model, embed: () => Promise.reject(failure) });
-  const tooLong = new ModelError('MODEL_REJECTED', 'too long', { status: 400 });
-  assert.deepEqual(await failsWith(tooLong).write(reading), {
+  const createFailure = (failure: ModelError) =>
+    openWithModel({ ...model, embed: () => Promise.reject(failure) });
+  const tooLongError = new ModelError('MODEL_REJECTED', 'too long', { status: 400 });
+  assert.deepEqual(await createFailure(tooLongError).write(reading), {
     outcome: 'incomplete',
-    error: tooLong,
+    error: tooLongError,
   });
   assert.equal((await findListing(db, payload))?.rooms, 9);
   assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
-  const unknownModel = new ModelError('MODEL_REJECTED', 'no such model', { status: 404 });
-  await assert.rejects(failsWith(unknownModel).write(reading), unknownModel);
+  const unknownModelError = new ModelError('MODEL_REJECTED', 'no such model', { status: 404 });
+  await assert.rejects(createFailure(unknownModelError).write(reading), unknownModelError);
 });
 
 test('A write that fails before its first change keeps the payload completed', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const { work, reading } = await readOne(createBetterModel());
-  const before = await readAllRows();
+  const rowsBefore = await readAllRows();
   const extraction = { ...reading.extracted.extraction, is_listing: false };
-  const broken = { ...reading, extracted: { ...reading.extracted, extraction } };
-  assert.deepEqual(await work.write(broken), {
+  const brokenReading = { ...reading, extracted: { ...reading.extracted, extraction } };
+  assert.deepEqual(await work.write(brokenReading), {
     outcome: 'kept',
     error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
   });
-  const after = await readRawRecord(db, raw.id);
+  const rawAfter = await readRawRecord(db, raw.id);
   assert.deepEqual(
-    [after.status, after.error, after.listing_id],
+    [rawAfter.status, rawAfter.error, rawAfter.listing_id],
     ['completed', null, raw.listing_id],
   );
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
-  assert.deepEqual((await readAllRows()).snapshots, before.snapshots);
+  assert.deepEqual((await readAllRows()).snapshots, rowsBefore.snapshots);
   assert.equal((await findListing(db, payload))?.rooms, 2);
 });
 
@@ -277,14 +284,14 @@ test('A worker continues a write whose result an outage hides', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const model = createBetterModel();
-  const lossy = watchDatabase(db, {
+  const lossyDb = watchDatabase(db, {
     after(text) {
       if (!text.includes('insert into property_listings')) return;
       throw createOutageError();
     },
   });
-  const reprocess = openReprocess(lossy, model);
-  const [reading] = readings(await readAll(reprocess));
+  const reprocess = openReprocess(lossyDb, model);
+  const [reading] = filterReadings(await readAll(reprocess));
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'queued');
   assert.equal((await findListing(db, payload))?.rooms, 9);
@@ -326,12 +333,12 @@ test('A failed payload is extracted again', async () => {
   const failing = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
   const raw = await createHarness(db, { model: failing }).process(payload);
   assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
-  const [reading] = readings(await readAll(open(createBetterModel())));
+  const [reading] = filterReadings(await readAll(openWithModel(createBetterModel())));
   assert.ok(reading);
-  const pipeline = open({ ...createBetterModel(), embed: failing.embed });
+  const pipeline = openWithModel({ ...createBetterModel(), embed: failing.embed });
   assert.equal((await pipeline.write(reading)).outcome, 'failed');
   assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
-  assert.deepEqual(await open(createBetterModel()).write(reading), { outcome: 'written' });
+  assert.deepEqual(await openWithModel(createBetterModel()).write(reading), { outcome: 'written' });
   assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
 });
 
@@ -340,16 +347,16 @@ test('A dry run writes nothing', async () => {
   await harness.process(createPayload({ external_id: 'read' }));
   await harness.process(createPayload({ external_id: 'rejected', title: 'rejected' }));
   await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
-  const before = await readAllRows();
+  const rowsBefore = await readAllRows();
   const model = createBetterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : { rooms: 9 };
   });
   assert.deepEqual(
-    (await readAll(open(model), {}, 1000, true)).map(({ outcome }) => outcome),
+    (await readAll(openWithModel(model), {}, 1000, true)).map(({ outcome }) => outcome),
     ['read', 'not_a_listing', 'failed'],
   );
-  assert.deepEqual(await readAllRows(), before);
+  assert.deepEqual(await readAllRows(), rowsBefore);
 });
 
 test('Each extraction with another result adds a snapshot to the history', async () => {
@@ -359,14 +366,14 @@ test('Each extraction with another result adds a snapshot to the history', async
       db,
       createBetterModel(() => ({ rooms })),
     );
-    for (const reading of readings(await readAll(work))) {
+    for (const reading of filterReadings(await readAll(work))) {
       assert.deepEqual(await work.write(reading), { outcome: 'written' });
     }
   }
   const getHistory = async (query = '') => {
     const answer = await collector.get(`/api/v1/listings/${listingId}/history${query}`);
-    const next = /<[^?]+(\?.+)>/.exec(answer.headers.get('link') ?? '')?.[1];
-    return { items: answer.json<object[]>(), next };
+    const nextQuery = /<[^?]+(\?.+)>/.exec(answer.headers.get('link') ?? '')?.[1];
+    return { items: answer.json<object[]>(), next: nextQuery };
   };
   const { items } = await getHistory();
   const changed = { raw_id: id, reprocessed: true, model: 'better-2026' };

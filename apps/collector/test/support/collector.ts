@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { deferCleanup, exchange as sendBytes, until } from '@oselya/testing';
 import { type TestDatabase } from '@oselya/testing/database';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { start, type Shared } from '../../src/main.ts';
+import { start, type SharedResources } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, log, createPayload } from './pipeline.ts';
 
@@ -15,7 +15,7 @@ import { DIMENSIONS, log, createPayload } from './pipeline.ts';
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,
   env: Record<string, string> = {},
-  shared: Pick<Shared, 'disk'> = {},
+  shared: Pick<SharedResources, 'disk'> = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   const running = await start(

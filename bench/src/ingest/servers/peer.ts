@@ -1,4 +1,9 @@
-import { createMetrics, guardRoutes, type Ingest, ingestRoutes } from '@oselya/collector/internals';
+import {
+  createMetrics,
+  guardRoutes,
+  type Ingest,
+  registerIngestRoutes,
+} from '@oselya/collector/internals';
 import { createLogger, createServer, listen } from '@oselya/kit';
 import { Registry } from 'prom-client';
 
@@ -16,7 +21,7 @@ export async function servePeer(store: Store): Promise<string> {
   await app.register(
     async (api) => {
       guardRoutes(api, undefined);
-      ingestRoutes(api, {
+      registerIngestRoutes(api, {
         ingest: {
           async accept(payload) {
             await store(payload);

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Running, start as startCollector } from '@oselya/collector';
+import { type RunningCollector, start as startCollector } from '@oselya/collector';
 import { serveMethods } from '../../process/child.ts';
 import { memory } from '../../process/resources.ts';
 
@@ -17,7 +17,7 @@ export type ProcessResources = {
 
 const MIB = 2 ** 20;
 
-let running: Running | undefined;
+let running: RunningCollector | undefined;
 let incoming = '';
 
 const methods = {

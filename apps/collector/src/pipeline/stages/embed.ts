@@ -6,7 +6,7 @@ import { joinSameListing } from '../../listing/listing.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { sha256 } from '../../text.ts';
 import { requireOutput, type StageRun } from '../context.ts';
-import { DONE, SKIPPED, SUPERSEDED } from '../outcome.ts';
+import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 /**
  * Embeds the listing, unless its text and the model are unchanged: each replaced vector leaves a
@@ -16,23 +16,23 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;
   const listingId = requireOutput(context, 'listingId');
   const listing = await findEmbedding(db, listingId);
-  if (listing.raw_id !== job.rawId) return SUPERSEDED;
+  if (listing.raw_id !== job.rawId) return SUPERSEDED_RESULT;
   const text = buildEmbeddingText(listing);
   const hash = sha256(text);
-  if (isEmbedded(listing, { hash, model: model.embeddingModel })) return SKIPPED;
+  if (isEmbedded(listing, { hash, model: model.embeddingModel })) return SKIPPED_RESULT;
 
-  const { vector, model: name } = await model.embed(text, signal);
+  const { vector, model: embeddingModel } = await model.embed(text, signal);
   const isWritten = await writeToListing(
     db,
     job,
     sql`update property_listings set
         embedding = ${formatVector(vector)}::vector,
-        embedding_model = ${name},
+        embedding_model = ${embeddingModel},
         embedding_text_hash = ${hash}
       from claim
       where claim.is_current and property_listings.id = ${listingId}`,
   );
-  return isWritten ? DONE : SUPERSEDED;
+  return isWritten ? DONE_RESULT : SUPERSEDED_RESULT;
 };
 
 function findEmbedding(db: Kysely<Tables>, listingId: number) {

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import { requireOutput, type StageRun } from '../context.ts';
-import { DONE, SUPERSEDED } from '../outcome.ts';
+import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 type ImageSummary = { stored: number; failed: number; room_types: Record<string, number> };
 
@@ -10,7 +10,7 @@ type ImageSummary = { stored: number; failed: number; room_types: Record<string,
 export const enrich: StageRun = async (context, { db }) => {
   const listingId = requireOutput(context, 'listingId');
   const summary = await summarizeImages(db, listingId);
-  const write =
+  const statement =
     summary === null
       ? sql`delete from listing_enrichments using claim
           where claim.is_current and listing_id = ${listingId} and kind = 'images'`
@@ -18,7 +18,7 @@ export const enrich: StageRun = async (context, { db }) => {
           select ${listingId}::bigint, 'images', ${JSON.stringify(summary)}::jsonb
           from claim where claim.is_current
           on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()`;
-  return (await writeToListing(db, context.job, write)) ? DONE : SUPERSEDED;
+  return (await writeToListing(db, context.job, statement)) ? DONE_RESULT : SUPERSEDED_RESULT;
 };
 
 async function summarizeImages(
@@ -33,8 +33,8 @@ async function summarizeImages(
     .execute();
   if (rows.length === 0) return null;
   const roomTypes: Record<string, number> = {};
-  for (const { room_type: type } of rows) {
-    if (type !== null) roomTypes[type] = (roomTypes[type] ?? 0) + 1;
+  for (const { room_type: roomType } of rows) {
+    if (roomType !== null) roomTypes[roomType] = (roomTypes[roomType] ?? 0) + 1;
   }
   const storedCount = rows.filter(({ sha256 }) => sha256 !== null).length;
   return { stored: storedCount, failed: rows.length - storedCount, room_types: roomTypes };

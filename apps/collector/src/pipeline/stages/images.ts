@@ -1,13 +1,13 @@
 import { SupersededError } from '../../queue/job-types.ts';
 import { requireOutput, type StageRun } from '../context.ts';
-import { DONE, SKIPPED, SUPERSEDED } from '../outcome.ts';
+import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 /**
  * Replaces the images of the listing with the uploads or the URLs of the payload, and describes
  * them. Invalid images are recorded with their errors. Reprocessing only describes existing images.
  */
 export const processImages: StageRun = async (context, deps, signal) => {
-  const { uploads, extracted, describesAgain = false } = context;
+  const { uploads, extracted: extractionRecord, shouldDescribeAgain = false } = context;
   const urls = requireOutput(context, 'payload').image_urls ?? [];
   const { rawId, attempt } = context.job;
   const job = {
@@ -16,19 +16,19 @@ export const processImages: StageRun = async (context, deps, signal) => {
     signal,
     observe: deps.model.observe,
   };
-  if (extracted !== undefined || describesAgain) {
-    const count = await deps.images.describeAll(job, { outdated: describesAgain });
-    return count > 0 ? DONE : SKIPPED;
+  if (extractionRecord !== undefined || shouldDescribeAgain) {
+    const count = await deps.images.describeAll(job, { outdated: shouldDescribeAgain });
+    return count > 0 ? DONE_RESULT : SKIPPED_RESULT;
   }
   // An earlier attempt stored the uploads. The listing keeps them.
-  if (uploads === undefined && requireOutput(context, 'hasUploads')) return SKIPPED;
+  if (uploads === undefined && requireOutput(context, 'hasUploads')) return SKIPPED_RESULT;
   try {
     await (uploads === undefined
       ? deps.images.processRemote({ ...job, urls, onlyDue: context.outputs.onlyImages })
       : deps.images.processUploaded({ ...job, files: uploads }));
   } catch (error) {
-    if (error instanceof SupersededError) return SUPERSEDED;
+    if (error instanceof SupersededError) return SUPERSEDED_RESULT;
     throw error;
   }
-  return (uploads ?? urls).length === 0 ? SKIPPED : DONE;
+  return (uploads ?? urls).length === 0 ? SKIPPED_RESULT : DONE_RESULT;
 };

@@ -5,35 +5,46 @@ import { selectHeldClaim } from '../../queue/fence.ts';
 import { type Fence, type Job, LeaseLostError } from '../../queue/job-types.ts';
 import type { StageRun } from '../context.ts';
 import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
-import { DONE, SUPERSEDED, UNCHANGED, UNCHANGED_TEXT } from '../outcome.ts';
+import {
+  DONE_RESULT,
+  SUPERSEDED_RESULT,
+  UNCHANGED_RESULT,
+  UNCHANGED_TEXT_RESULT,
+} from '../outcome.ts';
 
 /**
  * Loads the payload. Ends the job if a newer payload exists, or if the listing reflects the same
  * content and has all images. An unchanged payload restores an archived listing. Contract 4, Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
-  const { job, outputs, force, describesAgain } = context;
-  const { payload, hasUploads, listingId, currentRawId, reading, ...listing } = await loadPayload(
-    db,
-    job,
-  );
+  const { job, outputs, force, shouldDescribeAgain } = context;
+  const {
+    payload,
+    hasUploads,
+    listingId,
+    currentRawId,
+    reading: savedReading,
+    ...listing
+  } = await loadPayload(db, job);
   outputs.payload = payload;
   outputs.hasUploads = hasUploads;
-  if (reading !== null && isCurrentExtraction(reading, model)) outputs.savedExtraction = reading;
-  if (listingId === null || currentRawId === null) return DONE;
+  if (savedReading !== null && isCurrentExtraction(savedReading, model))
+    outputs.savedExtraction = savedReading;
+  if (listingId === null || currentRawId === null) return DONE_RESULT;
 
   outputs.listingId = listingId;
-  if (currentRawId > job.rawId) return SUPERSEDED;
-  if (describesAgain === true) {
+  if (currentRawId > job.rawId) return SUPERSEDED_RESULT;
+  if (shouldDescribeAgain === true) {
     outputs.onlyImages = true;
-    return UNCHANGED_TEXT;
+    return UNCHANGED_TEXT_RESULT;
   }
-  if (force || listing.completedHash !== job.contentHash) return DONE;
-  const isSame = currentRawId === job.rawId || (await noteSeenAgain(db, job, listingId));
-  if (!isSame) return DONE;
-  if (!listing.hasMissingImages) return UNCHANGED;
+  if (force || listing.completedHash !== job.contentHash) return DONE_RESULT;
+  const isSamePayload =
+    currentRawId === job.rawId || (await recordRepeatedPayload(db, job, listingId));
+  if (!isSamePayload) return DONE_RESULT;
+  if (!listing.hasMissingImages) return UNCHANGED_RESULT;
   outputs.onlyImages = true;
-  return UNCHANGED_TEXT;
+  return UNCHANGED_TEXT_RESULT;
 };
 
 type LoadedPayload = {
@@ -74,17 +85,21 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayloa
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
     db,
   );
-  const [loaded] = rows;
-  if (loaded === undefined) throw new LeaseLostError(job);
-  return loaded;
+  const [loadedPayload] = rows;
+  if (loadedPayload === undefined) throw new LeaseLostError(job);
+  return loadedPayload;
 }
 
 /**
- * Records that the source sent the payload again, and restores an archived listing. The record
- * precedes the lock of the listing, so that a concurrent archive check sees it.
+ * Records that the source sent the payload again, and restores an archived listing. It locks
+ * the listing afterwards, because a concurrent archive check must see the record.
  * @returns False if the listing has another payload now.
  */
-async function noteSeenAgain(db: Kysely<Tables>, job: Job, listingId: number): Promise<boolean> {
+async function recordRepeatedPayload(
+  db: Kysely<Tables>,
+  job: Job,
+  listingId: number,
+): Promise<boolean> {
   const { rows } = await sql<{ held: boolean; noted: boolean }>`
     with claim as materialized (${selectHeldClaim(job)}),
     noted as (

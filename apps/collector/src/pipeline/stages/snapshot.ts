@@ -10,27 +10,27 @@ import {
   buildListingState,
   TRACKED_FIELDS,
 } from '../listing-state.ts';
-import { DONE, SKIPPED, SUPERSEDED } from '../outcome.ts';
+import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 /**
  * Records the state of the listing and its changes since the previous snapshot: one row per payload,
- * and one per reprocessing with a different result. Changes of only the model's wording are skipped
+ * and one per reprocessing with a different result. Changes that only reword the model's text are skipped
  * (docs/adr/0018-model-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
  */
 export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
   const listingId = requireOutput(context, 'listingId');
-  const prior = await findPriorStates(db, job, listingId);
-  const { revision, own, before, titleBefore } = prior;
+  const priorStates = await findPriorStates(db, job, listingId);
+  const { revision, own: ownState, before: earlierState, titleBefore } = priorStates;
   const state = {
     ...buildListingState(requireOutput(context, 'payload'), requireOutput(context, 'facts')),
-    pictures: getImages(context, prior),
+    pictures: getImages(context, priorStates),
   };
   const { model, prompt_version: promptVersion, fields } = requireOutput(context, 'provenance');
-  const changes = before === null ? {} : diffStates(before, state, TRACKED_FIELDS);
+  const changes = earlierState === null ? {} : diffStates(earlierState, state, TRACKED_FIELDS);
   const isChanged =
     revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
-  if (before !== null && own === null && !isChanged) return SKIPPED;
+  if (earlierState !== null && ownState === null && !isChanged) return SKIPPED_RESULT;
   const titleBy = getProvider(fields['title']) ?? null;
   const isWritten = await writeToListing(
     db,
@@ -46,27 +46,30 @@ export const snapshot: StageRun = async (context, { db }) => {
           title_by = excluded.title_by, model = excluded.model,
           prompt_version = excluded.prompt_version`,
   );
-  return isWritten ? DONE : SUPERSEDED;
+  return isWritten ? DONE_RESULT : SUPERSEDED_RESULT;
 };
 
-/** Returns the hashes of uploads, the image URLs, or the earlier value if the job keeps the images. */
-function getImages(context: JobContext, { own, before }: PriorStates): unknown {
-  const { uploads, extracted } = context;
+/** Returns the upload hashes or the image URLs, or the earlier value if the job keeps its images. */
+function getImages(
+  context: JobContext,
+  { own: ownState, before: earlierState }: PriorStates,
+): unknown {
+  const { uploads, extracted: extractionRecord } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
-  const known = own?.['pictures'] ?? before?.['pictures'];
-  return extracted !== undefined || requireOutput(context, 'hasUploads')
-    ? known
+  const storedImages = ownState?.['pictures'] ?? earlierState?.['pictures'];
+  return extractionRecord !== undefined || requireOutput(context, 'hasUploads')
+    ? storedImages
     : (requireOutput(context, 'payload').image_urls ?? []);
 }
 
-type State = Readonly<Record<string, unknown>>;
+type StoredState = Readonly<Record<string, unknown>>;
 
 type PriorStates = {
   /** Attempt that reprocessed the payload; 0 if no attempt has. */
   revision: number;
   /** State of the same payload and revision, from an earlier attempt. */
-  own: State | null;
-  before: State | null;
+  own: StoredState | null;
+  before: StoredState | null;
   /** Provider of the earlier title; null if unknown (before migration 0023). */
   titleBefore: ValueProvider | null;
 };
@@ -89,7 +92,7 @@ async function findPriorStates(
         and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
       order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before on true
     where raw.id = ${job.rawId}`.execute(db);
-  const [prior] = rows;
-  if (prior === undefined) throw new LeaseLostError(job);
-  return prior;
+  const [priorStates] = rows;
+  if (priorStates === undefined) throw new LeaseLostError(job);
+  return priorStates;
 }

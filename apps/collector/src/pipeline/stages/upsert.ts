@@ -6,7 +6,7 @@ import { type Job, LeaseLostError } from '../../queue/job-types.ts';
 import { normaliseText } from '../../text.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
-import { DONE, SUPERSEDED } from '../outcome.ts';
+import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 /** Creates or updates the listing and its provenance, unless a newer payload has updated it. */
 export const upsert: StageRun = async (context, { db }) => {
@@ -23,11 +23,11 @@ export const upsert: StageRun = async (context, { db }) => {
   const listingId = await upsertListing(db, context.job, row, provenance);
   if (listingId !== undefined) {
     context.outputs.listingId = listingId;
-    return DONE;
+    return DONE_RESULT;
   }
-  const newer = await findListingId(db, context.job);
-  if (newer !== undefined) context.outputs.listingId = newer;
-  return SUPERSEDED;
+  const newerListingId = await findListingId(db, context.job);
+  if (newerListingId !== undefined) context.outputs.listingId = newerListingId;
+  return SUPERSEDED_RESULT;
 };
 
 /**

@@ -1,24 +1,24 @@
 import { requireOutput, type StageRun } from '../context.ts';
 import { extractListing, findRejectionReason } from '../extraction.ts';
 import { mergeFields } from '../merge.ts';
-import { createInvalidResult, DONE, SKIPPED } from '../outcome.ts';
+import { createInvalidResult, DONE_RESULT, SKIPPED_RESULT } from '../outcome.ts';
 
 /** Extracts the facts of the payload, unless an extraction exists. Ends the job of a non-listing. */
 export const validate: StageRun = async (context, { model }, signal) => {
   const { outputs } = context;
-  const earlier = context.extracted ?? outputs.savedExtraction;
+  const earlierExtraction = context.extracted ?? outputs.savedExtraction;
   const payload = requireOutput(context, 'payload');
-  const extracted = earlier ?? (await extractListing(model, payload, { signal }));
-  const reason = findRejectionReason(extracted);
+  const extractionRecord = earlierExtraction ?? (await extractListing(model, payload, { signal }));
+  const reason = findRejectionReason(extractionRecord);
   if (reason !== undefined) return createInvalidResult('not_a_listing', reason, 'validate');
-  outputs.extracted = extracted;
-  return earlier === undefined ? DONE : SKIPPED;
+  outputs.extracted = extractionRecord;
+  return earlierExtraction === undefined ? DONE_RESULT : SKIPPED_RESULT;
 };
 
 /** Merges the fields of the payload and the extraction. */
 export const normalize: StageRun = async (context) => {
   const payload = requireOutput(context, 'payload');
-  const extracted = requireOutput(context, 'extracted');
-  Object.assign(context.outputs, mergeFields(context.job.rawId, payload, extracted));
-  return DONE;
+  const extractionRecord = requireOutput(context, 'extracted');
+  Object.assign(context.outputs, mergeFields(context.job.rawId, payload, extractionRecord));
+  return DONE_RESULT;
 };
