@@ -27,7 +27,7 @@ import { openEventLog, sweepEvents } from './conversations/event-log.ts';
 import { createCollectorClient } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
-import { fileRoutes } from './files/routes.ts';
+import { registerFileRoutes } from './files/routes.ts';
 import { registerHomeRoute } from './home.ts';
 import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
@@ -39,14 +39,14 @@ import { sweepAuthSessions } from './identity/auth-sessions.ts';
 import { registerTerminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
 import { createMemory } from './memory/memory.ts';
-import { memoryRoutes } from './memory/routes.ts';
+import { registerMemoryRoutes } from './memory/routes.ts';
 import { registerOwnDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
-import { profileRoutes } from './profiles/routes.ts';
+import { registerProfileRoutes } from './profiles/routes.ts';
 import { registerInspectionRoutes } from './conversations/inspection.ts';
 import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
-import { savedSearchRoutes } from './saved-searches/routes.ts';
+import { registerSavedSearchRoutes } from './saved-searches/routes.ts';
 import { createSavedSearches } from './saved-searches/saved-searches.ts';
 import { createSessionService } from './conversations/sessions.ts';
 import { registerSessionRoutes } from './conversations/routes.ts';
@@ -55,7 +55,7 @@ import { createSocketRegistry, socketLimits } from './conversations/socket.ts';
 import type { Tables } from './tables.ts';
 import { PROFILE_TOOLS } from './conversations/tools/tools.ts';
 import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
-import { webhookRoutes } from './webhooks/routes.ts';
+import { registerWebhookRoutes } from './webhooks/routes.ts';
 import { createVerifier } from './webhooks/signature.ts';
 
 const BODY_LIMIT_BYTES = 64 * 1024;
@@ -71,7 +71,7 @@ const TAGS = [
   { name: 'operations', description: 'For operators.' },
 ];
 
-/** The part of the database that the assistant uses. */
+/** Database operations that the assistant uses. */
 export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
 /** Composes the assistant: a server that is ready to listen, or for `inject`. */
@@ -131,26 +131,26 @@ export async function createApp({
   guardRoutes(app, {
     baseUrl: config.BASE_URL,
     hasSession: identity.cookies.hasSession,
-    currentUser: identity.currentUser,
+    resolveUser: identity.resolveRequestUser,
   });
   // Before the routes: a scope inherits only the hooks that precede it.
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
-  const limitLogins = createRateLimit({
+  const limitNetworkLogins = createRateLimit({
     pool: database.pool,
     table: 'assistant_rate_limits',
     name: 'login',
     perMinute: config.LOGIN_PER_MINUTE,
   });
-  const loginLimit: RateLimit = (address) => limitLogins(getClientNetwork(address));
-  const signInDeps = { config, db, identity, loginLimit };
+  const limitLogins: RateLimit = (address) => limitNetworkLogins(getClientNetwork(address));
+  const signInDeps = { config, db, identity, limitLogins };
   registerSignInRoutes(app, signInDeps);
   registerTerminalRoutes(app, signInDeps);
   registerOwnSignInRoutes(app, signInDeps);
   registerAuditRoute(app, db);
-  memoryRoutes(app, memory);
+  registerMemoryRoutes(app, memory);
   registerHomeRoute(app, identity, config.BASE_URL);
-  await webhookRoutes(app, {
+  await registerWebhookRoutes(app, {
     db,
     receiver: createEventReceiver({ db, registry, metrics }),
     verify: createVerifier({
@@ -164,10 +164,10 @@ export async function createApp({
   });
   const model = openModel(config, { registry, log });
   const sessions = createSessionService({ db, profiles });
-  const requests = { db, services, contextTokens };
+  const requestDeps = { db, services, contextTokens };
   const events = await openEventLog({ db, listen: database.listen, log });
   const chat = createChat({
-    ...requests,
+    ...requestDeps,
     events,
     model,
     profiles,
@@ -180,10 +180,10 @@ export async function createApp({
     log,
   });
   registerSessionRoutes(app, sessions);
-  savedSearchRoutes(app, createSavedSearches({ db, sessions }));
-  registerInspectionRoutes(app, { ...requests, profiles });
-  await fileRoutes(app, files);
-  profileRoutes(app, { db, profiles });
+  registerSavedSearchRoutes(app, createSavedSearches({ db, sessions }));
+  registerInspectionRoutes(app, { ...requestDeps, profiles });
+  await registerFileRoutes(app, files);
+  registerProfileRoutes(app, { db, profiles });
   watchProfiles(app, profiles);
   registerOwnDataRoutes(app, db);
   registerAdminRoutes(app, {

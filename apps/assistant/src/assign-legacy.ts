@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts';
 
 type FactName = { category: string; key: string };
 
-/** Numbers of assigned rows, and the changes of the user's memory. */
+/** Counts of assigned rows, and changes to the user's memory. */
 export type LegacyReport = {
   sessions: number;
   facts: {
@@ -94,7 +94,7 @@ async function assignRows(
   return Number(numAffectedRows);
 }
 
-/** Ranks the legacy facts and the user's own by name: the newest first, and of equal age the user's own. */
+/** Ranks legacy facts and the user's own facts by name: newest first; among facts of equal age, the user's own first. */
 const buildFactRanking = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,
@@ -119,7 +119,7 @@ async function assignFacts(
       updated_at = coalesce(memory_facts.updated_at, memory_facts.created_at)
     from ${buildFactRanking(userId)} as ranked
     where memory_facts.id = ranked.id and rank = 1 and number > 1`.execute(trx);
-  const { rows: deleted } = await sql<
+  const { rows: deletedRows } = await sql<
     FactName & { legacyDeleted: number; isOwnDeleted: boolean; isOwnKept: boolean }
   >`
     with deleted as (
@@ -132,15 +132,15 @@ async function assignFacts(
       bool_or(owner is not null) as "isOwnDeleted",
       bool_or(survivor_owner is not null) as "isOwnKept"
     from deleted group by deleted.category, deleted.key order by 1, 2`.execute(trx);
-  const namesOf = (property: 'isOwnKept' | 'isOwnDeleted') =>
-    deleted.filter((row) => row[property]).map(({ category, key }) => ({ category, key }));
-  const kept = namesOf('isOwnKept');
-  const legacyDeleted = deleted.reduce((sum, row) => sum + row.legacyDeleted, 0);
+  const listFactNames = (property: 'isOwnKept' | 'isOwnDeleted') =>
+    deletedRows.filter((row) => row[property]).map(({ category, key }) => ({ category, key }));
+  const keptFacts = listFactNames('isOwnKept');
+  const legacyDeletedCount = deletedRows.reduce((sum, row) => sum + row.legacyDeleted, 0);
   return {
     assigned: await assignRows(trx, 'memory_facts', userId),
-    replaced: namesOf('isOwnDeleted'),
-    kept,
-    doubles: legacyDeleted - kept.length,
+    replaced: listFactNames('isOwnDeleted'),
+    kept: keptFacts,
+    doubles: legacyDeletedCount - keptFacts.length,
   };
 }
 
@@ -156,10 +156,10 @@ async function assignSummaries(
     // Oldest first; of equal age the user's own last.
     .orderBy(sql`coalesce(updated_at, '-infinity'), user_id is not null, id`)
     .execute();
-  const own = rows.find(({ user_id }) => user_id !== null);
-  const survivor = own ?? rows.at(-1);
-  const legacy = rows.length - (own === undefined ? 0 : 1);
-  if (survivor === undefined || legacy === 0) return { outcome: 'none', legacy: 0 };
+  const ownSummary = rows.find(({ user_id }) => user_id !== null);
+  const survivor = ownSummary ?? rows.at(-1);
+  const legacyCount = rows.length - (ownSummary === undefined ? 0 : 1);
+  if (survivor === undefined || legacyCount === 0) return { outcome: 'none', legacy: 0 };
   await sql`
     update memory_summaries
     set user_id = ${userId},
@@ -169,15 +169,15 @@ async function assignSummaries(
       )
     where id = ${survivor.id}`.execute(trx);
   await trx.deleteFrom('memory_summaries').where('user_id', 'is', null).execute();
-  return { outcome: own === undefined ? 'assigned' : 'merged', legacy };
+  return { outcome: ownSummary === undefined ? 'assigned' : 'merged', legacy: legacyCount };
 }
 
 /** Joins summaries, oldest first, with blank lines. Omits summaries that another one contains. */
 function mergeSummaries(texts: readonly string[]): string {
-  let merged: string[] = [];
+  let mergedTexts: string[] = [];
   for (const text of texts.map((summary) => summary.trim())) {
-    if (merged.some((other) => other.includes(text))) continue;
-    merged = [...merged.filter((other) => !text.includes(other)), text];
+    if (mergedTexts.some((earlierText) => earlierText.includes(text))) continue;
+    mergedTexts = [...mergedTexts.filter((earlierText) => !text.includes(earlierText)), text];
   }
-  return merged.join('\n\n');
+  return mergedTexts.join('\n\n');
 }

@@ -16,15 +16,15 @@ const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
 
-/** Pattern of a header or cookie name. RFC 9110 §5.6.2. */
+/** Header and cookie name pattern. RFC 9110 §5.6.2. */
 const NAME_PATTERN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 
-/** Pattern of a scope. RFC 6749 §3.3. */
-const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
+/** OAuth scope pattern. RFC 6749 §3.3. */
+const SCOPE_PATTERN = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
 
 const MAX_COOKIE_DAYS = 400;
 
-const serverUrl = (url: string, server: string) =>
+const buildServerUrlSchema = (url: string, server: string) =>
   Type.String({
     default: url,
     pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
@@ -34,7 +34,7 @@ const serverUrl = (url: string, server: string) =>
 const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
 const isOrigin = (value: string) => URL.parse(value)?.origin === value.replace(/\/$/, '');
 
-const providerPath = (path: string) =>
+const buildProviderPathSchema = (path: string) =>
   Type.String({
     default: path,
     pattern: '^/[^\\s?#]*$',
@@ -55,7 +55,7 @@ export const configSchema = Type.Object({
     }),
     isOrigin,
   ),
-  IDP_BASE_URL: serverUrl('http://127.0.0.1:8002', 'identity provider'),
+  IDP_BASE_URL: buildServerUrlSchema('http://127.0.0.1:8002', 'identity provider'),
   IDP_CLIENT_ID: text(''),
   IDP_CLIENT_SECRET: secret(),
   IDP_CLIENT_AUTH: Type.Union([Type.Literal('basic'), Type.Literal('post')], { default: 'basic' }),
@@ -73,13 +73,13 @@ export const configSchema = Type.Object({
   IDP_DISCOVERY: flag(false),
   IDP_SCOPES: Type.String({
     default: 'openid email profile roles permissions',
-    pattern: `^${SCOPE}( ${SCOPE})*$`,
+    pattern: `^${SCOPE_PATTERN}( ${SCOPE_PATTERN})*$`,
     description: 'must be scopes with a space between them, such as openid email offline_access',
   }),
-  IDP_AUTHORIZE_PATH: providerPath('/oauth/authorize'),
-  IDP_TOKEN_PATH: providerPath('/oauth/token'),
-  IDP_USERINFO_PATH: providerPath('/oauth/userinfo'),
-  IDP_REVOKE_PATH: providerPath('/oauth/revoke'),
+  IDP_AUTHORIZE_PATH: buildProviderPathSchema('/oauth/authorize'),
+  IDP_TOKEN_PATH: buildProviderPathSchema('/oauth/token'),
+  IDP_USERINFO_PATH: buildProviderPathSchema('/oauth/userinfo'),
+  IDP_REVOKE_PATH: buildProviderPathSchema('/oauth/revoke'),
   IDP_END_SESSION: flag(false),
   IDP_ROLES_CLAIM: text(''),
   IDP_PERMISSIONS_CLAIM: text(''),
@@ -130,7 +130,7 @@ export const configSchema = Type.Object({
     }),
   ),
   ANSWER_MAX_SECONDS: integer({ default: 300, min: 1, max: 3600 }),
-  COLLECTOR_URL: serverUrl('http://127.0.0.1:8001', 'collector'),
+  COLLECTOR_URL: buildServerUrlSchema('http://127.0.0.1:8001', 'collector'),
   COLLECTOR_API_KEY: secret(),
   SAVED_SEARCH_POLL_SECONDS: integer({ default: 20, max: 3600 }),
   INVENTORY_FILE: Type.Optional(Type.String({ minLength: 1 })),
@@ -149,16 +149,16 @@ export type Config = Static<typeof configSchema> & {
 
 const DEFAULT_ANSWER_TOKENS = 4000;
 
-/** Share of a model's window that is reserved for the answer. */
-const ANSWER_SHARE = 0.4;
+/** Maximum share of a model's context window for the answer. */
+const MAX_ANSWER_SHARE = 0.4;
 
 /** Returns the maximum of ANSWER_MAX_TOKENS for a value of MODEL_CONTEXT_TOKENS. */
 export const computeMaxAnswerTokens = (contextTokens: number): number =>
-  Math.floor(contextTokens * ANSWER_SHARE);
+  Math.floor(contextTokens * MAX_ANSWER_SHARE);
 
 /** Checks variables that depend on each other. An invalid variable is undefined. */
 const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
-  const isInsecure = values.SVC_AUTH_COOKIE_SECURE === false;
+  const isCookieInsecure = values.SVC_AUTH_COOKIE_SECURE === false;
   const { MODEL_CONTEXT_TOKENS: contextTokens = Infinity, ANSWER_MAX_TOKENS: answerTokens = 0 } =
     values;
   const needsModel = values.MODEL_MODE === 'openai';
@@ -166,12 +166,12 @@ const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
     // Browsers silently reject such cookies.
     [
       'SVC_AUTH_COOKIE_SAMESITE',
-      isInsecure && values.SVC_AUTH_COOKIE_SAMESITE === 'none',
+      isCookieInsecure && values.SVC_AUTH_COOKIE_SAMESITE === 'none',
       'can be none only with SVC_AUTH_COOKIE_SECURE=true',
     ],
     [
       'SVC_AUTH_COOKIE_NAME',
-      isInsecure && /^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME ?? ''),
+      isCookieInsecure && /^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME ?? ''),
       'can begin with __Host- or __Secure- only with SVC_AUTH_COOKIE_SECURE=true',
     ],
     [
@@ -183,7 +183,7 @@ const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
     [
       'ANSWER_MAX_TOKENS',
       answerTokens > computeMaxAnswerTokens(contextTokens),
-      `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
+      `can be at most ${MAX_ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it for a default that fits, or raise MODEL_CONTEXT_TOKENS if the model's server allows it`,
     ],
     [
       'IDP_WEBHOOK_SECRET',

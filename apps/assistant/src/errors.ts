@@ -256,8 +256,8 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors;
 
-/** Creates an error of the table by its code. */
+/** Creates the error with a code of the table. */
 export const problem = createProblemFactory(errors);
 
-/** Describes the errors of a route for OpenAPI, by code or status. */
+/** Builds the OpenAPI responses for error codes or statuses. */
 export const problemResponses = createProblemResponses(errors);

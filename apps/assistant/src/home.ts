@@ -12,11 +12,11 @@ export function registerHomeRoute(app: Server, identity: Identity, baseUrl: stri
       schema: { hide: true, response: { 200: buildPageSchema('The signed-in user.') } },
     },
     async (request, reply) => {
-      const current = await identity.currentUser(request, reply);
+      const resolvedUser = await identity.resolveRequestUser(request, reply);
       const page = renderPage({
         title: 'Assistant',
         body: html`<h1>Oselya</h1>
-          ${current === undefined ? renderSignIn(baseUrl) : renderUser(current.user)}
+          ${resolvedUser === undefined ? renderSignIn(baseUrl) : renderUser(resolvedUser.user)}
           <p><a href="/docs">API documentation</a></p>`,
       });
       return (
@@ -38,7 +38,7 @@ function renderSignIn(baseUrl: string) {
 }
 
 function renderUser({ email, display_name, role, permissions }: User) {
-  const known = permissions.filter((slug) => Object.hasOwn(knownPermissions, slug));
+  const knownSlugs = permissions.filter((slug) => Object.hasOwn(knownPermissions, slug));
   return html`<p>You are signed in as <strong>${display_name ?? email}</strong>.</p>
     <dl>
       <dt>Email</dt>
@@ -46,7 +46,7 @@ function renderUser({ email, display_name, role, permissions }: User) {
       <dt>Role</dt>
       <dd>${role}</dd>
       <dt>Permissions</dt>
-      <dd>${role === 'admin' ? 'all, as an admin' : known.join(', ') || 'none'}</dd>
+      <dd>${role === 'admin' ? 'all, as an admin' : knownSlugs.join(', ') || 'none'}</dd>
     </dl>
     <form method="post" action="/auth/logout?from=page">
       <button id="sign-out">Sign out</button>

@@ -5,34 +5,34 @@ import { problem } from './errors.ts';
 
 const MINUTE_MS = 60_000;
 
-/** Creates a function that spends a use of a budget for each minute, and returns whether it was within the budget. */
+/** Creates a function that consumes one unit of a per-minute budget, and returns whether the budget allowed it. */
 export function createMinuteBudget(budget: number): () => boolean {
   const budgets = createMinuteBudgets(budget);
   return () => {
-    const isWithin = budgets.wait('') === 0;
+    const isWithinBudget = budgets.wait('') === 0;
     budgets.spend('', 1);
-    return isWithin;
+    return isWithinBudget;
   };
 }
 
 /**
- * Creates a budget for each minute and key. The minutes of all keys end together, which bounds the memory.
+ * Creates per-minute budgets by key. The minutes of all keys end together, so that expired keys are dropped at once.
  * @returns `wait` returns the seconds until a key may spend again, 0 if it may now. `spend` may exceed the budget.
  */
 export function createMinuteBudgets(budget: number) {
   let endsAt = 0;
-  const spent = new Map<string, number>();
+  const spentAmounts = new Map<string, number>();
   return {
     wait(key: string): number {
       const now = performance.now();
       if (now >= endsAt) {
         endsAt = now + MINUTE_MS;
-        spent.clear();
+        spentAmounts.clear();
       }
-      return (spent.get(key) ?? 0) < budget ? 0 : Math.ceil((endsAt - now) / 1000);
+      return (spentAmounts.get(key) ?? 0) < budget ? 0 : Math.ceil((endsAt - now) / 1000);
     },
     spend(key: string, amount: number): void {
-      spent.set(key, (spent.get(key) ?? 0) + amount);
+      spentAmounts.set(key, (spentAmounts.get(key) ?? 0) + amount);
     },
   };
 }
@@ -80,14 +80,14 @@ function limitByKey(
   findKey: (request: FastifyRequest) => string,
   createError: () => ProblemError,
 ): onRequestHookHandler {
-  const inProgress = createTally();
+  const requestCounts = createTally();
   return (request, reply, done) => {
     const key = findKey(request);
-    if (inProgress.of(key) >= max) return done(createError());
+    if (requestCounts.of(key) >= max) return done(createError());
     // If the client has already gone, no event would decrement the count.
     if (reply.raw.closed) return void reply.hijack();
-    reply.raw.once('close', () => inProgress.remove(key));
-    inProgress.add(key);
+    reply.raw.once('close', () => requestCounts.remove(key));
+    requestCounts.add(key);
     done();
   };
 }

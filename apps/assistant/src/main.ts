@@ -31,15 +31,20 @@ const SHUTDOWN_TIMEOUT_MS = 30_000;
  */
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
-  shared: { database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>; log?: Logger } = {},
+  sharedResources: {
+    database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>;
+    log?: Logger;
+  } = {},
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const config = readConfig(env);
-  const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'assistant' });
+  const log =
+    sharedResources.log ?? createLogger({ level: config.LOG_LEVEL, service: 'assistant' });
   for (const warning of findUnsafeSettings(config)) log.warn(warning);
 
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const database =
-    shared.database ?? opened.adopt(await openDatabase(config, log), (it) => it.close());
+    sharedResources.database ??
+    resources.adopt(await openDatabase(config, log), (it) => it.close());
   await migrateDatabase(env, database);
 
   const app = await createApp({
@@ -47,15 +52,15 @@ export async function start(
     database: database as unknown as AssistantDatabase,
     log,
   });
-  opened.defer(() => closeServer(app, SHUTDOWN_TIMEOUT_MS));
+  resources.defer(() => closeServer(app, SHUTDOWN_TIMEOUT_MS));
   const url = await listen(app, {
     host: config.ASSISTANT_HOST,
     port: config.ASSISTANT_PORT,
     variable: 'ASSISTANT_PORT',
   });
   log.info({ url }, 'assistant listens');
-  const resources = opened.move();
-  return { url, close: () => resources.disposeAsync() };
+  const ownResources = resources.move();
+  return { url, close: () => ownResources.disposeAsync() };
 }
 
 function openDatabase(config: Config, log: Logger): Promise<Database<never>> {

@@ -3,16 +3,16 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { nullable, storableText } from './schema.ts';
 
-const position = Type.Tuple([
+const positionSchema = Type.Tuple([
   nullable(Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })),
   storableText({ maxLength: 1024 }),
 ]);
 
 /** Last row of a page in order of time: microseconds since 1970, or null for a row without a time; and the row's ID. */
-export type Position = Static<typeof position>;
+export type Position = Static<typeof positionSchema>;
 
 /** Codec of cursors that contain a position. */
-export const positionCursors = createCursorCodec(position);
+export const positionCursors = createCursorCodec(positionSchema);
 
 /**
  * Builds the parts of a statement that lists rows page by page, newest first.

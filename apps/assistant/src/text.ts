@@ -1,6 +1,6 @@
 const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
 
-/** Cuts a text to a number of UTF-16 code units without splitting a surrogate pair. */
+/** Truncates text to `maxLength` UTF-16 code units without splitting a surrogate pair. */
 export function cutText(text: string, maxLength: number): string {
   const isSplit = SURROGATE_PAIR.test(text.slice(maxLength - 1, maxLength + 1));
   return text.slice(0, isSplit ? maxLength - 1 : maxLength);
@@ -11,7 +11,7 @@ export function shortenText(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${cutText(text, maxLength).trimEnd()}…`;
 }
 
-/** Cuts a text to a number of UTF-8 bytes without splitting a character. */
+/** Truncates text to `maxBytes` UTF-8 bytes without splitting a character. */
 export function cutToBytes(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= maxBytes) return text;
@@ -40,7 +40,7 @@ export function toStorableJson(value: unknown): string {
   });
 }
 
-/** Returns whether a value is a non-empty text that the database returns unchanged. */
+/** Returns whether a value is a non-empty string that the database returns unchanged. */
 export function isStorable(value: unknown, maxLength: number): value is string {
   const isText = typeof value === 'string' && value !== '' && value.length <= maxLength;
   return isText && value === toStorableText(value);

@@ -7,7 +7,7 @@ import type { Tables } from './tables.ts';
 export type Sweep = (limit: number) => RawBuilder<unknown>;
 
 /** Queries ignore expired rows anyway, so the interval only bounds the disk space. */
-const INTERVAL_MS = 10 * 60 * 1000;
+const SWEEP_INTERVAL_MS = 10 * 60 * 1000;
 
 const BATCH_ROWS = 1000;
 const MAX_BATCHES = 100;
@@ -18,39 +18,40 @@ export function registerUpkeep(
   { db, log, sweeps }: { db: Kysely<Tables>; log: Logger; sweeps: Record<string, Sweep> },
 ): void {
   let timer: NodeJS.Timeout | undefined;
-  let current = Promise.resolve();
+  let currentSweep = Promise.resolve();
 
   async function sweepAll(): Promise<void> {
-    for (const [what, sweep] of Object.entries(sweeps)) {
+    for (const [sweepName, sweep] of Object.entries(sweeps)) {
       try {
-        const deleted = await runSweep(db, sweep);
-        if (deleted > 0) log.info({ what, deleted }, 'deleted expired rows');
+        const deletedCount = await runSweep(db, sweep);
+        if (deletedCount > 0)
+          log.info({ what: sweepName, deleted: deletedCount }, 'deleted expired rows');
       } catch (error) {
-        log.warn({ err: error, what }, 'expired rows could not be deleted');
+        log.warn({ err: error, what: sweepName }, 'expired rows could not be deleted');
       }
     }
   }
 
   app.addHook('onListen', (done) => {
-    current = sweepAll();
+    currentSweep = sweepAll();
     timer = setInterval(() => {
-      current = current.then(sweepAll);
-    }, INTERVAL_MS).unref();
+      currentSweep = currentSweep.then(sweepAll);
+    }, SWEEP_INTERVAL_MS).unref();
     done();
   });
   app.addHook('onClose', async () => {
     clearInterval(timer);
-    await current;
+    await currentSweep;
   });
 }
 
 /** Deletes expired rows in batches, so that no lock is held for long. Returns the number of deleted rows. */
 export async function runSweep(db: Kysely<Tables>, sweep: Sweep): Promise<number> {
-  let deleted = 0;
+  let deletedCount = 0;
   for (let batch = 0; batch < MAX_BATCHES; batch += 1) {
     const { numAffectedRows = 0n } = await sweep(BATCH_ROWS).execute(db);
-    deleted += Number(numAffectedRows);
+    deletedCount += Number(numAffectedRows);
     if (numAffectedRows < BATCH_ROWS) break;
   }
-  return deleted;
+  return deletedCount;
 }

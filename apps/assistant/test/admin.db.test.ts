@@ -12,7 +12,7 @@ const { db, provider, instance, listen, signedIn, row, expire } = await openAssi
   IDP_USER_MAX_AGE_SECONDS: '3600',
 });
 const app = await instance();
-const second = await instance();
+const secondApp = await instance();
 
 const ADMIN = {
   sub: 'u-admin',
@@ -29,7 +29,7 @@ beforeEach(async () => {
   await db.deleteFrom('audit_log').execute();
 });
 
-const audit = (action: string) =>
+const listAuditEntries = (action: string) =>
   db
     .selectFrom('audit_log')
     .select(['actor_id', 'user_id', 'details'])
@@ -41,7 +41,7 @@ const audit = (action: string) =>
 const readPages = async <Row>(path: string): Promise<Row[]> =>
   (await pages(admin, path)).flatMap((answer) => answer.json());
 
-const idsOf = (rows: { id: string }[]) => rows.map(({ id }) => id);
+const listIds = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
 test('The list has every user with role, permissions and times, and is recorded', async () => {
   await signedIn(app, OLENA);
@@ -59,7 +59,7 @@ test('The list has every user with role, permissions and times, and is recorded'
   });
   for (const time of [created_at, updated_at]) assert.equal(new Date(time).toISOString(), time);
   assert.deepEqual([ivan.id, ivan.role], ['u-admin', 'admin']);
-  assert.deepEqual(await audit('others_data_read'), [
+  assert.deepEqual(await listAuditEntries('others_data_read'), [
     { actor_id: 'u-admin', user_id: null, details: { data: 'users' } },
   ]);
 });
@@ -76,8 +76,8 @@ test('Rows of an older system are listed with defaults', async () => {
 test('Users are listed in pages, and found by parts of their names and addresses', async () => {
   await signedIn(app, OLENA);
   await sql`insert into svc_users (id, email) values ('u-2', 'x@other.test')`.execute(db);
-  assert.deepEqual(idsOf(await readPages('/admin/users?limit=2')), ['u-1', 'u-2', 'u-admin']);
-  for (const [q, found] of [
+  assert.deepEqual(listIds(await readPages('/admin/users?limit=2')), ['u-1', 'u-2', 'u-admin']);
+  for (const [q, expectedIds] of [
     ['OLENA@', ['u-1']],
     ['АДМІН', ['u-admin']],
     ['example.test', ['u-1', 'u-admin']],
@@ -85,7 +85,7 @@ test('Users are listed in pages, and found by parts of their names and addresses
     ['_', []],
   ] as const) {
     const answer = await admin.get(`/admin/users?q=${encodeURIComponent(q)}`);
-    assert.deepEqual(idsOf(answer.json()), found, q);
+    assert.deepEqual(listIds(answer.json()), expectedIds, q);
   }
 });
 
@@ -118,19 +118,19 @@ test('Invalid queries, roles and user ids are rejected', async () => {
 
 test('A role is changed in the cache until the next fetch from the provider', async () => {
   const olena = await signedIn(app, OLENA);
-  const notified: string[] = [];
-  const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
+  const notifications: string[] = [];
+  const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
   const payload = { role: 'admin' };
   const answer = await admin.request('PATCH', '/admin/users/u-1/role', { payload });
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
   const users = db.selectFrom('svc_users').select('role').where('id', '=', 'u-1');
   assert.deepEqual(await users.executeTakeFirst(), payload);
-  assert.deepEqual(await audit('role_changed'), [
+  assert.deepEqual(await listAuditEntries('role_changed'), [
     { actor_id: 'u-admin', user_id: 'u-1', details: { from: 'user', to: 'admin' } },
   ]);
-  await until(() => notified.includes('u-1'));
+  await until(() => notifications.includes('u-1'));
   await stop();
-  assert.equal((await olena.get('/auth/me', { app: second })).json().role, 'user');
+  assert.equal((await olena.get('/auth/me', { app: secondApp })).json().role, 'user');
 });
 
 test('A user who does not exist is not found, and nothing is recorded', async () => {
@@ -141,7 +141,10 @@ test('A user who does not exist is not found, and nothing is recorded', async ()
   ]) {
     assert.deepEqual([answer.statusCode, answer.json().code], [404, 'user_not_found']);
   }
-  assert.deepEqual([await audit('role_changed'), await audit('sign_ins_ended')], [[], []]);
+  assert.deepEqual(
+    [await listAuditEntries('role_changed'), await listAuditEntries('sign_ins_ended')],
+    [[], []],
+  );
 });
 
 test('A user is signed out everywhere at once, and the tokens are revoked later', async () => {
@@ -154,9 +157,9 @@ test('A user is signed out everywhere at once, and the tokens are revoked later'
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 2 }]);
   assert.equal(await row(sid), undefined);
   for (const browser of [phone, laptop]) {
-    assert.equal((await browser.get('/auth/me', { app: second })).statusCode, 401);
+    assert.equal((await browser.get('/auth/me', { app: secondApp })).statusCode, 401);
   }
-  assert.deepEqual(await audit('sign_ins_ended'), [
+  assert.deepEqual(await listAuditEntries('sign_ins_ended'), [
     { actor_id: 'u-admin', user_id: 'u-1', details: { sessions: 2 } },
   ]);
   release();
@@ -219,7 +222,7 @@ test('The end of a sign-in with rejected tokens is recorded once', async () => {
     reject();
     assert.equal((await browser.get('/auth/me')).statusCode, 401);
     provider.faults.clear();
-    assert.deepEqual(await audit('session_rejected'), [
+    assert.deepEqual(await listAuditEntries('session_rejected'), [
       { actor_id: null, user_id: 'u-1', details: {} },
     ]);
   }

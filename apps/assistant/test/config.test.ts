@@ -6,11 +6,11 @@ import fc from 'fast-check';
 import { readConfig, findUnsafeSettings } from '../src/config.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64url');
-const read = (env: Record<string, string> = {}) =>
+const readValidConfig = (env: Record<string, string> = {}) =>
   readConfig({ SVC_AUTH_ENCRYPTION_KEY: KEY, ...env });
 
 test('The defaults match the specification and the contract', () => {
-  const { SVC_AUTH_ENCRYPTION_KEY: _, ...config } = read();
+  const { SVC_AUTH_ENCRYPTION_KEY: _, ...config } = readValidConfig();
   assert.deepEqual(config, {
     DATA_DIR: 'var',
     LOG_LEVEL: 'info',
@@ -65,21 +65,21 @@ test('The defaults match the specification and the contract', () => {
 });
 
 test('The redirect URI follows BASE_URL, and URLs lose their final slash', () => {
-  const config = read({
+  const config = readValidConfig({
     BASE_URL: 'https://oselya.example/',
     IDP_BASE_URL: 'https://id.example/a/',
   });
   assert.equal(config.BASE_URL, 'https://oselya.example');
   assert.equal(config.IDP_REDIRECT_URI, 'https://oselya.example/auth/callback');
   assert.equal(config.IDP_BASE_URL, 'https://id.example/a');
-  const own = 'https://proxy.example/assistant/auth/callback';
-  assert.equal(read({ IDP_REDIRECT_URI: own }).IDP_REDIRECT_URI, own);
+  const callbackUrl = 'https://proxy.example/assistant/auth/callback';
+  assert.equal(readValidConfig({ IDP_REDIRECT_URI: callbackUrl }).IDP_REDIRECT_URI, callbackUrl);
 });
 
 /** Fails unless the settings are rejected with an error about one variable. */
 function assertRejected(env: Record<string, string>, variable: string, message = /./): void {
   assert.throws(
-    () => read(env),
+    () => readValidConfig(env),
     (error) => {
       assert.ok(error instanceof ConfigError);
       assert.deepEqual(error.variables, [variable]);
@@ -93,8 +93,8 @@ test('Every key of 32 bytes is accepted, padded or not', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (bytes) => {
       const key = Buffer.from(bytes).toString('base64url');
-      assert.equal(read({ SVC_AUTH_ENCRYPTION_KEY: key }).SVC_AUTH_ENCRYPTION_KEY, key);
-      read({ SVC_AUTH_ENCRYPTION_KEY: `${key}=` });
+      assert.equal(readValidConfig({ SVC_AUTH_ENCRYPTION_KEY: key }).SVC_AUTH_ENCRYPTION_KEY, key);
+      readValidConfig({ SVC_AUTH_ENCRYPTION_KEY: `${key}=` });
     }),
   );
   for (const key of [
@@ -109,7 +109,7 @@ test('Every key of 32 bytes is accepted, padded or not', () => {
     for (const variable of ['SVC_AUTH_ENCRYPTION_KEY', 'SVC_AUTH_ENCRYPTION_KEYS_OLD']) {
       assertRejected({ [variable]: key }, variable, /value error.*oselya keygen/s);
       assert.throws(
-        () => read({ [variable]: key }),
+        () => readValidConfig({ [variable]: key }),
         (error) => !String(error).includes(key),
       );
     }
@@ -147,14 +147,17 @@ test('Invalid values are rejected', () => {
 
 test('Variables that contradict each other are rejected, with all bad values in one error', () => {
   assertRejected({ IDP_DISCOVERY: 'true', IDP_SCOPES: 'email openid2' }, 'IDP_SCOPES');
-  assert.equal(read({ IDP_SCOPES: 'email' }).IDP_SCOPES, 'email');
+  assert.equal(readValidConfig({ IDP_SCOPES: 'email' }).IDP_SCOPES, 'email');
   assertRejected({ IDP_WEBHOOK_SECRETS_OLD: 'old' }, 'IDP_WEBHOOK_SECRET');
-  const both = read({ IDP_WEBHOOK_SECRET: 'new', IDP_WEBHOOK_SECRETS_OLD: 'old, older' });
-  assert.deepEqual(both.IDP_WEBHOOK_SECRETS_OLD, ['old', 'older']);
-  const noCookie = { SVC_AUTH_COOKIE_SECURE: 'maybe', SVC_AUTH_COOKIE_SAMESITE: 'none' };
-  assertRejected(noCookie, 'SVC_AUTH_COOKIE_SECURE');
+  const configWithOldSecrets = readValidConfig({
+    IDP_WEBHOOK_SECRET: 'new',
+    IDP_WEBHOOK_SECRETS_OLD: 'old, older',
+  });
+  assert.deepEqual(configWithOldSecrets.IDP_WEBHOOK_SECRETS_OLD, ['old', 'older']);
+  const invalidCookieEnv = { SVC_AUTH_COOKIE_SECURE: 'maybe', SVC_AUTH_COOKIE_SAMESITE: 'none' };
+  assertRejected(invalidCookieEnv, 'SVC_AUTH_COOKIE_SECURE');
   assert.throws(
-    () => read({ IDP_TIMEOUT_MS: '0', SVC_AUTH_COOKIE_SAMESITE: 'none' }),
+    () => readValidConfig({ IDP_TIMEOUT_MS: '0', SVC_AUTH_COOKIE_SAMESITE: 'none' }),
     (error) =>
       error instanceof ConfigError &&
       error.variables.join() === 'IDP_TIMEOUT_MS,SVC_AUTH_COOKIE_SAMESITE',
@@ -163,7 +166,7 @@ test('Variables that contradict each other are rejected, with all bad values in 
 
 test('Letter case does not matter in choices', () => {
   const env = { SVC_AUTH_COOKIE_SAMESITE: 'NONE', SVC_AUTH_COOKIE_SECURE: 'True' };
-  assert.partialDeepStrictEqual(read({ ...env, IDP_CLIENT_AUTH: 'POST' }), {
+  assert.partialDeepStrictEqual(readValidConfig({ ...env, IDP_CLIENT_AUTH: 'POST' }), {
     SVC_AUTH_COOKIE_SAMESITE: 'none',
     SVC_AUTH_COOKIE_SECURE: true,
     IDP_CLIENT_AUTH: 'post',
@@ -172,24 +175,24 @@ test('Letter case does not matter in choices', () => {
 
 test('The maximum length of an answer is 40 % of the window', () => {
   const answerTokens = (window: string, max = '') =>
-    read({ MODEL_CONTEXT_TOKENS: window, ANSWER_MAX_TOKENS: max }).ANSWER_MAX_TOKENS;
+    readValidConfig({ MODEL_CONTEXT_TOKENS: window, ANSWER_MAX_TOKENS: max }).ANSWER_MAX_TOKENS;
   assert.deepEqual(
     ['2048', '8192', '10000', '32768'].map((tokens) => answerTokens(tokens)),
     [819, 3276, 4000, 4000],
   );
   assert.equal(answerTokens('8192', '3276'), 3276);
-  const tooMany = { MODEL_CONTEXT_TOKENS: '8192', ANSWER_MAX_TOKENS: '3277' };
+  const excessiveTokensEnv = { MODEL_CONTEXT_TOKENS: '8192', ANSWER_MAX_TOKENS: '3277' };
   assertRejected(
-    tooMany,
+    excessiveTokensEnv,
     'ANSWER_MAX_TOKENS',
     /40 % of MODEL_CONTEXT_TOKENS: lower it, .* or raise/,
   );
 });
 
 test('Unsafe settings have warnings', () => {
-  const safe = { IDP_CLIENT_ID: 'oselya', IDP_BASE_URL: 'https://id.example' };
-  const https = { BASE_URL: 'https://oselya.example' };
-  const openai = {
+  const safeEnv = { IDP_CLIENT_ID: 'oselya', IDP_BASE_URL: 'https://id.example' };
+  const httpsEnv = { BASE_URL: 'https://oselya.example' };
+  const openaiEnv = {
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: 'http://127.0.0.1:11434/v1',
     MODEL_CHAT: 'chat',
@@ -199,8 +202,8 @@ test('Unsafe settings have warnings', () => {
     [{ IDP_CLIENT_ID: '' }, /^IDP_CLIENT_ID/],
     [{ IDP_BASE_URL: 'http://127.0.0.2' }, /^$/],
     [{ IDP_BASE_URL: 'http://id.example' }, /unencrypted/],
-    [https, /COOKIE_SECURE=true.+MODEL_MODE is mock/],
-    [{ ...https, ...openai, SVC_AUTH_COOKIE_SECURE: 'true' }, /^$/],
+    [httpsEnv, /COOKIE_SECURE=true.+MODEL_MODE is mock/],
+    [{ ...httpsEnv, ...openaiEnv, SVC_AUTH_COOKIE_SECURE: 'true' }, /^$/],
     [
       { IDP_REDIRECT_URI: 'http://localhost:8000/auth/callback' },
       /IDP_REDIRECT_URI has another origin/,
@@ -208,6 +211,6 @@ test('Unsafe settings have warnings', () => {
     [{ IDP_REDIRECT_URI: 'http://127.0.0.1:8000/sign-in/auth/callback' }, /^$/],
   ];
   for (const [env, warning] of cases) {
-    assert.match(findUnsafeSettings(read({ ...safe, ...env })).join(), warning);
+    assert.match(findUnsafeSettings(readValidConfig({ ...safeEnv, ...env })).join(), warning);
   }
 });

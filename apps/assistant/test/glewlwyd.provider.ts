@@ -14,9 +14,8 @@ import { openAssistant } from './helpers/assistant.ts';
 
 const SCHEMA = '/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3';
 const LIBRARIES = '/usr/lib/glewlwyd';
-/** The account of the schema. */
 const ADMIN = { username: 'admin', password: 'password' };
-/** Needs no encoding, since glewlwyd does not decode it. RFC 6749 §2.3.1. */
+/** Needs no encoding, because glewlwyd does not decode it. RFC 6749 §2.3.1. */
 const SECRET = 'theSecretOfTheClient';
 const OLENA = { username: 'olena', password: 'her password' };
 
@@ -24,7 +23,7 @@ const [providerPort, port] = [await findFreePort(), await findFreePort()];
 const origin = `http://127.0.0.1:${providerPort}`;
 const api = `${origin}/api`;
 const issuer = `${api}/oidc`;
-const base = `http://127.0.0.1:${port}`;
+const assistantUrl = `http://127.0.0.1:${port}`;
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-glewlwyd-'));
 const database = new DatabaseSync(join(folder, 'database'));
@@ -107,7 +106,7 @@ await send(admin, 'POST', '/client/', {
   client_secret: SECRET,
   confidential: true,
   enabled: true,
-  redirect_uri: [`${base}/auth/callback`],
+  redirect_uri: [`${assistantUrl}/auth/callback`],
   authorization_type: ['code', 'refresh_token'],
   token_endpoint_auth_method: ['client_secret_basic'],
 });
@@ -126,7 +125,7 @@ await send(admin, 'POST', '/user/', {
 });
 
 const { db, instance, lines } = await openAssistant({
-  BASE_URL: base,
+  BASE_URL: assistantUrl,
   IDP_BASE_URL: issuer,
   IDP_AUTHORIZE_PATH: '/auth',
   IDP_TOKEN_PATH: '/token',
@@ -155,24 +154,25 @@ async function send(browser: Browser, method: string, path: string, body?: objec
 /** Signs in at the provider and grants the scope. */
 async function signIn(): Promise<Browser> {
   const browser = new Browser();
-  const page = await browser.open(`${base}/auth/login`);
-  const again = page.url.searchParams.get('callback_url');
-  assert.ok(again, page.url.href);
+  const page = await browser.open(`${assistantUrl}/auth/login`);
+  const loginUrl = page.url.searchParams.get('callback_url');
+  assert.ok(loginUrl, page.url.href);
   await send(browser, 'POST', '/auth/', OLENA);
   await send(browser, 'PUT', '/auth/grant/oselya', { scope: 'oselya' });
-  const home = await browser.open(`${again}&g_continue`);
-  assert.equal(home.url.href, `${base}/`, lines.slice(-8).join(''));
+  const home = await browser.open(`${loginUrl}&g_continue`);
+  assert.equal(home.url.href, `${assistantUrl}/`, lines.slice(-8).join(''));
   return browser;
 }
 
-const statusOf = async (browser: Browser) =>
-  (await browser.fetch(`${base}/auth/me`, { headers: { accept: 'application/json' } })).status;
-const session = () =>
+const getStatus = async (browser: Browser) =>
+  (await browser.fetch(`${assistantUrl}/auth/me`, { headers: { accept: 'application/json' } }))
+    .status;
+const findSession = () =>
   db.selectFrom('user_auth_sessions').selectAll().orderBy('created_at', 'desc').executeTakeFirst();
 
 test('A user of glewlwyd signs in', async () => {
   const browser = await signIn();
-  const me = await browser.fetch(`${base}/auth/me`);
+  const me = await browser.fetch(`${assistantUrl}/auth/me`);
   assert.partialDeepStrictEqual(await me.json(), {
     email: 'olena@example.test',
     display_name: 'Olena',
@@ -187,20 +187,20 @@ test('Expired tokens are refreshed, each refresh token once', async () => {
       .updateTable('user_auth_sessions')
       .set({ expires_at: new Date(0) })
       .execute();
-    assert.equal(await statusOf(browser), 200);
-    assert.equal((await session())?.token_version, time);
+    assert.equal(await getStatus(browser), 200);
+    assert.equal((await findSession())?.token_version, time);
   }
 });
 
 test('A sign-out revokes the refresh token', async () => {
   const browser = await signIn();
-  const usable = async () => {
+  const countUsableTokens = async () => {
     const tokens = JSON.parse(await send(browser, 'GET', '/oidc/token')) as { enabled: boolean }[];
     return tokens.filter(({ enabled }) => enabled).length;
   };
-  const before = await usable();
-  assert.ok(before > 0);
-  await browser.open(`${base}/auth/logout?from=page`, {});
-  assert.equal(await statusOf(browser), 401);
-  await until(async () => (await usable()) === before - 1);
+  const usableBefore = await countUsableTokens();
+  assert.ok(usableBefore > 0);
+  await browser.open(`${assistantUrl}/auth/logout?from=page`, {});
+  assert.equal(await getStatus(browser), 401);
+  await until(async () => (await countUsableTokens()) === usableBefore - 1);
 });

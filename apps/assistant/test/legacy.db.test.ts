@@ -29,9 +29,9 @@ suite('assignment of data without an owner', async () => {
   });
 
   /** Returns a time as microseconds, which a JavaScript date truncates. */
-  const time = (us: number | null) =>
+  const toTimestamp = (us: number | null) =>
     sql<Date>`'epoch'::timestamptz + ${us}::bigint * interval '1 microsecond'`;
-  const microseconds = (column: 'created_at' | 'updated_at') =>
+  const selectMicroseconds = (column: 'created_at' | 'updated_at') =>
     sql<number | null>`(extract(epoch from ${sql.ref(column)}) * 1000000)::bigint`;
 
   type Fact = [user_id: string | null, key: string, value: string, us?: (number | null)[]];
@@ -45,8 +45,8 @@ suite('assignment of data without an owner', async () => {
           category: 'home',
           key,
           value,
-          created_at: time(created),
-          updated_at: time(updated),
+          created_at: toTimestamp(created),
+          updated_at: toTimestamp(updated),
         })),
       )
       .execute();
@@ -55,12 +55,16 @@ suite('assignment of data without an owner', async () => {
     db
       .insertInto('memory_summaries')
       .values(
-        summaries.map(([user_id, summary, us]) => ({ user_id, summary, updated_at: time(us) })),
+        summaries.map(([user_id, summary, us]) => ({
+          user_id,
+          summary,
+          updated_at: toTimestamp(us),
+        })),
       )
       .execute();
 
   /** Returns all rows that an assignment may change. */
-  async function everything(): Promise<unknown> {
+  async function listAllRows(): Promise<unknown> {
     const { rows } = await sql`select
       (select json_agg(row order by row.id) from memory_facts as row) as facts,
       (select json_agg(row order by row.id) from memory_summaries as row) as summaries,
@@ -94,9 +98,9 @@ suite('assignment of data without an owner', async () => {
 
   test('Data without an owner is assigned to a user once, and reported and recorded', async () => {
     await addEverything();
-    const before = await everything();
+    const before = await listAllRows();
     const preview = await assignLegacy(database, { userId: USER, dryRun: true });
-    assert.deepEqual(await everything(), before);
+    assert.deepEqual(await listAllRows(), before);
 
     const report = await assignLegacy(database, { userId: USER });
     assert.deepEqual(report, preview);
@@ -113,7 +117,10 @@ suite('assignment of data without an owner', async () => {
     const facts = await db
       .selectFrom('memory_facts')
       .select(['user_id', 'key', 'value'])
-      .select([microseconds('created_at').as('created'), microseconds('updated_at').as('updated')])
+      .select([
+        selectMicroseconds('created_at').as('created'),
+        selectMicroseconds('updated_at').as('updated'),
+      ])
       .orderBy('key')
       .orderBy('user_id')
       .execute();
@@ -130,7 +137,7 @@ suite('assignment of data without an owner', async () => {
     );
     const summaries = await db
       .selectFrom('memory_summaries')
-      .select(['user_id', 'summary', microseconds('updated_at').as('updated')])
+      .select(['user_id', 'summary', selectMicroseconds('updated_at').as('updated')])
       .orderBy('user_id')
       .execute();
     assert.deepEqual(summaries, [
@@ -139,9 +146,9 @@ suite('assignment of data without an owner', async () => {
     ]);
     const sessions = await db.selectFrom('conversation_sessions').select('user_id').execute();
     assert.deepEqual(sessions, [{ user_id: USER }, { user_id: USER }]);
-    const assigned = await everything();
+    const assignedRows = await listAllRows();
     assert.ok(isEmptyReport(await assignLegacy(database, { userId: USER })));
-    assert.deepEqual(await everything(), assigned);
+    assert.deepEqual(await listAllRows(), assignedRows);
     const [line] = await db.selectFrom('audit_log').selectAll().execute();
     assert.partialDeepStrictEqual(line, {
       action: 'legacy_assigned',
@@ -180,7 +187,7 @@ suite('assignment of data without an owner', async () => {
 
   test('A failed assignment changes nothing', async () => {
     await addEverything();
-    const before = await everything();
+    const before = await listAllRows();
     for (const userId of ['u-9', '', "u-1' or '1'='1"]) {
       await assert.rejects(assignLegacy(database, { userId }), UnknownUserError);
     }
@@ -193,7 +200,7 @@ suite('assignment of data without an owner', async () => {
     );
     await assert.rejects(assignLegacy(database, { userId: USER }), /the disk is full/);
     await sql`drop trigger failing on audit_log`.execute(db);
-    assert.deepEqual(await everything(), before);
+    assert.deepEqual(await listAllRows(), before);
   });
 
   const legacyFacts = Array.from({ length: 300 }, (_, index): Fact => {
@@ -201,29 +208,30 @@ suite('assignment of data without an owner', async () => {
   });
 
   test('Facts that are written or deleted during an assignment are not lost', async () => {
-    const own = legacyFacts
+    const ownerFacts = legacyFacts
       .filter((_, index) => index % 3 === 0)
       .map(([, key]): Fact => [USER, key, 'older', [1, 0]]);
-    await addFacts([...legacyFacts, ...own]);
+    await addFacts([...legacyFacts, ...ownerFacts]);
     const memory = createMemory({ db });
-    const written = Array.from({ length: 75 }, (_, index) => `key-${index * 4}`);
-    const deleted = own
+    const writtenKeys = Array.from({ length: 75 }, (_, index) => `key-${index * 4}`);
+    const deletedKeys = ownerFacts
       .map(([, key]) => key)
-      .filter((key, index) => index % 10 === 1 && !written.includes(key));
+      .filter((key, index) => index % 10 === 1 && !writtenKeys.includes(key));
     await Promise.all([
       assignLegacy(database, { userId: USER }),
-      ...written.map((key) =>
+      ...writtenKeys.map((key) =>
         memory.putFact(userOf(USER), { category: 'home', key, value: 'new' }),
       ),
-      ...deleted.map((key) => deleteFact(db, { userId: USER, category: 'home', key })),
+      ...deletedKeys.map((key) => deleteFact(db, { userId: USER, category: 'home', key })),
     ]);
     const rows = await db.selectFrom('memory_facts').select(['user_id', 'key', 'value']).execute();
     assert.deepEqual([...new Set(rows.map(({ user_id }) => user_id))], [USER]);
     const values = new Map(rows.map(({ key, value }) => [key, value]));
     for (const [, key] of legacyFacts) {
-      const expected = written.includes(key) ? 'new' : 'old';
+      const expected = writtenKeys.includes(key) ? 'new' : 'old';
       // A deletion after the assignment leaves nothing.
-      if (!deleted.includes(key) || values.has(key)) assert.equal(values.get(key), expected, key);
+      if (!deletedKeys.includes(key) || values.has(key))
+        assert.equal(values.get(key), expected, key);
     }
   });
 
@@ -310,12 +318,12 @@ suite('tables of an older system', async () => {
     insert into memory_summaries values (1, 'Has a dog.', null), (null, 'Works in Lviv.', null);`;
 
   const kinds = [
-    await open('the tables of the specification', 'u-1', AS_LISTED),
-    await open('tables without keys, with nulls', 'u-1', WITHOUT_KEYS),
-    await open('tables with ids of other types', '1', OTHER_TYPES),
+    await openLegacyDatabase('the tables of the specification', 'u-1', AS_LISTED),
+    await openLegacyDatabase('tables without keys, with nulls', 'u-1', WITHOUT_KEYS),
+    await openLegacyDatabase('tables with ids of other types', '1', OTHER_TYPES),
   ];
 
-  async function open(kind: string, userId: string, existing: string) {
+  async function openLegacyDatabase(kind: string, userId: string, existing: string) {
     const assistant = await openAssistant(SEVERAL_PEOPLE, existing);
     const app = await assistant.instance();
     const olena = await assistant.signedIn(
@@ -341,7 +349,9 @@ suite('tables of an older system', async () => {
         ],
       );
       for (const { created_at, updated_at } of users) {
-        for (const time of [created_at, updated_at]) assert.ok(Date.parse(time) > 0, time);
+        for (const timestamp of [created_at, updated_at]) {
+          assert.ok(Date.parse(timestamp) > 0, timestamp);
+        }
       }
       const signIns = (await olena.get('/auth/sessions')).json();
       assert.equal(signIns.length, 2, 'the copied row and the new one');
@@ -351,10 +361,15 @@ suite('tables of an older system', async () => {
       const id = String(created['session_id']);
       client.send({ type: 'message.send', id: 'q', session_id: id, text: 'Добрий день' });
       await until(() => client.frames.some(({ type }) => type === 'message.completed'));
-      const [newest, own] = (await olena.get('/sessions')).json();
+      const [newest, legacySession] = (await olena.get('/sessions')).json();
       assert.deepEqual([newest.session_id, newest.message_count, newest.pinned], [id, 2, false]);
-      assert.deepEqual([own.session_id, own.user_id, own.message_count], ['1', userId, 1]);
-      assert.ok(Date.parse(own.created_at) >= 0 && Date.parse(own.last_active) >= 0);
+      assert.deepEqual(
+        [legacySession.session_id, legacySession.user_id, legacySession.message_count],
+        ['1', userId, 1],
+      );
+      assert.ok(
+        Date.parse(legacySession.created_at) >= 0 && Date.parse(legacySession.last_active) >= 0,
+      );
       const { messages } = (await olena.get('/sessions/1')).json();
       assert.equal(messages[0].content, 'Hello');
       for (const gone of [id, '1']) {

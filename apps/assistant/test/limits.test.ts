@@ -13,21 +13,21 @@ suite('limits', () => {
     'PUT / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n';
 
   /** Starts a server that permits two transfers at once. */
-  async function start() {
+  async function startServer() {
     const app = await createServer({
       log: createLogger({ level: 'silent', service: 'test' }),
       bodyLimit: 1024,
       openapi: { title: 'Test', description: 'Test', version: '1' },
     });
-    const seen = { started: 0, leaving: 0, gone: 0 };
+    const requestCounts = { started: 0, leaving: 0, gone: 0 };
     app.addHook('onRequest', async (request, reply) => {
       // Like a guard that waits for the provider until the client has left.
       if (request.headers['x-leaves'] !== undefined) {
-        seen.leaving += 1;
+        requestCounts.leaving += 1;
         await once(reply.raw, 'close');
-        seen.gone += 1;
+        requestCounts.gone += 1;
       }
-      seen.started += 1;
+      requestCounts.started += 1;
     });
     const schema = { hide: true, body: {} };
     app.put('/', { onRequest: limitTransfers(2, 'files'), schema }, () => ({ ok: true }));
@@ -37,7 +37,7 @@ suite('limits', () => {
       return app.close();
     });
     return {
-      seen,
+      requestCounts,
       send: () =>
         fetch(url, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: '{}' }),
       /** Writes the beginning of a request. */
@@ -50,24 +50,24 @@ suite('limits', () => {
   }
 
   test('Transfers above the maximum are rejected until one ends', async () => {
-    const { seen, send, begin } = await start();
+    const { requestCounts, send, begin } = await startServer();
     const first = await begin('\r\n{');
     await begin('\r\n{');
-    await until(() => seen.started === 2);
-    const rejected = await send();
-    assert.equal(rejected.status, commonProblem('unavailable').status);
-    assert.equal(rejected.headers.get('retry-after'), '2');
-    assert.match(await rejected.text(), /Too many files/);
+    await until(() => requestCounts.started === 2);
+    const rejectedResponse = await send();
+    assert.equal(rejectedResponse.status, commonProblem('unavailable').status);
+    assert.equal(rejectedResponse.headers.get('retry-after'), '2');
+    assert.match(await rejectedResponse.text(), /Too many files/);
     first.destroy();
     await until(async () => (await send()).status === 200);
   });
 
   test('A client that leaves before its request is counted occupies no transfer', async () => {
-    const { seen, send, begin } = await start();
-    const leaving = [await begin('X-Leaves: 1\r\n\r\n{}'), await begin('X-Leaves: 1\r\n\r\n{')];
-    await until(() => seen.leaving === leaving.length);
-    for (const socket of leaving) socket.destroy();
-    await until(() => seen.gone === leaving.length);
+    const { requestCounts, send, begin } = await startServer();
+    const sockets = [await begin('X-Leaves: 1\r\n\r\n{}'), await begin('X-Leaves: 1\r\n\r\n{')];
+    await until(() => requestCounts.leaving === sockets.length);
+    for (const socket of sockets) socket.destroy();
+    await until(() => requestCounts.gone === sockets.length);
     assert.equal((await send()).status, 200);
   });
 
@@ -92,29 +92,31 @@ suite('limits', () => {
 });
 
 suite('texts', () => {
-  test('A text is cut to a length without splitting a surrogate pair', () => {
+  test('Text is truncated without splitting a surrogate pair', () => {
     assert.equal(cutText('дім🏠', 5), 'дім🏠');
     assert.equal(cutText('дім🏠', 4), 'дім');
     assert.equal(shortenText('дім 🏠', 5), 'дім…');
     assert.equal(shortenText('дім 🏠', 6), 'дім 🏠');
     const text = fc.string({ unit: fc.constantFrom('a', 'ж', '🏠', '\uD83C', '\uDFE0') });
     fc.assert(
-      fc.property(text, fc.nat(12), (whole, length) => {
-        const cut = cutText(whole, length);
-        assert.ok(whole.startsWith(cut));
-        assert.ok(cut.length <= length && cut.length >= Math.min(whole.length, length) - 1);
-        if (whole.isWellFormed()) assert.ok(cut.isWellFormed());
+      fc.property(text, fc.nat(12), (original, length) => {
+        const truncated = cutText(original, length);
+        assert.ok(original.startsWith(truncated));
+        assert.ok(
+          truncated.length <= length && truncated.length >= Math.min(original.length, length) - 1,
+        );
+        if (original.isWellFormed()) assert.ok(truncated.isWellFormed());
       }),
     );
   });
 
   test('JSON for the database loses only NUL characters and lone surrogates', () => {
-    const read = (value: unknown): unknown => JSON.parse(toStorableJson(value));
-    assert.deepEqual(read({ 'a\0b': ['c\0', { d: '\ud83d', e: { 'f\0': null } }], j: 1 }), {
+    const roundTrip = (value: unknown): unknown => JSON.parse(toStorableJson(value));
+    assert.deepEqual(roundTrip({ 'a\0b': ['c\0', { d: '\ud83d', e: { 'f\0': null } }], j: 1 }), {
       ab: ['c', { d: '\ufffd', e: { f: null } }],
       j: 1,
     });
     const texts = ['дім\n\t\u0001\u007f', '\ud83c\udfe0', String.raw`\u0000 and \ud83d`, '\\'];
-    assert.deepEqual(read({ texts, empty: {}, is: true }), { texts, empty: {}, is: true });
+    assert.deepEqual(roundTrip({ texts, empty: {}, is: true }), { texts, empty: {}, is: true });
   });
 });

@@ -23,7 +23,7 @@ const env = {
   SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
 };
 
-const tables = async () => {
+const listTables = async () => {
   const { rows } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables where table_schema = 'public'
     order by 1`.execute(database.db);
@@ -37,7 +37,7 @@ test('A start without a key fails before it opens anything', async () => {
       ConfigError,
     );
   }
-  assert.deepEqual(await tables(), []);
+  assert.deepEqual(await listTables(), []);
 });
 
 test('A start creates the tables, keeps existing rows, and serves', async () => {
@@ -49,13 +49,13 @@ test('A start creates the tables, keeps existing rows, and serves', async () => 
   await sql`insert into svc_users (id, email) values ('u-old', 'old@example.test')`.execute(
     database.db,
   );
-  const running = await start(env, { database, log });
-  after(running.close);
-  assert.ok((await tables()).includes('webhook_events'));
+  const assistant = await start(env, { database, log });
+  after(assistant.close);
+  assert.ok((await listTables()).includes('webhook_events'));
   const { rows } = await sql`select id from svc_users`.execute(database.db);
   assert.deepEqual(rows, [{ id: 'u-old' }]);
 
-  const health = await fetch(`${running.url}/health`);
+  const health = await fetch(`${assistant.url}/health`);
   assert.equal(health.status, 200);
   assert.deepEqual(await health.json(), {
     status: 'degraded',
@@ -68,16 +68,16 @@ test('A start creates the tables, keeps existing rows, and serves', async () => 
       },
     },
   });
-  const metrics = await (await fetch(`${running.url}/metrics`)).text();
+  const metrics = await (await fetch(`${assistant.url}/metrics`)).text();
   assert.match(metrics, /http_request_duration_seconds_count\{method="GET",route="\/health"/);
   assert.ok(lines.some((line) => line.includes('IDP_CLIENT_ID is not set')));
 });
 
 test('A start on a busy port fails and leaves the shared database open and migrated', async () => {
-  const running = await start(env, { database, log });
-  const { port } = new URL(running.url);
+  const assistant = await start(env, { database, log });
+  const { port } = new URL(assistant.url);
   await assert.rejects(start({ ...env, ASSISTANT_PORT: port }, { database, log }), StartError);
-  await running.close();
+  await assistant.close();
   assert.deepEqual(await migrateDatabase({}, database), { component: 'assistant', applied: [] });
 });
 
@@ -86,10 +86,10 @@ test('A start without a shared database opens and closes the embedded one', asyn
   after(() => rm(folder, { recursive: true }));
   await fillDataFolder(folder);
   for (let time = 0; time < 2; time += 1) {
-    const running = await start({ ...env, DATA_DIR: folder, LOG_LEVEL: 'silent' });
-    const me = await fetch(`${running.url}/auth/me`);
-    assert.equal(me.status, 401);
-    await running.close();
+    const assistant = await start({ ...env, DATA_DIR: folder, LOG_LEVEL: 'silent' });
+    const response = await fetch(`${assistant.url}/auth/me`);
+    assert.equal(response.status, 401);
+    await assistant.close();
   }
 });
 
@@ -105,14 +105,14 @@ test('The OpenAPI and AsyncAPI documents need no database', async () => {
 });
 
 test('A start probes the model server for tool calls, and neither start nor close waits for it', async () => {
-  const probed = Promise.withResolvers<string>();
+  const probePath = Promise.withResolvers<string>();
   const play = ({ path }: { path: string }) => {
-    probed.resolve(path);
+    probePath.resolve(path);
     return 'silence' as const;
   };
   await using server = await startModelServer(play, { handlesProbes: true });
   const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
-  const running = await start({ ...env, ...model }, { database, log });
-  assert.equal(await probed.promise, '/v1/chat/completions');
-  await running.close();
+  const assistant = await start({ ...env, ...model }, { database, log });
+  assert.equal(await probePath.promise, '/v1/chat/completions');
+  await assistant.close();
 });

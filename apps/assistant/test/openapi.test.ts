@@ -61,18 +61,18 @@ test('The document is valid OpenAPI 3.1', async () => {
 
 test('Every route is described, except pages', () => {
   const described = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
-  const registered = listRoutes(app)
+  const registeredRoutes = listRoutes(app)
     .filter((route) => !route.startsWith('HEAD ') && !HIDDEN.test(route))
     .map(toDocumentPath);
-  assert.deepEqual(described.toSorted(), registered.toSorted());
+  assert.deepEqual(described.toSorted(), registeredRoutes.toSorted());
 });
 
 test('Every route has a summary and described tags, and every status a description and a body', () => {
-  const known = new Set(document.tags.map(({ name }) => name));
+  const tagNames = new Set(document.tags.map(({ name }) => name));
   for (const { path, method, operation } of operations) {
     assert.ok(operation.summary, `${method} ${path} has no summary`);
     assert.ok(operation.tags?.length, `${method} ${path} has no tag`);
-    for (const tag of operation.tags) assert.ok(known.has(tag), `${tag} of ${path}`);
+    for (const tag of operation.tags) assert.ok(tagNames.has(tag), `${tag} of ${path}`);
     for (const [status, { description, content }] of Object.entries(operation.responses)) {
       const where = `${method} ${path} ${status}`;
       assert.ok(!['', 'Default Response'].includes(description), `${where} has no description`);
@@ -112,7 +112,7 @@ test('Every body has valid examples', () => {
       check([...place, 'schema'], example);
       if (status === undefined || status < 400 || place.at(-1) === 'application/json') continue;
       const code = String(Reflect.get(Object(example), 'code'));
-      const definition = Object.entries(errors).find(([known]) => known === code)?.[1];
+      const definition = Object.entries(errors).find(([errorCode]) => errorCode === code)?.[1];
       assert.equal(definition?.status, status, `${where}: ${code} is no error of that status`);
     }
   }

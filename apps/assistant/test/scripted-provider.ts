@@ -7,7 +7,7 @@ import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from '
 
 type Endpoint = 'discovery' | 'keys' | 'authorize' | 'token' | 'userinfo' | 'revoke';
 
-/** A failure that replaces the answer of an endpoint. */
+/** Failure that replaces the answer of an endpoint. */
 export type Fault =
   | { status: number; body?: string; headers?: Record<string, string> }
   /** Closes the connection without an answer. */
@@ -51,13 +51,12 @@ export async function startScriptedProvider() {
     client: CLIENT,
     url: '',
     user: OLENA as unknown,
-    /** Members of the token answer. */
+    /** Options of the token response. */
     token: { rotate: true, expiresIn: 3600 as number | undefined, extra: {} as object },
     /** Response of discovery. Undefined is answered 404. */
     metadata: undefined as object | undefined,
-    /** The published keys. */
     keys: [] as JWK[],
-    /** Creates the ID token of a token answer. */
+    /** Creates the ID token of a token response. */
     idToken: undefined as (() => Promise<string>) | undefined,
     faults,
     calls,
@@ -75,9 +74,7 @@ export async function startScriptedProvider() {
       gates.set(endpoint, promise);
       return resolve;
     },
-    /** Invalidates all access tokens. */
     expireAccessTokens: () => accessTokens.clear(),
-    /** Invalidates all refresh tokens. */
     expireRefreshTokens: () => refreshTokens.clear(),
     reset() {
       calls.length = 0;

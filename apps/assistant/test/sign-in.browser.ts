@@ -82,7 +82,7 @@ suite('browser', async () => {
   type Me = { status: number; user: { email?: string; role?: string } };
 
   /** Requests the user with the cookies of the page, whose policy permits no fetch. */
-  async function me(page: Page): Promise<Me> {
+  async function requestMe(page: Page): Promise<Me> {
     const answer = await page.request.get(`${lax}/auth/me`);
     return { status: answer.status(), user: await answer.json() };
   }
@@ -100,20 +100,20 @@ suite('browser', async () => {
     assert.equal(cookie?.httpOnly, true);
     assert.equal(cookie?.sameSite, 'Lax');
     assert.equal(await page.evaluate('document.cookie'), '');
-    const olena = await me(page);
+    const olena = await requestMe(page);
     assert.equal(olena.user.email, 'olena@example.test');
     assert.equal(olena.user.role, 'user');
 
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByText('You are not signed in').waitFor();
-    assert.equal((await me(page)).status, 401);
-    const left = (await context.cookies(lax)).map(({ name }) => name);
-    assert.ok(!left.includes('svc_auth_session'));
+    assert.equal((await requestMe(page)).status, 401);
+    const remainingCookies = (await context.cookies(lax)).map(({ name }) => name);
+    assert.ok(!remainingCookies.includes('svc_auth_session'));
 
     await openPicker(page, lax);
     await pick(page, 'Taras');
     await page.getByText('You are signed in as').waitFor();
-    assert.equal((await me(page)).user.role, 'admin');
+    assert.equal((await requestMe(page)).user.role, 'admin');
     assert.deepEqual(complaints, []);
   });
 
@@ -135,11 +135,11 @@ suite('browser', async () => {
 });
 
 suite('terminal', async () => {
-  const random = () => randomBytes(32).toString('base64url');
+  const createRandomText = () => randomBytes(32).toString('base64url');
 
   /** Starts the server of a terminal, and collects the queries of the browser. */
   async function listenAsTerminal() {
-    const [verifier, state] = [random(), random()];
+    const [verifier, state] = [createRandomText(), createRandomText()];
     const challenge = createHash('sha256').update(verifier).digest('base64url');
     const queries: URLSearchParams[] = [];
     const server = createServer(({ url = '' }, response) => {
@@ -168,13 +168,13 @@ suite('terminal', async () => {
   test('A terminal is signed in after the confirmation of the user', async () => {
     const { context, complaints } = await openBrowser();
     const page = await context.newPage();
-    const terminal = await listenAsTerminal();
-    await openConfirmation(page, `${strict}/auth/terminal?${terminal.query}`);
-    const shown = await page.locator('main').innerText();
-    assert.match(shown, /Olena Koval, olena@example\.test/);
-    assert.match(shown, new RegExp(`127\\.0\\.0\\.1:${terminal.port}`));
-    assert.equal(await page.locator('#mark').innerText(), terminal.mark);
-    assert.equal(terminal.queries.length, 0, 'nothing is sent before the user agrees');
+    const terminalServer = await listenAsTerminal();
+    await openConfirmation(page, `${strict}/auth/terminal?${terminalServer.query}`);
+    const visibleText = await page.locator('main').innerText();
+    assert.match(visibleText, /Olena Koval, olena@example\.test/);
+    assert.match(visibleText, new RegExp(`127\\.0\\.0\\.1:${terminalServer.port}`));
+    assert.equal(await page.locator('#mark').innerText(), terminalServer.mark);
+    assert.equal(terminalServer.queries.length, 0, 'nothing is sent before the user agrees');
     // The style needs its hash in the policy.
     const background = await page.evaluate<string>(
       `getComputedStyle(document.querySelector('#confirm')).getPropertyValue('background-color')`,
@@ -182,19 +182,19 @@ suite('terminal', async () => {
     assert.equal(background, 'rgb(47, 125, 91)');
     await page.getByRole('button', { name: 'Sign it in' }).click();
     await page.getByText('Go back to the terminal').waitFor();
-    const [query] = terminal.queries;
-    assert.equal(query?.get('state'), terminal.state);
+    const [query] = terminalServer.queries;
+    assert.equal(query?.get('state'), terminalServer.state);
     const answer = await fetch(`${strict}/auth/terminal/token`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ code: query?.get('code'), code_verifier: terminal.verifier }),
+      body: JSON.stringify({ code: query?.get('code'), code_verifier: terminalServer.verifier }),
     });
     assert.equal(answer.status, 200);
     const token = (await answer.json()) as { session_id: string; cookie_name: string };
-    const me = await fetch(`${strict}/auth/me`, {
+    const meResponse = await fetch(`${strict}/auth/me`, {
       headers: { cookie: `${token.cookie_name}=${token.session_id}` },
     });
-    assert.match(await me.text(), /olena@example\.test/);
+    assert.match(await meResponse.text(), /olena@example\.test/);
     const cookies = (await context.cookies(strict)).map((cookie) => cookie.name);
     assert.ok(!cookies.includes('strict_session'), 'the browser itself is not signed in');
     assert.deepEqual(complaints, []);
@@ -230,13 +230,17 @@ suite('Android', async () => {
     await page.goto(authorize);
     await pick(page, 'Olena');
 
-    const back = await callback;
-    assert.equal(back.status(), 302);
-    assert.equal((await back.allHeaders())['set-cookie'], undefined, 'the callback sets no cookie');
-    const shown = await bridge;
-    const sid = new URL(shown.url()).searchParams.get('sid') ?? '';
+    const callbackResponse = await callback;
+    assert.equal(callbackResponse.status(), 302);
+    assert.equal(
+      (await callbackResponse.allHeaders())['set-cookie'],
+      undefined,
+      'the callback sets no cookie',
+    );
+    const bridgeResponse = await bridge;
+    const sid = new URL(bridgeResponse.url()).searchParams.get('sid') ?? '';
     assert.match(sid, /^[A-Za-z0-9_-]{43}$/);
-    assert.equal(shown.url(), `${assistant}/auth/mobile-done?sid=${sid}`);
+    assert.equal(bridgeResponse.url(), `${assistant}/auth/mobile-done?sid=${sid}`);
 
     const intent = `intent://auth/callback?sid=${sid}#Intent;scheme=svc;package=app.oselya.android;end`;
     const button = page.getByRole('link', { name: 'Open the application' });
@@ -250,9 +254,9 @@ suite('Android', async () => {
 
     // The application sets the cookie in its web view.
     await webView.context.addCookies([{ name: 'svc_auth_session', value: sid, url: assistant }]);
-    const me = await webView.context.request.get(`${assistant}/auth/me`);
-    assert.equal(me.status(), 200);
-    assert.equal((await me.json()).email, 'olena@example.test');
+    const meResponse = await webView.context.request.get(`${assistant}/auth/me`);
+    assert.equal(meResponse.status(), 200);
+    assert.equal((await meResponse.json()).email, 'olena@example.test');
     assert.deepEqual(system.complaints, []);
   });
 });

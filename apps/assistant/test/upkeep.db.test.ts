@@ -22,7 +22,7 @@ suite('upkeep', () => {
   const sweepSessions = (SVC_AUTH_IDLE_DAYS: number) =>
     sweepAuthSessions({ SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS });
 
-  /** Sweeps with the ages of an expired and a kept row, and the columns and values of a row of the age $1. */
+  /** Sweeps, each with the ages of an expired row and a kept row, and the columns and values of a row with age $1. */
   const kinds: [
     table:
       | 'audit_log'
@@ -150,10 +150,10 @@ suite('upkeep', () => {
 });
 
 suite('plans of frequent statements', async () => {
-  const sent: CompiledQuery[] = [];
-  const watched = new Kysely<Tables>({
+  const queries: CompiledQuery[] = [];
+  const watchedDb = new Kysely<Tables>({
     dialect: new PostgresDialect({ pool }),
-    log: ({ query }) => void sent.push(query),
+    log: ({ query }) => void queries.push(query),
   });
 
   before(async () => {
@@ -181,10 +181,10 @@ suite('plans of frequent statements', async () => {
 
   type Send = (on: Transaction<Tables>) => Promise<unknown>;
 
-  async function planOf(send: Send): Promise<string> {
-    sent.length = 0;
-    await send(watched as Transaction<Tables>);
-    const [query] = sent;
+  async function explainQuery(send: Send): Promise<string> {
+    queries.length = 0;
+    await send(watchedDb as Transaction<Tables>);
+    const [query] = queries;
     assert.ok(query);
     const { rows } = await db.executeQuery<{ 'QUERY PLAN': string }>(
       CompiledQuery.raw(`explain ${query.sql}`, [...query.parameters]),
@@ -192,7 +192,6 @@ suite('plans of frequent statements', async () => {
     return rows.map((row) => row['QUERY PLAN']).join('\n');
   }
 
-  /** A time in the middle of all rows. */
   const us = (Date.now() - 12 * 3_600_000) * 1000;
   const limit = 11;
   const session = { sessionId: 's-1', scope: 'everything', limit } as const;
@@ -213,7 +212,7 @@ suite('plans of frequent statements', async () => {
     ['conversation_messages_session', (on) => listMessages(on, { ...session, before: [us, 1] })],
     ['agent_steps_session', (on) => listSteps(on, session)],
   ];
-  const found: [indexes: string[], send: Send][] = [
+  const expectedIndexes: [indexes: string[], send: Send][] = [
     [['agent_steps_session'], (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' })],
     [['chat_turns_session'], (on) => findLatestTurn(on, 's-8')],
     [['chat_turns_session', 'conversation_messages_turn'], (on) => findAnswer(on, question)],
@@ -222,15 +221,15 @@ suite('plans of frequent statements', async () => {
 
   test('Lists are read in the order of an index', async () => {
     for (const [index, send] of sorted) {
-      const plan = await planOf(send);
+      const plan = await explainQuery(send);
       assert.match(plan, new RegExp(`Index (Only )?Scan (Backward )?using ${index} `), plan);
       assert.doesNotMatch(plan, /Sort|Seq Scan/, plan);
     }
   });
 
   test('Turns, answers and steps are found by indexes', async () => {
-    for (const [indexes, send] of found) {
-      const plan = await planOf(send);
+    for (const [indexes, send] of expectedIndexes) {
+      const plan = await explainQuery(send);
       for (const index of indexes) assert.ok(plan.includes(index), plan);
       assert.doesNotMatch(plan, /Seq Scan/, plan);
     }

@@ -11,7 +11,7 @@ export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: 
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** Errors of the route, by code or status. The guard adds errors of access and input. */
+    /** Error codes or statuses of the route. The guard adds access and input errors. */
     errors?: readonly (ErrorCode | number)[];
     /** Whether a signature authenticates requests. Cookies and origins are then ignored. */
     isSigned?: boolean;
@@ -33,15 +33,15 @@ export function guardRoutes(
   {
     baseUrl,
     hasSession,
-    currentUser,
+    resolveUser,
   }: {
     baseUrl: string;
     hasSession: (request: FastifyRequest) => boolean;
-    /** Resolves the user of a request, or checks that a `known` user is still current. */
-    currentUser: (
+    /** Resolves the user of a request, or checks that `knownUser` is still current. */
+    resolveUser: (
       request: FastifyRequest,
       reply: FastifyReply,
-      known?: ResolvedUser,
+      knownUser?: ResolvedUser,
     ) => Promise<ResolvedUser | undefined>;
   },
 ): void {
@@ -52,12 +52,12 @@ export function guardRoutes(
     const { access = 'signed-in' } = request.routeOptions.config;
     if (access === 'public') return;
     const { user, generation } = request;
-    const known = user === null ? undefined : { user, generation };
-    const current = await currentUser(request, reply, known);
-    if (current === undefined) throw problem('not_signed_in');
-    checkAccess(current.user, access);
-    request.user = current.user;
-    request.generation = current.generation;
+    const knownUser = user === null ? undefined : { user, generation };
+    const resolvedUser = await resolveUser(request, reply, knownUser);
+    if (resolvedUser === undefined) throw problem('not_signed_in');
+    checkAccess(resolvedUser.user, access);
+    request.user = resolvedUser.user;
+    request.generation = resolvedUser.generation;
   }
 
   app.addHook('onRoute', describeRoute);
@@ -73,13 +73,14 @@ export function guardRoutes(
   });
 
   app.addHook('preHandler', async (request, reply) => {
-    if (request.user !== null && isChange(request.method)) await requireAccess(request, reply);
+    if (request.user !== null && isUnsafeMethod(request.method))
+      await requireAccess(request, reply);
   });
 }
 
-const isChange = (method: string) => method !== 'GET' && method !== 'HEAD';
+const isUnsafeMethod = (method: string) => method !== 'GET' && method !== 'HEAD';
 
-/** Adds the OpenAPI security requirement and the errors of a route to its schema. */
+/** Adds the OpenAPI security requirement and the error responses to a route's schema. */
 function describeRoute(route: RouteOptions): void {
   const { method, url, config, schema } = route;
   if (config?.operational === true) return;
@@ -88,7 +89,7 @@ function describeRoute(route: RouteOptions): void {
   }
   const { access, errors } = config;
   const roles = typeof access === 'string' ? [] : Object.values(access);
-  const codes = new Set<ErrorCode | number>([
+  const errorCodes = new Set<ErrorCode | number>([
     ...listAccessErrors(access, route),
     ...listInputErrors(route),
   ]);
@@ -97,7 +98,7 @@ function describeRoute(route: RouteOptions): void {
     ...(access !== 'public' && { security: [{ session: roles }] }),
     ...(errors && {
       response: {
-        ...problemResponses(...codes.union(new Set(errors))),
+        ...problemResponses(...errorCodes.union(new Set(errors))),
         ...(schema?.response as object),
       },
     }),
@@ -107,7 +108,7 @@ function describeRoute(route: RouteOptions): void {
 function* listAccessErrors(access: Access, { method }: RouteOptions): Iterable<ErrorCode> {
   if (access === 'public') return;
   yield* guardErrorCodes;
-  if (isChange(String(method))) yield 'cross_site_request';
+  if (isUnsafeMethod(String(method))) yield 'cross_site_request';
   if (access !== 'signed-in') yield 'role' in access ? 'admin_only' : 'permission_missing';
 }
 

@@ -70,12 +70,12 @@ export function whereInScope(scope: AccessScope, owner: string): RawBuilder<SqlB
 }
 
 /** First key of the owner lock. Advisory locks with two keys never conflict with locks with one key. */
-const OWNER_LOCKS = 1;
+const OWNER_LOCK_KEY = 1;
 
 /**
  * Serializes transactions that count and then add rows of an owner, across all processes. Transactions acquire locks in
  * one order: owner, memory (`lockMemory`), session (`lockSession` or its deletion), contents of the session, facts.
  */
 export async function lockOwner(trx: Transaction<Tables>, userId: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${OWNER_LOCKS}::int, hashtext(${userId}))`.execute(trx);
+  await sql`select pg_advisory_xact_lock(${OWNER_LOCK_KEY}::int, hashtext(${userId}))`.execute(trx);
 }

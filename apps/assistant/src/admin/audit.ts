@@ -6,7 +6,7 @@ import { nullable, timestamp, userId } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 
-/** Actions of the audit trail. Contract 3, Further endpoints. */
+/** Audit actions. Contract 3, Further endpoints. */
 export const auditActions = [
   'signed_in',
   'signed_out',
@@ -32,7 +32,7 @@ export type AuditAction = (typeof auditActions)[number];
 type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 
 /**
- * Appends a line to the audit trail, in the transaction of the action or before its response.
+ * Appends an audit entry, in the action's transaction or before its response.
  * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
  * @param entry.userId Owner of the data or sign-in; null for all users, or an unknown owner.
  */
@@ -56,7 +56,7 @@ export async function recordAudit(
     .execute();
 }
 
-/** Records that a user reads or changes data of others. `ownerId` is null for data without an owner or of several users. */
+/** Records that a user reads or changes data of other users. `ownerId` is null for data without an owner or of several users. */
 export async function recordOthersData(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
@@ -66,7 +66,7 @@ export async function recordOthersData(
   if (ownerId !== actorId) await recordAudit(db, { action, actorId, userId: ownerId, details });
 }
 
-/** Lists lines of the trail, newest first, and one more than `limit` if there are more. */
+/** Lists up to `limit` + 1 audit entries, newest first, so that callers can detect another page. */
 export function listAudit(
   db: Kysely<Tables>,
   filter: {
@@ -98,7 +98,7 @@ export function listAudit(
     .execute();
 }
 
-/** Deletes lines that are older than AUDIT_RETENTION_DAYS. */
+/** Creates the sweep that deletes audit entries older than AUDIT_RETENTION_DAYS. */
 export const sweepAudit =
   (retentionDays: number): Sweep =>
   (limit) =>
@@ -108,9 +108,9 @@ export const sweepAudit =
       order by created_at limit ${limit} for update skip locked
     )`;
 
-const PAGE = { limit: 100, maxLimit: 500 };
+const PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 
-const lineCursors = createCursorCodec(
+const lineCursorCodec = createCursorCodec(
   Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
 );
 
@@ -132,7 +132,7 @@ const auditLine = Type.Object({
   details: Type.Object({}, { additionalProperties: true }),
 });
 
-const example = {
+const auditExample = {
   id: 1042,
   created_at: '2026-03-04T17:42:10.000Z',
   action: 'role_changed',
@@ -156,29 +156,29 @@ export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
           user_id: Type.Optional(userId),
           since: Type.Optional(timestamp('Lines from this time on.')),
           until: Type.Optional(timestamp('Lines before this time.')),
-          ...createPageQuery(PAGE),
+          ...createPageQuery(PAGE_LIMITS),
         }),
         response: {
           200: Type.Array(auditLine, {
             description: 'The trail, newest first.',
-            examples: [[example]],
+            examples: [[auditExample]],
           }),
         },
       },
     },
     async (request, reply) => {
-      const { limit = PAGE.limit, cursor, ...query } = request.query;
+      const { limit = PAGE_LIMITS.limit, cursor, ...query } = request.query;
       const filter = {
         action: query.action,
         actorId: query.actor_id,
         userId: query.user_id,
         since: toSeconds('since', query.since),
         until: toSeconds('until', query.until),
-        beforeId: lineCursors.read(cursor),
+        beforeId: lineCursorCodec.read(cursor),
       };
       const rows = await listAudit(db, filter, limit);
-      const cursorOf = ({ id }: { id: number }) => lineCursors.write(id);
-      return paginate(rows, { limit, cursorOf, request, reply }).map((row) => ({
+      const encodeCursor = ({ id }: { id: number }) => lineCursorCodec.write(id);
+      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((row) => ({
         ...row,
         created_at: row.created_at.toISOString(),
       }));

@@ -17,11 +17,11 @@ import { sessionsResponse, sessionsQuery } from '../conversations/schemas.ts';
 import type { Tables } from '../tables.ts';
 import { recordAudit } from './audit.ts';
 
-const PAGE = { limit: 100, maxLimit: 500 };
+const PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 
-const userCursors = createCursorCodec(userId);
+const userCursorCodec = createCursorCodec(userId);
 
-const userItem = Type.Object({
+const userSchema = Type.Object({
   ...userProperties,
   created_at: nullable(timestamp('The first sign-in; null if an older system kept none.')),
   updated_at: nullable(timestamp()),
@@ -76,10 +76,10 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
               description: 'Part of the email or the display name, in any case.',
             }),
           ),
-          ...createPageQuery(PAGE),
+          ...createPageQuery(PAGE_LIMITS),
         }),
         response: {
-          200: Type.Array(userItem, {
+          200: Type.Array(userSchema, {
             description: 'Users, by id.',
             examples: [[userExample]],
           }),
@@ -87,8 +87,8 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
       },
     },
     async (request, reply) => {
-      const { q, limit = PAGE.limit, cursor } = request.query;
-      const afterId = userCursors.read(cursor);
+      const { q, limit = PAGE_LIMITS.limit, cursor } = request.query;
+      const afterId = userCursorCodec.read(cursor);
       await recordAudit(deps.db, {
         action: 'others_data_read',
         actorId: getSignedInUser(request).id,
@@ -111,8 +111,8 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         );
       }
       const rows = await query.execute();
-      const cursorOf = ({ id }: { id: string }) => userCursors.write(id);
-      return paginate(rows, { limit, cursorOf, request, reply }).map((row) => ({
+      const encodeCursor = ({ id }: { id: string }) => userCursorCodec.write(id);
+      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((row) => ({
         ...row,
         display_name: row.display_name ?? '',
         role: readRole(row.role),
@@ -139,12 +139,12 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
     },
     async (request) => {
       const { user_id: id } = request.params;
-      const { role: to } = request.body;
+      const { role: newRole } = request.body;
       await deps.db.transaction().execute(async (trx) => {
-        const from = await setCachedRole(trx, id, to);
-        if (from === undefined) throw problem('user_not_found');
+        const oldRole = await setCachedRole(trx, id, newRole);
+        if (oldRole === undefined) throw problem('user_not_found');
         const actorId = getSignedInUser(request).id;
-        const details = { from, to };
+        const details = { from: oldRole, to: newRole };
         await recordAudit(trx, { action: 'role_changed', actorId, userId: id, details });
       });
       return { ok: true as const };
@@ -174,9 +174,9 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
     },
     async (request) => {
       const { user_id: id } = request.params;
-      const end = async (trx: Transaction<Tables>) => {
-        const user = await trx.selectFrom('svc_users').select('id').where('id', '=', id).execute();
-        if (user.length === 0) throw problem('user_not_found');
+      const endSessions = async (trx: Transaction<Tables>) => {
+        const users = await trx.selectFrom('svc_users').select('id').where('id', '=', id).execute();
+        if (users.length === 0) throw problem('user_not_found');
         const sessions = await endUserSessions(trx, id);
         await queueTokenRevocation(trx, sessions);
         await recordAudit(trx, {
@@ -188,11 +188,14 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         return sessions.length;
       };
       // Auth sessions have no lock order, so the transaction may conflict with a webhook.
-      const ended = await retryConflicts(() => deps.db.transaction().execute(end));
-      deps.metrics.countEnded('admin', ended);
-      request.log.info({ user_id: id, sessions: ended }, 'an admin ended all sign-ins of a user');
+      const endedCount = await retryConflicts(() => deps.db.transaction().execute(endSessions));
+      deps.metrics.countEnded('admin', endedCount);
+      request.log.info(
+        { user_id: id, sessions: endedCount },
+        'an admin ended all sign-ins of a user',
+      );
       deps.tokenRevocation.wake();
-      return { ok: true as const, sessions_ended: ended };
+      return { ok: true as const, sessions_ended: endedCount };
     },
   );
 }

@@ -15,7 +15,6 @@ export class CollectorError extends Error {
   }
 }
 
-/** A listing of the collector. */
 export type Listing = components['schemas']['FulltextSearchResult']['listing'];
 /** A search and the listings to match against it. */
 export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
@@ -37,7 +36,7 @@ export type ListingPage = {
 export type CollectorClient = ReturnType<typeof createCollectorClient>;
 
 /**
- * Creates a client of the collector. Its types are generated from the collector's OpenAPI document.
+ * Creates a collector client. Its types are generated from the collector's OpenAPI document.
  * @param options.apiKey COLLECTOR_API_KEY; empty if the collector needs none.
  */
 export function createCollectorClient({ url, apiKey }: { url: string; apiKey: string }) {
@@ -58,7 +57,7 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
       return toPage(await readResponse(client.POST(path, { body, signal })));
     },
 
-    /** Finds listings that are similar to a text or another listing. */
+    /** Finds listings that are similar to text or to another listing. */
     async searchSimilar(body: SimilarRequest, signal: AbortSignal): Promise<ListingPage> {
       return toPage(await readResponse(client.POST('/api/v1/search/similar', { body, signal })));
     },
@@ -78,7 +77,6 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
       return toPage(page).listings;
     },
 
-    /** Returns one listing. */
     findListing(listingId: number, signal: AbortSignal): Promise<Listing> {
       const params = { path: { id: String(listingId) } };
       return readResponse(client.GET('/api/v1/listings/{id}', { params, signal }));

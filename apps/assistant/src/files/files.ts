@@ -15,12 +15,12 @@ import type { Tables } from '../tables.ts';
 
 export const MAX_FILES = 100;
 
-/** Maximum size of all files of a user. Adopted legacy sessions may exceed it. */
+/** Maximum total file size per user. Adopted legacy sessions may exceed it. */
 const MAX_OWNER_BYTES = 1024 ** 3;
 
-const UNKNOWN_TYPE = 'application/octet-stream';
+const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
 
-/** Media type of all text, so that no browser runs it. */
+/** Media type of every text file, so that no browser executes one. */
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
 
 export type FileInfo = {
@@ -32,13 +32,13 @@ export type FileInfo = {
   updated_at: Date;
 };
 
-/** Key of a file. The name is a result of `parseFileName`. */
+/** File key. `name` comes from `parseFileName`. */
 export type FileKey = { sessionId: string; name: string };
 
 export type Files = ReturnType<typeof createFiles>;
 
 /**
- * Creates the operations on the files of a session: for its owner, admins, and readers with `svc.files.read_all`.
+ * Creates the session file operations for owners, admins, and readers with `svc.files.read_all`.
  * Access to the files of other users is recorded. All operations throw ProblemError `session_not_found` or
  * `session_not_yours`. Specification 000, Ownership rules on session endpoints.
  */
@@ -61,17 +61,17 @@ export function createFiles({
 
     /** @throws ProblemError `file_not_found` */
     readFile: (user: User, key: FileKey): Promise<{ content: Buffer; media_type: string }> =>
-      read(user, key, (scope) => findFile(db, { ...key, scope })),
+      readAndRecord(user, key, (scope) => findFile(db, { ...key, scope })),
 
     /**
-     * Reads at most `bytes` bytes of a file from the byte `from` on.
+     * Reads up to `bytes` bytes of a file, starting at byte `from`.
      * @throws ProblemError `file_not_found`
      */
     readPart: (
       user: User,
       { from, bytes, ...key }: FileKey & { from: number; bytes: number },
     ): Promise<{ part: Buffer; size_bytes: number; media_type: string }> =>
-      read(user, key, (scope) =>
+      readAndRecord(user, key, (scope) =>
         selectFile(db, { ...key, scope })
           .select([
             // SQL counts bytes from 1.
@@ -119,7 +119,7 @@ export function createFiles({
               .columns(['session_id', 'name'])
               .doUpdateSet({ ...values, updated_at: sql<Date>`now()` }),
           )
-          .returning(infoColumns)
+          .returning(fileInfoColumns)
           .executeTakeFirstOrThrow();
         await recordAccess(trx, 'others_data_changed', { user, ownerId: session.user_id, key });
         return { file, isNew };
@@ -143,13 +143,13 @@ export function createFiles({
     },
   };
 
-  async function read<File extends { user_id: string | null }>(
+  async function readAndRecord<File extends { user_id: string | null }>(
     user: User,
     key: FileKey,
-    find: (scope: AccessScope) => Promise<File | undefined>,
+    findInScope: (scope: AccessScope) => Promise<File | undefined>,
   ): Promise<File> {
     const scope = accessScope(user, 'svc.files.read_all');
-    const file = await find(scope);
+    const file = await findInScope(scope);
     if (file === undefined) {
       await requireSession(db, { sessionId: key.sessionId, scope });
       throw problem('file_not_found');
@@ -167,32 +167,32 @@ export function createFiles({
     { userId, sessionId, name }: FileKey & { userId: string | null },
     bytes: number,
   ): Promise<boolean> {
-    const others = await trx
+    const counts = await trx
       .selectFrom('session_files')
       .select(({ fn }) => [
         fn.countAll<number>().as('count'),
-        fn.countAll<number>().filterWhere('name', '=', name).as('same'),
+        fn.countAll<number>().filterWhere('name', '=', name).as('sameName'),
       ])
       .where('session_id', '=', sessionId)
       .executeTakeFirstOrThrow();
-    if (others.count - others.same >= MAX_FILES) {
+    if (counts.count - counts.sameName >= MAX_FILES) {
       throw problem('too_many_files', {
         detail: `It has ${MAX_FILES}, which is the maximum. Delete one that you no longer need, then send this one again.`,
       });
     }
-    const isNew = others.same === 0;
-    // The limit of bytes applies to owners only.
+    const isNew = counts.sameName === 0;
+    // The byte limit applies to owners only.
     if (userId === null) return isNew;
-    const { stored } = await trx
+    const { storedBytes } = await trx
       .selectFrom('session_files')
       .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
-      .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('stored'))
+      .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('storedBytes'))
       .where('user_id', '=', userId)
       .where(
         sql<boolean>`(session_files.session_id, session_files.name) <> (${sessionId}, ${name})`,
       )
       .executeTakeFirstOrThrow();
-    if (stored + bytes <= maxOwnerBytes) return isNew;
+    if (storedBytes + bytes <= maxOwnerBytes) return isNew;
     throw problem('too_much_stored', {
       detail: `The files of the session's owner may have ${maxOwnerBytes} bytes together. Delete some that you no longer need, then send this one again.`,
     });
@@ -204,23 +204,30 @@ function recordAccess(
   action: 'others_data_read' | 'others_data_changed',
   access: { user: User; ownerId: string | null; key: FileKey; deleted?: boolean },
 ): Promise<void> {
-  const { user, ownerId, key, ...more } = access;
-  const details = { data: 'session_file', session_id: key.sessionId, name: key.name, ...more };
+  const { user, ownerId, key, ...extraDetails } = access;
+  const details = {
+    data: 'session_file',
+    session_id: key.sessionId,
+    name: key.name,
+    ...extraDetails,
+  };
   return recordOthersData(db, action, { actorId: user.id, ownerId, details });
 }
 
-const mediaType = sql<string>`coalesce(session_files.media_type, ${UNKNOWN_TYPE})`.as('media_type');
+const mediaTypeColumn = sql<string>`coalesce(session_files.media_type, ${DEFAULT_MEDIA_TYPE})`.as(
+  'media_type',
+);
 
-const infoColumns = [
+const fileInfoColumns = [
   'name',
   'size_bytes',
   'sha256',
-  mediaType,
+  mediaTypeColumn,
   'session_files.created_at',
   'session_files.updated_at',
 ] as const;
 
-/** Page of files. `after` is the last name of the previous page. */
+/** File page. `after` is the last name of the previous page. */
 type FilePage = { sessionId: string; after?: string | undefined; limit: number };
 
 /** Lists at most `limit` files of a session in an access scope by name. */
@@ -230,7 +237,7 @@ export function listFiles(
 ): Promise<FileInfo[]> {
   let query = db
     .selectFrom('session_files')
-    .select(infoColumns)
+    .select(fileInfoColumns)
     .where('session_id', '=', sessionId)
     .where(whereSessionInScope(scope, 'session_files.session_id'))
     .orderBy('name')
@@ -254,7 +261,7 @@ function selectFile(
   return db
     .selectFrom('session_files')
     .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
-    .select([mediaType, 'conversation_sessions.user_id'])
+    .select([mediaTypeColumn, 'conversation_sessions.user_id'])
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
     .where(whereOwnerInScope(scope));
@@ -262,29 +269,29 @@ function selectFile(
 
 /** Determines the media type of a file by its content alone. */
 export async function detectMediaType(content: Uint8Array): Promise<string> {
-  const found = await fileTypeFromBuffer(content);
-  const isMarkup = found !== undefined && /xml|html/.test(found.mime);
-  if (found !== undefined && !isMarkup) return found.mime;
-  return isUtf8(content) && !content.includes(0) ? TEXT_TYPE : UNKNOWN_TYPE;
+  const fileType = await fileTypeFromBuffer(content);
+  const isMarkup = fileType !== undefined && /xml|html/.test(fileType.mime);
+  if (fileType !== undefined && !isMarkup) return fileType.mime;
+  return isUtf8(content) && !content.includes(0) ? TEXT_TYPE : DEFAULT_MEDIA_TYPE;
 }
 
 /** Maximum length of a name in UTF-8. Most file systems accept 255 bytes. */
 const MAX_NAME_BYTES = 200;
 
-/** Windows reserves these names, with any extension. */
-const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
+/** Device names that Windows reserves, with any extension. */
+const RESERVED_NAME = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
 
-/** Control characters, and those that reverse text: "exe.gpj" can look like "jpg.exe". */
-const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+/** Control characters, and characters that reverse text: "exe.gpj" can look like "jpg.exe". */
+const UNPRINTABLE_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 
 const NAME_RULES: readonly [isBroken: (name: string) => boolean, rule: string][] = [
   [(name) => /[/\\]/.test(name), 'must not contain / or \\'],
-  [(name) => UNPRINTABLE.test(name), 'must not contain control characters'],
+  [(name) => UNPRINTABLE_CHARACTER.test(name), 'must not contain control characters'],
   [
     (name) => name === '' || /^[\s.]|[\s.]$/u.test(name),
     'must not be empty, and neither start nor end with a dot or a space',
   ],
-  [(name) => RESERVED.test(name), 'must not be a name that Windows reserves'],
+  [(name) => RESERVED_NAME.test(name), 'must not be a name that Windows reserves'],
   [
     (name) => Buffer.byteLength(name) > MAX_NAME_BYTES,
     `must be at most ${MAX_NAME_BYTES} bytes of UTF-8`,

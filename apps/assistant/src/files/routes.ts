@@ -15,18 +15,18 @@ import { okResponse, storableText, timestamp } from '../schema.ts';
 import { sessionParams } from '../conversations/schemas.ts';
 import { type FileInfo, type Files, MAX_FILES, parseFileName } from './files.ts';
 
-/** Maximum size of a file, which is held in memory during a transfer. */
+/** Maximum file size, because each transfer holds its file in memory. */
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
 const MAX_TRANSFERS = 16;
 
-/** Maximum number of concurrent transfers of a user: as many connections as a browser opens to one host. */
+/** Maximum concurrent transfers per user: as many as a browser opens connections to one host. */
 const MAX_TRANSFERS_PER_USER = 6;
 
-const nameCursors = createCursorCodec(storableText({ maxLength: 1024 }));
+const nameCursorCodec = createCursorCodec(storableText({ maxLength: 1024 }));
 
 /** Binary content has no JSON schema. */
-const binary = Type.Unsafe<Buffer>(Type.Unknown());
+const binarySchema = Type.Unsafe<Buffer>(Type.Unknown());
 
 const fileParams = Type.Object({
   ...sessionParams.properties,
@@ -36,7 +36,7 @@ const fileParams = Type.Object({
   }),
 });
 
-const info = {
+const fileProperties = {
   name: Type.String({ description: 'In the normal form C.' }),
   size_bytes: Type.Integer(),
   sha256: Type.String({ description: 'Of the content, in hex.' }),
@@ -44,7 +44,7 @@ const info = {
   updated_at: timestamp(),
 };
 
-const example = {
+const fileExample = {
   name: 'план квартири.pdf',
   size_bytes: 48_213,
   sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
@@ -52,31 +52,31 @@ const example = {
   updated_at: '2026-03-04T17:42:10.000Z',
 };
 
-const storedFile = Type.Object(info, { examples: [example] });
+const fileSchema = Type.Object(fileProperties, { examples: [fileExample] });
 
-function presentFile(file: FileInfo): Static<typeof storedFile> {
+function presentFile(file: FileInfo): Static<typeof fileSchema> {
   const { name, size_bytes, sha256, media_type } = file;
   return { name, size_bytes, sha256, media_type, updated_at: file.updated_at.toISOString() };
 }
 
-const PATH = '/sessions/:id/files/:name';
+const FILE_PATH = '/sessions/:id/files/:name';
 const tags = ['sessions'];
 const access = 'signed-in';
 const sessionErrors = ['session_not_yours', 'session_not_found'] as const;
 
 /** Registers `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
-export async function fileRoutes(
+export async function registerFileRoutes(
   app: Server,
   files: Files,
   { maxTransfers = MAX_TRANSFERS } = {},
 ): Promise<void> {
-  const tooManyTransfers = () =>
+  const createTransferLimitError = () =>
     problem('unavailable', {
       detail: `${MAX_TRANSFERS_PER_USER} of your files are being transferred, which is the maximum. Wait until one has finished, then try again.`,
       headers: { 'retry-after': '2' },
     });
   const transferLimits = [
-    limitPerUser(MAX_TRANSFERS_PER_USER, tooManyTransfers),
+    limitPerUser(MAX_TRANSFERS_PER_USER, createTransferLimitError),
     limitTransfers(maxTransfers, 'files'),
   ];
 
@@ -90,9 +90,9 @@ export async function fileRoutes(
         params: sessionParams,
         querystring: Type.Object(createPageQuery({ limit: MAX_FILES, maxLimit: MAX_FILES })),
         response: {
-          200: Type.Array(Type.Object({ ...info, created_at: timestamp() }), {
+          200: Type.Array(Type.Object({ ...fileProperties, created_at: timestamp() }), {
             description: 'Sorted by name.',
-            examples: [[{ ...example, created_at: '2026-03-02T09:15:00.000Z' }]],
+            examples: [[{ ...fileExample, created_at: '2026-03-02T09:15:00.000Z' }]],
           }),
         },
       },
@@ -101,12 +101,12 @@ export async function fileRoutes(
       const { limit = MAX_FILES, cursor } = request.query;
       const page = {
         sessionId: request.params.id,
-        after: nameCursors.read(cursor),
+        after: nameCursorCodec.read(cursor),
         limit: limit + 1,
       };
       const rows = await files.listFiles(getSignedInUser(request), page);
-      const cursorOf = ({ name }: FileInfo) => nameCursors.write(name);
-      return paginate(rows, { limit, cursorOf, request, reply }).map((file) => ({
+      const encodeCursor = ({ name }: FileInfo) => nameCursorCodec.write(name);
+      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((file) => ({
         ...presentFile(file),
         created_at: file.created_at.toISOString(),
       }));
@@ -114,7 +114,7 @@ export async function fileRoutes(
   );
 
   app.get(
-    PATH,
+    FILE_PATH,
     {
       config: { access, errors: [...sessionErrors, 'file_not_found', 'unavailable'] },
       onRequest: transferLimits,
@@ -125,7 +125,7 @@ export async function fileRoutes(
         response: {
           200: {
             description: 'The file, as an attachment.',
-            content: { '*/*': { schema: binary } },
+            content: { '*/*': { schema: binarySchema } },
           },
         },
       },
@@ -148,7 +148,7 @@ export async function fileRoutes(
   );
 
   app.delete(
-    PATH,
+    FILE_PATH,
     {
       config: { access, errors: [...sessionErrors, 'file_not_found'] },
       schema: {
@@ -173,24 +173,24 @@ export async function fileRoutes(
       done(null, body),
     );
     scope.put(
-      PATH,
+      FILE_PATH,
       {
         config: {
           access,
           errors: [...sessionErrors, 'too_many_files', 'too_much_stored', 'unavailable'],
         },
         bodyLimit: MAX_FILE_BYTES,
-        onRequest: [(request) => checkTarget(request, files), ...transferLimits],
+        onRequest: [(request) => checkUploadPath(request, files), ...transferLimits],
         schema: {
           tags,
           summary: 'Stores a file of a session, or replaces it',
           description:
             'The body is the file: any content type, up to 10 MiB. A session has at most 100 files, and the files of its owner have at most 1 GiB together.',
           params: fileParams,
-          body: { content: { 'application/octet-stream': { schema: binary } } },
+          body: { content: { 'application/octet-stream': { schema: binarySchema } } },
           response: {
-            200: { ...storedFile, description: 'It replaced the file of that name.' },
-            201: { ...storedFile, description: 'It is new.' },
+            200: { ...fileSchema, description: 'It replaced the file of that name.' },
+            201: { ...fileSchema, description: 'It is new.' },
           },
         },
       },
@@ -211,13 +211,13 @@ export async function fileRoutes(
  * Rejects an upload by its path before the body is read. Fastify validates the path only after the body.
  * @throws ProblemError `validation_failed`, `session_not_found` or `session_not_yours`
  */
-async function checkTarget(
+async function checkUploadPath(
   request: FastifyRequest<{ Params: Static<typeof fileParams> }>,
   files: Files,
 ): Promise<void> {
-  const isValid = request.getValidationFunction('params');
-  if (isValid?.(request.params) === false) {
-    const errors = describeErrors('params', isValid.errors ?? []);
+  const validateParams = request.getValidationFunction('params');
+  if (validateParams?.(request.params) === false) {
+    const errors = describeErrors('params', validateParams.errors ?? []);
     throw problem('validation_failed', { errors });
   }
   parseFileName(request.params.name);

@@ -21,7 +21,7 @@ export type AuthSession = Pick<
   isUserFresh: boolean;
 };
 
-/** Settings that limit the lifetime of auth sessions. */
+/** Auth session lifetime settings. */
 export type LifetimeConfig = Pick<Config, 'SVC_AUTH_COOKIE_MAX_AGE_DAYS' | 'SVC_AUTH_IDLE_DAYS'>;
 
 /** Builds the SQL condition that an auth session `s` has not expired. */
@@ -33,12 +33,12 @@ export const whereAuthSessionActive = ({
   and (${idleDays} = 0
     or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
 
-const FROM_SESSION = `
+const FROM_ACTIVE_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)
     and ($3 = 0 or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => $3))`;
 
-const sessionStatement = createPreparedStatement<
+const selectSession = createPreparedStatement<
   Omit<AuthSession, 'cachedUser'> & { [Column in keyof CachedUser]: CachedUser[Column] | null }
 >(
   `select s.id, s.user_id, s.access_token_enc, s.refresh_token_enc, s.token_version,
@@ -51,7 +51,7 @@ const sessionStatement = createPreparedStatement<
      now() as "readAt",
      coalesce(s.checked_generation = u.access_generation
        and s.user_checked_at > now() - make_interval(secs => $4), false) as "isUserFresh"
-   ${FROM_SESSION}`,
+   ${FROM_ACTIVE_SESSION}`,
 );
 
 /** Finds an active auth session by the value of its cookie. */
@@ -60,7 +60,7 @@ export async function findAuthSession(
   id: string,
   config: LifetimeConfig & Pick<Config, 'IDP_USER_MAX_AGE_SECONDS'>,
 ): Promise<AuthSession | undefined> {
-  const [row] = await sessionStatement(db, [
+  const [row] = await selectSession(db, [
     id,
     config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
     config.SVC_AUTH_IDLE_DAYS,
@@ -75,8 +75,8 @@ export async function findAuthSession(
   };
 }
 
-const generationStatement = createPreparedStatement<{ generation: number }>(
-  `select coalesce(u.access_generation, 0) as generation ${FROM_SESSION}`,
+const selectGeneration = createPreparedStatement<{ generation: number }>(
+  `select coalesce(u.access_generation, 0) as generation ${FROM_ACTIVE_SESSION}`,
 );
 
 /** Returns the access generation of an auth session's user, or undefined if the auth session has ended. */
@@ -86,7 +86,7 @@ export async function findAccessGeneration(
   config: LifetimeConfig,
 ): Promise<number | undefined> {
   const { SVC_AUTH_COOKIE_MAX_AGE_DAYS: lifetimeDays, SVC_AUTH_IDLE_DAYS: idleDays } = config;
-  const [row] = await generationStatement(db, [id, lifetimeDays, idleDays]);
+  const [row] = await selectGeneration(db, [id, lifetimeDays, idleDays]);
   return row?.generation;
 }
 
@@ -102,20 +102,20 @@ export async function findActiveAuthSessions(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** SQL of the public ID of an auth session `s`: 16 hex digits of the SHA-256 of its secret ID. */
+/** SQL expression of the public ID of auth session `s`: 16 hex digits of the SHA-256 of its secret ID. */
 export const publicSessionId = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
 
 /** Records the use of an auth session, and optionally a fetch of its user's data. */
 export async function recordAuthSessionUse(
   db: Kysely<Tables>,
   id: string,
-  checked?: { at: Date; generation: number },
+  userCheck?: { at: Date; generation: number },
 ): Promise<void> {
   await db
     .updateTable('user_auth_sessions')
     .set({
       last_used_at: sql<Date>`now()`,
-      ...(checked && { user_checked_at: checked.at, checked_generation: checked.generation }),
+      ...(userCheck && { user_checked_at: userCheck.at, checked_generation: userCheck.generation }),
     })
     .where('id', '=', id)
     .execute();

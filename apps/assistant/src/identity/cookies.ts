@@ -16,7 +16,7 @@ export function createRandomId(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Returns whether a text is a well-formed ID. */
+/** Returns whether text is a well-formed ID. */
 export function isId(text: string | undefined): text is string {
   return text !== undefined && idRegExp.test(text);
 }
@@ -28,30 +28,33 @@ export function isId(text: string | undefined): text is string {
 export function createCookies(config: Config) {
   const sessionName = config.SVC_AUTH_COOKIE_NAME;
   const browserName = `${sessionName}_login`;
-  const common = { path: '/', httpOnly: true, secure: config.SVC_AUTH_COOKIE_SECURE };
-  const session: CookieSerializeOptions = { ...common, sameSite: config.SVC_AUTH_COOKIE_SAMESITE };
+  const commonOptions = { path: '/', httpOnly: true, secure: config.SVC_AUTH_COOKIE_SECURE };
+  const sessionOptions: CookieSerializeOptions = {
+    ...commonOptions,
+    sameSite: config.SVC_AUTH_COOKIE_SAMESITE,
+  };
 
   return {
     /** Returns whether a request carries a session cookie, well-formed or not. */
     hasSession: ({ cookies }: FastifyRequest) => cookies[sessionName] !== undefined,
     /** Returns the auth session ID of a request, or null if it is missing or malformed. */
-    sessionId: (request: FastifyRequest) => read(request, sessionName),
+    sessionId: (request: FastifyRequest) => readId(request, sessionName),
     setSession(reply: FastifyReply, id: string) {
       const maxAge = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS * DAY_SECONDS;
-      reply.setCookie(sessionName, id, { ...session, maxAge });
+      reply.setCookie(sessionName, id, { ...sessionOptions, maxAge });
     },
     clearSession(reply: FastifyReply) {
-      reply.clearCookie(sessionName, session);
+      reply.clearCookie(sessionName, sessionOptions);
     },
-    browserId: (request: FastifyRequest) => read(request, browserName),
+    browserId: (request: FastifyRequest) => readId(request, browserName),
     setBrowserId(reply: FastifyReply, id: string) {
       const maxAge = SIGN_IN_STEP_MINUTES * 60;
-      reply.setCookie(browserName, id, { ...common, sameSite: 'lax', maxAge });
+      reply.setCookie(browserName, id, { ...commonOptions, sameSite: 'lax', maxAge });
     },
   };
 }
 
-function read({ cookies }: FastifyRequest, name: string): string | null {
+function readId({ cookies }: FastifyRequest, name: string): string | null {
   const value = cookies[name];
   return isId(value) ? value : null;
 }

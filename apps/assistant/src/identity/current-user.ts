@@ -27,11 +27,11 @@ export type Resolution =
 
 /**
  * Resolves an auth session by its ID.
- * @param known Earlier result, which is returned again if the auth session and its generation are still current.
+ * @param knownUser Earlier result, which is returned again if the auth session and its generation are still current.
  */
-export type ResolveSession = (sessionId: string, known?: ResolvedUser) => Promise<Resolution>;
+export type ResolveSession = (sessionId: string, knownUser?: ResolvedUser) => Promise<Resolution>;
 
-/** Limit of user data fetches per request. A fetch is repeated if the cached access is cleared during it. */
+/** Maximum user data fetches per request. A fetch is repeated if the cached access is cleared during it. */
 const MAX_FETCHES = 5;
 
 /**
@@ -42,13 +42,13 @@ const MAX_FETCHES = 5;
  */
 export function createCurrentUser(
   deps: IdentityDeps,
-  endRejected: EndRejectedSession,
+  endRejectedSession: EndRejectedSession,
 ): ResolveSession {
   const { db, log, provider, vault, config } = deps;
-  const refresh = createTokenRefresh(deps, endRejected);
-  const share = createSingleFlight<User>();
+  const refresh = createTokenRefresh(deps, endRejectedSession);
+  const shareFetch = createSingleFlight<User>();
 
-  async function resolve(sessionId: string): Promise<ResolvedUser | undefined> {
+  async function resolveUser(sessionId: string): Promise<ResolvedUser | undefined> {
     for (let fetches = 0; fetches < MAX_FETCHES; fetches += 1) {
       const session = await findAuthSession(db, sessionId, config);
       if (session === undefined) return undefined;
@@ -57,11 +57,11 @@ export function createCurrentUser(
         const user = readCachedUser(session.user_id, session.cachedUser);
         return { user, generation: session.accessGeneration };
       }
-      const fetched = await fetchWithRefresh(session);
-      if (fetched === undefined) return undefined;
+      const fetchedUser = await fetchWithRefresh(session);
+      if (fetchedUser === undefined) return undefined;
       const generation = await findAccessGeneration(db, sessionId, config);
       if (generation === undefined) return undefined;
-      if (generation === fetched.generation) return fetched;
+      if (generation === fetchedUser.generation) return fetchedUser;
     }
     throw createProviderUnavailableError();
   }
@@ -72,10 +72,10 @@ export function createCurrentUser(
       const user = await fetchUser(session);
       if (user !== undefined) return user;
     }
-    const refreshed = await refresh(session);
-    if (refreshed === undefined) return undefined;
-    const user = await fetchUser(refreshed);
-    if (user === undefined) await endRejected(refreshed);
+    const refreshedSession = await refresh(session);
+    if (refreshedSession === undefined) return undefined;
+    const user = await fetchUser(refreshedSession);
+    if (user === undefined) await endRejectedSession(refreshedSession);
     return user;
   }
 
@@ -84,35 +84,37 @@ export function createCurrentUser(
     const { accessGeneration: generation } = session;
     const accessToken = await vault.open(session, 'access_token_enc');
     // A request after a revocation must not share the response of an earlier request.
-    const flight = `${session.id} ${session.token_version} ${generation}`;
+    const flightKey = `${session.id} ${session.token_version} ${generation}`;
     let user: User;
     try {
-      user = await share(flight, () => provider.fetchUser(accessToken));
+      user = await shareFetch(flightKey, () => provider.fetchUser(accessToken));
     } catch (error) {
       if (isRejection(error)) return undefined;
       throw toRequestError(error);
     }
     if (user.id !== session.user_id) return undefined;
     if (session.cachedUser === undefined || !isSameUser(session.cachedUser, user)) {
-      const isCurrent = (current: number) => current === generation;
+      const isCurrent = (storedGeneration: number) => storedGeneration === generation;
       await db.transaction().execute((trx) => saveUser(trx, user, isCurrent));
     }
-    const isReused = config.IDP_USER_MAX_AGE_SECONDS > 0;
-    if (isReused || session.isLastUseOld) {
+    const canReuseUser = config.IDP_USER_MAX_AGE_SECONDS > 0;
+    if (canReuseUser || session.isLastUseOld) {
       // The age of the user data starts before the fetch, so that a concurrent revocation is not missed.
-      const checked = { at: session.readAt, generation };
-      await recordAuthSessionUse(db, session.id, isReused ? checked : undefined);
+      const userCheck = { at: session.readAt, generation };
+      await recordAuthSessionUse(db, session.id, canReuseUser ? userCheck : undefined);
     }
     return { user, generation };
   }
 
-  return async (sessionId, known) => {
+  return async (sessionId, knownUser) => {
     try {
-      const isKnown =
-        known !== undefined &&
-        (await findAccessGeneration(db, sessionId, config)) === known.generation;
-      const current = isKnown ? known : await resolve(sessionId);
-      return current === undefined ? { status: 'unknown' } : { status: 'signed-in', ...current };
+      const isStillCurrent =
+        knownUser !== undefined &&
+        (await findAccessGeneration(db, sessionId, config)) === knownUser.generation;
+      const resolvedUser = isStillCurrent ? knownUser : await resolveUser(sessionId);
+      return resolvedUser === undefined
+        ? { status: 'unknown' }
+        : { status: 'signed-in', ...resolvedUser };
     } catch (error) {
       if (!(error instanceof UnreadableTokenError)) throw error;
       log.error({ err: error }, 'a session cannot be read');

@@ -16,21 +16,21 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   const { db, config, provider } = deps;
   const tokenRevocation = createTokenRevocation(deps);
   const signOut = createSignOut(deps, tokenRevocation.wake);
-  const resolve = createCurrentUser(deps, signOut.endRejected);
+  const resolve = createCurrentUser(deps, signOut.endRejectedSession);
   const cookies = createCookies(config);
 
   /**
    * Resolves the user of a request, and clears an invalid cookie. Contract 3, Auth session.
-   * @param known Earlier result for the same request.
+   * @param knownUser Earlier result for the same request.
    */
-  async function currentUser(
+  async function resolveRequestUser(
     request: FastifyRequest,
     reply: FastifyReply,
-    known?: ResolvedUser,
+    knownUser?: ResolvedUser,
   ): Promise<ResolvedUser | undefined> {
     if (!cookies.hasSession(request)) return undefined;
     const sessionId = cookies.sessionId(request);
-    const resolution = sessionId && (await resolve(sessionId, known));
+    const resolution = sessionId && (await resolve(sessionId, knownUser));
     if (!resolution || resolution.status === 'unknown') cookies.clearSession(reply);
     return resolution && resolution.status === 'signed-in' ? resolution : undefined;
   }
@@ -38,7 +38,7 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   return {
     provider,
     cookies,
-    currentUser,
+    resolveRequestUser,
     resolve,
     findActive: (sessionIds: readonly string[]) => findActiveAuthSessions(db, sessionIds, config),
     tokenRevocation,

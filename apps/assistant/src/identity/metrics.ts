@@ -27,7 +27,7 @@ export function createIdentityMetrics(registry: Registry) {
     'Expired access tokens, by what came of it; "waited" where another process refreshed.',
     'outcome',
   );
-  const ended = createCounter(
+  const endedSessions = createCounter(
     'assistant_auth_sessions_ended_total',
     'Auth sessions that ended before their lifetime did, by the reason.',
     'reason',
@@ -40,22 +40,21 @@ export function createIdentityMetrics(registry: Registry) {
     registers,
   });
   const measureRequest: MeasureRequest = async (operation, request) => {
-    const end = providerRequests.startTimer({ operation });
+    const stopTimer = providerRequests.startTimer({ operation });
     try {
       const result = await request();
-      end({ outcome: 'ok' });
+      stopTimer({ outcome: 'ok' });
       return result;
     } catch (error) {
-      const failure = error instanceof ProviderError ? 'unavailable' : 'error';
-      end({ outcome: isRejection(error) ? 'refused' : failure });
+      const failureOutcome = error instanceof ProviderError ? 'unavailable' : 'error';
+      stopTimer({ outcome: isRejection(error) ? 'refused' : failureOutcome });
       throw error;
     }
   };
   return {
     measureRequest,
     countRefresh: (outcome: RefreshOutcome) => refreshes.inc({ outcome }),
-    countEnded: (reason: EndReason, sessions = 1) => ended.inc({ reason }, sessions),
-    /** Counts a sign-in by its result or error. */
+    countEnded: (reason: EndReason, sessions = 1) => endedSessions.inc({ reason }, sessions),
     async countSignIn<Result>(signIn: () => Promise<Result>): Promise<Result> {
       try {
         const result = await signIn();

@@ -26,13 +26,14 @@ setTimeout(() => { link.hidden = false; }, ${FALLBACK_DELAY_MS});
 const STYLE_ELEMENT = rawHtml(`<style>${STYLE}</style>`);
 const SCRIPT_ELEMENT = rawHtml(`<script>${SCRIPT}</script>`);
 
-const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+const hashSource = (text: string) =>
+  `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 /** Content-Security-Policy that allows only the script and the style of the bridge page. */
 export const MOBILE_BRIDGE_CSP = [
   "default-src 'none'",
-  `script-src ${hash(SCRIPT)}`,
-  `style-src ${hash(STYLE)}`,
+  `script-src ${hashSource(SCRIPT)}`,
+  `style-src ${hashSource(STYLE)}`,
   "base-uri 'none'",
   "form-action 'none'",
   "frame-ancestors 'none'",

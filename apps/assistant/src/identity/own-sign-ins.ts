@@ -7,7 +7,7 @@ import { nullable, okResponse, storableText, timestamp } from '../schema.ts';
 import { publicSessionId, whereAuthSessionActive } from './auth-sessions.ts';
 import type { SignInDeps } from './routes.ts';
 
-const PAGE = { limit: 50, maxLimit: 200 };
+const PAGE_LIMITS = { limit: 50, maxLimit: 200 };
 
 const createdAtMicros = sql<number>`(extract(epoch from s.created_at) * 1000000)::bigint`;
 
@@ -16,14 +16,14 @@ const publicIdSchema = Type.String({
   description: 'Names the sign-in; it is not the value of the cookie.',
 });
 
-const positions = createCursorCodec(
+const signInCursorCodec = createCursorCodec(
   Type.Object({
     createdAtMicros: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
     id: publicIdSchema,
   }),
 );
 
-const signInItem = Type.Object({
+const signInSchema = Type.Object({
   id: publicIdSchema,
   created_at: timestamp(),
   last_used_at: timestamp('To the minute.'),
@@ -32,7 +32,7 @@ const signInItem = Type.Object({
   address: nullable(Type.String({ description: 'The address that began it.' })),
 });
 
-const example = {
+const signInExample = {
   id: '3f0a91c26d5be847',
   created_at: '2026-03-02T08:15:00.000Z',
   last_used_at: '2026-03-04T17:42:00.000Z',
@@ -53,17 +53,17 @@ export function registerOwnSignInRoutes(
       schema: {
         tags: ['sign-in'],
         summary: 'Lists the sign-ins of the user',
-        querystring: Type.Object(createPageQuery(PAGE)),
+        querystring: Type.Object(createPageQuery(PAGE_LIMITS)),
         response: {
-          200: Type.Array(signInItem, {
+          200: Type.Array(signInSchema, {
             description: 'The current sign-ins of the user, newest first.',
-            examples: [[example]],
+            examples: [[signInExample]],
           }),
         },
       },
     },
     async (request, reply) => {
-      const { limit = PAGE.limit, cursor } = request.query;
+      const { limit = PAGE_LIMITS.limit, cursor } = request.query;
       let query = db
         .selectFrom('user_auth_sessions as s')
         .where('s.user_id', '=', getSignedInUser(request).id)
@@ -80,14 +80,14 @@ export function registerOwnSignInRoutes(
         .orderBy(createdAtMicros, 'desc')
         .orderBy(publicSessionId, 'desc')
         .limit(limit + 1);
-      const after = positions.read(cursor);
-      if (after !== undefined) {
+      const lastPosition = signInCursorCodec.read(cursor);
+      if (lastPosition !== undefined) {
         query = query.where(
-          sql<boolean>`(${createdAtMicros}, ${publicSessionId}) < (${after.createdAtMicros}, ${after.id})`,
+          sql<boolean>`(${createdAtMicros}, ${publicSessionId}) < (${lastPosition.createdAtMicros}, ${lastPosition.id})`,
         );
       }
       const rows = await query.execute();
-      const page = paginate(rows, { limit, cursorOf: positions.write, request, reply });
+      const page = paginate(rows, { limit, cursorOf: signInCursorCodec.write, request, reply });
       return page.map(({ createdAtMicros: _micros, ...row }) => ({
         ...row,
         created_at: row.created_at.toISOString(),
@@ -110,9 +110,12 @@ export function registerOwnSignInRoutes(
       },
     },
     async (request, reply) => {
-      const ended = await signOut.endOwn(getSignedInUser(request).id, request.params.id);
-      if (ended === undefined) throw problem('sign_in_not_found');
-      if (ended.id === cookies.sessionId(request)) cookies.clearSession(reply);
+      const endedSession = await signOut.endOwnSession(
+        getSignedInUser(request).id,
+        request.params.id,
+      );
+      if (endedSession === undefined) throw problem('sign_in_not_found');
+      if (endedSession.id === cookies.sessionId(request)) cookies.clearSession(reply);
       return { ok: true as const };
     },
   );

@@ -8,12 +8,12 @@ import type { Sweep } from '../upkeep.ts';
 // Revocations reach requests, refreshes, sign-ins and sockets in flight: docs/adr/0006-revocation.md.
 
 /** Advisory lock: shared by sign-ins that store an auth session, exclusive for invalidations. ASCII of "sign". */
-const LOCK_KEY = 0x7369676e;
+const INVALIDATION_LOCK_KEY = 0x7369676e;
 
 /** Channel of revocations. The payload is a user ID, or empty for all users. */
 export const USER_CHANNEL = 'assistant_user_changed';
 
-const endedColumns = [
+const endedSessionColumns = [
   'id',
   'user_id',
   'access_token_enc',
@@ -23,7 +23,7 @@ const endedColumns = [
 
 export type EndedAuthSession = Pick<
   Selectable<Tables['user_auth_sessions']>,
-  (typeof endedColumns)[number]
+  (typeof endedSessionColumns)[number]
 >;
 
 /**
@@ -41,13 +41,13 @@ export async function endAuthSession(
     query = query.where('token_version', '=', session.token_version);
   }
   if (session.lease !== undefined) query = query.where(whereLeaseIs(session.lease));
-  const ended = await query.returning(endedColumns).executeTakeFirst();
-  if (ended === undefined) return undefined;
-  const { user_id: userId } = ended;
+  const endedSession = await query.returning(endedSessionColumns).executeTakeFirst();
+  if (endedSession === undefined) return undefined;
+  const { user_id: userId } = endedSession;
   const actorId = action === 'session_rejected' ? null : userId;
   await recordAudit(trx, { action, actorId, userId, details });
   await notify<Tables>(trx, USER_CHANNEL, userId);
-  return ended;
+  return endedSession;
 }
 
 /** Builds the SQL condition that an auth session is still under the refresh lease with this expiry. */
@@ -63,7 +63,7 @@ export async function endUserSessions(
   return trx
     .deleteFrom('user_auth_sessions')
     .where('user_id', '=', userId)
-    .returning(endedColumns)
+    .returning(endedSessionColumns)
     .execute();
 }
 
@@ -81,11 +81,11 @@ export async function endProviderSession(
     .deleteFrom('user_auth_sessions')
     .where('provider_session_id', '=', providerSessionId);
   if (userId !== null) query = query.where('user_id', '=', userId);
-  const ended = await query.returning('user_id').execute();
-  for (const id of new Set(ended.map(({ user_id }) => user_id))) {
+  const endedRows = await query.returning('user_id').execute();
+  for (const id of new Set(endedRows.map(({ user_id }) => user_id))) {
     await notify<Tables>(trx, USER_CHANNEL, id);
   }
-  return ended.length;
+  return endedRows.length;
 }
 
 /** Ends the auth sessions of all users. Does not load their tokens, because 200,000 auth sessions take 600 MB. */
@@ -145,14 +145,14 @@ async function invalidate(trx: Transaction<Tables>, invalidation: Invalidation):
 }
 
 async function recordInvalidation(trx: Transaction<Tables>, row: Invalidation): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${LOCK_KEY})`.execute(trx);
+  await sql`select pg_advisory_xact_lock(${INVALIDATION_LOCK_KEY})`.execute(trx);
   await trx.insertInto('invalidations').values(row).execute();
 }
 
-/** Position in the log of invalidations, with its time by the database's clock. */
+/** Position in the invalidation log, with its time by the database's clock. */
 export type InvalidationCursor = { readAt: Date; latestId: number };
 
-/** Returns the end of the log of invalidations. */
+/** Returns the current end of the invalidation log. */
 export async function readInvalidationCursor(db: Kysely<Tables>): Promise<InvalidationCursor> {
   return db
     .selectFrom('invalidations')
@@ -171,7 +171,7 @@ export async function findInvalidationsSince(
   userId: string,
   providerSessionId: string | null,
 ): Promise<Set<'sessions' | 'access'>> {
-  await sql`select pg_advisory_xact_lock_shared(${LOCK_KEY})`.execute(trx);
+  await sql`select pg_advisory_xact_lock_shared(${INVALIDATION_LOCK_KEY})`.execute(trx);
   const { rows } = await sql<{ kind: 'sessions' | 'access' }>`
     select distinct kind from invalidations
     where id > ${latestId} and (user_id is null or user_id = ${userId})

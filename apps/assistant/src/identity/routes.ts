@@ -21,7 +21,7 @@ export type SignInDeps = {
   config: Config;
   db: Kysely<Tables>;
   identity: Identity;
-  loginLimit: RateLimit;
+  limitLogins: RateLimit;
 };
 
 /** Forbids caches to store the response. */
@@ -78,7 +78,7 @@ export const exampleUser = {
   permissions: ['svc.sessions.read_own', 'svc.profiles.use'],
 };
 
-const currentUser = Type.Object(userProperties, {
+const currentUserSchema = Type.Object(userProperties, {
   $id: 'CurrentUser',
   description: 'The signed-in user.',
   examples: [exampleUser],
@@ -110,7 +110,7 @@ const logoutResponse = Type.Object(
 /** Registers `/auth/*`. Specification 000, Authentication endpoints. */
 export function registerSignInRoutes(
   app: Server,
-  { config, identity: { cookies, signIn, signOut }, loginLimit }: SignInDeps,
+  { config, identity: { cookies, signIn, signOut }, limitLogins }: SignInDeps,
 ): void {
   app.get(
     '/auth/login',
@@ -120,7 +120,7 @@ export function registerSignInRoutes(
       response: { 302: buildRedirectSchema('To the identity provider.') },
     }),
     async (request, reply) => {
-      reply.headers(await loginLimit(request.ip));
+      reply.headers(await limitLogins(request.ip));
       const isAndroid = ANDROID_MARKER.test(request.headers['user-agent'] ?? '');
       const browserId = cookies.browserId(request) ?? createRandomId();
       const url = await signIn.begin(isAndroid ? 'android' : 'browser', {
@@ -232,7 +232,7 @@ export function registerSignInRoutes(
     },
   );
 
-  app.addSchema(currentUser);
+  app.addSchema(currentUserSchema);
   app.get(
     '/auth/me',
     {
@@ -241,7 +241,7 @@ export function registerSignInRoutes(
       schema: {
         tags: ['sign-in'],
         summary: 'Returns the signed-in user',
-        response: { 200: currentUser },
+        response: { 200: currentUserSchema },
       },
     },
     (request) => {

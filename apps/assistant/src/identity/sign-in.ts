@@ -18,7 +18,7 @@ import {
 } from './revocation.ts';
 import { saveUser } from './users.ts';
 
-/** Browser of a sign-in: its short-lived ID, and its current auth session. */
+/** Browser that signs in: its short-lived ID, and its current auth session. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
 /** Columns that describe the client in the user's list of sign-ins. */
@@ -41,7 +41,9 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
   ): Promise<string> {
     const state = createRandomId();
     const codeVerifier = randomPKCECodeVerifier();
-    const url = await provider.authorizationUrl({ state, codeVerifier }).catch(throwSignInError);
+    const url = await provider
+      .buildAuthorizationUrl({ state, codeVerifier })
+      .catch(throwSignInError);
     const terminal = typeof client === 'string' ? null : client;
     await addPendingLogin(db, {
       state,
@@ -66,19 +68,18 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
       const { tokens, user } = redemption;
       const row = { id: createRandomId(), user_id: user.id };
       const columns = await vault.seal(tokens, row);
-      const stored = await db.transaction().execute(async (trx) => {
-        const { checked, replaced } = await admitUser(trx, redemption, login, visitor);
+      const { replacedCount, terminalSignInId } = await db.transaction().execute(async (trx) => {
+        const { checkColumns, replacedCount } = await admitUser(trx, redemption, login, visitor);
         await trx
           .insertInto('user_auth_sessions')
-          .values({ ...row, ...columns, ...checked, ...client })
+          .values({ ...row, ...columns, ...checkColumns, ...client })
           .execute();
         const ids = { actorId: user.id, userId: user.id };
         await recordAudit(trx, { action: 'signed_in', ...ids, details: origin });
-        return { replaced, terminalSignInId: await addTerminalSignIn(trx, row.id, login) };
+        return { replacedCount, terminalSignInId: await addTerminalSignIn(trx, row.id, login) };
       });
-      metrics.countEnded('replaced', stored.replaced);
+      metrics.countEnded('replaced', replacedCount);
       log.info({ user_id: user.id, platform: origin.platform }, 'signed in');
-      const { terminalSignInId } = stored;
       return { sessionId: row.id, platform: login.platform, terminalSignInId };
     } catch (error) {
       if (error instanceof ProblemError) {
@@ -137,20 +138,20 @@ async function admitUser(
   { sessionId }: Visitor,
 ) {
   const providerSessionId = tokens.providerSessionId ?? null;
-  const invalidated = await findInvalidationsSince(trx, startCursor, user.id, providerSessionId);
-  if (invalidated.has('sessions')) throw problem('login_refused');
-  let replaced = 0;
+  const invalidations = await findInvalidationsSince(trx, startCursor, user.id, providerSessionId);
+  if (invalidations.has('sessions')) throw problem('login_refused');
+  let replacedCount = 0;
   // A sign-in of Android or of a terminal keeps the auth session of its browser.
   const earlierIds = new Set([earlierSessionId, platform === null ? sessionId : null]);
   for (const id of earlierIds) {
     if (id === null) continue;
     const audit = { action: 'signed_out', details: { reason: 'replaced' } } as const;
-    if (await endAuthSession(trx, { id }, audit)) replaced += 1;
+    if (await endAuthSession(trx, { id }, audit)) replacedCount += 1;
   }
-  const isCurrent = !invalidated.has('access');
+  const isCurrent = !invalidations.has('access');
   const generation = await saveUser(trx, user, () => isCurrent);
-  const checked = { user_checked_at: startCursor.readAt, checked_generation: generation };
-  return { replaced, checked: isCurrent ? checked : {} };
+  const checkColumns = { user_checked_at: startCursor.readAt, checked_generation: generation };
+  return { replacedCount, checkColumns: isCurrent ? checkColumns : {} };
 }
 
 type PendingLogin = {
@@ -162,7 +163,7 @@ type PendingLogin = {
   terminal: TerminalRequest | null;
 };
 
-/** Limit of pending logins per browser. A new one replaces the oldest. */
+/** Maximum pending logins per browser. A new one replaces the oldest. */
 const MAX_PENDING_LOGINS_PER_BROWSER = 10;
 
 async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {

@@ -8,20 +8,20 @@ import { queueTokenRevocation } from './token-revocation.ts';
 
 const DISCOVERY_WAIT_MS = 1000;
 
-/** Creates the functions that end single auth sessions. `wakeRevocation` starts the revocation of queued tokens. */
+/** Creates the functions that end one auth session. `wakeRevocation` starts the revocation of queued tokens. */
 export function createSignOut(
   { db, log, metrics, provider, vault, config }: IdentityDeps,
   wakeRevocation: () => void,
 ) {
-  async function end(
+  async function endSession(
     id: string,
     audit: Parameters<typeof endAuthSession>[2],
     reason: EndReason,
   ): Promise<EndedAuthSession | undefined> {
     const session = await db.transaction().execute(async (trx) => {
-      const ended = await endAuthSession(trx, { id }, audit);
-      if (ended !== undefined) await queueTokenRevocation(trx, [ended]);
-      return ended;
+      const endedSession = await endAuthSession(trx, { id }, audit);
+      if (endedSession !== undefined) await queueTokenRevocation(trx, [endedSession]);
+      return endedSession;
     });
     if (session === undefined) return undefined;
     metrics.countEnded(reason);
@@ -31,16 +31,16 @@ export function createSignOut(
   }
 
   async function buildLogoutUrl({ id_token_enc, ...row }: EndedAuthSession): Promise<string> {
-    if (id_token_enc === null) return provider.endSessionUrl(undefined);
-    return provider.endSessionUrl(await vault.open({ ...row, id_token_enc }, 'id_token_enc'));
+    if (id_token_enc === null) return provider.buildEndSessionUrl(undefined);
+    return provider.buildEndSessionUrl(await vault.open({ ...row, id_token_enc }, 'id_token_enc'));
   }
 
-  const endRejected: EndRejectedSession = async ({ id, user_id, token_version }, lease) => {
-    const fenced = { id, token_version, lease };
-    const ended = await db
+  const endRejectedSession: EndRejectedSession = async ({ id, user_id, token_version }, lease) => {
+    const fencedSession = { id, token_version, lease };
+    const endedSession = await db
       .transaction()
-      .execute((trx) => endAuthSession(trx, fenced, { action: 'session_rejected' }));
-    if (ended === undefined) return false;
+      .execute((trx) => endAuthSession(trx, fencedSession, { action: 'session_rejected' }));
+    if (endedSession === undefined) return false;
     metrics.countEnded('refused');
     log.info({ user_id }, 'signed out: the provider rejects the tokens');
     return true;
@@ -49,7 +49,7 @@ export function createSignOut(
   return {
     /** Ends the auth session of a cookie. With IDP_END_SESSION returns the URL that ends the provider's session. */
     async signOut(sessionId: string): Promise<string | undefined> {
-      const session = await end(sessionId, { action: 'signed_out' }, 'signed_out');
+      const session = await endSession(sessionId, { action: 'signed_out' }, 'signed_out');
       if (session === undefined || !config.IDP_END_SESSION) return undefined;
       const timeout = sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
       const url = buildLogoutUrl(session).catch((error: unknown) => {
@@ -60,7 +60,7 @@ export function createSignOut(
     },
 
     /** Ends a sign-in of a user by its public ID. Returns undefined if the user does not have this sign-in. */
-    async endOwn(userId: string, publicId: string): Promise<EndedAuthSession | undefined> {
+    async endOwnSession(userId: string, publicId: string): Promise<EndedAuthSession | undefined> {
       const session = await db
         .selectFrom('user_auth_sessions as s')
         .select('s.id')
@@ -70,9 +70,9 @@ export function createSignOut(
         .executeTakeFirst();
       if (session === undefined) return undefined;
       const audit = { action: 'sign_in_ended', details: { sign_in: publicId } } as const;
-      return end(session.id, audit, 'ended');
+      return endSession(session.id, audit, 'ended');
     },
 
-    endRejected,
+    endRejectedSession,
   };
 }

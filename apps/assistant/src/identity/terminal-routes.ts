@@ -84,7 +84,7 @@ const tokenResponse = Type.Object(
  */
 export function registerTerminalRoutes(
   app: Server,
-  { config, db, identity: { cookies, signIn }, loginLimit }: SignInDeps,
+  { config, db, identity: { cookies, signIn }, limitLogins }: SignInDeps,
 ): void {
   app.get(
     '/auth/terminal',
@@ -99,7 +99,7 @@ export function registerTerminalRoutes(
     ),
     async (request, reply) => {
       if (request.validationError) throw problem('terminal_request_not_valid');
-      reply.headers(await loginLimit(request.ip));
+      reply.headers(await limitLogins(request.ip));
       const { port, state, code_challenge } = request.query;
       const browserId = cookies.browserId(request) ?? createRandomId();
       const terminal = { port: Number(port), state, code_challenge };
@@ -110,8 +110,10 @@ export function registerTerminalRoutes(
   );
 
   /** Finds a sign-in that waits for its confirmation. It is valid only in the browser that began it. */
-  async function findUnconfirmed(request: FastifyRequest<{ Querystring: { request: string } }>) {
-    const found = request.validationError
+  async function findUnconfirmedSignIn(
+    request: FastifyRequest<{ Querystring: { request: string } }>,
+  ) {
+    const terminalSignIn = request.validationError
       ? undefined
       : await db
           .selectFrom('terminal_sign_ins as t')
@@ -124,8 +126,8 @@ export function registerTerminalRoutes(
           .select(['t.id', 't.auth_session_id', 't.port', 't.state', 't.code_challenge'])
           .select(['u.email', 'u.display_name'])
           .executeTakeFirst();
-    if (found === undefined) throw problem('terminal_request_not_valid');
-    return found;
+    if (terminalSignIn === undefined) throw problem('terminal_request_not_valid');
+    return terminalSignIn;
   }
 
   app.get(
@@ -136,18 +138,18 @@ export function registerTerminalRoutes(
       response: { 200: buildPageSchema('The account and the terminal, to be confirmed.') },
     }),
     async (request, reply) => {
-      const found = await findUnconfirmed(request);
+      const terminalSignIn = await findUnconfirmedSignIn(request);
       // `form-action` also applies to the redirect that follows the form's submission.
       const formAction = `form-action 'self'`;
       const policy = String(reply.getHeader('content-security-policy'));
-      const allowed = `${formAction} http://127.0.0.1:${found.port}`;
+      const allowedActions = `${formAction} http://127.0.0.1:${terminalSignIn.port}`;
       return (
         reply
-          .header('content-security-policy', policy.replace(formAction, allowed))
+          .header('content-security-policy', policy.replace(formAction, allowedActions))
           // Without this policy browsers send `Origin: null` with a form.
           .header('referrer-policy', 'same-origin')
           .type('text/html; charset=utf-8')
-          .send(renderConfirmationPage(found))
+          .send(renderConfirmationPage(terminalSignIn))
       );
     },
   );
@@ -166,14 +168,14 @@ export function registerTerminalRoutes(
       async (request, reply) => {
         // The guard checks the origin only of requests with the auth session cookie.
         if (isCrossSiteChange(request, config.BASE_URL)) throw problem('cross_site_request');
-        const found = await findUnconfirmed(request);
+        const terminalSignIn = await findUnconfirmedSignIn(request);
         if (decision === 'refuse') {
-          await endUnusedAuthSession(db, found.auth_session_id, 'refused', request.log);
-          return reply.redirect(buildTerminalUrl(found, { error: 'access_denied' }), 303);
+          await endUnusedAuthSession(db, terminalSignIn.auth_session_id, 'refused', request.log);
+          return reply.redirect(buildTerminalUrl(terminalSignIn, { error: 'access_denied' }), 303);
         }
         const code = createRandomId();
-        await storeCode(db, found.id, code);
-        return reply.redirect(buildTerminalUrl(found, { code }), 303);
+        await storeCode(db, terminalSignIn.id, code);
+        return reply.redirect(buildTerminalUrl(terminalSignIn, { code }), 303);
       },
     );
   }
@@ -191,18 +193,18 @@ export function registerTerminalRoutes(
       attachValidation: false,
     },
     async (request, reply) => {
-      reply.headers(await loginLimit(request.ip));
+      reply.headers(await limitLogins(request.ip));
       const { code, code_verifier: verifier } = request.body;
       // Each attempt spends the code, so a verifier can be guessed only once.
-      const redeemed = await db
+      const redeemedSignIn = await db
         .deleteFrom('terminal_sign_ins')
-        .where('code_sha256', '=', sha256(code))
+        .where('code_sha256', '=', computeSha256(code))
         .where('expires_at', '>', sql<Date>`now()`)
         .returning(['auth_session_id as id', 'code_challenge'])
         .executeTakeFirst();
-      if (redeemed === undefined) throw problem('terminal_code_not_valid');
-      const { id, code_challenge } = redeemed;
-      if (!isSameSecret(sha256(verifier), code_challenge)) {
+      if (redeemedSignIn === undefined) throw problem('terminal_code_not_valid');
+      const { id, code_challenge } = redeemedSignIn;
+      if (!isSameSecret(computeSha256(verifier), code_challenge)) {
         await endUnusedAuthSession(db, id, 'wrong_verifier', request.log);
         throw problem('terminal_code_not_valid');
       }
@@ -221,7 +223,7 @@ async function storeCode(db: Kysely<Tables>, id: string, code: string): Promise<
   const { numUpdatedRows } = await db
     .updateTable('terminal_sign_ins')
     .set({
-      code_sha256: sha256(code),
+      code_sha256: computeSha256(code),
       expires_at: sql<Date>`now() + make_interval(secs => ${CODE_LIFETIME_SECONDS})`,
     })
     .where('id', '=', id)
@@ -238,13 +240,14 @@ async function endUnusedAuthSession(
   log: FastifyBaseLogger,
 ): Promise<void> {
   const details = { platform: 'terminal', reason };
-  const ended = await db
+  const endedSession = await db
     .transaction()
     .execute((trx) => endAuthSession(trx, { id }, { action: 'signed_out', details }));
-  if (ended) log.info({ user_id: ended.user_id, reason }, 'a terminal was not signed in');
+  if (endedSession)
+    log.info({ user_id: endedSession.user_id, reason }, 'a terminal was not signed in');
 }
 
-const sha256 = (text: string) => hash('sha256', text, 'base64url');
+const computeSha256 = (text: string) => hash('sha256', text, 'base64url');
 
 /** Builds the terminal's URL with the loopback IP, because `localhost` may resolve to another host. RFC 8252 §8.3. */
 function buildTerminalUrl(
@@ -255,14 +258,14 @@ function buildTerminalUrl(
 }
 
 /** Renders the confirmation page. It shows a code to compare, because an attacker can link to it. RFC 8252 §8.10. */
-function renderConfirmationPage(found: {
+function renderConfirmationPage(terminalSignIn: {
   id: string;
   port: number;
   code_challenge: string;
   email: string;
   display_name: string | null;
 }): string {
-  const { id, port, email, display_name: name } = found;
+  const { id, port, email, display_name: name } = terminalSignIn;
   return renderPage({
     title: 'Sign in a terminal',
     body: html`<h1>Sign in a terminal?</h1>
@@ -274,7 +277,7 @@ function renderConfirmationPage(found: {
         <dt>Account</dt>
         <dd>${name === null ? email : `${name}, ${email}`}</dd>
         <dt>Code</dt>
-        <dd><code id="mark">${shortenCodeChallenge(found.code_challenge)}</code></dd>
+        <dd><code id="mark">${shortenCodeChallenge(terminalSignIn.code_challenge)}</code></dd>
         <dt>Listens at</dt>
         <dd>127.0.0.1:${port}, on this computer</dd>
       </dl>

@@ -14,10 +14,10 @@ import {
 } from './provider/transport.ts';
 import { whereLeaseIs } from './revocation.ts';
 
-/** Limit of provider requests under one lease: the token request, and a fetch of rotated keys. */
-const MAX_CALLS = 2;
+/** Maximum provider requests under one lease: the token request, and a fetch of rotated keys. */
+const MAX_PROVIDER_REQUESTS = 2;
 const LEASE_MARGIN_MS = 10_000;
-const POLL_MS = { first: 25, max: 250 };
+const POLL_INTERVAL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
 
 /** Acquired refresh lease. Its expiry in the row fences writes of the holder; `endsAt` is on the local clock. */
@@ -46,10 +46,10 @@ export type EndRejectedSession = (
  * @returns A function that returns the auth session with newer tokens, or undefined if the auth session has ended. It
  *   throws `provider_unavailable` or UnreadableTokenError.
  */
-export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedSession) {
+export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRejectedSession) {
   const { db, config, provider, vault, metrics } = deps;
-  const leaseMs = MAX_CALLS * config.IDP_TIMEOUT_MS + LEASE_MARGIN_MS;
-  const share = createSingleFlight<AuthSession | undefined>();
+  const leaseMs = MAX_PROVIDER_REQUESTS * config.IDP_TIMEOUT_MS + LEASE_MARGIN_MS;
+  const shareRefresh = createSingleFlight<AuthSession | undefined>();
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
     const deadline = performance.now() + config.IDP_TIMEOUT_MS;
@@ -84,13 +84,18 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
     session: AuthSession,
     deadline: number,
   ): Promise<AuthSession | undefined | 'expired'> {
-    for (let delayMs = POLL_MS.first; ; delayMs = Math.min(delayMs * 2, POLL_MS.max)) {
-      const current = await findAuthSession(db, session.id, config);
-      if (current?.token_version !== session.token_version) return current;
-      if (current.refreshLease === 'expired') return 'expired';
-      const leftMs = deadline - performance.now();
-      if (current.refreshLease === 'free' || leftMs <= 0) throw createProviderUnavailableError();
-      await sleep(Math.min(delayMs, leftMs));
+    for (
+      let delayMs = POLL_INTERVAL_MS.first;
+      ;
+      delayMs = Math.min(delayMs * 2, POLL_INTERVAL_MS.max)
+    ) {
+      const currentSession = await findAuthSession(db, session.id, config);
+      if (currentSession?.token_version !== session.token_version) return currentSession;
+      if (currentSession.refreshLease === 'expired') return 'expired';
+      const remainingMs = deadline - performance.now();
+      if (currentSession.refreshLease === 'free' || remainingMs <= 0)
+        throw createProviderUnavailableError();
+      await sleep(Math.min(delayMs, remainingMs));
     }
   }
 
@@ -103,11 +108,11 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
       const refreshToken = await vault.open(session, 'refresh_token_enc');
       if (refreshToken === '') throw new ProviderError('rejected', 'there is no refresh token');
       const tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
-      await store(session, tokens, lease);
+      await storeTokens(session, tokens, lease);
       return 'refreshed';
     } catch (error) {
       if (isRejection(error)) {
-        return (await endRejected(session, lease.expiry)) ? 'refused' : undefined;
+        return (await endRejectedSession(session, lease.expiry)) ? 'refused' : undefined;
       }
       await updateIfVersionUnchanged(db, session)
         .set({ refresh_lease_until: null })
@@ -118,7 +123,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
   }
 
   /** Retries until the lease expires, because the provider has already spent the earlier refresh token. */
-  async function store(
+  async function storeTokens(
     session: AuthSession,
     tokens: Parameters<typeof vault.seal>[0],
     { endsAt }: RefreshLease,
@@ -142,7 +147,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejected: EndRejectedS
   }
 
   return (session: AuthSession) =>
-    share(`${session.id} ${session.token_version}`, () =>
+    shareRefresh(`${session.id} ${session.token_version}`, () =>
       refresh(session).catch((error: unknown) => {
         const failure = toRequestError(error);
         const isProblem = failure instanceof ProblemError;
@@ -165,8 +170,8 @@ function updateIfVersionUnchanged(db: Kysely<Tables>, { id, token_version }: Aut
 export function createSingleFlight<Result>() {
   const flights = new Map<string, Promise<Result>>();
   return (key: string, work: () => Promise<Result>): Promise<Result> => {
-    const current = flights.get(key);
-    if (current !== undefined) return current;
+    const pendingFlight = flights.get(key);
+    if (pendingFlight !== undefined) return pendingFlight;
     const flight = work().finally(() => flights.delete(key));
     flights.set(key, flight);
     return flight;

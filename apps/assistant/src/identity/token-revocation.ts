@@ -4,12 +4,12 @@ import type { IdentityDeps } from './deps.ts';
 import { isRejection, ProviderError } from './provider/transport.ts';
 import type { EndedAuthSession } from './revocation.ts';
 
-const BATCH_SIZE = 4;
+const MAX_BATCH_SIZE = 4;
 
 /** With the default timeout the last attempt is half an hour after the first. */
 const MAX_ATTEMPTS = 6;
 
-const POLL_MS = 30_000;
+const POLL_INTERVAL_MS = 30_000;
 
 type QueuedSession = Omit<EndedAuthSession, 'id_token_enc'> & {
   revocationId: number;
@@ -25,16 +25,16 @@ export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // The delay is longer than discovery and both calls, so no other process claims the row during them.
   const retrySeconds = Math.max(60, (4 * config.IDP_TIMEOUT_MS) / 1000);
-  const closing = new AbortController();
-  let current = Promise.resolve();
+  const closeController = new AbortController();
+  let currentRun = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
 
   async function revokeAll(): Promise<void> {
     try {
-      while (!closing.signal.aborted) {
-        const claimed = await claimDue(db, retrySeconds);
-        if (claimed.length === 0) return;
-        await Promise.all(claimed.map(revokeSession));
+      while (!closeController.signal.aborted) {
+        const claimedSessions = await claimDueSessions(db, retrySeconds);
+        if (claimedSessions.length === 0) return;
+        await Promise.all(claimedSessions.map(revokeSession));
       }
     } catch (error) {
       log.warn({ err: error }, 'tokens of ended sessions could not be revoked; they stay queued');
@@ -65,21 +65,21 @@ export function createTokenRevocation({ db, log, provider, vault, config }: Iden
   }
 
   function wake(): void {
-    current = current.then(revokeAll);
+    currentRun = currentRun.then(revokeAll);
   }
 
   return {
     wake,
     /** Starts polling, which finds due retries and tokens that a crashed process left. */
     start(): void {
-      timer = setInterval(wake, POLL_MS).unref();
+      timer = setInterval(wake, POLL_INTERVAL_MS).unref();
       wake();
     },
     /** Stops polling and waits for calls in progress. */
     async close(): Promise<void> {
-      closing.abort();
+      closeController.abort();
       clearInterval(timer);
-      await current;
+      await currentRun;
     },
   };
 }
@@ -89,22 +89,27 @@ export async function queueTokenRevocation(
   trx: Kysely<Tables>,
   sessions: readonly EndedAuthSession[],
 ): Promise<void> {
-  const column = (name: keyof EndedAuthSession) => sessions.map((session) => session[name]);
+  const listColumn = (name: keyof EndedAuthSession) => sessions.map((session) => session[name]);
   await sql`
     insert into token_revocations (session_id, user_id, access_token_enc, refresh_token_enc)
-    select * from unnest(${column('id')}::text[], ${column('user_id')}::text[],
-      ${column('access_token_enc')}::text[], ${column('refresh_token_enc')}::text[])`.execute(trx);
+    select * from unnest(${listColumn('id')}::text[], ${listColumn('user_id')}::text[],
+      ${listColumn('access_token_enc')}::text[], ${listColumn('refresh_token_enc')}::text[])`.execute(
+    trx,
+  );
 }
 
 /** Claims due rows by postponing them, so that the row of a crashed process becomes due again. */
-async function claimDue(db: Kysely<Tables>, retrySeconds: number): Promise<QueuedSession[]> {
+async function claimDueSessions(
+  db: Kysely<Tables>,
+  retrySeconds: number,
+): Promise<QueuedSession[]> {
   const { rows } = await sql<QueuedSession>`
     update token_revocations
     set attempts = attempts + 1,
       due_at = now() + make_interval(secs => ${retrySeconds}::float8 * power(2, attempts))
     where id in (
       select id from token_revocations where due_at <= now()
-      order by due_at limit ${BATCH_SIZE} for update skip locked
+      order by due_at limit ${MAX_BATCH_SIZE} for update skip locked
     )
     returning id as "revocationId", session_id as id, user_id, access_token_enc,
       refresh_token_enc, attempts`.execute(db);

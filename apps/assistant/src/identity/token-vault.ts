@@ -23,13 +23,13 @@ export class UnreadableTokenError extends Error {
  * @param oldKeys Keys for decryption only.
  */
 export function createTokenVault(currentKey: string, oldKeys: readonly string[]) {
-  const keys = new Map([...oldKeys, currentKey].map((text) => [computeKeyId(text), decode(text)]));
+  const keys = new Map([...oldKeys, currentKey].map((key) => [computeKeyId(key), decodeKey(key)]));
   const kid = computeKeyId(currentKey);
-  const encryptionKey = decode(currentKey);
+  const encryptionKey = decodeKey(currentKey);
 
-  const seal = (token: string, owner: TokenRow, column: Column): Promise<string> =>
+  const sealToken = (token: string, owner: TokenRow, column: Column): Promise<string> =>
     new CompactEncrypt(new TextEncoder().encode(token))
-      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: hashPlace(owner, column) })
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: hashBinding(owner, column) })
       .encrypt(encryptionKey);
 
   return {
@@ -38,12 +38,14 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
       const { accessToken, refreshToken = '', idToken, expiresInSeconds: seconds } = tokens;
       const { providerSessionId } = tokens;
       return {
-        access_token_enc: await seal(accessToken, owner, 'access_token_enc'),
-        refresh_token_enc: await seal(refreshToken, owner, 'refresh_token_enc'),
+        access_token_enc: await sealToken(accessToken, owner, 'access_token_enc'),
+        refresh_token_enc: await sealToken(refreshToken, owner, 'refresh_token_enc'),
         expires_at:
           seconds === undefined ? null : sql<Date>`now() + make_interval(secs => ${seconds})`,
         ...(providerSessionId !== undefined && { provider_session_id: providerSessionId }),
-        ...(idToken !== undefined && { id_token_enc: await seal(idToken, owner, 'id_token_enc') }),
+        ...(idToken !== undefined && {
+          id_token_enc: await sealToken(idToken, owner, 'id_token_enc'),
+        }),
       };
     },
 
@@ -62,7 +64,7 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
             maxDecompressedLength: 0,
           },
         );
-        if (protectedHeader['place'] !== hashPlace(row, column)) throw new UnreadableTokenError();
+        if (protectedHeader['place'] !== hashBinding(row, column)) throw new UnreadableTokenError();
         return new TextDecoder().decode(plaintext);
       } catch {
         // The underlying error may quote the token.
@@ -72,10 +74,10 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
   };
 }
 
-const decode = (key: string) => new Uint8Array(Buffer.from(key, 'base64url'));
+const decodeKey = (key: string) => new Uint8Array(Buffer.from(key, 'base64url'));
 
-const computeKeyId = (key: string) => hash('sha256', decode(key), 'base64url').slice(0, 16);
+const computeKeyId = (key: string) => hash('sha256', decodeKey(key), 'base64url').slice(0, 16);
 
-function hashPlace({ id, user_id }: TokenRow, column: Column): string {
+function hashBinding({ id, user_id }: TokenRow, column: Column): string {
   return hash('sha256', JSON.stringify(['user_auth_sessions', column, id, user_id]), 'base64url');
 }

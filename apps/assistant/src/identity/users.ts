@@ -10,18 +10,18 @@ export type CachedUser = Pick<User, 'email' | 'display_name'> & {
 };
 
 /** Returns whether a user record equals the provider's data. */
-export function isSameUser(cached: CachedUser, user: User): boolean {
+export function isSameUser(cachedUser: CachedUser, user: User): boolean {
   return (
-    cached.email === user.email &&
-    cached.display_name === user.display_name &&
-    cached.role === user.role &&
-    cached.permissions === JSON.stringify(user.permissions)
+    cachedUser.email === user.email &&
+    cachedUser.display_name === user.display_name &&
+    cachedUser.role === user.role &&
+    cachedUser.permissions === JSON.stringify(user.permissions)
   );
 }
 
 /** Converts a user record to a user. A malformed role or malformed permissions grant no rights. */
-export function readCachedUser(id: string, cached: CachedUser): User {
-  const { email, display_name, role, permissions } = cached;
+export function readCachedUser(id: string, cachedUser: CachedUser): User {
+  const { email, display_name, role, permissions } = cachedUser;
   return {
     id,
     email,
@@ -59,28 +59,28 @@ export async function saveUser(
 ): Promise<number> {
   const { id, email, display_name, role } = user;
   const permissions = JSON.stringify(user.permissions);
-  const created = await trx
+  const createdRow = await trx
     .insertInto('svc_users')
     .values({ id, email, display_name, ...(isCurrent(0) && { role, permissions }) })
     .onConflict((conflict) => conflict.column('id').doNothing())
     .returning('access_generation as generation')
     .executeTakeFirst();
-  if (created !== undefined) return created.generation;
+  if (createdRow !== undefined) return createdRow.generation;
 
-  const { generation, ...cached } = await trx
+  const { generation, ...cachedUser } = await trx
     .selectFrom('svc_users')
     .select(['email', 'display_name', 'role', 'permissions', 'access_generation as generation'])
     .where('id', '=', id)
     .forNoKeyUpdate()
     .executeTakeFirstOrThrow();
-  if (!isCurrent(generation) || isSameUser(cached, user)) return generation;
+  if (!isCurrent(generation) || isSameUser(cachedUser, user)) return generation;
   await trx
     .updateTable('svc_users')
     .set({ email, display_name, role, permissions, updated_at: sql<Date>`now()` })
     .where('id', '=', id)
     .execute();
-  if (cached.role !== role) {
-    const details = { from: cached.role, to: role };
+  if (cachedUser.role !== role) {
+    const details = { from: cachedUser.role, to: role };
     await recordAudit(trx, { action: 'role_changed', actorId: null, userId: id, details });
   }
   return generation;

@@ -7,7 +7,7 @@ import { buildTimeOrder, type Position } from '../pages.ts';
 import { nullable } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum number of facts of a user. Adopted legacy facts may exceed it. */
+/** Maximum number of facts per user. Adopted legacy facts may exceed it. */
 const MAX_FACTS = 2000;
 
 /** Stored fact. Rows of an older system may lack times, and an owner: only admins see them. */
@@ -27,7 +27,7 @@ export type FactName = { category: string; key: string };
 
 type FactKey = FactName & { userId: string };
 
-/** Filter for the category and the words of facts. */
+/** Fact filter by category and words. */
 type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
 
 /** Source and times of a fact. Times are ISO 8601 with microseconds, which a `Date` truncates. */
@@ -58,12 +58,12 @@ export function describeChange({ value, previous }: MemoryChange): string {
   return previous === null ? value : `${value} (before: ${previous})`;
 }
 
-/** Sort order of facts: the most recently written first. */
+/** Fact order: most recently written first. */
 export const factOrder = buildTimeOrder('updated_at', 'created_at');
 
 const categoryColumn = sql<string>`coalesce(memory_facts.category, '')`;
 
-const columns = [
+const factColumns = [
   'id',
   'user_id',
   categoryColumn.as('category'),
@@ -90,7 +90,7 @@ export async function listFacts(
   { limit, after, ...filter }: FactFilter & { limit: number; after?: Position | undefined },
 ): Promise<(Fact & { position: Position })[]> {
   let query = selectFacts(db, scope, filter)
-    .select([...columns, factOrder.microseconds.as('written_us')])
+    .select([...factColumns, factOrder.microseconds.as('written_us')])
     .orderBy(factOrder.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
@@ -104,11 +104,11 @@ export function countFacts(
   db: Kysely<Tables>,
   scope: AccessScope,
   { readerId, ...filter }: FactFilter & { readerId: string },
-): Promise<{ count: number; others: number }> {
+): Promise<{ count: number; othersCount: number }> {
   return selectFacts(db, scope, filter)
     .select(({ fn }) => [
       fn.countAll<number>().as('count'),
-      fn.countAll<number>().filterWhere('user_id', 'is distinct from', readerId).as('others'),
+      fn.countAll<number>().filterWhere('user_id', 'is distinct from', readerId).as('othersCount'),
     ])
     .executeTakeFirstOrThrow();
 }
@@ -131,7 +131,7 @@ export function listFactsOfUser(
 ): Promise<Fact[]> {
   return db
     .selectFrom('memory_facts')
-    .select(columns)
+    .select(factColumns)
     .where('user_id', '=', userId)
     .where('id', '>', after)
     .orderBy('id')
@@ -139,12 +139,12 @@ export function listFactsOfUser(
     .execute();
 }
 
-/** Finds the value and the origin of a fact. */
+/** Finds the value and origin of a fact. */
 export async function findFact(
   db: Kysely<Tables>,
   fact: FactKey,
 ): Promise<{ value: string; origin: FactOrigin } | undefined> {
-  const found = await db
+  const row = await db
     .selectFrom('memory_facts')
     .select([
       sql<string>`coalesce(value, '')`.as('value'),
@@ -152,14 +152,14 @@ export async function findFact(
       sql<string | null>`to_json(created_at) #>> '{}'`.as('created_at'),
       sql<string | null>`to_json(updated_at) #>> '{}'`.as('updated_at'),
     ])
-    .where(isFact(fact))
+    .where(whereFact(fact))
     .executeTakeFirst();
-  if (found === undefined) return undefined;
-  const { value, ...origin } = found;
+  if (row === undefined) return undefined;
+  const { value, ...origin } = row;
   return { value, origin };
 }
 
-const isFact = ({ userId, category, key }: FactKey) =>
+const whereFact = ({ userId, category, key }: FactKey) =>
   sql<boolean>`(user_id = ${userId} and category = ${category} and key = ${key})`;
 
 /**
@@ -194,13 +194,13 @@ export function writeFact(
         ...(origin !== undefined && { created_at: eb.ref('excluded.created_at') }),
       })),
     )
-    .returning(columns)
+    .returning(factColumns)
     .executeTakeFirstOrThrow();
 }
 
 /** Deletes one of a user's facts, if it exists. */
 export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<void> {
-  await db.deleteFrom('memory_facts').where(isFact(fact)).execute();
+  await db.deleteFrom('memory_facts').where(whereFact(fact)).execute();
 }
 
 /**
@@ -231,32 +231,32 @@ export async function undoChanges(
   changes: readonly RecordedChange[],
 ): Promise<boolean> {
   for (const { category, key, value } of changes) {
-    const current = await findFact(trx, { userId, category, key });
-    if (current?.value !== (value ?? undefined)) return false;
+    const currentFact = await findFact(trx, { userId, category, key });
+    if (currentFact?.value !== (value ?? undefined)) return false;
   }
-  for (const { category, key, value: removed, previous: value, origin } of changes) {
+  for (const { category, key, value: changedValue, previous: previousValue, origin } of changes) {
     const fact = { userId, category, key };
-    if (value === null) {
+    if (previousValue === null) {
       await deleteFact(trx, fact);
       continue;
     }
-    if (removed === null) await checkFactLimit(trx, userId, 'undo this again');
+    if (changedValue === null) await checkFactLimit(trx, userId, 'undo this again');
     // Older releases stored no origin.
-    const from = origin === undefined ? { sourceSessionId: sessionId } : { origin };
-    await writeFact(trx, { ...fact, value, ...from });
+    const source = origin === undefined ? { sourceSessionId: sessionId } : { origin };
+    await writeFact(trx, { ...fact, value: previousValue, ...source });
   }
   return true;
 }
 
-/** Deletes all memory of a user and counts the deleted rows. */
+/** Deletes a user's memory and returns the numbers of deleted rows. */
 export async function deleteMemory(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<{ facts: number; summaries: number }> {
-  const deleteFrom = async (table: 'memory_facts' | 'memory_summaries') => {
+  const deleteRows = async (table: 'memory_facts' | 'memory_summaries') => {
     const query = trx.deleteFrom(table).where('user_id', '=', userId);
     return Number((await query.executeTakeFirstOrThrow()).numDeletedRows);
   };
-  const facts = await deleteFrom('memory_facts');
-  return { facts, summaries: await deleteFrom('memory_summaries') };
+  const facts = await deleteRows('memory_facts');
+  return { facts, summaries: await deleteRows('memory_summaries') };
 }

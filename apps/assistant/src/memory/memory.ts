@@ -23,7 +23,7 @@ import {
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 
 /** Maximum number of words of a search. Each word is matched against every fact. */
-const MAX_WORDS = 5;
+const MAX_SEARCH_WORDS = 5;
 
 /** Maximum number of waiting searches of a user, which run one at a time. */
 const MAX_WAITING_SEARCHES = 4;
@@ -76,8 +76,8 @@ export function createMemory({
      */
     async listFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
       const { scope, ...filter } = resolveQuery(user, query);
-      const facts = await search(user, scope, filter.words, (on) =>
-        listFacts(on, scope, { ...filter, limit, after }),
+      const facts = await search(user, scope, filter.words, (connection) =>
+        listFacts(connection, scope, { ...filter, limit, after }),
       );
       await recordReading(user, facts, query.userId, 'memory_facts');
       return facts;
@@ -90,12 +90,17 @@ export function createMemory({
      */
     async listAndCountFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
       const { scope, ...filter } = resolveQuery(user, query);
-      const { facts, count, others } = await search(user, scope, filter.words, async (on) => ({
-        ...(await countFacts(on, scope, { ...filter, readerId: user.id })),
-        facts: await listFacts(on, scope, { ...filter, limit, after }),
-      }));
-      const counted = others > 0 ? [{ user_id: null }] : [];
-      await recordReading(user, [...facts, ...counted], query.userId, 'memory_facts');
+      const { facts, count, othersCount } = await search(
+        user,
+        scope,
+        filter.words,
+        async (connection) => ({
+          ...(await countFacts(connection, scope, { ...filter, readerId: user.id })),
+          facts: await listFacts(connection, scope, { ...filter, limit, after }),
+        }),
+      );
+      const countedRows = othersCount > 0 ? [{ user_id: null }] : [];
+      await recordReading(user, [...facts, ...countedRows], query.userId, 'memory_facts');
       return { facts, count };
     },
 
@@ -103,7 +108,7 @@ export function createMemory({
     listLatestFacts: (userId: string): Promise<Fact[]> =>
       listFacts(db, { userId }, { limit: MAX_CONTEXT_FACTS }),
 
-    /** Returns the summary of a user, or an empty text. The caller records access to other users' summaries. */
+    /** Returns the summary of a user, or an empty string. The caller records access to other users' summaries. */
     readSummary: async (userId: string): Promise<string> =>
       (await findSummary(db, userId))?.summary ?? '',
 
@@ -118,18 +123,18 @@ export function createMemory({
       { signal, note }: ChangeOptions = {},
     ): Promise<{ fact: Fact; previous: string | undefined }> {
       const { category, key, value, sourceSessionId = null } = fact;
-      const own = { userId: user.id, category, key };
-      return change(user, signal, async (trx) => {
+      const factKey = { userId: user.id, category, key };
+      return changeMemory(user, signal, async (trx) => {
         if (sourceSessionId !== null) {
           await requireSession(trx, { sessionId: sourceSessionId, scope: { userId: user.id } });
         }
-        const { value: previous, origin } = (await findFact(trx, own)) ?? {};
+        const { value: previous, origin } = (await findFact(trx, factKey)) ?? {};
         if (previous === undefined) await checkFactLimit(trx, user.id, 'send this one again');
         if (previous !== value) {
-          const noted = { category, key, value, previous: previous ?? null };
-          await note?.(trx, { ...noted, ...(origin !== undefined && { origin }) });
+          const recordedChange = { category, key, value, previous: previous ?? null };
+          await note?.(trx, { ...recordedChange, ...(origin !== undefined && { origin }) });
         }
-        return { fact: await writeFact(trx, { ...own, value, sourceSessionId }), previous };
+        return { fact: await writeFact(trx, { ...factKey, value, sourceSessionId }), previous };
       });
     },
 
@@ -142,13 +147,13 @@ export function createMemory({
       { category, key }: FactName,
       { signal, note }: ChangeOptions = {},
     ): Promise<string> {
-      const own = { userId: user.id, category, key };
-      return change(user, signal, async (trx) => {
-        const fact = await findFact(trx, own);
+      const factKey = { userId: user.id, category, key };
+      return changeMemory(user, signal, async (trx) => {
+        const fact = await findFact(trx, factKey);
         if (fact === undefined) throw problem('fact_not_found');
         const { value: previous, origin } = fact;
         await note?.(trx, { category, key, value: null, previous, origin });
-        await deleteFact(trx, own);
+        await deleteFact(trx, factKey);
         return previous;
       });
     },
@@ -159,8 +164,8 @@ export function createMemory({
      */
     async findSummary(user: User): Promise<Summary> {
       checkAccess(user, { permission: 'svc.memory.read_own' });
-      const none = { user_id: user.id, summary: '', updated_at: null };
-      return (await findSummary(db, user.id)) ?? none;
+      const emptySummary = { user_id: user.id, summary: '', updated_at: null };
+      return (await findSummary(db, user.id)) ?? emptySummary;
     },
 
     /**
@@ -187,7 +192,7 @@ export function createMemory({
   };
 
   /** Changes memory in a transaction that an aborted signal rolls back. */
-  function change<Result>(
+  function changeMemory<Result>(
     user: User,
     signal: AbortSignal | undefined,
     work: (trx: Transaction<Tables>) => Promise<Result>,
@@ -210,7 +215,7 @@ export function createMemory({
     user: User,
     scope: AccessScope,
     words: readonly string[],
-    statements: (on: Kysely<Tables>) => Promise<Result>,
+    statements: (connection: Kysely<Tables>) => Promise<Result>,
   ): Promise<Result> {
     if (words.length === 0) return statements(db);
     const queue = searches.get(user.id) ?? pLimit(1);
@@ -242,8 +247,8 @@ export function createMemory({
     data: 'memory_facts' | 'memory_summaries',
   ): Promise<void> {
     if (rows.every(({ user_id }) => user_id === user.id)) return;
-    const reading = { actorId: user.id, ownerId: ownerId ?? null, details: { data } };
-    await recordOthersData(db, 'others_data_read', reading);
+    const access = { actorId: user.id, ownerId: ownerId ?? null, details: { data } };
+    await recordOthersData(db, 'others_data_read', access);
   }
 }
 
@@ -255,7 +260,6 @@ const summaryColumns = [
   'updated_at',
 ] as const;
 
-/** Finds the summary of a user. */
 export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary | undefined> {
   return db
     .selectFrom('memory_summaries')
@@ -273,14 +277,14 @@ function resolveQuery(user: User, { scope, userId, category, q = '' }: FactQuery
     permission: scope === 'own' ? 'svc.memory.read_own' : 'svc.memory.read_all',
   });
   const words = [...new Set(q.split(/\s+/u).filter(Boolean))];
-  if (words.length > MAX_WORDS) {
-    const message = `must have at most ${MAX_WORDS} words`;
+  if (words.length > MAX_SEARCH_WORDS) {
+    const message = `must have at most ${MAX_SEARCH_WORDS} words`;
     throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
   }
   const ownerId = scope === 'own' ? user.id : userId;
-  const rows: AccessScope =
+  const accessibleScope: AccessScope =
     ownerId === undefined ? accessScope(user, 'svc.memory.read_all') : { userId: ownerId };
-  return { scope: rows, category, words };
+  return { scope: accessibleScope, category, words };
 }
 
 function createSearchLimitError() {

@@ -6,9 +6,9 @@ import { nullable, okResponse, storableText, timestamp, userId } from '../schema
 import type { Fact } from './facts.ts';
 import type { Memory, Summary } from './memory.ts';
 
-const PAGE = { limit: 100, maxLimit: 1000 };
+const PAGE_LIMITS = { limit: 100, maxLimit: 1000 };
 
-const owner = nullable(
+const ownerIdSchema = nullable(
   Type.String({
     description: "The owner; null for an older system's row, visible only to admins.",
   }),
@@ -28,7 +28,7 @@ const factExample = {
 const factSchema = Type.Object(
   {
     id: Type.String(),
-    user_id: owner,
+    user_id: ownerIdSchema,
     category: Type.String(),
     key: Type.String({ description: 'Unique within the category and user.' }),
     value: Type.String(),
@@ -41,7 +41,7 @@ const factSchema = Type.Object(
   { $id: 'MemoryFact', examples: [factExample] },
 );
 
-/** Reference to the schema of a fact, which `memoryRoutes` adds to the server. */
+/** Reference to the fact schema, which `registerMemoryRoutes` adds to the server. */
 export const factRef = Type.Unsafe<Static<typeof factSchema>>(Type.Ref('MemoryFact'));
 
 /** Converts the times of a fact for a response. Contract 3, Answers. */
@@ -59,7 +59,7 @@ const summaryExample = {
 
 const summarySchema = Type.Object(
   {
-    user_id: owner,
+    user_id: ownerIdSchema,
     summary: Type.String({ description: 'Empty if there is none.' }),
     updated_at: nullable(timestamp()),
   },
@@ -73,14 +73,14 @@ const presentSummary = (summary: Summary): Static<typeof summarySchema> => ({
   updated_at: summary.updated_at?.toISOString() ?? null,
 });
 
-const scope = Type.Optional(
+const scopeSchema = Type.Optional(
   Type.Union([Type.Literal('own'), Type.Literal('all')], {
     default: 'own',
     description: '`all` is the memory of all users and needs `svc.memory.read_all`.',
   }),
 );
 
-const filters = {
+const filterProperties = {
   // Categories of an older system can be longer than new ones.
   category: Type.Optional(storableText({ maxLength: 1000 })),
   q: Type.Optional(
@@ -92,18 +92,20 @@ const filters = {
   ),
 };
 
-const name = (description: string) => storableText({ minLength: 1, maxLength: 100, description });
+const buildNameSchema = (description: string) =>
+  storableText({ minLength: 1, maxLength: 100, description });
 
 const factParams = Type.Object({
-  category: name('Such as `preferences`; up to 100 characters, percent-encoded.'),
-  key: name('Such as `district`, within the category.'),
+  category: buildNameSchema('Such as `preferences`; up to 100 characters, percent-encoded.'),
+  key: buildNameSchema('Such as `district`, within the category.'),
 });
 
 const tags = ['memory'];
-const cursorOf = ({ position }: { position: Position }): string => positionCursors.write(position);
+const encodeCursor = ({ position }: { position: Position }): string =>
+  positionCursors.write(position);
 
 /** Registers `/memory/*` and `GET /admin/memory`. Contract 3, Further endpoints; Specification 000, Admin endpoints. */
-export function memoryRoutes(app: Server, memory: Memory): void {
+export function registerMemoryRoutes(app: Server, memory: Memory): void {
   app.addSchema(factSchema);
   app.addSchema(summarySchema);
 
@@ -115,18 +117,28 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       schema: {
         tags,
         summary: "The user's facts, or those of all users",
-        querystring: Type.Object({ scope, ...filters, ...createPageQuery(PAGE) }),
+        querystring: Type.Object({
+          scope: scopeSchema,
+          ...filterProperties,
+          ...createPageQuery(PAGE_LIMITS),
+        }),
         response: {
           200: Type.Array(factRef, { description: 'The most recently updated first.' }),
         },
       },
     },
     async (request, reply) => {
-      const { scope: requested = 'own', category, q, limit = PAGE.limit, cursor } = request.query;
+      const {
+        scope: requestedScope = 'own',
+        category,
+        q,
+        limit = PAGE_LIMITS.limit,
+        cursor,
+      } = request.query;
       const after = positionCursors.read(cursor);
-      const query = { scope: requested, category, q, limit: limit + 1, after };
+      const query = { scope: requestedScope, category, q, limit: limit + 1, after };
       const rows = await memory.listFacts(getSignedInUser(request), query);
-      return paginate(rows, { limit, cursorOf, request, reply }).map(presentFact);
+      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(presentFact);
     },
   );
 
@@ -152,8 +164,8 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       },
     },
     async (request, reply) => {
-      const input = { ...request.params, ...request.body };
-      const { fact, previous } = await memory.putFact(getSignedInUser(request), input);
+      const factInput = { ...request.params, ...request.body };
+      const { fact, previous } = await memory.putFact(getSignedInUser(request), factInput);
       return reply.status(previous === undefined ? 201 : 200).send(presentFact(fact));
     },
   );
@@ -183,7 +195,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       schema: {
         tags,
         summary: "A summary of the user's memory, or those of all users",
-        querystring: Type.Object({ scope, ...createPageQuery(PAGE) }),
+        querystring: Type.Object({ scope: scopeSchema, ...createPageQuery(PAGE_LIMITS) }),
         response: {
           200: Type.Union([summaryRef, Type.Array(summaryRef)], {
             description:
@@ -195,11 +207,11 @@ export function memoryRoutes(app: Server, memory: Memory): void {
     },
     async (request, reply) => {
       const user = getSignedInUser(request);
-      const { scope: requested, limit = PAGE.limit, cursor } = request.query;
-      if (requested !== 'all') return presentSummary(await memory.findSummary(user));
+      const { scope: requestedScope, limit = PAGE_LIMITS.limit, cursor } = request.query;
+      if (requestedScope !== 'all') return presentSummary(await memory.findSummary(user));
       const after = positionCursors.read(cursor);
       const rows = await memory.listSummaries(user, { limit: limit + 1, after });
-      return paginate(rows, { limit, cursorOf, request, reply }).map(presentSummary);
+      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(presentSummary);
     },
   );
 
@@ -212,8 +224,8 @@ export function memoryRoutes(app: Server, memory: Memory): void {
         summary: "All users' facts",
         querystring: Type.Object({
           user_id: Type.Optional(userId),
-          ...filters,
-          ...createPageQuery(PAGE),
+          ...filterProperties,
+          ...createPageQuery(PAGE_LIMITS),
         }),
         response: {
           200: Type.Object(
@@ -227,7 +239,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
       },
     },
     async (request, reply) => {
-      const { user_id: ownerId, category, q, limit = PAGE.limit, cursor } = request.query;
+      const { user_id: ownerId, category, q, limit = PAGE_LIMITS.limit, cursor } = request.query;
       const { facts, count } = await memory.listAndCountFacts(getSignedInUser(request), {
         scope: 'all',
         userId: ownerId,
@@ -236,7 +248,7 @@ export function memoryRoutes(app: Server, memory: Memory): void {
         limit: limit + 1,
         after: positionCursors.read(cursor),
       });
-      const page = paginate(facts, { limit, cursorOf, request, reply });
+      const page = paginate(facts, { limit, cursorOf: encodeCursor, request, reply });
       return { facts: page.map(presentFact), count };
     },
   );

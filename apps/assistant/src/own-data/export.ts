@@ -55,10 +55,10 @@ export async function exportOwnData(
       (after?: string) => listSessionsOfUser(db, { userId, after, limit }),
       async (session) => {
         const { session_id: sessionId } = session;
-        const earlier = await findConversationSummary(db, { sessionId, scope });
+        const conversationSummary = await findConversationSummary(db, { sessionId, scope });
         return {
           ...session,
-          summary: earlier?.text ?? null,
+          summary: conversationSummary?.text ?? null,
           ...generateContents(db, sessionId, scope),
         };
       },
@@ -66,10 +66,10 @@ export async function exportOwnData(
     saved_searches: generateList(
       'position',
       (after?: Position) => listSavedSearches(db, { userId, after, limit }),
-      ({ position: _position, ...saved }) => ({
-        ...saved,
+      ({ position: _position, ...savedSearch }) => ({
+        ...savedSearch,
         found: generateList('listing_id', (after?: number) =>
-          listHits(db, { searchId: saved.id, scope, after, limit }),
+          listHits(db, { searchId: savedSearch.id, scope, after, limit }),
         ),
       }),
     ),
@@ -97,9 +97,9 @@ function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId
     files: generateList(
       'name',
       (after?: string) => listFiles(db, { sessionId, scope, after, limit }),
-      async ({ name, ...file }) => {
-        const found = await findFile(db, { sessionId, name, scope });
-        return { name, ...file, content_base64: found?.content.toString('base64') ?? null };
+      async ({ name, ...fileInfo }) => {
+        const file = await findFile(db, { sessionId, name, scope });
+        return { name, ...fileInfo, content_base64: file?.content.toString('base64') ?? null };
       },
     ),
   };
@@ -108,23 +108,23 @@ function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId
 /**
  * Generates the text of a list that is read page by page.
  * @param key Column that positions the next page after a row.
- * @param read Reads the page after a row, in an order that writes do not change: minutes may pass between pages.
+ * @param readPage Reads the page after a row, in an order that writes do not change: minutes may pass between pages.
  */
 async function* generateList<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
   key: Key,
-  read: (after?: Row[Key]) => Promise<Row[]>,
-  present: (row: Row) => object | Promise<object> = (row) => row,
+  readPage: (after?: Row[Key]) => Promise<Row[]>,
+  presentRow: (row: Row) => object | Promise<object> = (row) => row,
 ): JsonText {
-  let after: Row[Key] | undefined;
+  let pageKey: Row[Key] | undefined;
   let separator = '[';
   for (;;) {
-    const page = await read(after);
+    const page = await readPage(pageKey);
     for (const row of page) {
       yield separator;
-      yield* generateObject(await present(row));
+      yield* generateObject(await presentRow(row));
       separator = ',';
     }
-    after = page.at(-1)?.[key];
+    pageKey = page.at(-1)?.[key];
     if (page.length < PAGE_ROWS) break;
   }
   yield separator === '[' ? '[]' : ']';

@@ -18,17 +18,17 @@ const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
 
-const row = Type.Object({}, { additionalProperties: true });
+const rowSchema = Type.Object({}, { additionalProperties: true });
 
-const exportedData = Type.Object(
+const exportSchema = Type.Object(
   {
     exported_at: timestamp(),
-    user: row,
-    sign_ins: Type.Array(row),
-    memory: Type.Object({ summary: nullable(row), facts: Type.Array(row) }),
-    sessions: Type.Array(row, { description: 'With their messages, steps and files.' }),
-    saved_searches: Type.Array(row, { description: 'With the listings that they found.' }),
-    audit: Type.Array(row),
+    user: rowSchema,
+    sign_ins: Type.Array(rowSchema),
+    memory: Type.Object({ summary: nullable(rowSchema), facts: Type.Array(rowSchema) }),
+    sessions: Type.Array(rowSchema, { description: 'With their messages, steps and files.' }),
+    saved_searches: Type.Array(rowSchema, { description: 'With the listings that they found.' }),
+    audit: Type.Array(rowSchema),
   },
   {
     examples: [
@@ -70,7 +70,7 @@ export function registerOwnDataRoutes(
           200: {
             description: 'The document, as an attachment.',
             // Unsafe: the document is a stream, which the serializer does not check.
-            content: { 'application/json': { schema: Type.Unsafe<object>(exportedData) } },
+            content: { 'application/json': { schema: Type.Unsafe<object>(exportSchema) } },
           },
         },
       },
@@ -119,19 +119,23 @@ export function registerOwnDataRoutes(
       },
     },
     async (request) => {
-      const deleted = await deleteOwnData(db, getSignedInUser(request).id);
-      return { ok: true as const, deleted };
+      const deletedCounts = await deleteOwnData(db, getSignedInUser(request).id);
+      return { ok: true as const, deleted: deletedCounts };
     },
   );
 }
 
-/** Deletes the data of a user, which ends an answer in progress. */
+/** Deletes the data of a user, which aborts an answer in progress. */
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
     await lockMemory(trx, userId);
     const sessions = await deleteSessionsOfUser(trx, userId);
-    const saved_searches = await deleteSavedSearches(trx, userId);
-    const details = { sessions, saved_searches, ...(await deleteMemory(trx, userId)) };
+    const savedSearches = await deleteSavedSearches(trx, userId);
+    const details = {
+      sessions,
+      saved_searches: savedSearches,
+      ...(await deleteMemory(trx, userId)),
+    };
     // Empty deletions are not recorded, because repeated requests could flood the trail.
     if (Object.values(details).some((count) => count > 0)) {
       await recordAudit(trx, { action: 'own_data_deleted', actorId: userId, userId, details });

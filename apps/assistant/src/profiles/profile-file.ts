@@ -7,7 +7,7 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } fr
 const MAX_FILE_BYTES = 256 * 1024;
 
 // Descriptions are the ends of messages about invalid values: "name must be 1 to 100 characters".
-const text = (description: string, options: { minLength?: number; maxLength: number }) =>
+const buildTextSchema = (description: string, options: { minLength?: number; maxLength: number }) =>
   Type.String({ ...options, description });
 
 /** Creates the schema of a profile file. Specification 000, Ownership columns; Contract 3, Profiles. */
@@ -18,10 +18,15 @@ const createProfileSchema = (toolNames: readonly string[]) =>
         pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
         description: 'must be 1 to 64 lower-case letters, digits, _ and -, the first no _ or -',
       }),
-      name: text('must be 1 to 100 characters', { minLength: 1, maxLength: 100 }),
-      description: Type.Optional(text('must be at most 1,000 characters', { maxLength: 1000 })),
-      system: text('must be 1 to 32,000 characters', { minLength: 1, maxLength: 32_000 }),
-      model: Type.Optional(text('must be at most 200 characters', { maxLength: 200 })),
+      name: buildTextSchema('must be 1 to 100 characters', { minLength: 1, maxLength: 100 }),
+      description: Type.Optional(
+        buildTextSchema('must be at most 1,000 characters', { maxLength: 1000 }),
+      ),
+      system: buildTextSchema('must be 1 to 32,000 characters', {
+        minLength: 1,
+        maxLength: 32_000,
+      }),
+      model: Type.Optional(buildTextSchema('must be at most 200 characters', { maxLength: 200 })),
       tools: Type.Optional(
         Type.Array(Type.Enum([...toolNames]), {
           uniqueItems: true,
@@ -36,7 +41,7 @@ const createProfileSchema = (toolNames: readonly string[]) =>
 /** Agent that users can talk to. */
 export type Profile = Required<Static<ReturnType<typeof createProfileSchema>>>;
 
-/** Profile with the line of its id. */
+/** Profile with the line number of its ID. */
 export type ParsedProfile = { profile: Profile; idLine: number };
 
 type Fault = { line: number; rule: string };
@@ -69,56 +74,57 @@ export function parseProfile(
   { toolNames, check = () => undefined }: ProfileRules,
 ): ParsedProfile | { faults: readonly Fault[] } {
   const schema = createProfileSchema(toolNames);
-  const lines = new LineCounter();
+  const lineCounter = new LineCounter();
   // Warnings become faults, so the parser prints none.
-  const options = { lineCounter: lines, prettyErrors: false, logLevel: 'error' } as const;
+  const options = { lineCounter, prettyErrors: false, logLevel: 'error' } as const;
   const document = parseDocument(content, options);
-  const faultAt = (offset: number, rule: string): Fault => ({
+  const createFault = (offset: number, rule: string): Fault => ({
     // The parser counts an empty document's line as 0.
-    line: Math.max(1, lines.linePos(offset).line),
+    line: Math.max(1, lineCounter.linePos(offset).line),
     rule,
   });
-  const malformed = [...document.errors, ...document.warnings];
-  if (malformed.length > 0) {
-    return { faults: malformed.map(({ pos, message }) => faultAt(pos[0], message)) };
+  const syntaxErrors = [...document.errors, ...document.warnings];
+  if (syntaxErrors.length > 0) {
+    return { faults: syntaxErrors.map(({ pos, message }) => createFault(pos[0], message)) };
   }
   const names = Object.keys(schema.properties);
   if (!isMap(document.contents)) {
-    return { faults: [faultAt(0, `must be a map with ${names.join(', ')}`)] };
+    return { faults: [createFault(0, `must be a map with ${names.join(', ')}`)] };
   }
   let value: Readonly<Record<string, unknown>>;
   try {
     value = document.toJS() as Readonly<Record<string, unknown>>;
   } catch (error) {
     // An alias is undefined, or its expansion is too large.
-    return { faults: [faultAt(0, formatReason(error))] };
+    return { faults: [createFault(0, formatReason(error))] };
   }
 
-  const unknown = document.contents.items
+  const unknownFieldFaults = document.contents.items
     .map(({ key }) => ({
       offset: isNode(key) ? (key.range?.[0] ?? 0) : 0,
       name: isScalar(key) ? String(key.value) : 'a key that is no text',
     }))
     .filter(({ name }) => !names.includes(name))
     .map(({ offset, name }) =>
-      faultAt(offset, `${name} is unknown: a profile has ${names.join(', ')}`),
+      createFault(offset, `${name} is unknown: a profile has ${names.join(', ')}`),
     );
-  const invalid = Object.entries<TSchema & { description?: string }>(schema.properties).flatMap(
-    ([name, field]) => {
-      if (!Object.hasOwn(value, name)) {
-        const isRequired = (schema.required as readonly string[]).includes(name);
-        const rule = `${name} is missing: it ${field.description}`;
-        return isRequired ? [faultAt(findOffset(document, []), rule)] : [];
-      }
-      const [error] = Value.Errors(field, value[name]);
-      if (error === undefined) return [];
-      const path = [name, ...error.instancePath.split('/').slice(1)];
-      return [faultAt(findOffset(document, path), `${name} ${field.description}`)];
-    },
-  );
-  if (!Value.Check(schema, value)) return { faults: [...unknown, ...invalid] };
+  const invalidFieldFaults = Object.entries<TSchema & { description?: string }>(
+    schema.properties,
+  ).flatMap(([name, field]) => {
+    if (!Object.hasOwn(value, name)) {
+      const isRequired = (schema.required as readonly string[]).includes(name);
+      const rule = `${name} is missing: it ${field.description}`;
+      return isRequired ? [createFault(findOffset(document, []), rule)] : [];
+    }
+    const [error] = Value.Errors(field, value[name]);
+    if (error === undefined) return [];
+    const path = [name, ...error.instancePath.split('/').slice(1)];
+    return [createFault(findOffset(document, path), `${name} ${field.description}`)];
+  });
+  if (!Value.Check(schema, value))
+    return { faults: [...unknownFieldFaults, ...invalidFieldFaults] };
   const profile = { description: '', model: '', tools: [], is_admin_only: false, ...value };
-  const idLine = faultAt(findOffset(document, ['profile_id']), '').line;
+  const idLine = createFault(findOffset(document, ['profile_id']), '').line;
   const rule = check(profile);
   return rule === undefined ? { profile, idLine } : { faults: [{ line: idLine, rule }] };
 }

@@ -23,7 +23,7 @@ const MAX_FILES = 200;
 
 const DEFAULT_PROFILE = 'default';
 
-const POLL_MS = 1000;
+const POLL_INTERVAL_MS = 1000;
 
 /** Broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
 type FileFault = { file: string; message: string };
@@ -42,23 +42,23 @@ export async function openProfiles({
   log,
   ...rules
 }: ProfileRules & { folder: string; log: Pick<Logger, 'info' | 'error'> }) {
-  let current = await readFolder(await listFiles(folder), rules);
-  if (current.faults.length > 0) {
-    const faults = current.faults.map(({ message }) => join(folder, message));
+  let currentFolder = await readFolder(await listFiles(folder), rules);
+  if (currentFolder.faults.length > 0) {
+    const faults = currentFolder.faults.map(({ message }) => join(folder, message));
     throw new StartError(`Agent profiles cannot be used:\n  ${faults.join('\n  ')}`);
   }
-  let byId = indexById(current);
+  let profilesById = indexById(currentFolder);
   let seenState = '';
   let loadedState = '';
   let loggedFaults: readonly string[] = [];
 
-  const listAll = () => [...byId.values()];
+  const listAll = () => [...profilesById.values()];
   const listUsable = (user: Pick<User, 'role'>) =>
     listAll().filter((profile) => canUse(user, profile));
 
   /** Returns whether a user can use a profile by its current file, or by its last file if it was removed. */
   function canUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
-    const { is_admin_only: isAdminOnly } = byId.get(profile.profile_id) ?? profile;
+    const { is_admin_only: isAdminOnly } = profilesById.get(profile.profile_id) ?? profile;
     return role === 'admin' || !isAdminOnly;
   }
 
@@ -72,8 +72,10 @@ export async function openProfiles({
 
   /** Returns the profile of sessions that name none: `default`, or the first one that the user can use. */
   function findDefault(user: Pick<User, 'role'>): Profile | undefined {
-    const own = listUsable(user);
-    return own.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? own[0];
+    const usableProfiles = listUsable(user);
+    return (
+      usableProfiles.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? usableProfiles[0]
+    );
   }
 
   function logFaults(faults: readonly string[]): void {
@@ -91,17 +93,18 @@ export async function openProfiles({
       const isStable = state === seenState;
       seenState = state;
       if (isStable && state !== loadedState) {
-        const next = await readFolder(paths, rules, current.profiles);
+        const nextFolder = await readFolder(paths, rules, currentFolder.profiles);
         seenState = await readState(paths);
         if (seenState === state) {
           loadedState = state;
-          const isChanged = !isDeepStrictEqual(next.profiles, current.profiles);
-          current = next;
-          byId = indexById(next);
-          if (isChanged) log.info({ folder, profiles: [...byId.keys()] }, 'agent profiles changed');
+          const isChanged = !isDeepStrictEqual(nextFolder.profiles, currentFolder.profiles);
+          currentFolder = nextFolder;
+          profilesById = indexById(nextFolder);
+          if (isChanged)
+            log.info({ folder, profiles: [...profilesById.keys()] }, 'agent profiles changed');
         }
       }
-      logFaults(current.faults.map(({ message }) => message));
+      logFaults(currentFolder.faults.map(({ message }) => message));
     } catch (error) {
       // The folder is unreadable or empty. The last profiles stay in use.
       logFaults([formatReason(error)]);
@@ -118,23 +121,23 @@ export async function openProfiles({
 
     /** Returns the fault of a profile's current file. The last valid version of the file is in use. */
     findFault(profileId: string): string | undefined {
-      const found = [...current.profiles].find(
+      const entry = [...currentFolder.profiles].find(
         ([, { profile }]) => profile.profile_id === profileId,
       );
-      return current.faults.find(({ file }) => file === found?.[0])?.message;
+      return currentFolder.faults.find(({ file }) => file === entry?.[0])?.message;
     },
 
-    find: (profileId: string): Profile | undefined => byId.get(profileId),
+    find: (profileId: string): Profile | undefined => profilesById.get(profileId),
 
     /**
      * Returns the requested profile for a new session, or the default.
      * @throws ProblemError `profile_not_found` or `admin_only`
      */
     choose(user: Pick<User, 'role'>, profileId?: string): Profile {
-      const chosen = profileId === undefined ? findDefault(user) : byId.get(profileId);
-      if (chosen === undefined) throw problem('profile_not_found');
-      checkUse(user, chosen);
-      return chosen;
+      const profile = profileId === undefined ? findDefault(user) : profilesById.get(profileId);
+      if (profile === undefined) throw problem('profile_not_found');
+      checkUse(user, profile);
+      return profile;
     },
   };
 }
@@ -144,21 +147,21 @@ export async function openProfiles({
  * a Kubernetes config map.
  */
 export function watchProfiles(app: FastifyInstance, profiles: Pick<Profiles, 'reload'>): void {
-  const closing = new AbortController();
-  let running: Promise<void> | undefined;
+  const closeController = new AbortController();
+  let watchPromise: Promise<void> | undefined;
   async function watch({ signal }: AbortController): Promise<void> {
     while (!signal.aborted) {
       await profiles.reload();
-      await sleep(POLL_MS, undefined, { signal, ref: false }).catch(() => undefined);
+      await sleep(POLL_INTERVAL_MS, undefined, { signal, ref: false }).catch(() => undefined);
     }
   }
   app.addHook('onListen', (done) => {
-    running = watch(closing);
+    watchPromise = watch(closeController);
     done();
   });
   app.addHook('onClose', async () => {
-    closing.abort();
-    await running;
+    closeController.abort();
+    await watchPromise;
   });
 }
 
@@ -177,36 +180,42 @@ async function readFolder(
   const faults: FileFault[] = [];
   const addFault = (file: string, line: number, rule: string) =>
     faults.push({ file, message: `${file}:${line} ${rule}` });
-  const parsed = new Map<string, ParsedProfile | undefined>();
+  const parsedFiles = new Map<string, ParsedProfile | undefined>();
   for (const path of paths) {
     const file = basename(path);
     const content = await readProfileFile(path, rules);
-    parsed.set(file, 'profile' in content ? content : undefined);
+    parsedFiles.set(file, 'profile' in content ? content : undefined);
     if ('faults' in content) {
       for (const { line, rule } of content.faults) addFault(file, line, rule);
     }
   }
   const hasNewId = (file: string) =>
-    getId(parsed.get(file) ?? previous.get(file)) !== getId(previous.get(file));
+    getProfileId(parsedFiles.get(file) ?? previous.get(file)) !== getProfileId(previous.get(file));
   const profiles = new Map<string, ParsedProfile>();
   const findOwner = (id: string | undefined) =>
     [...profiles].find(([, { profile }]) => profile.profile_id === id);
-  const files = [...parsed.keys()];
+  const files = [...parsedFiles.keys()];
   // A file that keeps its id has precedence over a file that takes the id.
   for (const file of files.toSorted((a, b) => Number(hasNewId(a)) - Number(hasNewId(b)))) {
-    const next = parsed.get(file);
-    const [owner, { idLine = 0 } = {}] = (next && findOwner(getId(next))) ?? [];
-    if (next !== undefined && owner !== undefined) {
-      addFault(file, next.idLine, `profile_id must differ from the one in ${owner}:${idLine}`);
+    const newProfile = parsedFiles.get(file);
+    const [owner, { idLine = 0 } = {}] = (newProfile && findOwner(getProfileId(newProfile))) ?? [];
+    if (newProfile !== undefined && owner !== undefined) {
+      addFault(
+        file,
+        newProfile.idLine,
+        `profile_id must differ from the one in ${owner}:${idLine}`,
+      );
     }
-    const own = owner === undefined ? (next ?? previous.get(file)) : previous.get(file);
-    if (own !== undefined && findOwner(getId(own)) === undefined) profiles.set(file, own);
+    const activeProfile =
+      owner === undefined ? (newProfile ?? previous.get(file)) : previous.get(file);
+    if (activeProfile !== undefined && findOwner(getProfileId(activeProfile)) === undefined)
+      profiles.set(file, activeProfile);
   }
-  const inOrder = files.flatMap((file) => [...profiles].filter(([name]) => name === file));
-  return { profiles: new Map(inOrder), faults };
+  const sortedEntries = files.flatMap((file) => [...profiles].filter(([name]) => name === file));
+  return { profiles: new Map(sortedEntries), faults };
 }
 
-const getId = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
+const getProfileId = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
 
 /**
  * Returns the paths of the `.yaml` and `.yml` files of a folder, sorted by name.
@@ -233,13 +242,15 @@ async function listFiles(folder: string): Promise<string[]> {
   return files.map((file) => join(folder, file));
 }
 
-/** Returns a text that differs after every change of the files. No program can set the change time (ctime). */
+/** Returns a string that differs after every file change. It uses ctime, because no program can set it. */
 async function readState(paths: readonly string[]): Promise<string> {
   const states: string[] = [];
   for (const path of paths) {
-    const info = await stat(path, { bigint: true }).catch(formatReason);
+    const stats = await stat(path, { bigint: true }).catch(formatReason);
     const state =
-      typeof info === 'string' ? info : [info.dev, info.ino, info.size, info.mtimeNs, info.ctimeNs];
+      typeof stats === 'string'
+        ? stats
+        : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs];
     states.push(`${path}\0${String(state)}`);
   }
   return states.join('\0');

@@ -9,12 +9,14 @@ import type { Tables } from '../tables.ts';
 import type { Profile } from './profile-file.ts';
 import type { Profiles } from './profiles.ts';
 
-const PAGE = { limit: 100, maxLimit: 500 };
+const PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 
-/** Cursors with the number of profiles up to the end of a page. */
-const positions = createCursorCodec(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
+/** Codec of cursors that contain the number of preceding profiles. */
+const offsetCodec = createCursorCodec(
+  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+);
 
-const profileItem = Type.Object(
+const profileSchema = Type.Object(
   {
     profile_id: Type.String(),
     name: Type.String(),
@@ -44,38 +46,41 @@ const profileItem = Type.Object(
   },
 );
 
-const profilesQuery = Type.Object(createPageQuery(PAGE));
-const profilesResponse = Type.Array(Type.Unsafe<Static<typeof profileItem>>(Type.Ref('Profile')), {
-  description: 'In the order of their files.',
-});
+const profilesQuery = Type.Object(createPageQuery(PAGE_LIMITS));
+const profilesResponse = Type.Array(
+  Type.Unsafe<Static<typeof profileSchema>>(Type.Ref('Profile')),
+  {
+    description: 'In the order of their files.',
+  },
+);
 
-const availability = Type.Object(
+const availabilityBody = Type.Object(
   { is_admin_only: Type.Boolean() },
   { additionalProperties: false, examples: [{ is_admin_only: true }] },
 );
 
-const NOTE = 'Nothing was changed: availability is managed via profile config files.';
+const AVAILABILITY_NOTE = 'Nothing was changed: availability is managed via profile config files.';
 
 const availabilityResponse = Type.Object(
   { ok: Type.Literal(true), note: Type.String({ description: 'Where to change it.' }) },
   {
     description: 'Nothing was changed; the note says where to change it.',
-    examples: [{ ok: true, note: NOTE }],
+    examples: [{ ok: true, note: AVAILABILITY_NOTE }],
   },
 );
 
 /** Returns a profile without its instructions. Contract 3, Answers. */
-function presentProfile(profile: Profile): Static<typeof profileItem> {
-  const { system: _system, ...presented } = profile;
-  return presented;
+function presentProfile(profile: Profile): Static<typeof profileSchema> {
+  const { system: _system, ...publicProfile } = profile;
+  return publicProfile;
 }
 
 /** Registers `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
-export function profileRoutes(
+export function registerProfileRoutes(
   app: Server,
   { db, profiles }: { db: Kysely<Tables>; profiles: Profiles },
 ): void {
-  app.addSchema(profileItem);
+  app.addSchema(profileSchema);
 
   app.get(
     '/profiles',
@@ -126,7 +131,7 @@ export function profileRoutes(
             description: "The profile's id.",
           }),
         }),
-        body: availability,
+        body: availabilityBody,
         response: { 200: availabilityResponse },
       },
     },
@@ -142,19 +147,24 @@ export function profileRoutes(
       });
       return {
         ok: true as const,
-        note: `${NOTE} The file of ${profile_id} says is_admin_only: ${is_admin_only}; a change of the file applies within seconds.`,
+        note: `${AVAILABILITY_NOTE} The file of ${profile_id} says is_admin_only: ${is_admin_only}; a change of the file applies within seconds.`,
       };
     },
   );
 }
 
 function selectPage(
-  list: readonly Profile[],
+  allProfiles: readonly Profile[],
   request: FastifyRequest<{ Querystring: Static<typeof profilesQuery> }>,
   reply: FastifyReply,
 ) {
-  const { limit = PAGE.limit, cursor } = request.query;
-  const start = positions.read(cursor) ?? 0;
-  const cursorOf = () => positions.write(start + limit);
-  return paginate(list.slice(start, start + limit + 1), { limit, cursorOf, request, reply });
+  const { limit = PAGE_LIMITS.limit, cursor } = request.query;
+  const offset = offsetCodec.read(cursor) ?? 0;
+  const encodeCursor = () => offsetCodec.write(offset + limit);
+  return paginate(allProfiles.slice(offset, offset + limit + 1), {
+    limit,
+    cursorOf: encodeCursor,
+    request,
+    reply,
+  });
 }

@@ -11,28 +11,28 @@ const MAX_URL_LENGTH = 500;
 
 type ReportedHit = { kind: 'new' | 'cheaper'; oldPrice: number | null; listing: Listing };
 
-const ukrainian = {
-  head: (name: string) => `Збережений пошук «${name}»`,
-  fresh: (count: number) => `нових: ${count}`,
-  cheaper: (count: number) => `подешевшало: ${count}`,
-  untitled: 'Без назви',
-  before: (price: string) => `було ${price}`,
-  rooms: (count: number) => `${count} кімн.`,
-  area: (squareMetres: string) => `${squareMetres} м²`,
-  more: (count: number) => `і ще ${count}`,
+const UKRAINIAN_PHRASES = {
+  formatHeading: (name: string) => `Збережений пошук «${name}»`,
+  formatNewCount: (count: number) => `нових: ${count}`,
+  formatCheaperCount: (count: number) => `подешевшало: ${count}`,
+  missingTitle: 'Без назви',
+  formatOldPrice: (price: string) => `було ${price}`,
+  formatRooms: (count: number) => `${count} кімн.`,
+  formatArea: (squareMetres: string) => `${squareMetres} м²`,
+  formatHiddenCount: (count: number) => `і ще ${count}`,
 };
 
-type Phrases = typeof ukrainian;
+type Phrases = typeof UKRAINIAN_PHRASES;
 
-const english: Phrases = {
-  head: (name) => `Saved search "${name}"`,
-  fresh: (count) => `${count} new`,
-  cheaper: (count) => `${count} cheaper`,
-  untitled: 'No title',
-  before: (price) => `was ${price}`,
-  rooms: (count) => `${count} rooms`,
-  area: (squareMetres) => `${squareMetres} m²`,
-  more: (count) => `and ${count} more`,
+const ENGLISH_PHRASES: Phrases = {
+  formatHeading: (name) => `Saved search "${name}"`,
+  formatNewCount: (count) => `${count} new`,
+  formatCheaperCount: (count) => `${count} cheaper`,
+  missingTitle: 'No title',
+  formatOldPrice: (price) => `was ${price}`,
+  formatRooms: (count) => `${count} rooms`,
+  formatArea: (squareMetres) => `${squareMetres} m²`,
+  formatHiddenCount: (count) => `and ${count} more`,
 };
 
 /**
@@ -49,46 +49,48 @@ export function composeDigest({
   query: string;
   hits: readonly ReportedHit[];
 }): Announcement {
-  const phrases = /\p{Script=Cyrillic}/u.test(`${name} ${query}`) ? ukrainian : english;
-  const shown = hits.slice(0, MAX_SHOWN_LISTINGS);
-  const more = hits.length - shown.length;
-  const count = (kind: ReportedHit['kind']) => hits.filter((hit) => hit.kind === kind).length;
+  const phrases = /\p{Script=Cyrillic}/u.test(`${name} ${query}`)
+    ? UKRAINIAN_PHRASES
+    : ENGLISH_PHRASES;
+  const shownHits = hits.slice(0, MAX_SHOWN_LISTINGS);
+  const hiddenCount = hits.length - shownHits.length;
+  const countHits = (kind: ReportedHit['kind']) => hits.filter((hit) => hit.kind === kind).length;
   const counts = [
-    count('new') > 0 && phrases.fresh(count('new')),
-    count('cheaper') > 0 && phrases.cheaper(count('cheaper')),
+    countHits('new') > 0 && phrases.formatNewCount(countHits('new')),
+    countHits('cheaper') > 0 && phrases.formatCheaperCount(countHits('cheaper')),
   ];
   const listIds = (kind: ReportedHit['kind']) =>
-    shown.filter((hit) => hit.kind === kind).map(({ listing }) => listing.listing_id);
+    shownHits.filter((hit) => hit.kind === kind).map(({ listing }) => listing.listing_id);
   return {
     content: [
-      `${phrases.head(toLine(name))}: ${counts.filter(Boolean).join(', ')}`,
-      ...shown.map((hit, index) => formatHit(hit, index + 1, phrases)),
-      ...(more > 0 ? [phrases.more(more)] : []),
+      `${phrases.formatHeading(toSingleLine(name))}: ${counts.filter(Boolean).join(', ')}`,
+      ...shownHits.map((hit, index) => formatHit(hit, index + 1, phrases)),
+      ...(hiddenCount > 0 ? [phrases.formatHiddenCount(hiddenCount)] : []),
     ].join('\n\n'),
     kept: JSON.stringify({
       new_listing_ids: listIds('new'),
       cheaper_listing_ids: listIds('cheaper'),
-      ...(more > 0 && { more }),
+      ...(hiddenCount > 0 && { more: hiddenCount }),
     }),
   };
 }
 
 function formatHit({ oldPrice, listing }: ReportedHit, number: number, phrases: Phrases): string {
   const { title, price, currency, city, district, rooms, area_total: area, url } = listing;
-  const now = price === null ? undefined : formatPrice(price, currency);
-  const before =
+  const currentPrice = price === null ? undefined : formatPrice(price, currency);
+  const oldPriceNote =
     oldPrice !== null && price !== null && price < oldPrice
-      ? ` (${phrases.before(formatPrice(oldPrice, currency))})`
+      ? ` (${phrases.formatOldPrice(formatPrice(oldPrice, currency))})`
       : '';
-  const facts = [
-    now === undefined ? undefined : now + before,
-    [city, district].flatMap((part) => toLine(part ?? '') || []).join(', '),
-    rooms === null ? undefined : phrases.rooms(rooms),
-    area === null ? undefined : phrases.area(formatNumber(area)),
+  const details = [
+    currentPrice === undefined ? undefined : currentPrice + oldPriceNote,
+    [city, district].flatMap((part) => toSingleLine(part ?? '') || []).join(', '),
+    rooms === null ? undefined : phrases.formatRooms(rooms),
+    area === null ? undefined : phrases.formatArea(formatNumber(area)),
     formatListingId(listing.listing_id),
   ].filter(Boolean);
-  const name = shortenText(toLine(title ?? ''), MAX_TITLE_LENGTH) || phrases.untitled;
-  return [`${number}. ${name}`, facts.join(' · '), parseWebUrl(url)]
+  const name = shortenText(toSingleLine(title ?? ''), MAX_TITLE_LENGTH) || phrases.missingTitle;
+  return [`${number}. ${name}`, details.join(' · '), parseWebUrl(url)]
     .filter((line) => line !== undefined)
     .join('\n   ');
 }
@@ -96,8 +98,8 @@ function formatHit({ oldPrice, listing }: ReportedHit, number: number, phrases: 
 /** Characters that change the direction of the following text. Unicode Standard Annex 9, §2. */
 const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** Converts a text to one line that cannot affect the lines around it. */
-const toLine = (text: string) =>
+/** Converts text to a single line that cannot affect the surrounding lines. */
+const toSingleLine = (text: string) =>
   text
     .replace(DIRECTION_MARKS, '')
     .replace(/[\s\p{Cc}]+/gu, ' ')
@@ -105,6 +107,6 @@ const toLine = (text: string) =>
 
 /** Returns the URL of a web page, or undefined for other and for long URLs. */
 function parseWebUrl(url: string | null): string | undefined {
-  const parsed = url === null || url.length > MAX_URL_LENGTH ? null : URL.parse(url);
-  return parsed !== null && /^https?:$/.test(parsed.protocol) ? parsed.href : undefined;
+  const webUrl = url === null || url.length > MAX_URL_LENGTH ? null : URL.parse(url);
+  return webUrl !== null && /^https?:$/.test(webUrl.protocol) ? webUrl.href : undefined;
 }

@@ -13,10 +13,10 @@ import { requestCollector, type FeedDeps, whereActive, isStillHit, readFeed } fr
 import type { Search } from './search.ts';
 
 /** Row with the lease of the process that reads the feed and sends digests. */
-const FEED = { table: 'collector_feed', key: { id: true } };
+const FEED_LEASE = { table: 'collector_feed', key: { id: true } };
 const LEASE_MS = 60_000;
 
-const BATCH = 100;
+const MAX_BATCH_SIZE = 100;
 
 const MAX_IDS_PER_REQUEST = 100;
 
@@ -31,7 +31,7 @@ export type DigestDeps = Omit<FeedDeps, 'log'> & {
 };
 
 /**
- * Creates the processing of saved searches: `pass` reads the collector's feed and sends due digests. `run` repeats it
+ * Creates the saved search processor: `runPass` reads the collector's feed and sends due digests. `run` repeats it
  * under the lease until the signal is aborted. Neither throws.
  * @see docs/adr/0025-saved-searches.md
  */
@@ -39,9 +39,9 @@ export function createDigests(deps: DigestDeps) {
   const { db, metrics, log } = deps;
   let isFailing = false;
 
-  async function pass(signal: AbortSignal): Promise<void> {
+  async function runPass(signal: AbortSignal): Promise<void> {
     try {
-      metrics.noteSearches(await countActive(db));
+      metrics.setActiveSearchCount(await countActiveSearches(db));
       await readFeed(deps, signal);
       await sendDigests(deps, signal);
       if (isFailing) log.info({}, "the collector's feed of changes is read again");
@@ -67,29 +67,29 @@ export function createDigests(deps: DigestDeps) {
     { pollMs, isExclusive }: { pollMs: number; isExclusive: boolean },
     signal: AbortSignal,
   ): Promise<void> {
-    const pause = (until: AbortSignal) =>
-      sleep(pollMs, undefined, { signal: until, ref: false }).catch(() => undefined);
+    const pause = (leaseSignal: AbortSignal) =>
+      sleep(pollMs, undefined, { signal: leaseSignal, ref: false }).catch(() => undefined);
     let isFirst = true;
     while (!signal.aborted) {
       try {
-        if (isExclusive && isFirst) await expireLeases(db, FEED.table);
+        if (isExclusive && isFirst) await expireLeases(db, FEED_LEASE.table);
         isFirst = false;
-        await withLease(db, FEED, { durationMs: LEASE_MS, signal }, async (until) => {
-          while (!until.aborted) {
-            await pass(until);
-            await pause(until);
+        await withLease(db, FEED_LEASE, { durationMs: LEASE_MS, signal }, async (leaseSignal) => {
+          while (!leaseSignal.aborted) {
+            await runPass(leaseSignal);
+            await pause(leaseSignal);
           }
         });
       } catch (error) {
         if (!signal.aborted) log.warn({ err: error }, 'saved searches could not be processed');
       }
-      metrics.noteCaughtUp(undefined);
-      metrics.noteSearches(0);
+      metrics.setCaughtUpAt(undefined);
+      metrics.setActiveSearchCount(0);
       await pause(signal);
     }
   }
 
-  return { pass, run };
+  return { runPass, run };
 }
 
 /**
@@ -101,20 +101,20 @@ export function processSavedSearches(
   { pollSeconds, isExclusive, ...deps }: DigestDeps & { pollSeconds: number; isExclusive: boolean },
 ): void {
   if (pollSeconds === 0) return;
-  const closing = new AbortController();
-  let running: Promise<void> | undefined;
+  const closeController = new AbortController();
+  let runPromise: Promise<void> | undefined;
   app.addHook('onListen', (done) => {
     const options = { pollMs: pollSeconds * 1000, isExclusive };
-    running = createDigests(deps).run(options, closing.signal);
+    runPromise = createDigests(deps).run(options, closeController.signal);
     done();
   });
   app.addHook('onClose', async () => {
-    closing.abort();
-    await running;
+    closeController.abort();
+    await runPromise;
   });
 }
 
-async function countActive(db: Kysely<Tables>): Promise<number> {
+async function countActiveSearches(db: Kysely<Tables>): Promise<number> {
   const { count } = await db
     .selectFrom('saved_searches')
     .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -143,7 +143,7 @@ type DueSearch = Awaited<
   ReturnType<ReturnType<typeof selectDueSearches>['executeTakeFirstOrThrow']>
 >;
 
-const canReceive = ({ role, permissions }: DueSearch) =>
+const canReceiveDigests = ({ role, permissions }: DueSearch) =>
   hasPermission(
     { role: readRole(role), permissions: readPermissions(permissions) },
     'svc.tools.use',
@@ -156,14 +156,14 @@ const canReceive = ({ role, permissions }: DueSearch) =>
 async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void> {
   const { db, config, log } = deps;
   for (let after = ''; ;) {
-    const due = await selectDueSearches(db, config)
+    const dueSearches = await selectDueSearches(db, config)
       .where('saved_searches.id', '>', after)
       .where(sql<boolean>`not exists (select from chat_turns
         where chat_turns.session_id = saved_searches.session_id and status = 'running')`)
       .orderBy('saved_searches.id')
-      .limit(BATCH)
+      .limit(MAX_BATCH_SIZE)
       .execute();
-    for (const search of due.filter(canReceive)) {
+    for (const search of dueSearches.filter(canReceiveDigests)) {
       try {
         await sendDigest(deps, search, signal);
       } catch (error) {
@@ -173,8 +173,8 @@ async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void>
         log.warn({ err: error, saved_search_id: search.id }, 'a digest could not be sent');
       }
     }
-    after = due.at(-1)?.id ?? after;
-    if (due.length < BATCH) return;
+    after = dueSearches.at(-1)?.id ?? after;
+    if (dueSearches.length < MAX_BATCH_SIZE) return;
   }
 }
 
@@ -195,30 +195,37 @@ async function sendDigest(
     .limit(MAX_HITS)
     .execute();
   const listings = new Map<number, Listing>();
-  for (let from = 0; from < hits.length; from += MAX_IDS_PER_REQUEST) {
-    const ids = hits.slice(from, from + MAX_IDS_PER_REQUEST).map(({ listing_id }) => listing_id);
-    const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
-    const found = await requestCollector(request, signal);
-    for (const listing of found) listings.set(listing.listing_id, listing);
+  for (let offset = 0; offset < hits.length; offset += MAX_IDS_PER_REQUEST) {
+    const ids = hits
+      .slice(offset, offset + MAX_IDS_PER_REQUEST)
+      .map(({ listing_id }) => listing_id);
+    const request = (requestSignal: AbortSignal) =>
+      collector.findMatches({ ...search, ids }, requestSignal);
+    const matchingListings = await requestCollector(request, signal);
+    for (const listing of matchingListings) listings.set(listing.listing_id, listing);
   }
-  const reported = hits.flatMap((hit) => {
+  const reportedHits = hits.flatMap((hit) => {
     const listing = listings.get(hit.listing_id);
     return listing !== undefined && isStillHit(hit, listing) ? [{ ...hit, listing }] : [];
   });
 
   const outcome = await announce({ userId, sessionId: session_id ?? '' }, async (trx) => {
-    const locked = await selectDueSearches(trx, config)
+    const lockedSearch = await selectDueSearches(trx, config)
       .where('saved_searches.id', '=', id)
       .where('session_id', '=', session_id)
       .where(sql<boolean>`search = ${JSON.stringify(search)}::jsonb`)
       .forUpdate('saved_searches')
       .executeTakeFirst();
-    if (locked === undefined || !canReceive(locked)) return undefined;
-    await markReported(trx, id, { checked: hits, reported });
-    if (reported.length === 0) return undefined;
-    return composeDigest({ name: locked.name, query: search.query ?? '', hits: reported });
+    if (lockedSearch === undefined || !canReceiveDigests(lockedSearch)) return undefined;
+    await markReported(trx, id, { checkedHits: hits, reportedHits });
+    if (reportedHits.length === 0) return undefined;
+    return composeDigest({
+      name: lockedSearch.name,
+      query: search.query ?? '',
+      hits: reportedHits,
+    });
   });
-  if (outcome === 'announced') metrics.countDigest(reported.length);
+  if (outcome === 'announced') metrics.countDigest(reportedHits.length);
 }
 
 type Hits = readonly { listing_id: number }[];
@@ -227,21 +234,23 @@ type Hits = readonly { listing_id: number }[];
 async function markReported(
   trx: Transaction<Tables>,
   searchId: string,
-  { checked, reported }: { checked: Hits; reported: Hits },
+  { checkedHits, reportedHits }: { checkedHits: Hits; reportedHits: Hits },
 ): Promise<void> {
-  const ids = reported.map(({ listing_id }) => listing_id);
-  const gone = checked.map(({ listing_id }) => listing_id).filter((id) => !ids.includes(id));
-  const waiting = sql<boolean>`search_id = ${searchId} and told_at is null`;
+  const ids = reportedHits.map(({ listing_id }) => listing_id);
+  const obsoleteIds = checkedHits
+    .map(({ listing_id }) => listing_id)
+    .filter((id) => !ids.includes(id));
+  const whereUnreported = sql<boolean>`search_id = ${searchId} and told_at is null`;
   await trx
     .deleteFrom('saved_search_hits')
-    .where(waiting)
-    .where(sql<boolean>`listing_id = any(${gone}::bigint[])`)
+    .where(whereUnreported)
+    .where(sql<boolean>`listing_id = any(${obsoleteIds}::bigint[])`)
     .execute();
   if (ids.length === 0) return;
   await trx
     .updateTable('saved_search_hits')
     .set({ told_at: sql<Date>`now()`, listing: null })
-    .where(waiting)
+    .where(whereUnreported)
     .where(sql<boolean>`listing_id = any(${ids}::bigint[])`)
     .execute();
   await trx

@@ -15,13 +15,13 @@ import type { Search } from './search.ts';
 
 const REQUEST_TIMEOUT_MS = 20_000;
 
-/** Longest wait after a 429 of the collector. */
+/** Maximum wait after the collector answers 429. */
 const MAX_WAIT_SECONDS = 60;
 
 /** Maximum number of pages that are read before digests are sent. */
 const MAX_PAGES = 100;
 
-const BATCH = 500;
+const MAX_BATCH_SIZE = 500;
 
 /** Reason why a listing can be a hit: it is new, or cheaper than `oldPrice` in the same currency. */
 export type Candidate = {
@@ -30,7 +30,7 @@ export type Candidate = {
   currency: string | null;
 };
 
-const NEW: Candidate = { kind: 'new', oldPrice: null, currency: null };
+const NEW_CANDIDATE: Candidate = { kind: 'new', oldPrice: null, currency: null };
 
 export type FeedDeps = {
   db: Kysely<Tables>;
@@ -39,7 +39,7 @@ export type FeedDeps = {
   log: Pick<Logger, 'warn'>;
 };
 
-/** SQL condition that a search is not paused and has a session for digests. */
+/** SQL condition for searches that are not paused and have a session for digests. */
 export const whereActive = sql<boolean>`(not saved_searches.paused
   and saved_searches.session_id is not null)`;
 
@@ -56,7 +56,7 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
       .selectFrom('collector_feed')
       .select(['cursor', 'caught_up_at'])
       .executeTakeFirstOrThrow();
-    metrics.noteCaughtUp(caught_up_at);
+    metrics.setCaughtUpAt(caught_up_at);
     const page = await readPage(deps, cursor, signal);
     await storeHits(deps, findCandidates(page.items), signal);
     const { numUpdatedRows } = await db
@@ -78,34 +78,38 @@ async function readPage(
   cursor: string | null,
   signal: AbortSignal,
 ): Promise<ChangesPage> {
-  const list = (after?: string) =>
-    requestCollector((until) => collector.listChanges(after, until), signal);
-  if (cursor === null) return list();
+  const requestChanges = (after?: string) =>
+    requestCollector((requestSignal) => collector.listChanges(after, requestSignal), signal);
+  if (cursor === null) return requestChanges();
   try {
-    return await list(cursor);
+    return await requestChanges(cursor);
   } catch (error) {
     if (!(error instanceof CollectorError) || error.status !== 422) throw error;
     log.warn(
       { err: error },
       'the collector does not know the cursor of its feed, as after restoring an older copy of its database: saved searches continue with changes from now on',
     );
-    return list();
+    return requestChanges();
   }
 }
 
-/** Returns the new and cheaper listings of a page. A new listing is no cheaper one, and only its first change counts. */
+/** Returns the new and cheaper listings of a page. A new listing never counts as cheaper, and only its first change counts. */
 export function findCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
   const candidates = new Map<number, Candidate>();
   for (const change of changes) {
     const id = change.listing_id;
     if (change.kind !== 'price_changed') {
-      candidates.set(id, NEW);
+      candidates.set(id, NEW_CANDIDATE);
       continue;
     }
-    const { price_from: from, price_to: to, currency_from, currency_to } = change;
-    const isReduced = from !== null && to !== null && to < from && currency_from === currency_to;
+    const { price_from: oldPrice, price_to: newPrice, currency_from, currency_to } = change;
+    const isReduced =
+      oldPrice !== null &&
+      newPrice !== null &&
+      newPrice < oldPrice &&
+      currency_from === currency_to;
     if (isReduced && !candidates.has(id)) {
-      candidates.set(id, { kind: 'cheaper', oldPrice: from, currency: currency_to });
+      candidates.set(id, { kind: 'cheaper', oldPrice, currency: currency_to });
     }
   }
   return candidates;
@@ -113,11 +117,11 @@ export function findCandidates(changes: ChangesPage['items']): Map<number, Candi
 
 /** Returns whether a matching listing is still new or cheaper. */
 export function isStillHit(
-  { kind, oldPrice, currency: before }: Candidate,
+  { kind, oldPrice, currency: oldCurrency }: Candidate,
   { price, currency }: Pick<Listing, 'price' | 'currency'>,
 ): boolean {
   if (kind === 'new') return true;
-  return price !== null && oldPrice !== null && price < oldPrice && currency === before;
+  return price !== null && oldPrice !== null && price < oldPrice && currency === oldCurrency;
 }
 
 /** Requests the candidates that each distinct search finds, and stores them as hits of all equal searches. */
@@ -130,7 +134,8 @@ async function storeHits(
   const ids = [...candidates.keys()];
   for await (const search of listDistinctSearches(db)) {
     try {
-      const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
+      const request = (requestSignal: AbortSignal) =>
+        collector.findMatches({ ...search, ids }, requestSignal);
       const rows = (await requestCollector(request, signal)).flatMap((listing) => {
         const candidate = candidates.get(listing.listing_id);
         if (candidate === undefined || !isStillHit(candidate, listing)) return [];
@@ -138,7 +143,7 @@ async function storeHits(
         return [{ listing_id: listing.listing_id, kind, old_price, listing: { currency } }];
       });
       if (rows.length === 0) continue;
-      const { rows: stored } = await retryConflicts(() =>
+      const { rows: storedHits } = await retryConflicts(() =>
         sql<{ kind: Candidate['kind'] }>`
           insert into saved_search_hits (search_id, listing_id, kind, old_price, listing)
           select saved_searches.id, found.* from saved_searches,
@@ -148,7 +153,7 @@ async function storeHits(
           on conflict (search_id, listing_id) do nothing
           returning kind`.execute(db),
       );
-      for (const { kind } of stored) metrics.countHit(kind);
+      for (const { kind } of storedHits) metrics.countHit(kind);
     } catch (error) {
       // A collector of another version may reject a filter. The other searches continue.
       if (!(error instanceof CollectorError) || error.status !== 422) throw error;
@@ -165,13 +170,13 @@ async function* listDistinctSearches(db: Kysely<Tables>): AsyncGenerator<Search>
       .where(whereActive)
       .groupBy('search')
       .orderBy('search')
-      .limit(BATCH);
+      .limit(MAX_BATCH_SIZE);
     if (after !== undefined)
       query = query.where(sql<boolean>`search > ${toStorableJson(after)}::jsonb`);
     const rows = await query.execute();
     for (const { search } of rows) yield search;
     after = rows.at(-1)?.search;
-    if (rows.length < BATCH) return;
+    if (rows.length < MAX_BATCH_SIZE) return;
   }
 }
 

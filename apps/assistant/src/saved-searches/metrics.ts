@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 
 export type DigestMetrics = ReturnType<typeof createDigestMetrics>;
 
-/** Creates the metrics of saved searches and their digests in a registry. */
+/** Creates and registers the saved search and digest metrics. */
 export function createDigestMetrics(registry: Registry) {
   const registers = [registry];
   // Undefined in processes that do not read the feed.
@@ -18,7 +18,7 @@ export function createDigestMetrics(registry: Registry) {
     'assistant_digests_total',
     'Digests that were written into sessions.',
   );
-  const reported = createCounter(
+  const reportedListings = createCounter(
     'assistant_digest_listings_total',
     'Listings that digests reported, including those that they only counted.',
   );
@@ -31,25 +31,25 @@ export function createDigestMetrics(registry: Registry) {
     help: 'Saved searches that are not paused, in the process that reads the feed of changes; 0 in the others.',
     registers,
   });
-  const lag: Gauge = new Gauge({
+  const lagGauge: Gauge = new Gauge({
     name: 'assistant_feed_lag_seconds',
     help: "Time since the collector's feed of changes was last read to its end, in the process that reads it; 0 in the others.",
     registers,
     collect() {
       const ms = caughtUpAt === undefined ? 0 : Date.now() - caughtUpAt.getTime();
-      lag.set(ms / 1000);
+      lagGauge.set(ms / 1000);
     },
   });
   return {
     countHit: (kind: 'new' | 'cheaper'): void => hits.inc({ kind }),
     countDigest(listings: number): void {
       digests.inc();
-      reported.inc(listings);
+      reportedListings.inc(listings);
     },
     countFailure: (): void => failures.inc(),
-    noteCaughtUp(time: Date | undefined): void {
+    setCaughtUpAt(time: Date | undefined): void {
       caughtUpAt = time;
     },
-    noteSearches: (count: number): void => searches.set(count),
+    setActiveSearchCount: (count: number): void => searches.set(count),
   };
 }

@@ -6,9 +6,9 @@ import { nullable, okResponse, storableText, timestamp } from '../schema.ts';
 import { DEFAULT_EVERY_MINUTES, type SavedSearch, type SavedSearches } from './saved-searches.ts';
 import { searchSchema } from './search.ts';
 
-const PAGE = { limit: 20, maxLimit: 100 };
+const PAGE_LIMITS = { limit: 20, maxLimit: 100 };
 
-const example = {
+const savedSearchExample = {
   id: '5f7c1f0e-4a3c-4a57-9a0e-6d0f6b1d3c22',
   name: 'Двокімнатні біля парку',
   search: { query: 'парк', city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 },
@@ -20,10 +20,12 @@ const example = {
   told_at: '2026-03-04T17:42:10.000Z',
 };
 
-const id = { minLength: 1, maxLength: 300 };
-const params = Type.Object({ id: storableText({ ...id, description: "The saved search's id." }) });
-const name = storableText({ minLength: 1, maxLength: 100 });
-const everyMinutes = {
+const idOptions = { minLength: 1, maxLength: 300 };
+const savedSearchParams = Type.Object({
+  id: storableText({ ...idOptions, description: "The saved search's id." }),
+});
+const nameSchema = storableText({ minLength: 1, maxLength: 100 });
+const everyMinutesOptions = {
   minimum: 5,
   maximum: 10_080,
   description: 'Minimum number of minutes between two digests.',
@@ -46,40 +48,46 @@ const savedSearchSchema = Type.Object(
     updated_at: timestamp(),
     told_at: nullable(timestamp('Time of the last digest; null before the first one.')),
   },
-  { $id: 'SavedSearch', examples: [example] },
+  { $id: 'SavedSearch', examples: [savedSearchExample] },
 );
 
 const savedSearchRef = Type.Unsafe<Static<typeof savedSearchSchema>>(Type.Ref('SavedSearch'));
 
 const savedSearchBody = Type.Object(
   {
-    name,
+    name: nameSchema,
     search: searchSchema,
     session_id: Type.Optional(
       storableText({
-        ...id,
+        ...idOptions,
         description: "A session of the user's own; without it a new one with the search's name.",
       }),
     ),
-    every_minutes: Type.Optional(Type.Integer({ ...everyMinutes, default: DEFAULT_EVERY_MINUTES })),
+    every_minutes: Type.Optional(
+      Type.Integer({ ...everyMinutesOptions, default: DEFAULT_EVERY_MINUTES }),
+    ),
     paused: Type.Optional(Type.Boolean({ default: false })),
   },
   {
     additionalProperties: false,
-    examples: [{ name: example.name, search: example.search, every_minutes: 60 }],
+    examples: [
+      { name: savedSearchExample.name, search: savedSearchExample.search, every_minutes: 60 },
+    ],
   },
 );
 
 const savedSearchChanges = Type.Object(
   {
-    name: Type.Optional(name),
+    name: Type.Optional(nameSchema),
     search: Type.Optional({
       ...searchSchema,
       description:
         'Replaces the whole search. Earlier hits that were not reported yet are reported if the new search finds them too.',
     }),
-    session_id: Type.Optional(storableText({ ...id, description: 'A session of its owner.' })),
-    every_minutes: Type.Optional(Type.Integer(everyMinutes)),
+    session_id: Type.Optional(
+      storableText({ ...idOptions, description: 'A session of its owner.' }),
+    ),
+    every_minutes: Type.Optional(Type.Integer(everyMinutesOptions)),
     paused: Type.Optional(
       Type.Boolean({ description: 'False gives a search whose session was deleted a new one.' }),
     ),
@@ -89,26 +97,26 @@ const savedSearchChanges = Type.Object(
 
 function presentSearch({
   user_id: _userId,
-  ...saved
+  ...savedSearch
 }: SavedSearch): Static<typeof savedSearchSchema> {
   return {
-    ...saved,
-    paused: saved.paused || saved.session_id === null,
-    created_at: saved.created_at.toISOString(),
-    updated_at: saved.updated_at.toISOString(),
-    told_at: saved.told_at?.toISOString() ?? null,
+    ...savedSearch,
+    paused: savedSearch.paused || savedSearch.session_id === null,
+    created_at: savedSearch.created_at.toISOString(),
+    updated_at: savedSearch.updated_at.toISOString(),
+    told_at: savedSearch.told_at?.toISOString() ?? null,
   };
 }
 
 const tags = ['saved searches'];
-const cursorOf = ({ position }: { position: Position }) => positionCursors.write(position);
+const encodeCursor = ({ position }: { position: Position }) => positionCursors.write(position);
 // Saved searches read the collector, as tools do. Contract 3.
 const access = { permission: 'svc.tools.use' } as const;
-const ownErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
+const lookupErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
 const sessionErrors = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;
 
 /** Registers `/saved-searches`. docs/saved-searches.md. */
-export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): void {
+export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearches): void {
   app.addSchema(savedSearchSchema);
 
   app.get(
@@ -118,21 +126,21 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       schema: {
         tags,
         summary: "The user's saved searches",
-        querystring: Type.Object(createPageQuery(PAGE)),
+        querystring: Type.Object(createPageQuery(PAGE_LIMITS)),
         response: {
           200: Type.Array(savedSearchRef, {
             description: 'Newest first.',
-            examples: [[example]],
+            examples: [[savedSearchExample]],
           }),
         },
       },
     },
     async (request, reply) => {
-      const { limit = PAGE.limit, cursor } = request.query;
+      const { limit = PAGE_LIMITS.limit, cursor } = request.query;
       const page = { after: positionCursors.read(cursor), limit: limit + 1 };
       const rows = await savedSearches.list(getSignedInUser(request), page);
-      return paginate(rows, { limit, cursorOf, request, reply }).map(
-        ({ position: _position, ...saved }) => presentSearch(saved),
+      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(
+        ({ position: _position, ...savedSearch }) => presentSearch(savedSearch),
       );
     },
   );
@@ -151,19 +159,19 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
       },
     },
     async (request, reply) => {
-      const saved = await savedSearches.create(getSignedInUser(request), request.body);
-      return reply.status(201).send(presentSearch(saved));
+      const savedSearch = await savedSearches.create(getSignedInUser(request), request.body);
+      return reply.status(201).send(presentSearch(savedSearch));
     },
   );
 
   app.get(
     '/saved-searches/:id',
     {
-      config: { access, errors: ownErrors },
+      config: { access, errors: lookupErrors },
       schema: {
         tags,
         summary: 'A saved search',
-        params,
+        params: savedSearchParams,
         response: { 200: { ...savedSearchRef, description: 'The saved search.' } },
       },
     },
@@ -174,11 +182,11 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
   app.patch(
     '/saved-searches/:id',
     {
-      config: { access, errors: [...ownErrors, ...sessionErrors] },
+      config: { access, errors: [...lookupErrors, ...sessionErrors] },
       schema: {
         tags,
         summary: 'Changes, pauses or resumes a saved search',
-        params,
+        params: savedSearchParams,
         body: savedSearchChanges,
         response: { 200: { ...savedSearchRef, description: 'The changed search.' } },
       },
@@ -194,12 +202,12 @@ export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): vo
   app.delete(
     '/saved-searches/:id',
     {
-      config: { access, errors: ownErrors },
+      config: { access, errors: lookupErrors },
       schema: {
         tags,
         summary: 'Deletes a saved search',
         description: 'Its messages stay in their session.',
-        params,
+        params: savedSearchParams,
         response: { 200: okResponse },
       },
     },

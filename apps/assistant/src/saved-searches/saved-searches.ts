@@ -15,7 +15,7 @@ import type { Tables } from '../tables.ts';
 import { toStorableJson } from '../text.ts';
 import { checkRanges, type Search } from './search.ts';
 
-/** Maximum number of searches of a user. Each search causes requests to the collector. */
+/** Maximum number of searches per user. Each search causes requests to the collector. */
 const MAX_SAVED_SEARCHES = 20;
 
 /** Default minimum number of minutes between two digests. */
@@ -35,7 +35,7 @@ export type SavedSearch = {
   told_at: Date | null;
 };
 
-type Values = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' | 'paused'> & {
+type SavedSearchValues = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' | 'paused'> & {
   session_id: string;
 };
 
@@ -59,9 +59,9 @@ export function createSavedSearches({
 
     /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
     async find(user: User, id: string): Promise<SavedSearch> {
-      const saved = await findSavedSearch(db, id, accessScope(user));
-      await recordAccess(db, 'others_data_read', user, saved);
-      return saved;
+      const savedSearch = await findSavedSearch(db, id, accessScope(user));
+      await recordAccess(db, 'others_data_read', user, savedSearch);
+      return savedSearch;
     },
 
     /**
@@ -71,7 +71,10 @@ export function createSavedSearches({
      */
     create(
       user: User,
-      { session_id: named, ...body }: Pick<Values, 'name' | 'search'> & Partial<Values>,
+      {
+        session_id: requestedSessionId,
+        ...body
+      }: Pick<SavedSearchValues, 'name' | 'search'> & Partial<SavedSearchValues>,
     ): Promise<SavedSearch> {
       const { name, search, every_minutes = DEFAULT_EVERY_MINUTES, paused = false } = body;
       checkRanges(search);
@@ -79,14 +82,14 @@ export function createSavedSearches({
         await lockOwner(trx, user.id);
         await checkSearchLimit(trx, user.id);
         const session_id =
-          named === undefined
+          requestedSessionId === undefined
             ? await createSession(trx, user, name)
-            : await lockOwnSession(trx, { sessionId: named, userId: user.id });
+            : await lockOwnSession(trx, { sessionId: requestedSessionId, userId: user.id });
         const values = { name, search: toStorableJson(search), every_minutes, paused };
         return trx
           .insertInto('saved_searches')
           .values({ user_id: user.id, session_id, ...values })
-          .returning(columns)
+          .returning(savedSearchColumns)
           .executeTakeFirstOrThrow();
       });
     },
@@ -95,24 +98,27 @@ export function createSavedSearches({
      * Changes a search. A resumed search without a session gets a new one.
      * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and those of `create`.
      */
-    change(user: User, id: string, changes: Partial<Values>): Promise<SavedSearch> {
-      const { session_id: named, search, ...values } = changes;
+    change(user: User, id: string, changes: Partial<SavedSearchValues>): Promise<SavedSearch> {
+      const { session_id: requestedSessionId, search, ...values } = changes;
       if (search !== undefined) checkRanges(search);
       const scope = accessScope(user);
-      const isResumed = changes.paused === false && named === undefined;
+      const isResumed = changes.paused === false && requestedSessionId === undefined;
       return db.transaction().execute(async (trx) => {
         // The second of two concurrent requests finds the session of the first one.
         if (isResumed) await lockOwner(trx, user.id);
         // Sessions are locked before searches, so the search is not locked here.
-        const saved = await findSavedSearch(trx, id, scope);
+        const savedSearch = await findSavedSearch(trx, id, scope);
         let sessionId: string | undefined;
-        if (named !== undefined) {
-          sessionId = await lockOwnSession(trx, { sessionId: named, userId: saved.user_id });
-        } else if (isResumed && saved.session_id === null) {
-          if (saved.user_id !== user.id) throw problem('session_not_found');
-          sessionId = await createSession(trx, user, changes.name ?? saved.name);
+        if (requestedSessionId !== undefined) {
+          sessionId = await lockOwnSession(trx, {
+            sessionId: requestedSessionId,
+            userId: savedSearch.user_id,
+          });
+        } else if (isResumed && savedSearch.session_id === null) {
+          if (savedSearch.user_id !== user.id) throw problem('session_not_found');
+          sessionId = await createSession(trx, user, changes.name ?? savedSearch.name);
         }
-        const changed = await trx
+        const changedSearch = await trx
           .updateTable('saved_searches')
           .set({
             ...values,
@@ -122,20 +128,20 @@ export function createSavedSearches({
           })
           .where('id', '=', id)
           .where(whereInScope(scope, 'user_id'))
-          .returning(columns)
+          .returning(savedSearchColumns)
           .executeTakeFirst();
-        if (changed === undefined) throw problem('saved_search_not_found');
-        await recordAccess(trx, 'others_data_changed', user, saved);
-        return changed;
+        if (changedSearch === undefined) throw problem('saved_search_not_found');
+        await recordAccess(trx, 'others_data_changed', user, savedSearch);
+        return changedSearch;
       });
     },
 
     /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
     async delete(user: User, id: string): Promise<void> {
       await db.transaction().execute(async (trx) => {
-        const saved = await findSavedSearch(trx, id, accessScope(user));
+        const savedSearch = await findSavedSearch(trx, id, accessScope(user));
         await trx.deleteFrom('saved_searches').where('id', '=', id).execute();
-        await recordAccess(trx, 'others_data_changed', user, saved);
+        await recordAccess(trx, 'others_data_changed', user, savedSearch);
       });
     },
   };
@@ -171,7 +177,7 @@ async function lockOwnSession(
 
 const searchOrder = buildTimeOrder('created_at');
 
-const columns = [
+const savedSearchColumns = [
   'id',
   'user_id',
   'session_id',
@@ -190,15 +196,15 @@ async function findSavedSearch(
   id: string,
   scope: AccessScope,
 ): Promise<SavedSearch> {
-  const found = await db
+  const row = await db
     .selectFrom('saved_searches')
-    .select([...columns, whereInScope(scope, 'user_id').as('isInScope')])
+    .select([...savedSearchColumns, whereInScope(scope, 'user_id').as('isInScope')])
     .where('id', '=', id)
     .executeTakeFirst();
-  if (found === undefined) throw problem('saved_search_not_found');
-  const { isInScope, ...saved } = found;
+  if (row === undefined) throw problem('saved_search_not_found');
+  const { isInScope, ...savedSearch } = row;
   if (isInScope !== true) throw problem('saved_search_not_yours');
-  return saved;
+  return savedSearch;
 }
 
 async function recordAccess(
@@ -218,14 +224,17 @@ export async function listSavedSearches(
 ): Promise<(SavedSearch & { position: Position })[]> {
   let query = db
     .selectFrom('saved_searches')
-    .select([...columns, searchOrder.microseconds.as('created_us')])
+    .select([...savedSearchColumns, searchOrder.microseconds.as('created_us')])
     .where('user_id', '=', userId)
     .orderBy(searchOrder.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
   if (after !== undefined) query = query.where(searchOrder.isAfter(after));
   const rows = await query.execute();
-  return rows.map(({ created_us, ...saved }) => ({ ...saved, position: [created_us, saved.id] }));
+  return rows.map(({ created_us, ...savedSearch }) => ({
+    ...savedSearch,
+    position: [created_us, savedSearch.id],
+  }));
 }
 
 /** Lists at most `limit` hits of a search in an access scope, in the order of the listings' ids. */
@@ -246,7 +255,7 @@ export function listHits(
     .execute();
 }
 
-/** Deletes the searches of a user with their hits, and counts the deleted searches. */
+/** Deletes a user's searches with their hits, and returns the number of deleted searches. */
 export async function deleteSavedSearches(
   trx: Transaction<Tables>,
   userId: string,

@@ -15,7 +15,7 @@ export const searchSchema = Type.Unsafe<Search>({
   description: 'The words and filters that a new or cheaper listing must match.',
 });
 
-const RANGES = [
+const RANGE_FIELDS = [
   ['price_min', 'price_max'],
   ['rooms_min', 'rooms_max'],
   ['area_min', 'area_max'],
@@ -26,7 +26,7 @@ const RANGES = [
  * @throws ProblemError `validation_failed` with each minimum that exceeds its maximum.
  */
 export function checkRanges(search: Search): void {
-  const errors = RANGES.filter(
+  const errors = RANGE_FIELDS.filter(
     ([min, max]) => (search[min] ?? -Infinity) > (search[max] ?? Infinity),
   ).map(([min, max]) => ({ path: `body/search/${min}`, message: `must not be above ${max}` }));
   if (errors.length > 0) throw commonProblem('validation_failed', { errors });

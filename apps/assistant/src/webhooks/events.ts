@@ -16,7 +16,7 @@ import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import type { VerifiedSignature } from './signature.ts';
 
-/** Content of a webhook's body. Missing and malformed members are null. */
+/** Webhook body. Missing and malformed members are null. */
 type WebhookEvent = { name: string | null; userId: string | null; eventId: string | null };
 
 const MAX_NAME_LENGTH = 100;
@@ -34,11 +34,11 @@ export function parseEvent(body: Uint8Array): WebhookEvent | undefined {
     return undefined;
   }
   if (typeof event !== 'object' || event === null || Array.isArray(event)) return undefined;
-  const { event: name, type, data, ...ids } = event as Record<string, unknown>;
+  const { event: name, type, data, ...idFields } = event as Record<string, unknown>;
   return {
     name: readName(name) ?? readName(type),
-    userId: readProviderId(ids['user_id']) ?? readProviderId(Object(data).user_id) ?? null,
-    eventId: readProviderId(ids['event_id']) ?? null,
+    userId: readProviderId(idFields['user_id']) ?? readProviderId(Object(data).user_id) ?? null,
+    eventId: readProviderId(idFields['event_id']) ?? null,
   };
 }
 
@@ -48,34 +48,35 @@ function readName(value: unknown): string | null {
   return value.slice(0, MAX_NAME_LENGTH).replaceAll('\u0000', '\ufffd').toWellFormed();
 }
 
-/** Effects by name of the event. Specification 000, Events; Contract 3, Webhooks. */
-const EFFECTS: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' | 'clear_access'> = new Map([
-  ['user.blocked', 'end_sessions'],
-  ['user.archived', 'end_sessions'],
-  ['user.deleted', 'end_sessions'],
-  ['session.revoked', 'end_sessions'],
-  ['auth.global_logout', 'end_all_sessions'],
-  ['client.roles_changed', 'clear_access'],
-  ['client.permissions_changed', 'clear_access'],
-] as const);
+/** Effects by event name. Specification 000, Events; Contract 3, Webhooks. */
+const EFFECTS_BY_EVENT: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' | 'clear_access'> =
+  new Map([
+    ['user.blocked', 'end_sessions'],
+    ['user.archived', 'end_sessions'],
+    ['user.deleted', 'end_sessions'],
+    ['session.revoked', 'end_sessions'],
+    ['auth.global_logout', 'end_all_sessions'],
+    ['client.roles_changed', 'clear_access'],
+    ['client.permissions_changed', 'clear_access'],
+  ] as const);
 
 /** Name of logout tokens in the ledger and in the metrics. */
 const BACKCHANNEL_LOGOUT = 'backchannel_logout';
 
-type Users = { userId: string } | 'everybody';
+type AffectedUsers = { userId: string } | 'everybody';
 type Effect =
-  | { endsSessions: false; subject: Users }
-  | { endsSessions: true; subject: Users | ProviderSession };
+  | { shouldEndSessions: false; subject: AffectedUsers }
+  | { shouldEndSessions: true; subject: AffectedUsers | ProviderSession };
 
 /** Resolves the effect of an event. Events of all clients clear access, because needless clearing costs only a fetch. */
 function resolveEffect({ name, userId }: WebhookEvent): Effect | undefined {
-  const effect = EFFECTS.get(name ?? '');
-  if (effect === 'end_all_sessions') return { endsSessions: true, subject: 'everybody' };
+  const effect = EFFECTS_BY_EVENT.get(name ?? '');
+  if (effect === 'end_all_sessions') return { shouldEndSessions: true, subject: 'everybody' };
   if (effect === 'clear_access') {
-    return { endsSessions: false, subject: userId === null ? 'everybody' : { userId } };
+    return { shouldEndSessions: false, subject: userId === null ? 'everybody' : { userId } };
   }
   if (effect === undefined || userId === null) return undefined;
-  return { endsSessions: true, subject: { userId } };
+  return { shouldEndSessions: true, subject: { userId } };
 }
 
 type LedgerRow = Selectable<Tables['webhook_events']>;
@@ -88,7 +89,6 @@ export type Receipt = {
   sessionsEnded: number;
 };
 
-/** Receiver of verified events of the identity provider. */
 export type EventReceiver = ReturnType<typeof createEventReceiver>;
 
 /**
@@ -104,7 +104,7 @@ export function createEventReceiver({
   registry: Registry;
   metrics: IdentityMetrics;
 }) {
-  const counter = new Counter({
+  const webhookCounter = new Counter({
     name: 'assistant_webhooks_total',
     help: 'Webhooks and logout tokens of the identity provider, by event and by what became of them.',
     labelNames: ['event', 'outcome'],
@@ -125,7 +125,7 @@ export function createEventReceiver({
     const { deliveryId, signature, name, userId, body } = event;
     const receipt = { event: name, userId, sessionsEnded: 0 };
     const outcome = effect === undefined ? 'ignored' : 'applied';
-    const apply = async (trx: Transaction<Tables>): Promise<Receipt> => {
+    const applyOnce = async (trx: Transaction<Tables>): Promise<Receipt> => {
       // A concurrent delivery with the same id waits here until this transaction ends.
       const row = await trx
         .insertInto('webhook_events')
@@ -142,7 +142,10 @@ export function createEventReceiver({
         .executeTakeFirst();
       if (row === undefined) return { ...receipt, outcome: 'duplicate' };
       if (effect === undefined) {
-        return { ...receipt, outcome: EFFECTS.has(name ?? '') ? 'user_missing' : 'ignored' };
+        return {
+          ...receipt,
+          outcome: EFFECTS_BY_EVENT.has(name ?? '') ? 'user_missing' : 'ignored',
+        };
       }
       const sessionsEnded = await applyEffect(trx, effect, name);
       await trx
@@ -153,8 +156,8 @@ export function createEventReceiver({
       return { ...receipt, outcome, sessionsEnded };
     };
     // Sessions have no lock order, so two events may conflict.
-    const result = await retryConflicts(() => db.transaction().execute(apply));
-    counter.inc({ event: formatEventLabel(name), outcome: result.outcome });
+    const result = await retryConflicts(() => db.transaction().execute(applyOnce));
+    webhookCounter.inc({ event: formatEventLabel(name), outcome: result.outcome });
     metrics.countEnded('webhook', result.sessionsEnded);
     return result;
   }
@@ -174,7 +177,6 @@ export function createEventReceiver({
       return receive({ ...event, deliveryId, signature, body }, effect);
     },
 
-    /** Applies a logout token. */
     receiveLogoutToken(
       token: { jti: string } & ({ sid: string; sub: string | null } | { sid: null; sub: string }),
       body: string,
@@ -185,33 +187,35 @@ export function createEventReceiver({
       const signature = 'logout_token';
       return receive(
         { deliveryId, signature, name: BACKCHANNEL_LOGOUT, userId, body },
-        { endsSessions: true, subject },
+        { shouldEndSessions: true, subject },
       );
     },
 
-    countRejected: () => counter.inc({ event: 'other', outcome: 'refused' }),
+    countRejected: () => webhookCounter.inc({ event: 'other', outcome: 'refused' }),
   };
 }
 
-/** Returns the label of an event for metrics and logs, from a bounded set. */
+/** Returns the event label for metrics and logs. The set of labels is bounded. */
 export function formatEventLabel(name: string | null): string {
-  return name !== null && (EFFECTS.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
+  return name !== null && (EFFECTS_BY_EVENT.has(name) || name === BACKCHANNEL_LOGOUT)
+    ? name
+    : 'other';
 }
 
 /** Applies an effect, and returns the number of ended sessions. */
 async function applyEffect(
   trx: Transaction<Tables>,
-  { endsSessions, subject }: Effect,
+  { shouldEndSessions, subject }: Effect,
   event: string | null,
 ): Promise<number> {
-  const line = { actorId: null, userId: subject === 'everybody' ? null : subject.userId };
-  if (!endsSessions) {
+  const auditEntry = { actorId: null, userId: subject === 'everybody' ? null : subject.userId };
+  if (!shouldEndSessions) {
     await clearAccess(trx, subject);
-    await recordAudit(trx, { ...line, action: 'access_cleared', details: { event } });
+    await recordAudit(trx, { ...auditEntry, action: 'access_cleared', details: { event } });
     return 0;
   }
   const sessions = await endSessions(trx, subject);
-  await recordAudit(trx, { ...line, action: 'sign_ins_ended', details: { event, sessions } });
+  await recordAudit(trx, { ...auditEntry, action: 'sign_ins_ended', details: { event, sessions } });
   return sessions;
 }
 
@@ -221,13 +225,13 @@ async function endSessions(trx: Transaction<Tables>, subject: Effect['subject'])
   return (await endUserSessions(trx, subject.userId)).length;
 }
 
-/** Lists at most `limit` rows of the ledger with ids below `before`, newest first. */
+/** Lists at most `limit` ledger rows with ids below `beforeId`, newest first. */
 export function listWebhooks(
   db: Kysely<Tables>,
-  { before, limit }: { before: number | undefined; limit: number },
+  { beforeId, limit }: { beforeId: number | undefined; limit: number },
 ): Promise<LedgerRow[]> {
   let query = db.selectFrom('webhook_events').selectAll().orderBy('id', 'desc').limit(limit);
-  if (before !== undefined) query = query.where('id', '<', before);
+  if (beforeId !== undefined) query = query.where('id', '<', beforeId);
   return query.execute();
 }
 

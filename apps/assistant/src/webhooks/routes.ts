@@ -20,7 +20,7 @@ import type { VerifySignature } from './signature.ts';
 /** Maximum size of a webhook body. Contract 3, Webhooks. */
 const MAX_BODY_BYTES = 64 * 1024;
 
-const FORM = 'application/x-www-form-urlencoded';
+const FORM_MEDIA_TYPE = 'application/x-www-form-urlencoded';
 
 type WebhookDeps = {
   db: Kysely<Tables>;
@@ -35,23 +35,23 @@ type WebhookDeps = {
  * Registers webhooks, logout tokens and their ledger. Specification 000, Webhook endpoint; Contract 3, Webhooks;
  * OpenID Connect Back-Channel Logout 1.0.
  */
-export async function webhookRoutes(app: Server, deps: WebhookDeps): Promise<void> {
+export async function registerWebhookRoutes(app: Server, deps: WebhookDeps): Promise<void> {
   // Separate scopes keep bodies as signed bytes. Schemas only document the bodies.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
       done(null, body);
     });
-    webhookRoute(scope, deps);
+    registerWebhookRoute(scope, deps);
   });
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, body, done) => {
+    scope.addContentTypeParser(FORM_MEDIA_TYPE, { parseAs: 'string' }, (_request, body, done) => {
       done(null, body);
     });
-    logoutTokenRoute(scope, deps);
+    registerLogoutTokenRoute(scope, deps);
   });
-  ledgerRoute(app, deps.db);
+  registerLedgerRoute(app, deps.db);
 }
 
 const webhookBody = Type.Object(
@@ -70,15 +70,18 @@ const webhookBody = Type.Object(
   { examples: [{ event: 'user.blocked', user_id: 'u-1' }] },
 );
 
-const SIGNED = { access: 'public', isSigned: true } as const;
-const UNVALIDATED = { bodyLimit: MAX_BODY_BYTES, validatorCompiler: () => () => true };
+const SIGNED_ROUTE_CONFIG = { access: 'public', isSigned: true } as const;
+const RAW_BODY_OPTIONS = { bodyLimit: MAX_BODY_BYTES, validatorCompiler: () => () => true };
 
-function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
+function registerWebhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
   app.post(
     '/webhooks/idp',
     {
-      ...UNVALIDATED,
-      config: { ...SIGNED, errors: ['webhook_not_verified', 'malformed_request', 'unavailable'] },
+      ...RAW_BODY_OPTIONS,
+      config: {
+        ...SIGNED_ROUTE_CONFIG,
+        errors: ['webhook_not_verified', 'malformed_request', 'unavailable'],
+      },
       schema: {
         tags: ['webhooks'],
         summary: 'Receives a signed event of the identity provider',
@@ -91,18 +94,18 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
     },
     async ({ headers, body: bytes, log }) => {
       const body = Buffer.isBuffer(bytes) ? bytes : Buffer.alloc(0);
-      const verified = verify(headers, body);
-      const event = 'rejection' in verified ? undefined : parseEvent(body);
-      if ('rejection' in verified || event === undefined) {
-        const reason = 'rejection' in verified ? verified.rejection : 'body_malformed';
+      const verification = verify(headers, body);
+      const event = 'rejection' in verification ? undefined : parseEvent(body);
+      if ('rejection' in verification || event === undefined) {
+        const reason = 'rejection' in verification ? verification.rejection : 'body_malformed';
         receiver.countRejected();
         log.warn({ reason }, 'a webhook was rejected');
-        if ('rejection' in verified) throw problem('webhook_not_verified');
+        if ('rejection' in verification) throw problem('webhook_not_verified');
         throw problem('malformed_request', {
           detail: 'The signature is valid, but the body is not a JSON object in UTF-8.',
         });
       }
-      const receipt = await receiver.receiveWebhook(event, verified, body);
+      const receipt = await receiver.receiveWebhook(event, verification, body);
       logReceipt(log, receipt);
       return { ok: true as const };
     },
@@ -110,11 +113,14 @@ function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
 }
 
 function logReceipt(log: FastifyBaseLogger, { outcome, event, userId, sessionsEnded }: Receipt) {
-  const line = { event: formatEventLabel(event), outcome };
+  const logFields = { event: formatEventLabel(event), outcome };
   if (outcome === 'user_missing') {
-    log.warn(line, 'a revocation names no user that can be read, and changed nothing');
+    log.warn(logFields, 'a revocation names no user that can be read, and changed nothing');
   } else {
-    log.info({ ...line, user_id: userId, sessions_ended: sessionsEnded }, 'a webhook was accepted');
+    log.info(
+      { ...logFields, user_id: userId, sessions_ended: sessionsEnded },
+      'a webhook was accepted',
+    );
   }
 }
 
@@ -123,13 +129,16 @@ const logoutBody = Type.Object(
   { examples: [{ logout_token: 'eyJhbGciOiJSUzI1NiJ9.e30.c2ln' }] },
 );
 
-function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: WebhookDeps): void {
+function registerLogoutTokenRoute(
+  app: Server,
+  { receiver, provider, hasDiscovery }: WebhookDeps,
+): void {
   app.post(
     '/auth/backchannel-logout',
     {
-      ...UNVALIDATED,
+      ...RAW_BODY_OPTIONS,
       config: {
-        ...SIGNED,
+        ...SIGNED_ROUTE_CONFIG,
         errors: ['logout_token_not_valid', 'backchannel_logout_off', 'provider_unavailable'],
       },
       onRequest: [
@@ -142,32 +151,34 @@ function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: Web
         summary: 'Receives a logout token of the identity provider',
         description:
           'OpenID Connect Back-Channel Logout 1.0. A token with `sid` ends the sign-ins of that session at the provider, one without it all sign-ins of `sub`.',
-        body: { content: { [FORM]: { schema: logoutBody } } },
+        body: { content: { [FORM_MEDIA_TYPE]: { schema: logoutBody } } },
         response: { 200: okResponse },
       },
     },
     async ({ body, log }) => {
       const tokens = new URLSearchParams(String(body)).getAll('logout_token');
       const token = tokens.length === 1 ? (tokens[0] ?? '') : '';
-      const verified = await provider.verifyLogoutToken(token).catch((error: unknown) => {
+      const verification = await provider.verifyLogoutToken(token).catch((error: unknown) => {
         throw toRequestError(error);
       });
-      if ('rejection' in verified) {
+      if ('rejection' in verification) {
         receiver.countRejected();
-        log.warn({ reason: verified.rejection }, 'a logout token was rejected');
+        log.warn({ reason: verification.rejection }, 'a logout token was rejected');
         throw problem('logout_token_not_valid');
       }
-      logReceipt(log, await receiver.receiveLogoutToken(verified, token));
+      logReceipt(log, await receiver.receiveLogoutToken(verification, token));
       return { ok: true as const };
     },
   );
 }
 
-const PAGE = { limit: 50, maxLimit: 200 };
+const PAGE_LIMITS = { limit: 50, maxLimit: 200 };
 
-const rowIds = createCursorCodec(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
+const ledgerCursorCodec = createCursorCodec(
+  Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+);
 
-const ledgerRow = Type.Object(
+const ledgerRowSchema = Type.Object(
   {
     id: Type.Integer(),
     received_at: timestamp(),
@@ -199,7 +210,7 @@ const ledgerExample = {
   body_sha256: 'b1946ac92492d2347c6235b4d2611184b1946ac92492d2347c6235b4d2611184',
 };
 
-function ledgerRoute(app: Server, db: Kysely<Tables>): void {
+function registerLedgerRoute(app: Server, db: Kysely<Tables>): void {
   app.get(
     '/admin/webhooks',
     {
@@ -207,9 +218,9 @@ function ledgerRoute(app: Server, db: Kysely<Tables>): void {
       schema: {
         tags: ['admin', 'webhooks'],
         summary: 'Lists the accepted webhooks',
-        querystring: Type.Object(createPageQuery(PAGE)),
+        querystring: Type.Object(createPageQuery(PAGE_LIMITS)),
         response: {
-          200: Type.Array(ledgerRow, {
+          200: Type.Array(ledgerRowSchema, {
             description: 'The ledger, newest first.',
             examples: [[ledgerExample]],
           }),
@@ -217,10 +228,13 @@ function ledgerRoute(app: Server, db: Kysely<Tables>): void {
       },
     },
     async (request, reply) => {
-      const { limit = PAGE.limit, cursor } = request.query;
-      const rows = await listWebhooks(db, { before: rowIds.read(cursor), limit: limit + 1 });
-      const cursorOf = ({ id }: { id: number }) => rowIds.write(id);
-      const page = paginate(rows, { limit, cursorOf, request, reply });
+      const { limit = PAGE_LIMITS.limit, cursor } = request.query;
+      const rows = await listWebhooks(db, {
+        beforeId: ledgerCursorCodec.read(cursor),
+        limit: limit + 1,
+      });
+      const encodeCursor = ({ id }: { id: number }) => ledgerCursorCodec.write(id);
+      const page = paginate(rows, { limit, cursorOf: encodeCursor, request, reply });
       return page.map((row) => ({ ...row, received_at: row.received_at.toISOString() }));
     },
   );

@@ -25,19 +25,19 @@ export type VerifySignature = (
 const TOLERANCE_SECONDS = 300;
 
 const STANDARD_HEADERS = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const;
-const DELIVERY_ID = /^[\x21-\x7e]{1,255}$/;
-const UNIX_SECONDS = /^\d{1,12}$/;
+const DELIVERY_ID_PATTERN = /^[\x21-\x7e]{1,255}$/;
+const UNIX_SECONDS_PATTERN = /^\d{1,12}$/;
 /** Matches `v1,… v1a,…`. A repeated header is joined with a comma, and does not match. */
-const SIGNATURES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
+const SIGNATURES_PATTERN = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
 /** Matches base64 and base64url, with or without padding. */
-const KEY_BASE64 = /^(?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?$/;
+const BASE64_KEY_PATTERN = /^(?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?$/;
 /** Minimum length of a key in Standard Webhooks. */
 const MIN_KEY_BYTES = 24;
 
 /** Matches 32 bytes in hex, the length of HMAC-SHA256. */
-const HEX = /^[0-9a-f]{64}$/i;
-const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
+const SHA256_HEX = /^[0-9a-f]{64}$/i;
+const SHA256_BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 /**
  * Creates the verification of HMAC-SHA256 signatures over the raw body, in constant time. Specification 000, Webhook
@@ -64,7 +64,7 @@ export function createVerifier({
 }): VerifySignature {
   if (secret === '') return () => ({ rejection: 'secret_not_set' });
   const secrets = [secret, ...oldSecrets];
-  const bodyKeys = secrets.map((one) => Buffer.from(one));
+  const bodyKeys = secrets.map((text) => Buffer.from(text));
   const standardKeys = secrets.flatMap(parseStandardKeys);
   const bodyHeader = signatureHeader.toLowerCase();
   const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
@@ -74,7 +74,7 @@ export function createVerifier({
     if (isStandardOnly) return { rejection: 'standard_webhooks_only' };
     const signature = typeof header === 'string' ? parseSignature(header) : undefined;
     if (signature === undefined) return { rejection: 'signature_malformed' };
-    const isSigned = hasMatch([signature], signWith(bodyKeys, body));
+    const isSigned = hasMatch([signature], computeSignatures(bodyKeys, body));
     return isSigned ? { form: 'hmac', deliveryId: null } : { rejection: 'signature_wrong' };
   }
 
@@ -86,14 +86,14 @@ export function createVerifier({
     if (id === undefined || timestamp === undefined || signatures === undefined) {
       return { rejection: 'signature_missing' };
     }
-    if (!matches(DELIVERY_ID, id) || !matches(UNIX_SECONDS, timestamp)) {
+    if (!isMatch(DELIVERY_ID_PATTERN, id) || !isMatch(UNIX_SECONDS_PATTERN, timestamp)) {
       return { rejection: 'signature_malformed' };
     }
-    if (!matches(SIGNATURES, signatures)) return { rejection: 'signature_malformed' };
+    if (!isMatch(SIGNATURES_PATTERN, signatures)) return { rejection: 'signature_malformed' };
     const skewSeconds = Math.abs(Math.floor(now() / 1000) - Number(timestamp));
     if (skewSeconds > TOLERANCE_SECONDS) return { rejection: 'timestamp_out_of_tolerance' };
-    const expected = signWith(standardKeys, `${id}.${timestamp}.`, body);
-    const isSigned = hasMatch(parseStandardSignatures(signatures), expected);
+    const expectedSignatures = computeSignatures(standardKeys, `${id}.${timestamp}.`, body);
+    const isSigned = hasMatch(parseStandardSignatures(signatures), expectedSignatures);
     return isSigned ? { form: 'standard', deliveryId: id } : { rejection: 'signature_wrong' };
   }
 
@@ -103,48 +103,51 @@ export function createVerifier({
       : verifyBody(headers[bodyHeader], body);
 }
 
-const signWith = (keys: readonly Buffer[], ...parts: (string | Uint8Array)[]): Buffer[] =>
+const computeSignatures = (keys: readonly Buffer[], ...parts: (string | Uint8Array)[]): Buffer[] =>
   keys.map((key) => {
     const hmac = createHmac('sha256', key);
     for (const part of parts) hmac.update(part);
     return hmac.digest();
   });
 
-/** Compares all pairs, so that the time does not reveal which pair is equal. */
-function hasMatch(signatures: readonly Buffer[], expected: readonly Buffer[]): boolean {
-  const pairs = signatures.flatMap((one) => expected.filter((it) => timingSafeEqual(one, it)));
-  return pairs.length > 0;
+/** Compares all pairs, because an early exit would reveal which pair is equal. */
+function hasMatch(signatures: readonly Buffer[], expectedSignatures: readonly Buffer[]): boolean {
+  const matches = signatures.flatMap((signature) =>
+    expectedSignatures.filter((candidate) => timingSafeEqual(signature, candidate)),
+  );
+  return matches.length > 0;
 }
 
 /** Returns the possible keys of a secret: its text, and its decoded form if it may be base64. */
 function parseStandardKeys(secret: string): Buffer[] {
-  const encoded = /^whsec_(.+)$/.exec(secret)?.[1];
-  if (encoded !== undefined && KEY_BASE64.test(encoded)) return [Buffer.from(encoded, 'base64')];
+  const encodedKey = /^whsec_(.+)$/.exec(secret)?.[1];
+  if (encodedKey !== undefined && BASE64_KEY_PATTERN.test(encodedKey))
+    return [Buffer.from(encodedKey, 'base64')];
   const text = Buffer.from(secret);
-  if (!KEY_BASE64.test(secret)) return [text];
-  const decoded = Buffer.from(secret, 'base64');
-  return decoded.length >= MIN_KEY_BYTES ? [text, decoded] : [text];
+  if (!BASE64_KEY_PATTERN.test(secret)) return [text];
+  const decodedKey = Buffer.from(secret, 'base64');
+  return decodedKey.length >= MIN_KEY_BYTES ? [text, decodedKey] : [text];
 }
 
 /** Parses a signature in hex or base64, with or without `sha256=`. */
 function parseSignature(header: string): Buffer | undefined {
   const text = header.replace(/^sha256=/i, '');
-  return HEX.test(text) ? Buffer.from(text, 'hex') : parseBase64(text);
+  return SHA256_HEX.test(text) ? Buffer.from(text, 'hex') : parseBase64(text);
 }
 
 /** Parses the signatures of version 1. The header may contain several signatures, also of other versions. */
 function parseStandardSignatures(header: string): Buffer[] {
   return header
     .split(' ')
-    .filter((one) => one.startsWith('v1,'))
-    .map((one) => parseBase64(one.slice('v1,'.length)))
+    .filter((entry) => entry.startsWith('v1,'))
+    .map((entry) => parseBase64(entry.slice('v1,'.length)))
     .filter((signature) => signature !== undefined);
 }
 
 function parseBase64(text: string): Buffer | undefined {
-  return BASE64.test(text) ? Buffer.from(text, 'base64') : undefined;
+  return SHA256_BASE64.test(text) ? Buffer.from(text, 'base64') : undefined;
 }
 
-function matches(pattern: RegExp, header: string | string[]): header is string {
+function isMatch(pattern: RegExp, header: string | string[]): header is string {
   return typeof header === 'string' && pattern.test(header);
 }

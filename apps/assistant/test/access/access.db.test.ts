@@ -21,29 +21,34 @@ import { person } from '../helpers/people.ts';
 import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
 
-/** Texts that mark the data of the owner, and the data without an owner. */
-const SECRET = 'secret-7f3a';
-const LEGACY_SECRET = 'legacy-9c1d';
+/** Marks in the owner's data and in data without an owner. */
+const OWNER_MARK = 'secret-7f3a';
+const LEGACY_MARK = 'legacy-9c1d';
 
 const slugs = Object.keys(permissions) as Permission[];
-const defaultsOf = (role: 'user' | 'admin') =>
+const listDefaultPermissions = (role: 'user' | 'admin') =>
   slugs.filter((slug) => permissions[slug].defaults.some((name) => name === role)).toSorted();
 
-const describeUser = (sub: string, role: string, held: readonly string[], mark = '') => ({
+const describeUser = (
+  sub: string,
+  role: string,
+  permissionSlugs: readonly string[],
+  mark = '',
+) => ({
   sub,
   email: `${sub}${mark}@example.test`,
-  client_access_list: [{ client_id: 'oselya', role_ids: [role], permission_ids: held }],
+  client_access_list: [{ client_id: 'oselya', role_ids: [role], permission_ids: permissionSlugs }],
 });
 const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
-  owner: describeUser(OWNED.userId, 'svc_user', [], SECRET),
-  stranger: describeUser('u-stranger', 'svc_user', defaultsOf('user')),
+  owner: describeUser(OWNED.userId, 'svc_user', [], OWNER_MARK),
+  stranger: describeUser('u-stranger', 'svc_user', listDefaultPermissions('user')),
   holder: describeUser('u-holder', 'svc_user', []),
   admin: describeUser('u-admin', 'svc_admin', []),
 };
 
 const { db, provider, instance } = await openAssistant({ IDP_WEBHOOK_SECRET: WEBHOOK_SECRET });
 // All visitors are signed in, so a fetch would return the data of another visitor.
-const walked = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+const sharedApp = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
 const statements: Statement[] = [];
 const app = await instance({}, (statement) => statements.push(statement));
 const receiver = await instance();
@@ -51,16 +56,18 @@ const receiver = await instance();
 const cookies = new Map<Visitor, { svc_auth_session: string }>();
 for (const visitor of ['owner', 'stranger', 'holder', 'admin'] as const) {
   provider.user = accounts[visitor];
-  const browser = new Browser(walked, { 'user-agent': visitor === 'owner' ? SECRET : visitor });
+  const browser = new Browser(sharedApp, {
+    'user-agent': visitor === 'owner' ? OWNER_MARK : visitor,
+  });
   await browser.signIn(provider);
   cookies.set(visitor, { svc_auth_session: browser.sid });
 }
 const ownerSid = cookies.get('owner')?.svc_auth_session ?? '';
-const ownSignIn = createHash('sha256').update(ownerSid).digest('hex').slice(0, 16);
+const ownerSignInId = createHash('sha256').update(ownerSid).digest('hex').slice(0, 16);
 
 for (const [userId, sessionId, mark] of [
-  [OWNED.userId, OWNED.sessionId, SECRET],
-  [null, LEGACY_SESSION, LEGACY_SECRET],
+  [OWNED.userId, OWNED.sessionId, OWNER_MARK],
+  [null, LEGACY_SESSION, LEGACY_MARK],
 ] as const) {
   const { fileName, category, key } = OWNED;
   await sql`insert into conversation_sessions (id, user_id, profile_id, name)
@@ -79,12 +86,12 @@ for (const [userId, sessionId, mark] of [
   );
 }
 await sql`insert into saved_searches (id, user_id, session_id, name, search, every_minutes)
-  values (${OWNED.savedSearchId}, ${OWNED.userId}, ${OWNED.sessionId}, ${SECRET},
-    jsonb_build_object('query', ${SECRET}::text), 60)`.execute(db);
+  values (${OWNED.savedSearchId}, ${OWNED.userId}, ${OWNED.sessionId}, ${OWNER_MARK},
+    jsonb_build_object('query', ${OWNER_MARK}::text), 60)`.execute(db);
 await sql`insert into webhook_events (signature, event, user_id, outcome, body_sha256)
   values ('standard', 'user.blocked', ${OWNED.userId}, 'applied', repeat('0', 64))`.execute(db);
 
-/** The tables that a visitor could change, in the order of their references. */
+/** Tables that a visitor could change, in foreign key order. */
 const TABLES = [
   'svc_users',
   'user_auth_sessions',
@@ -99,7 +106,7 @@ const TABLES = [
 ];
 const forEachTable = (build: (table: string) => string, separator: string) =>
   TABLES.map(build).join(separator);
-// Functions keep their plans over hundreds of requests.
+// SQL functions, because they cache their plans across hundreds of requests.
 for (const statement of [
   ...TABLES.map((table) => `create table kept_${table} as table ${table}`),
   `create function restore(held text) returns void language plpgsql as $$ begin
@@ -128,29 +135,29 @@ async function restore(holds?: Permission): Promise<void> {
 }
 
 /** Returns the tables that have changed since the last restoration. */
-async function changedTables(): Promise<string[]> {
-  const { rows: changed } = await sql<{ name: string }>`
+async function listChangedTables(): Promise<string[]> {
+  const { rows: changedRows } = await sql<{ name: string }>`
     select changed_tables() as name`.execute(db);
-  return changed.map(({ name }) => name);
+  return changedRows.map(({ name }) => name);
 }
 
-const send = (visitor: Visitor, { url, payload, method }: Row, at = walked) =>
+const send = (visitor: Visitor, { url, payload, method }: Row, at = sharedApp) =>
   at.inject({
     method,
-    url: url.replace(OWNED.signIn, ownSignIn),
+    url: url.replace(OWNED.signIn, ownerSignInId),
     cookies: { ...cookies.get(visitor) },
     ...(payload !== undefined && { payload }),
   });
 
 suite('access to routes', async () => {
-  const document: OpenApi = (await walked.inject('/openapi.json')).json();
+  const document: OpenApi = (await sharedApp.inject('/openapi.json')).json();
   const { checkAnswer } = createDocumentChecker(document);
-  const registered = listRoutes(walked);
+  const registeredRoutes = listRoutes(sharedApp);
 
   test('The table contains every route', () => {
-    const listed = new Set(rows.map(({ route }) => route));
-    const expected = registered.filter((route) => !route.startsWith('HEAD '));
-    assert.deepEqual([...listed].toSorted(), expected.toSorted());
+    const listedRoutes = new Set(rows.map(({ route }) => route));
+    const expected = registeredRoutes.filter((route) => !route.startsWith('HEAD '));
+    assert.deepEqual([...listedRoutes].toSorted(), expected.toSorted());
   });
 
   for (const row of rows) {
@@ -159,17 +166,17 @@ suite('access to routes', async () => {
       for (const visitor of visitors) {
         const status = expect[visitor];
         await restore(holds);
-        if (method === 'GET' && registered.includes(`HEAD ${pattern}`)) {
-          const head = await send(visitor, { ...row, method: 'HEAD' });
-          assert.equal(head.statusCode, status, `HEAD as ${visitor}`);
+        if (method === 'GET' && registeredRoutes.includes(`HEAD ${pattern}`)) {
+          const headResponse = await send(visitor, { ...row, method: 'HEAD' });
+          assert.equal(headResponse.statusCode, status, `HEAD as ${visitor}`);
         }
         const answer = await send(visitor, row);
         const { body } = answer;
         assert.equal(answer.statusCode, status, `${visitor}: ${body}`);
         checkAnswer(method, pattern, answer);
-        assert.equal(body.includes(SECRET), reveals.includes(visitor), `${visitor}: ${body}`);
-        if (visitor !== 'admin') assert.ok(!body.includes(LEGACY_SECRET), `${visitor}: ${body}`);
-        if (status === 401 || status === 403) assert.deepEqual(await changedTables(), []);
+        assert.equal(body.includes(OWNER_MARK), reveals.includes(visitor), `${visitor}: ${body}`);
+        if (visitor !== 'admin') assert.ok(!body.includes(LEGACY_MARK), `${visitor}: ${body}`);
+        if (status === 401 || status === 403) assert.deepEqual(await listChangedTables(), []);
       }
     });
   }
@@ -192,8 +199,8 @@ suite('revocation during a request', async () => {
     const answer = send(actor, row, app);
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
-    const accepted = await sendEvent(receiver, { event, user_id: USER_IDS[actor] });
-    assert.equal(accepted.statusCode, 200);
+    const eventResponse = await sendEvent(receiver, { event, user_id: USER_IDS[actor] });
+    assert.equal(eventResponse.statusCode, 200);
     release();
     await Promise.race([answer, until(() => provider.count('userinfo') === 2)]);
     provider.user = changed;
@@ -208,17 +215,24 @@ suite('revocation during a request', async () => {
     );
     if (expect.signedOut !== 401 || actor === undefined) continue;
     test(`A revocation reaches ${route} at ${url}`, async () => {
-      const blocked = await sendMeanwhile(row, actor, 'user.blocked', accounts[actor]);
-      assert.equal(blocked.statusCode, 401, blocked.body);
-      assert.partialDeepStrictEqual(blocked.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
-      assert.ok(!blocked.body.includes(SECRET));
-      assert.deepEqual(await changedTables(), ['user_auth_sessions', 'webhook_events']);
+      const blockedResponse = await sendMeanwhile(row, actor, 'user.blocked', accounts[actor]);
+      assert.equal(blockedResponse.statusCode, 401, blockedResponse.body);
+      assert.partialDeepStrictEqual(blockedResponse.cookies, [
+        { name: 'svc_auth_session', maxAge: 0 },
+      ]);
+      assert.ok(!blockedResponse.body.includes(OWNER_MARK));
+      assert.deepEqual(await listChangedTables(), ['user_auth_sessions', 'webhook_events']);
       if (!Object.values(expect).includes(403)) return;
-      const stripped = person(USER_IDS[actor]);
-      const denied = await sendMeanwhile(row, actor, 'client.roles_changed', stripped);
-      assert.equal(denied.statusCode, 403, denied.body);
-      assert.ok(!denied.body.includes(SECRET));
-      assert.deepEqual(await changedTables(), ['svc_users', 'webhook_events']);
+      const userWithoutAccess = person(USER_IDS[actor]);
+      const deniedResponse = await sendMeanwhile(
+        row,
+        actor,
+        'client.roles_changed',
+        userWithoutAccess,
+      );
+      assert.equal(deniedResponse.statusCode, 403, deniedResponse.body);
+      assert.ok(!deniedResponse.body.includes(OWNER_MARK));
+      assert.deepEqual(await listChangedTables(), ['svc_users', 'webhook_events']);
     });
   }
 
@@ -264,7 +278,7 @@ suite('revocation during a request', async () => {
       const [response] = await once(request, 'response');
       response.resume();
       assert.equal(response.statusCode, status);
-      assert.deepEqual(await changedTables(), [table, 'webhook_events']);
+      assert.deepEqual(await listChangedTables(), [table, 'webhook_events']);
     });
   }
 });
@@ -275,8 +289,8 @@ suite('permissions', () => {
 
   test('The permissions and their defaults match the specification', () => {
     assert.equal(slugs.length, 13);
-    assert.deepEqual(defaultsOf('admin'), slugs.toSorted());
-    assert.deepEqual(defaultsOf('user'), [
+    assert.deepEqual(listDefaultPermissions('admin'), slugs.toSorted());
+    assert.deepEqual(listDefaultPermissions('user'), [
       'svc.files.read_own',
       'svc.memory.read_own',
       'svc.profiles.use',
@@ -286,7 +300,7 @@ suite('permissions', () => {
     ]);
     for (const { role_ids, permission_ids } of sampleAccounts) {
       const role = role_ids.includes('svc_admin') ? 'admin' : 'user';
-      assert.deepEqual(permission_ids.toSorted(), defaultsOf(role));
+      assert.deepEqual(permission_ids.toSorted(), listDefaultPermissions(role));
     }
   });
 
@@ -300,11 +314,11 @@ suite('permissions', () => {
 
   test('The access scope follows the role, then the permission, then ownership', () => {
     const required: Permission = 'svc.sessions.read_all';
-    const others = slugs.filter((slug) => slug !== required);
+    const otherPermissions = slugs.filter((slug) => slug !== required);
     assert.equal(accessScope(admin), 'everything');
     assert.equal(accessScope(admin, required), 'everything');
     assert.equal(accessScope(user([required]), required), 'every-user');
-    assert.deepEqual(accessScope(user(others), required), { userId: 'u-1' });
+    assert.deepEqual(accessScope(user(otherPermissions), required), { userId: 'u-1' });
     assert.deepEqual(accessScope(user(slugs)), { userId: 'u-1' });
   });
 
@@ -317,7 +331,7 @@ suite('permissions', () => {
     guardRoutes(server, {
       baseUrl: 'http://x',
       hasSession: () => false,
-      currentUser: () => Promise.resolve(undefined),
+      resolveUser: () => Promise.resolve(undefined),
     });
     for (const url of ['/forgotten', '/healthy', '/health/secrets', '/docs/x', '/metrics/x']) {
       assert.throws(() => server.get(url, () => ({})), /does not declare its access/, url);
@@ -333,10 +347,10 @@ suite('permissions', () => {
 
   test('docs/sign-in.md names every route that needs a permission or a role', async () => {
     type Operation = { security?: { session?: string[] }[] };
-    const { paths } = JSON.parse(JSON.stringify(walked.swagger())) as {
+    const { paths } = JSON.parse(JSON.stringify(sharedApp.swagger())) as {
       paths: Record<string, Record<string, Operation>>;
     };
-    const needs = Object.entries(paths).flatMap(([path, operations]) =>
+    const requirements = Object.entries(paths).flatMap(([path, operations]) =>
       Object.entries(operations).map(([method, { security = [] }]) => ({
         route: `${method.toUpperCase()} ${path}`,
         slugs: security.flatMap(({ session = [] }) => session),
@@ -349,14 +363,16 @@ suite('permissions', () => {
         slug === 'admin'
           ? (/^The role `admin` itself[^]+?\n\n/m.exec(places)?.[0] ?? '')
           : (/^\|[^\n]+$/m.exec(places.slice(places.indexOf(`| \`${slug}\``)))?.[0] ?? '');
-      const documented = [...text.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route);
-      for (const route of documented)
+      const documentedRoutes = [...text.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route);
+      for (const route of documentedRoutes)
         assert.ok(
-          needs.some((need) => need.route === route),
+          requirements.some((requirement) => requirement.route === route),
           route,
         );
-      for (const need of needs.filter((one) => one.slugs.includes(slug))) {
-        assert.ok(documented.includes(need.route), `${slug}: ${need.route}`);
+      for (const requirement of requirements.filter(({ slugs: required }) =>
+        required.includes(slug),
+      )) {
+        assert.ok(documentedRoutes.includes(requirement.route), `${slug}: ${requirement.route}`);
       }
     }
   });

@@ -1,8 +1,8 @@
 import type { Permission } from '../../src/access/permissions.ts';
 
 /**
- * Senders of requests. The owner has no permissions, the stranger has the default ones, and the holder has the one of
- * the row.
+ * Senders of requests. The owner has no permissions, the stranger has the default ones, and the holder has the permission
+ * of the row.
  */
 export const visitors = ['signedOut', 'owner', 'stranger', 'holder', 'admin'] as const;
 export type Visitor = (typeof visitors)[number];
@@ -19,7 +19,6 @@ export type Row = {
   reveals: readonly string[];
 };
 
-/** The owner's data. */
 export const OWNED = {
   userId: 'u-owner',
   sessionId: 's-owner',
@@ -117,7 +116,7 @@ const PAYLOADS: Record<string, object | string> = {
   'POST /webhooks/idp': { event: 'user.blocked' },
 };
 
-const ownedUrl = (pattern: string) =>
+const buildOwnedUrl = (pattern: string) =>
   pattern
     .replace('/auth/sessions/:id', `/auth/sessions/${OWNED.signIn}`)
     .replace('/saved-searches/:id', `/saved-searches/${OWNED.savedSearchId}`)
@@ -128,7 +127,7 @@ const ownedUrl = (pattern: string) =>
     .replace(':user_id', OWNED.userId)
     .replace(':profile_id', 'default');
 
-const read = TABLE.trim()
+const tableRows = TABLE.trim()
   .split('\n')
   .map((line): Row => {
     const [target = '', holds = '', statuses = '', reveals = ''] = line
@@ -136,13 +135,15 @@ const read = TABLE.trim()
       .map((cell) => cell.trim());
     const [route = '', address] = target.split('#');
     const [method = '', pattern = ''] = route.split(' ');
-    const each = statuses.split(' ').map(Number);
-    const expect = Object.fromEntries(visitors.map((name, at) => [name, each[at] ?? each[0]]));
+    const statusCodes = statuses.split(' ').map(Number);
+    const expect = Object.fromEntries(
+      visitors.map((name, at) => [name, statusCodes[at] ?? statusCodes[0]]),
+    );
     return {
       route,
       method: method as Row['method'],
       pattern,
-      url: address ?? ownedUrl(pattern),
+      url: address ?? buildOwnedUrl(pattern),
       payload: PAYLOADS[route],
       holds: holds === '' ? undefined : (holds as Permission),
       expect: expect as Row['expect'],
@@ -150,18 +151,18 @@ const read = TABLE.trim()
     };
   });
 
-/** Every route and its access. Specification 000, Permission check rules and Ownership rules. */
+/** All routes with their access. Specification 000, Permission check rules and Ownership rules. */
 export const rows: readonly Row[] = [
-  ...read,
+  ...tableRows,
   // Only admins access a session without an owner.
-  ...read.flatMap((row) => {
+  ...tableRows.flatMap((row) => {
     if (!row.url.startsWith(`/sessions/${OWNED.sessionId}`)) return [];
     const { admin } = row.expect;
     const expect = { signedOut: 401, owner: 403, stranger: 403, holder: 403, admin };
     return [{ ...row, expect, url: row.url.replace(OWNED.sessionId, LEGACY_SESSION), reveals: [] }];
   }),
   // Digests cannot go to a session of another user, not even for an admin.
-  ...read.flatMap((row) => {
+  ...tableRows.flatMap((row) => {
     if (row.route !== 'POST /saved-searches') return [];
     const payload = { name: 'x', search: { query: 'x' }, session_id: OWNED.sessionId };
     const expect = { signedOut: 401, owner: 403, stranger: 403, holder: 403, admin: 403 };

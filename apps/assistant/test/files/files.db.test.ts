@@ -13,7 +13,7 @@ import {
   TEXT_TYPE,
   parseFileName,
 } from '../../src/files/files.ts';
-import { fileRoutes } from '../../src/files/routes.ts';
+import { registerFileRoutes } from '../../src/files/routes.ts';
 import type { User } from '../../src/access/permissions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
@@ -23,7 +23,7 @@ import { addSessions, drainAudit } from '../conversations/stage.ts';
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, instance } = assistant;
 const app = await instance();
-const second = await instance();
+const secondApp = await instance();
 const url = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
 const { owner, stranger, holder, admin } = await signInUsers(assistant, app, [
   'svc.files.read_all',
@@ -50,16 +50,16 @@ const upload = (
     payload: content,
   });
 
-const path = (name: string, session = 's') =>
+const buildPath = (name: string, session = 's') =>
   `/sessions/${session}/files/${encodeURIComponent(name)}`;
-const put = (name: string, content: string | Buffer, type?: string | null) =>
-  upload(app, owner, path(name), {
+const putFile = (name: string, content: string | Buffer, type?: string | null) =>
+  upload(app, owner, buildPath(name), {
     content: Buffer.from(content),
     ...(type !== undefined && { type }),
   });
-const namesOf = (answer: { json: () => { name: string }[] }) =>
+const listNames = (answer: { json: () => { name: string }[] }) =>
   answer.json().map(({ name }) => name);
-const line = (action: string, actor_id: string, details: object) => ({
+const buildAuditEntry = (action: string, actor_id: string, details: object) => ({
   action,
   actor_id,
   user_id: 'u-owner',
@@ -71,13 +71,13 @@ const countFiles = async () =>
 test('A file is stored, replaced, downloaded as an attachment, and deleted', async () => {
   const content = randomBytes(100_000);
   const name = 'план "квартири" №5.html';
-  const stored = await put(name, content, 'text/html');
-  assert.equal(stored.statusCode, 201);
-  const { updated_at, media_type, ...rest } = stored.json();
+  const uploadResponse = await putFile(name, content, 'text/html');
+  assert.equal(uploadResponse.statusCode, 201);
+  const { updated_at, media_type, ...rest } = uploadResponse.json();
   assert.deepEqual(rest, { name, size_bytes: 100_000, sha256: hash('sha256', content) });
   assert.equal(new Date(updated_at).toISOString(), updated_at);
 
-  const answer = await owner.get(path(name));
+  const answer = await owner.get(buildPath(name));
   assert.ok(answer.rawPayload.equals(content));
   const { headers } = answer;
   assert.equal(headers['content-type'], media_type);
@@ -87,51 +87,57 @@ test('A file is stored, replaced, downloaded as an attachment, and deleted', asy
   const disposition = parse(String(headers['content-disposition']));
   assert.deepEqual([disposition.type, disposition.parameters['filename']], ['attachment', name]);
 
-  const again = await put(name, 'three');
-  assert.deepEqual([again.statusCode, again.json().size_bytes], [200, 5]);
+  const secondUpload = await putFile(name, 'three');
+  assert.deepEqual([secondUpload.statusCode, secondUpload.json().size_bytes], [200, 5]);
   const [file, ...more] = (await owner.get('/sessions/s/files')).json();
   assert.equal(more.length, 0);
-  assert.partialDeepStrictEqual(file, again.json());
+  assert.partialDeepStrictEqual(file, secondUpload.json());
   assert.ok(file.updated_at >= file.created_at);
 
   // Both normalization forms of a name are the same file.
-  await put('їжак.txt'.normalize('NFD'), 'a');
-  assert.deepEqual((await put('їжак.txt', 'b')).statusCode, 200);
-  assert.deepEqual((await owner.request('DELETE', path(name))).json(), { ok: true });
-  for (const gone of [await owner.request('DELETE', path(name)), await owner.get(path(name))]) {
+  await putFile('їжак.txt'.normalize('NFD'), 'a');
+  assert.deepEqual((await putFile('їжак.txt', 'b')).statusCode, 200);
+  assert.deepEqual((await owner.request('DELETE', buildPath(name))).json(), { ok: true });
+  for (const gone of [
+    await owner.request('DELETE', buildPath(name)),
+    await owner.get(buildPath(name)),
+  ]) {
     assert.deepEqual([gone.statusCode, gone.json().code], [404, 'file_not_found']);
   }
-  assert.deepEqual(namesOf(await owner.get('/sessions/s/files')), ['їжак.txt']);
+  assert.deepEqual(listNames(await owner.get('/sessions/s/files')), ['їжак.txt']);
 });
 
 test('Bodies of any type and up to 10 MiB are stored unchanged', async () => {
   const form = 'multipart/form-data; boundary=x';
   for (const type of ['application/json', 'text/plain', form, 'image/png', '*/*', null]) {
-    assert.equal((await put(`of ${type?.[0]}`, '{not json', type)).statusCode, 201);
-    assert.equal((await owner.get(path(`of ${type?.[0]}`))).body, '{not json');
-    assert.equal((await put('empty', '', type)).json().size_bytes, 0);
+    assert.equal((await putFile(`of ${type?.[0]}`, '{not json', type)).statusCode, 201);
+    assert.equal((await owner.get(buildPath(`of ${type?.[0]}`))).body, '{not json');
+    assert.equal((await putFile('empty', '', type)).json().size_bytes, 0);
     await db.deleteFrom('session_files').execute();
   }
   const content = Buffer.alloc(10 * 1024 * 1024, 7);
-  assert.equal((await put('big', content)).statusCode, 201);
-  assert.equal((await owner.get(path('big'))).rawPayload.length, content.length);
-  const larger = await put('bigger', Buffer.concat([content, Buffer.from('!')]));
-  assert.deepEqual([larger.statusCode, larger.json().code], [413, 'body_too_large']);
-  assert.equal((await owner.get(path('bigger'))).statusCode, 404);
+  assert.equal((await putFile('big', content)).statusCode, 201);
+  assert.equal((await owner.get(buildPath('big'))).rawPayload.length, content.length);
+  const oversizedResponse = await putFile('bigger', Buffer.concat([content, Buffer.from('!')]));
+  assert.deepEqual(
+    [oversizedResponse.statusCode, oversizedResponse.json().code],
+    [413, 'body_too_large'],
+  );
+  assert.equal((await owner.get(buildPath('bigger'))).statusCode, 404);
 });
 
 test('Files have pages in the order of their names', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'Ж "ї" №'];
-  for (const name of names) await put(name, 'x');
-  const whole = await owner.get('/sessions/s/files');
-  assert.deepEqual(namesOf(whole).toSorted(), names.toSorted());
-  assert.equal(whole.headers['link'], undefined);
+  for (const name of names) await putFile(name, 'x');
+  const fullResponse = await owner.get('/sessions/s/files');
+  assert.deepEqual(listNames(fullResponse).toSorted(), names.toSorted());
+  assert.equal(fullResponse.headers['link'], undefined);
   const answers = await pages(owner, '/sessions/s/files?limit=4');
   assert.deepEqual(
-    answers.map((page) => namesOf(page).length),
+    answers.map((page) => listNames(page).length),
     [4, 2],
   );
-  assert.deepEqual(answers.flatMap(namesOf), namesOf(whole));
+  assert.deepEqual(answers.flatMap(listNames), listNames(fullResponse));
   const nul = Buffer.from(JSON.stringify('a\0')).toString('base64url');
   for (const query of ['limit=0', 'limit=101', 'cursor=x', `cursor=${nul}`]) {
     assert.equal((await owner.get(`/sessions/s/files?${query}`)).statusCode, 422, query);
@@ -139,12 +145,12 @@ test('Files have pages in the order of their names', async () => {
 });
 
 test('Owners and admins have full access, holders of the permission may read', async () => {
-  await put('a', 'x');
+  await putFile('a', 'x');
   const statuses = async (browser: Browser, session: string) => [
     (await browser.get(`/sessions/${session}/files`)).statusCode,
-    (await browser.get(path('a', session))).statusCode,
-    (await upload(app, browser, path('b', session), { content: Buffer.from('x') })).statusCode,
-    (await browser.request('DELETE', path('b', session))).statusCode,
+    (await browser.get(buildPath('a', session))).statusCode,
+    (await upload(app, browser, buildPath('b', session), { content: Buffer.from('x') })).statusCode,
+    (await browser.request('DELETE', buildPath('b', session))).statusCode,
   ];
   assert.deepEqual(await statuses(owner, 's'), [200, 200, 201, 200]);
   assert.deepEqual(await statuses(stranger, 's'), [403, 403, 403, 403]);
@@ -152,14 +158,14 @@ test('Owners and admins have full access, holders of the permission may read', a
   assert.deepEqual(await statuses(holder, 's'), [200, 200, 403, 403]);
   assert.deepEqual(await statuses(admin, 's'), [200, 200, 201, 200]);
   const readings = ['u-holder', 'u-admin'].map((reader) => [
-    line('others_data_read', reader, { data: 'session_files' }),
-    line('others_data_read', reader, { data: 'session_file', name: 'a' }),
+    buildAuditEntry('others_data_read', reader, { data: 'session_files' }),
+    buildAuditEntry('others_data_read', reader, { data: 'session_file', name: 'a' }),
   ]);
   const file = { data: 'session_file', name: 'b' };
   assert.deepEqual(await drainAudit(db), [
     ...readings.flat(),
-    line('others_data_changed', 'u-admin', file),
-    line('others_data_changed', 'u-admin', { ...file, deleted: true }),
+    buildAuditEntry('others_data_changed', 'u-admin', file),
+    buildAuditEntry('others_data_changed', 'u-admin', { ...file, deleted: true }),
   ]);
   for (const browser of [owner, stranger, holder]) {
     assert.deepEqual(await statuses(browser, 'legacy'), [403, 403, 403, 403]);
@@ -167,14 +173,14 @@ test('Owners and admins have full access, holders of the permission may read', a
   }
   assert.deepEqual(await statuses(admin, 'legacy'), [200, 404, 201, 200]);
   for (const browser of [stranger, holder]) {
-    const answer = await browser.request('DELETE', path('a'));
+    const answer = await browser.request('DELETE', buildPath('a'));
     assert.deepEqual([answer.statusCode, answer.json().code], [403, 'session_not_yours']);
   }
-  assert.equal((await owner.get(path('a'))).body, 'x');
+  assert.equal((await owner.get(buildPath('a'))).body, 'x');
 });
 
-/** Opens a connection and collects the data of the server. */
-async function open(): Promise<{ socket: Socket; received: () => string }> {
+/** Opens a connection and collects the server's responses. */
+async function openConnection(): Promise<{ socket: Socket; received: () => string }> {
   const socket = await openSocket(url.href);
   socket.on('error', () => undefined);
   let text = '';
@@ -184,14 +190,14 @@ async function open(): Promise<{ socket: Socket; received: () => string }> {
   return { socket, received: () => text };
 }
 
-const head = (method: string, target: string, browser: Browser | undefined, headers = '') =>
+const buildHead = (method: string, target: string, browser: Browser | undefined, headers = '') =>
   `${method} ${target} HTTP/1.1\r\nHost: ${url.host}\r\n${
     browser === undefined ? '' : `Cookie: svc_auth_session=${browser.sid}\r\n`
   }${headers}\r\n`;
 
-const LENGTH = 10 * 1024 * 1024;
-const SIZED = `Content-Length: ${LENGTH}\r\n`;
-const CHUNKED = 'Transfer-Encoding: chunked\r\n';
+const CONTENT_LENGTH = 10 * 1024 * 1024;
+const LENGTH_HEADER = `Content-Length: ${CONTENT_LENGTH}\r\n`;
+const CHUNKED_HEADER = 'Transfer-Encoding: chunked\r\n';
 
 test('An upload is rejected by its path before its body is sent', async () => {
   for (const [browser, target, status, code] of [
@@ -205,11 +211,11 @@ test('An upload is rejected by its path before its body is sent', async () => {
     [owner, '/sessions//files/a', 422, 'validation_failed'],
   ] as const) {
     for (const [headers, body] of [
-      [SIZED, 'few'],
-      [CHUNKED, '3\r\nfew\r\n'],
+      [LENGTH_HEADER, 'few'],
+      [CHUNKED_HEADER, '3\r\nfew\r\n'],
     ] as const) {
-      const { socket, received } = await open();
-      socket.write(head('PUT', target, browser, headers) + body);
+      const { socket, received } = await openConnection();
+      socket.write(buildHead('PUT', target, browser, headers) + body);
       await until(() => received().includes('"code"'));
       assert.match(received(), new RegExp(`^HTTP/1\\.1 ${status} `));
       assert.ok(received().includes(`"code":"${code}"`));
@@ -217,11 +223,11 @@ test('An upload is rejected by its path before its body is sent', async () => {
     }
   }
   // The rest of the body is skipped, and the connection serves the next request.
-  const { socket, received } = await open();
-  socket.write(head('PUT', '/sessions/s/files/a', holder, SIZED));
+  const { socket, received } = await openConnection();
+  socket.write(buildHead('PUT', '/sessions/s/files/a', holder, LENGTH_HEADER));
   await until(() => received().includes('session_not_yours'));
-  socket.write(Buffer.alloc(LENGTH, 'x'));
-  socket.write(head('GET', '/sessions/s/files', holder, 'Connection: close\r\n'));
+  socket.write(Buffer.alloc(CONTENT_LENGTH, 'x'));
+  socket.write(buildHead('GET', '/sessions/s/files', holder, 'Connection: close\r\n'));
   await once(socket, 'close');
   assert.match(received(), /session_not_yours[^]*HTTP\/1\.1 200 OK[^]*\[\]$/);
   assert.equal(await countFiles(), 0);
@@ -229,16 +235,18 @@ test('An upload is rejected by its path before its body is sent', async () => {
 
 test('An aborted or too large upload stores nothing', async () => {
   const accepted = once(app.server, 'connection');
-  const part = await open();
+  const partialConnection = await openConnection();
   const [incoming]: Socket[] = await accepted;
   assert.ok(incoming);
-  part.socket.write(head('PUT', path('part'), owner, SIZED) + 'x'.repeat(100_000));
+  partialConnection.socket.write(
+    buildHead('PUT', buildPath('part'), owner, LENGTH_HEADER) + 'x'.repeat(100_000),
+  );
   await until(() => incoming.bytesRead > 100_000);
-  part.socket.destroy();
+  partialConnection.socket.destroy();
   await until(() => incoming.destroyed);
-  const { socket, received } = await open();
+  const { socket, received } = await openConnection();
   const mebibyte = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
-  socket.write(head('PUT', path('big'), owner, CHUNKED) + mebibyte.repeat(11));
+  socket.write(buildHead('PUT', buildPath('big'), owner, CHUNKED_HEADER) + mebibyte.repeat(11));
   await until(() => received() !== '');
   assert.match(received(), /^HTTP\/1\.1 413 /);
   socket.destroy();
@@ -257,16 +265,16 @@ test('A session has at most a hundred files', async () => {
   await db.insertInto('session_files').values(rows).execute();
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, index) =>
-      upload(index % 2 === 0 ? app : second, owner, path(`new-${index}`), { content }),
+      upload(index % 2 === 0 ? app : secondApp, owner, buildPath(`new-${index}`), { content }),
     ),
   );
   const rejected = answers.filter(({ statusCode }) => statusCode === 409);
   assert.equal(rejected.length, 8);
   for (const answer of rejected) assert.equal(answer.json().code, 'too_many_files');
   assert.equal(await countFiles(), 100);
-  assert.equal((await put('file-0', 'x')).statusCode, 200);
-  await owner.request('DELETE', path('file-0'));
-  assert.equal((await put('next', 'x')).statusCode, 201);
+  assert.equal((await putFile('file-0', 'x')).statusCode, 200);
+  await owner.request('DELETE', buildPath('file-0'));
+  assert.equal((await putFile('next', 'x')).statusCode, 201);
 });
 
 test('The files of a user have a maximum size together', async () => {
@@ -282,8 +290,8 @@ test('The files of a user have a maximum size together', async () => {
       throw error;
     }
   };
-  const many = Array.from({ length: 20 }, (_, index) => `s-${index}`);
-  await addSessions(db, ...['a', 'b', ...many].map((id) => ({ id, user_id: 'u-1' })), {
+  const sessionIds = Array.from({ length: 20 }, (_, index) => `s-${index}`);
+  await addSessions(db, ...['a', 'b', ...sessionIds].map((id) => ({ id, user_id: 'u-1' })), {
     id: 'c',
     user_id: 'u-2',
   });
@@ -301,17 +309,17 @@ test('The files of a user have a maximum size together', async () => {
     assert.equal(await write(by, session, name, bytes), outcome, `${session}/${name} ${bytes}`);
   }
   await files.deleteFile(user, { sessionId: 'a', name: 'one' });
-  const outcomes = await Promise.all(many.map((id) => write(user, id, 'x', 20)));
+  const outcomes = await Promise.all(sessionIds.map((id) => write(user, id, 'x', 20)));
   assert.equal(outcomes.filter((outcome) => outcome === 'ok').length, 3);
 });
 
-const special = (code: number) => String.fromCodePoint(code);
+const toCharacter = (code: number) => String.fromCodePoint(code);
 const words = (text: string) => text.split('|');
 const rejected = [
   ...words('|.|..|a/b|../secret|a\\b|a\0b|a\nb|.env|plan.|plan | plan'),
   ...words('NUL|con.txt|aux .txt|Com1|lpt².log|CONOUT$'),
-  ...[0x85, 0x2028, 0x202e].map((code) => `a${special(code)}b`),
-  `plan${special(0xa0)}`,
+  ...[0x85, 0x2028, 0x202e].map((code) => `a${toCharacter(code)}b`),
+  `plan${toCharacter(0xa0)}`,
   'a'.repeat(201),
   'ж'.repeat(101),
 ];
@@ -364,16 +372,16 @@ test('A user has at most six concurrent transfers, and other users are served me
     request.user = userOf(String(request.headers['x-user']));
     done();
   });
-  const held = gate();
+  const readGate = gate();
   let reading = 0;
   const files = {
     readFile: async () => {
       reading += 1;
-      await held.opened;
+      await readGate.opened;
       return { content: Buffer.from('x'), media_type: 'text/plain' };
     },
   };
-  await fileRoutes(server, files as unknown as Files);
+  await registerFileRoutes(server, files as unknown as Files);
   const ask = (user: string) =>
     server
       .inject({ method: 'GET', url: '/sessions/s/files/a', headers: { 'x-user': user } })
@@ -381,14 +389,15 @@ test('A user has at most six concurrent transfers, and other users are served me
 
   const first = Array.from({ length: 6 }, () => ask('u-olena'));
   await until(() => reading === 6);
-  const seventh = await ask('u-olena');
-  assert.equal(seventh.statusCode, 503);
-  assert.equal(seventh.headers['retry-after'], '2');
-  assert.match(seventh.json().detail, /^6 of your files .*then try again/);
-  const other = ask('u-taras');
+  const seventhResponse = await ask('u-olena');
+  assert.equal(seventhResponse.statusCode, 503);
+  assert.equal(seventhResponse.headers['retry-after'], '2');
+  assert.match(seventhResponse.json().detail, /^6 of your files .*then try again/);
+  const otherRequest = ask('u-taras');
   await until(() => reading === 7);
 
-  held.open();
-  for (const answer of await Promise.all([...first, other])) assert.equal(answer.statusCode, 200);
+  readGate.open();
+  for (const answer of await Promise.all([...first, otherRequest]))
+    assert.equal(answer.statusCode, 200);
   assert.equal((await ask('u-olena')).statusCode, 200);
 });

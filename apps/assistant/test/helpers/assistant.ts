@@ -12,7 +12,6 @@ import { type ScriptedProvider, startScriptedProvider } from '../scripted-provid
 
 const KEY = Buffer.alloc(32, 7).toString('base64url');
 
-/** Test set-up of {@link openAssistant}. */
 export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
 
 /**
@@ -48,14 +47,14 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     overrides: Record<string, string> = {},
     watch: (statement: Statement) => void = () => undefined,
   ): Promise<Server> {
-    const own =
+    const instanceDatabase =
       database.url === undefined
         ? undefined
         : await connect<Tables>({ url: database.url, maxConnections: 3 });
-    const used = own ?? database;
+    const appDatabase = instanceDatabase ?? database;
     const app = await createApp({
       config: readConfig(settings(overrides)),
-      database: { ...used, db: used.db.withPlugin(statements(watch)) },
+      database: { ...appDatabase, db: appDatabase.db.withPlugin(createStatementPlugin(watch)) },
       log: createLogger({
         level: 'trace',
         service: 'assistant',
@@ -64,7 +63,7 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     });
     deferCleanup(async () => {
       await app.close();
-      await own?.close();
+      await instanceDatabase?.close();
     });
     return app;
   }
@@ -107,11 +106,10 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
   };
 }
 
-/** The kind of a statement. */
 export type Statement = 'read' | 'write';
 
-/** Reports statements by their results, since plugins do not see raw statements. */
-const statements = (watch: (statement: Statement) => void): KyselyPlugin => ({
+/** Reports statements by their results, because plugins do not see raw statements. */
+const createStatementPlugin = (watch: (statement: Statement) => void): KyselyPlugin => ({
   transformQuery: ({ node }) => node,
   transformResult({ result }) {
     watch(result.numAffectedRows === undefined ? 'read' : 'write');
@@ -119,9 +117,9 @@ const statements = (watch: (statement: Statement) => void): KyselyPlugin => ({
   },
 });
 
-type Options = { app?: Server; headers?: Record<string, string>; payload?: string | object };
+type RequestOptions = { app?: Server; headers?: Record<string, string>; payload?: string | object };
 
-/** A browser for `inject`, which keeps cookies. */
+/** Browser for `inject` that keeps cookies. */
 export class Browser {
   readonly cookies = new Map<string, string>();
   private readonly app: Server;
@@ -135,7 +133,7 @@ export class Browser {
   async request(
     method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     url: string,
-    { app = this.app, headers = {}, payload }: Options = {},
+    { app = this.app, headers = {}, payload }: RequestOptions = {},
   ) {
     const answer = await app.inject({
       method,
@@ -151,15 +149,14 @@ export class Browser {
     return answer;
   }
 
-  get(url: string, options?: Options) {
+  get(url: string, options?: RequestOptions) {
     return this.request('GET', url, options);
   }
 
-  post(url: string, options?: Options) {
+  post(url: string, options?: RequestOptions) {
     return this.request('POST', url, options);
   }
 
-  /** The session cookie's value. */
   get sid(): string {
     const sid = this.cookies.get('svc_auth_session');
     if (sid === undefined) throw new Error('The browser has no session');
@@ -169,8 +166,8 @@ export class Browser {
   /** Begins a sign-in, and returns the path of its callback. */
   async begin(provider: ScriptedProvider): Promise<string> {
     const login = await this.get('/auth/login');
-    const back = new URL(await provider.authorize(String(login.headers.location)));
-    return back.pathname + back.search;
+    const callbackUrl = new URL(await provider.authorize(String(login.headers.location)));
+    return callbackUrl.pathname + callbackUrl.search;
   }
 
   async signIn(provider: ScriptedProvider) {

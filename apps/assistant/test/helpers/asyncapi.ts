@@ -3,7 +3,6 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { createAsyncApiDocument } from '../../src/conversations/asyncapi.ts';
 
-/** A message of the document. */
 export type Message = {
   name: string;
   description: string;
@@ -11,7 +10,6 @@ export type Message = {
   examples: { payload: object }[];
 };
 
-/** The schema of a message. */
 export type Payload = { properties: Record<string, Payload>; required: string[] };
 
 type Reference = { $ref: string };
@@ -25,14 +23,12 @@ export type Operation = {
   'x-access'?: unknown;
 };
 
-/** The parts of the document that tests use. */
 export type AsyncApi = {
   channels: { socket: { 'x-close-codes': { code: number }[] } };
   operations: Record<string, Operation>;
   components: { messages: Record<string, Message> };
 };
 
-/** The document of the protocol. */
 export const document = createAsyncApiDocument({
   version: '1.0.0',
   cookieName: 'svc_auth_session',
@@ -40,10 +36,10 @@ export const document = createAsyncApiDocument({
 
 const { messages } = document.components;
 
-/** Returns the key of the message of a reference. */
+/** Returns the message key in a reference. */
 export const keyOf = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
 
-/** The keys of the messages of clients, and of the server. */
+/** Keys of client messages and server messages. */
 export const clientKeys = Object.values(document.operations)
   .filter(({ action }) => action === 'receive')
   .flatMap((operation) => operation.messages.map(keyOf));
@@ -53,25 +49,25 @@ const ADDRESS = 'asyncapi.json';
 const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
 formats.default(ajv);
 // Unlike clients, tests reject undescribed members.
-ajv.addSchema(closed(document) as object, ADDRESS);
+ajv.addSchema(forbidOtherMembers(document) as object, ADDRESS);
 
 const validators = new Map<string, ValidateFunction>();
 
-function validatorOf(key: string): ValidateFunction {
-  const known = validators.get(key);
-  if (known !== undefined) return known;
+function getValidator(key: string): ValidateFunction {
+  const cachedValidator = validators.get(key);
+  if (cachedValidator !== undefined) return cachedValidator;
   const validator = ajv.compile({ $ref: `${ADDRESS}#/components/messages/${key}/payload` });
   validators.set(key, validator);
   return validator;
 }
 
-/** Returns the error of a message by its schema, or undefined. */
+/** Returns the schema error of a message, or undefined. */
 export function schemaErrorOf(key: string, message: unknown): string | undefined {
-  const validate = validatorOf(key);
+  const validate = getValidator(key);
   return validate(message) ? undefined : `${key}: ${ajv.errorsText(validate.errors)}`;
 }
 
-/** Fails unless a message of the server and all its members are described. */
+/** Fails unless the document describes a server message and all its members. */
 export function checkFrame(frame: { type: string; seq?: unknown }): void {
   const key = frame.type === 'error' && 'seq' in frame ? 'error.event' : frame.type;
   assert.ok(serverKeys.includes(key), `The document has no message ${key} of the server`);
@@ -80,23 +76,25 @@ export function checkFrame(frame: { type: string; seq?: unknown }): void {
 }
 
 /**
- * Fails unless the document and the server agree whether a message of a client is valid.
+ * Fails unless the document and the server agree on whether a client message is valid.
  * @param code The code of the error; undefined after a success.
  */
 export function checkAccepted(message: { type?: unknown }, code: string | undefined): void {
   const key = String(message.type);
   if (!clientKeys.includes(key)) return;
   const fault = schemaErrorOf(key, JSON.parse(JSON.stringify(message)));
-  const shown = JSON.stringify(message);
-  if (code === undefined) assert.equal(fault, undefined, `accepted against the document: ${shown}`);
-  if (code === 'validation_failed') assert.ok(fault, `rejected against the document: ${shown}`);
+  const messageText = JSON.stringify(message);
+  if (code === undefined)
+    assert.equal(fault, undefined, `accepted against the document: ${messageText}`);
+  if (code === 'validation_failed')
+    assert.ok(fault, `rejected against the document: ${messageText}`);
 }
 
-/** Returns a schema whose objects have no other members than the named ones. */
-function closed(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(closed);
+/** Returns a copy of a schema that forbids additional properties. */
+function forbidOtherMembers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(forbidOtherMembers);
   if (typeof value !== 'object' || value === null) return value;
-  const parts = Object.entries(value).map(([name, part]) => [name, closed(part)]);
+  const parts = Object.entries(value).map(([name, part]) => [name, forbidOtherMembers(part)]);
   const isObject = 'properties' in value && 'type' in value && value.type === 'object';
   return { ...(isObject && { additionalProperties: false }), ...Object.fromEntries(parts) };
 }

@@ -3,7 +3,6 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { Server } from '@oselya/kit';
 
-/** The parts of an OpenAPI document that tests use. */
 export type Media = { schema?: object; example?: unknown; examples?: object };
 export type Answer = { description: string; content?: Record<string, Media> };
 export type Operation = {
@@ -18,7 +17,6 @@ export type OpenApi = {
   tags: { name: string }[];
 };
 
-/** An answer of `inject`. */
 type Injected = {
   statusCode: number;
   headers: { 'content-type'?: string };
@@ -35,25 +33,25 @@ export const toDocumentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$
 const pointer = (...keys: string[]) =>
   keys.map((key) => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
 
-/** Creates a validator of values by the schemas of a document. */
+/** Creates a checker of values against the schemas of a document. */
 export function createDocumentChecker(document: OpenApi) {
-  // Strict mode rejects the members of the document, which is no schema.
+  // Strict mode rejects the members of the document, which is not a schema.
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
   ajv.addSchema(document, DOCUMENT);
-  const compiled = new Map<string, ValidateFunction>();
+  const compiledSchemas = new Map<string, ValidateFunction>();
 
-  /** Returns the memoized validator of a schema. */
-  function validatorOf($ref: string): ValidateFunction {
-    const validate = compiled.get($ref) ?? ajv.compile({ $ref });
-    compiled.set($ref, validate);
+  /** Memoizes validators, because compilation is slow. */
+  function getValidator($ref: string): ValidateFunction {
+    const validate = compiledSchemas.get($ref) ?? ajv.compile({ $ref });
+    compiledSchemas.set($ref, validate);
     return validate;
   }
 
   /** Fails unless a value matches the schema at a JSON pointer. */
-  function check(place: string[], value: unknown): void {
-    const validate = validatorOf(`${DOCUMENT}#/${pointer(...place)}`);
-    assert.ok(validate(value), `${place.join(' ')}: ${ajv.errorsText(validate.errors)}`);
+  function check(schemaPath: string[], value: unknown): void {
+    const validate = getValidator(`${DOCUMENT}#/${pointer(...schemaPath)}`);
+    assert.ok(validate(value), `${schemaPath.join(' ')}: ${ajv.errorsText(validate.errors)}`);
   }
 
   /** Fails unless the document describes an answer by its status, type and body. It ignores hidden routes. */
@@ -62,16 +60,17 @@ export function createDocumentChecker(document: OpenApi) {
     const operation = document.paths[path]?.[method.toLowerCase()];
     if (operation === undefined) return;
     const status = String(answer.statusCode);
-    const documented = operation.responses[status];
-    assert.ok(documented, `${method} ${route} answers ${status}, which is not documented`);
-    if (documented.content === undefined) return assert.equal(answer.body, '');
+    const documentedResponse = operation.responses[status];
+    assert.ok(documentedResponse, `${method} ${route} answers ${status}, which is not documented`);
+    if (documentedResponse.content === undefined) return assert.equal(answer.body, '');
     const type = answer.headers['content-type']?.split(';')[0] ?? '';
     // `*/*` is any type. OpenAPI 3.1, Response Object.
-    const isKnown = type in documented.content || '*/*' in documented.content;
-    assert.ok(isKnown, `${method} ${route} answers ${status} as ${type}`);
+    const isTypeDocumented =
+      type in documentedResponse.content || '*/*' in documentedResponse.content;
+    assert.ok(isTypeDocumented, `${method} ${route} answers ${status} as ${type}`);
     if (!type.endsWith('json')) return;
-    const place = ['paths', path, method.toLowerCase(), 'responses', status, 'content', type];
-    check([...place, 'schema'], JSON.parse(answer.body));
+    const schemaPath = ['paths', path, method.toLowerCase(), 'responses', status, 'content', type];
+    check([...schemaPath, 'schema'], JSON.parse(answer.body));
   }
 
   return { check, checkAnswer };
@@ -79,20 +78,21 @@ export function createDocumentChecker(document: OpenApi) {
 
 /** Returns all examples of a media type. */
 export function findExamples(document: OpenApi, { schema = {}, example, examples = {} }: Media) {
-  const found: unknown[] = example === undefined ? [] : [example];
-  for (const one of Object.values(examples)) found.push(Reflect.get(Object(one), 'value'));
-  return [...found, ...schemaExamples(document, schema)];
+  const foundExamples: unknown[] = example === undefined ? [] : [example];
+  for (const entry of Object.values(examples))
+    foundExamples.push(Reflect.get(Object(entry), 'value'));
+  return [...foundExamples, ...listSchemaExamples(document, schema)];
 }
 
 /** Returns the examples of a schema, or lists of the examples of its items. */
-function schemaExamples(document: OpenApi, schema: object): unknown[] {
-  const resolved = resolve(document, schema);
-  const own = ownExamples(resolved);
-  if (own.length > 0 || !('items' in resolved)) return own;
-  return schemaExamples(document, Object(resolved.items)).map((item) => [item]);
+function listSchemaExamples(document: OpenApi, schema: object): unknown[] {
+  const resolvedSchema = resolve(document, schema);
+  const schemaOwnExamples = listOwnExamples(resolvedSchema);
+  if (schemaOwnExamples.length > 0 || !('items' in resolvedSchema)) return schemaOwnExamples;
+  return listSchemaExamples(document, Object(resolvedSchema.items)).map((item) => [item]);
 }
 
-function ownExamples(schema: object): unknown[] {
+function listOwnExamples(schema: object): unknown[] {
   const { example, examples }: { example?: unknown; examples?: unknown[] } = schema;
   return [...(example === undefined ? [] : [example]), ...(examples ?? [])];
 }

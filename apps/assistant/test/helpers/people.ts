@@ -2,7 +2,7 @@ import type { Browser, TestAssistant } from './assistant.ts';
 import type { Permission, User } from '../../src/access/permissions.ts';
 import type { Server } from '@oselya/kit';
 
-/** Returns a user as the provider describes them. */
+/** Builds the provider's data of a user. */
 export function person(
   id: string,
   { isAdmin = false, permissions = [] }: { isAdmin?: boolean; permissions?: Permission[] } = {},
@@ -21,7 +21,7 @@ export function person(
   };
 }
 
-/** Returns a user as the service knows them. */
+/** Builds the service's user. */
 export const userOf = (id: string, permissions: Permission[] = []): User => ({
   id,
   email: `${id}@example.test`,
@@ -47,7 +47,7 @@ export async function signInUsers(
   };
 }
 
-/** Requests all pages of a list by their links. */
+/** Requests all pages of a list by following their links. */
 export async function pages(browser: Browser, first: string) {
   const answers = [];
   let url: string | undefined = first;

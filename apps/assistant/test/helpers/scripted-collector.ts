@@ -34,23 +34,22 @@ export function listing(listingId: number, facts: Partial<Listing> = {}): Listin
   };
 }
 
-/** A request of the assistant. */
-type Asked = { path: string; body: unknown; authorization: string | undefined };
+type ReceivedRequest = { path: string; body: unknown; authorization: string | undefined };
 
 /** Starts a collector with scripted listings, which answers as its OpenAPI document says. */
 export async function startScriptedCollector() {
   const collector = {
     url: '',
     listings: [] as Listing[],
-    asked: [] as Asked[],
-    /** A problem that replaces all answers, or no answer at all. */
+    asked: [] as ReceivedRequest[],
+    /** Problem that replaces all answers; `silent` sends no answer. */
     failure: undefined as { status: number; title: string } | 'silent' | undefined,
   };
   const server = createServer((request, response) => void answer(request, response));
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     collector.asked.push({
       path: request.url ?? '',
-      body: await bodyOf(request),
+      body: await readBody(request),
       authorization: request.headers.authorization,
     });
     const { failure, listings } = collector;
@@ -60,15 +59,15 @@ export async function startScriptedCollector() {
     };
     if (failure !== undefined) return send(failure.status, failure, 'application/problem+json');
     if (request.method === 'POST') {
-      const items = listings.map((found) => ({ listing: found, rank: 1 }));
+      const items = listings.map((match) => ({ listing: match, rank: 1 }));
       const total = { value: listings.length, relation: 'eq' };
       return send(200, { items, total, next_cursor: null, took_ms: 1 });
     }
     const id = Number(request.url?.split('/').at(-1));
-    const one = listings.find(({ listing_id }) => listing_id === id);
-    if (one !== undefined) return send(200, one);
-    const missing = { status: 404, title: 'No such listing', detail: 'It does not exist.' };
-    send(404, missing, 'application/problem+json');
+    const match = listings.find(({ listing_id }) => listing_id === id);
+    if (match !== undefined) return send(200, match);
+    const notFound = { status: 404, title: 'No such listing', detail: 'It does not exist.' };
+    send(404, notFound, 'application/problem+json');
   }
   deferCleanup(() => {
     server.closeAllConnections();
@@ -78,6 +77,6 @@ export async function startScriptedCollector() {
   return collector;
 }
 
-async function bodyOf(request: IncomingMessage): Promise<unknown> {
+async function readBody(request: IncomingMessage): Promise<unknown> {
   return request.method === 'POST' ? json(request) : undefined;
 }

@@ -8,13 +8,12 @@ import {
   createToolCallChunk,
 } from '@oselya/model/testing';
 
-/** An answer of the model: streamed words, calls of tools, or any other answer. */
+/** Answer of the model: streamed words, tool calls, or any other response. */
 export type Script =
   | { words: readonly (string | Promise<unknown>)[]; finishReason?: string }
   | { tools: readonly { name: string; arguments: object }[] }
   | { answer: ScriptedResponse };
 
-/** A received chat request. */
 export type Conversation = {
   messages: { role: string; content: unknown; tool_calls?: unknown; tool_call_id?: unknown }[];
   tools?: { function: { name: string } }[];
@@ -26,55 +25,58 @@ export async function startScriptedModel() {
   const seen: Conversation[] = [];
   const summaries: Script[] = [];
   const summarized: Conversation[] = [];
-  let calls = 0;
+  let callCount = 0;
   const server = await startModelServer(({ path, body }: ReceivedRequest): ScriptedResponse => {
     // Health checks list the models.
     if (path.endsWith('/models')) return { body: { data: [] } };
     const conversation = body as Conversation;
-    if (begins(conversation, 'Give the conversation')) {
+    if (hasInstructions(conversation, 'Give the conversation')) {
       model.titles += 1;
-      return model.titleAnswer ?? words([model.titled, 'Назва']);
+      return model.titleAnswer ?? createWordResponse([model.titled, 'Назва']);
     }
-    if (begins(conversation, 'Summarize a conversation')) {
+    if (hasInstructions(conversation, 'Summarize a conversation')) {
       summarized.push(conversation);
       return play(summaries.shift() ?? { words: [`Підсумок ${summarized.length}.`] });
     }
     seen.push(conversation);
-    const next = scripts.shift() ?? { words: ['Готово.'] };
-    return play(typeof next === 'function' ? next(conversation) : next);
+    const script = scripts.shift() ?? { words: ['Готово.'] };
+    return play(typeof script === 'function' ? script(conversation) : script);
   });
   function play(script: Script): ScriptedResponse {
     if ('answer' in script) return script.answer;
-    if ('words' in script) return words(script.words, script.finishReason);
-    const asked = script.tools.map((tool) => {
-      calls += 1;
+    if ('words' in script) return createWordResponse(script.words, script.finishReason);
+    const toolCalls = script.tools.map((tool) => {
+      callCount += 1;
       const { name, arguments: input } = tool;
-      return createToolCallChunk({ id: `call-${calls}`, name, arguments: JSON.stringify(input) });
+      return createToolCallChunk({
+        id: `call-${callCount}`,
+        name,
+        arguments: JSON.stringify(input),
+      });
     });
-    return createStreamedResponse([...asked, chunk({}, { finishReason: 'tool_calls' })]);
+    return createStreamedResponse([...toolCalls, chunk({}, { finishReason: 'tool_calls' })]);
   }
   deferCleanup(() => server.close());
   const model = {
     url: server.url,
-    /** The number of requests for a title. */
+    /** Number of title requests. */
     titles: 0,
     /** Promise that delays each title. */
     titled: Promise.resolve(),
     /** Replaces the title. */
     titleAnswer: undefined as ScriptedResponse | undefined,
     scripts,
-    /** The chat requests. */
     seen,
-    /** The answers to requests for a summary; numbered ones by default. */
+    /** Answers to summary requests; numbered by default. */
     summaries,
-    /** The requests for a summary. */
+    /** Received summary requests. */
     summarized,
     env: { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'test' },
   };
   return model;
 }
 
-function words(
+function createWordResponse(
   parts: readonly (string | Promise<unknown>)[],
   finishReason = 'stop',
 ): ScriptedResponse {
@@ -86,7 +88,7 @@ function words(
   ]);
 }
 
-const begins = ({ messages }: Conversation, instructions: string) =>
+const hasInstructions = ({ messages }: Conversation, instructions: string) =>
   JSON.stringify(messages[0]?.content).includes(`"${instructions}`);
 
 /** Creates a promise that a test resolves. */

@@ -3,17 +3,14 @@ import { until } from '@oselya/testing';
 import { WebSocket } from 'ws';
 import { checkFrame, checkAccepted } from './asyncapi.ts';
 
-/** A message of the server. */
 export type Frame = {
   type: string;
   id?: string;
   problem?: { code: string; status: number };
 } & Record<string, unknown>;
 
-/** The close frame of a socket. */
 export type Closed = { code: number; reason: string };
 
-/** The auth session and the headers of a handshake. */
 export type ClientOptions = {
   sid?: string;
   origin?: string;
@@ -26,8 +23,8 @@ export type ClientOptions = {
 export class SocketClient {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
-  private asked = 0;
-  private ending: Closed | undefined;
+  private askCount = 0;
+  private closeFrame: Closed | undefined;
 
   private constructor(socket: WebSocket) {
     this.socket = socket;
@@ -40,16 +37,18 @@ export class SocketClient {
     // A close follows each error.
     socket.on('error', () => undefined);
     socket.once('close', (code, reason) => {
-      this.ending = { code, reason: String(reason) };
+      this.closeFrame = { code, reason: String(reason) };
     });
   }
 
   /** Begins to connect; the handshake may be rejected. */
   static begin(url: string, options: ClientOptions = {}): SocketClient {
-    const { sid, ...rest } = options;
-    const headers = { ...rest.headers };
+    const { sid, ...socketOptions } = options;
+    const headers = { ...socketOptions.headers };
     if (sid !== undefined) headers['cookie'] = `svc_auth_session=${sid}`;
-    return new SocketClient(new WebSocket(`${url.replace('http', 'ws')}/ws`, { ...rest, headers }));
+    return new SocketClient(
+      new WebSocket(`${url.replace('http', 'ws')}/ws`, { ...socketOptions, headers }),
+    );
   }
 
   /** Connects and waits until the socket is open. */
@@ -65,8 +64,8 @@ export class SocketClient {
 
   /** Sends a message with a new id, and returns its answer. */
   async ask(frame: object): Promise<Frame> {
-    this.asked += 1;
-    const id = `ask-${this.asked}`;
+    this.askCount += 1;
+    const id = `ask-${this.askCount}`;
     this.send({ ...frame, id });
     await until(() => this.answer(id) !== undefined || this.isClosed);
     const answer = this.answer(id);
@@ -82,18 +81,17 @@ export class SocketClient {
   }
 
   get isClosed(): boolean {
-    return this.ending !== undefined;
+    return this.closeFrame !== undefined;
   }
 
-  /** Waits for the close frame. */
   get closed(): Promise<Closed> {
-    return this.waitForEnd();
+    return this.waitForClose();
   }
 
-  private async waitForEnd(): Promise<Closed> {
+  private async waitForClose(): Promise<Closed> {
     await until(() => this.isClosed);
-    if (this.ending === undefined) throw new Error('The socket has no close frame');
-    return this.ending;
+    if (this.closeFrame === undefined) throw new Error('The socket has no close frame');
+    return this.closeFrame;
   }
 
   private answer(id: string): Frame | undefined {

@@ -14,7 +14,6 @@ import {
   socketLimits,
 } from '../../src/conversations/socket.ts';
 
-/** Returns a user with permissions. */
 export function account(id: string, permissions: string[] = []): User {
   return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
 }
@@ -26,22 +25,24 @@ export class ScriptedIdentity {
   resolutions = 0;
   /** Maximum number of concurrent resolutions. */
   most = 0;
-  private inProgress = 0;
+  private concurrentCount = 0;
   looks = 0;
   /** Promise that delays each resolution. */
   gate: Promise<void> | undefined;
 
-  /** A known user stays valid while the session exists. */
-  readonly resolve: ResolveSession = async (sessionId, known) => {
-    if (known !== undefined) {
-      return this.users.has(sessionId) ? { status: 'signed-in', ...known } : { status: 'unknown' };
+  /** Returns a known user unchanged while the session exists. */
+  readonly resolve: ResolveSession = async (sessionId, knownUser) => {
+    if (knownUser !== undefined) {
+      return this.users.has(sessionId)
+        ? { status: 'signed-in', ...knownUser }
+        : { status: 'unknown' };
     }
     this.resolutions += 1;
-    this.inProgress += 1;
-    this.most = Math.max(this.most, this.inProgress);
+    this.concurrentCount += 1;
+    this.most = Math.max(this.most, this.concurrentCount);
     const user = this.users.get(sessionId);
     await this.gate;
-    this.inProgress -= 1;
+    this.concurrentCount -= 1;
     if (this.failure !== undefined) throw this.failure;
     return user === undefined
       ? { status: 'unknown' }
@@ -109,7 +110,7 @@ export async function openSockets({
   guardRoutes(app, {
     baseUrl: 'https://assistant.test',
     hasSession: () => false,
-    currentUser: () => Promise.resolve(undefined),
+    resolveUser: () => Promise.resolve(undefined),
   });
   app.post('/echo', { config: { access: 'public' } }, ({ body }) => ({ body }));
   const cookies = {
@@ -133,26 +134,27 @@ export async function openSockets({
 }
 
 /** Messages for all clients, for signed-in users, and for admins, answered by `pong`. */
-const { ping: asked } = clientMessages;
-export const ping = defineMessage(asked, (_, { answer }) => answer({ type: 'pong' }));
-export const own = defineMessage({ ...asked, access: 'signed-in' }, (_, { answer }) =>
+const { ping: pingDefinition } = clientMessages;
+export const ping = defineMessage(pingDefinition, (_, { answer }) => answer({ type: 'pong' }));
+export const own = defineMessage({ ...pingDefinition, access: 'signed-in' }, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
-export const admin = defineMessage({ ...asked, access: { role: 'admin' } }, (_, { answer }) =>
-  answer({ type: 'pong' }),
+export const admin = defineMessage(
+  { ...pingDefinition, access: { role: 'admin' } },
+  (_, { answer }) => answer({ type: 'pong' }),
 );
 
-/** Creates a type of message that stays in progress until the test releases it. */
+/** Creates a message type whose handler waits until the test releases it. */
 export function gated() {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const type = defineMessage(asked, async (_, { answer }) => {
+  const type = defineMessage(pingDefinition, async (_, { answer }) => {
     await promise;
     answer({ type: 'pong' });
   });
   return { type, letGo: resolve };
 }
 
-/** Creates a type of message with `times` sessions of one message as its answer. */
+/** Creates a message type that answers with `times` sessions of one message. */
 export function answeredBySessions(content: string, times = 1) {
   const session = {
     session_id: 's',
@@ -166,19 +168,19 @@ export function answeredBySessions(content: string, times = 1) {
   };
   const { answers } = clientMessages['session.open'];
   return defineMessage({ access: 'public', members: {}, answers }, (_, { answer }) => {
-    for (let nth = 0; nth < times; nth += 1) {
+    for (let index = 0; index < times; index += 1) {
       answer({
         type: 'session.opened',
         session_id: 's',
         session,
-        messages: [{ id: String(nth), role: 'user', content, created_at: null }],
+        messages: [{ id: String(index), role: 'user', content, created_at: null }],
         turn: null,
       });
     }
   });
 }
 
-/** The headers of a handshake without `Connection`. RFC 6455 §4.1. */
+/** Handshake headers without `Connection`. RFC 6455 §4.1. */
 export const HANDSHAKE = {
   upgrade: 'websocket',
   'sec-websocket-version': '13',

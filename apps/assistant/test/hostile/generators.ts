@@ -4,7 +4,7 @@ import fc from 'fast-check';
 export const MARK = 'zq7Mark';
 
 /** Texts that often break parsers, queries and pages. */
-const NOTORIOUS = [
+const NOTORIOUS_TEXTS = [
   '',
   '\u0000',
   '\r\nset-cookie: a=b',
@@ -28,36 +28,34 @@ const NOTORIOUS = [
 /** A well-formed session id that does not exist. */
 export const id = fc.stringMatching(/^[A-Za-z0-9_-]{43}$/);
 
-/** Any text. */
 export const text: fc.Arbitrary<string> = fc.oneof(
-  fc.constantFrom(...NOTORIOUS),
+  fc.constantFrom(...NOTORIOUS_TEXTS),
   fc.string({ maxLength: 40 }),
   fc.string({ unit: 'grapheme', maxLength: 40 }),
   fc.string({ unit: 'binary', maxLength: 40 }),
   id,
 );
 
-/** Text with the mark. */
 export const markedText = fc
   .tuple(text, fc.boolean())
   .map(([value, isFirst]) => (isFirst ? MARK + value : value + MARK));
 
 const BROKEN_ESCAPES = ['%', '%zz', '%u0041', '%ff%fe', '%ed%a0%80', '%00', '+'];
 
-/** Encodes a text for a URL: once, twice, or wrongly. */
-export function encodeInUrl(value: fc.Arbitrary<string>): fc.Arbitrary<string> {
-  const escaped = value.map((one) => encodeURIComponent(one.toWellFormed()));
-  const broken = fc.tuple(escaped, fc.constantFrom(...BROKEN_ESCAPES));
+/** Encodes text for a URL once, twice, or incorrectly. */
+export function encodeInUrl(texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  const escapedTexts = texts.map((value) => encodeURIComponent(value.toWellFormed()));
+  const brokenEscapes = fc.tuple(escapedTexts, fc.constantFrom(...BROKEN_ESCAPES));
   return fc.oneof(
-    { weight: 4, arbitrary: escaped },
-    { weight: 1, arbitrary: escaped.map((one) => encodeURIComponent(one)) },
-    { weight: 1, arbitrary: value.map((one) => one.replaceAll(/[^!-~]|[?#]/gu, '-')) },
-    { weight: 1, arbitrary: broken.map((parts) => parts.join('')) },
+    { weight: 4, arbitrary: escapedTexts },
+    { weight: 1, arbitrary: escapedTexts.map((value) => encodeURIComponent(value)) },
+    { weight: 1, arbitrary: texts.map((value) => value.replaceAll(/[^!-~]|[?#]/gu, '-')) },
+    { weight: 1, arbitrary: brokenEscapes.map((parts) => parts.join('')) },
   );
 }
 
 /** URLs that a browser may resolve to another origin. */
-const FOREIGN = [
+const FOREIGN_URLS = [
   '/\\evil.example',
   'https:evil.example',
   'https://assistant.test@evil.example/',
@@ -70,7 +68,7 @@ export const redirectQuery: fc.Arbitrary<string> = fc
   .array(
     fc.tuple(
       fc.constantFrom('return_to', 'next', 'redirect', 'redirect_uri', 'url', 'rd'),
-      encodeInUrl(fc.oneof(fc.constantFrom(...FOREIGN), text)),
+      encodeInUrl(fc.oneof(fc.constantFrom(...FOREIGN_URLS), text)),
     ),
     { maxLength: 4 },
   )
@@ -107,7 +105,7 @@ export const headers: fc.Arbitrary<Record<string, string>> = fc
   )
   .map((pairs) => Object.fromEntries(pairs));
 
-/** The keywords of JSON Schema that request bodies use. */
+/** JSON Schema keywords that request bodies use. */
 type Schema = {
   type?: string;
   const?: unknown;
@@ -120,14 +118,17 @@ type Schema = {
 const anyValue: fc.Arbitrary<unknown> = fc.oneof(fc.jsonValue({ maxDepth: 3 }), markedText);
 
 /** Creates a value that usually fits a schema. */
-export function valueFor(schema: Schema): fc.Arbitrary<unknown> {
-  return fc.oneof({ weight: 4, arbitrary: validFor(schema) }, { weight: 1, arbitrary: anyValue });
+export function createValue(schema: Schema): fc.Arbitrary<unknown> {
+  return fc.oneof(
+    { weight: 4, arbitrary: createValidValue(schema) },
+    { weight: 1, arbitrary: anyValue },
+  );
 }
 
-function validFor(schema: Schema): fc.Arbitrary<unknown> {
+function createValidValue(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum);
-  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(validFor));
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(createValidValue));
   switch (schema.type) {
     case 'string':
       return markedText;
@@ -139,19 +140,21 @@ function validFor(schema: Schema): fc.Arbitrary<unknown> {
     case 'null':
       return fc.constant(null);
     case 'array':
-      return fc.array(valueFor(schema.items ?? {}), { maxLength: 3 });
+      return fc.array(createValue(schema.items ?? {}), { maxLength: 3 });
     default: {
-      const properties = Object.entries(schema.properties ?? {});
-      const known = Object.fromEntries(properties.map(([name, one]) => [name, valueFor(one)]));
-      const unknown = fc.dictionary(markedText, anyValue, { maxKeys: 1 });
+      const propertySchemas = Object.entries(schema.properties ?? {});
+      const knownProperties = Object.fromEntries(
+        propertySchemas.map(([name, propertySchema]) => [name, createValue(propertySchema)]),
+      );
+      const extraProperties = fc.dictionary(markedText, anyValue, { maxKeys: 1 });
       return fc
-        .tuple(unknown, fc.record(known, { requiredKeys: [] }))
-        .map(([some, others]) => ({ ...some, ...others }));
+        .tuple(extraProperties, fc.record(knownProperties, { requiredKeys: [] }))
+        .map(([extras, properties]) => ({ ...extras, ...properties }));
     }
   }
 }
 
-const NOT_JSON = [
+const INVALID_JSON_TEXTS = [
   '',
   '{"a":',
   '{"__proto__":{"role":"admin"}}',
@@ -163,14 +166,16 @@ const NOT_JSON = [
 ];
 
 /** Creates a body for a schema, usually JSON. */
-export function bodyFor(schema: Schema): fc.Arbitrary<Buffer> {
-  const json = valueFor(schema).map((value) => Buffer.from(JSON.stringify(value) ?? ''));
-  const other = fc.oneof(fc.constantFrom(...NOT_JSON), markedText);
-  const cut = fc.tuple(json, fc.nat()).map(([one, at]) => one.subarray(0, at % (one.length + 1)));
+export function createBody(schema: Schema): fc.Arbitrary<Buffer> {
+  const json = createValue(schema).map((value) => Buffer.from(JSON.stringify(value) ?? ''));
+  const invalidJson = fc.oneof(fc.constantFrom(...INVALID_JSON_TEXTS), markedText);
+  const truncatedJson = fc
+    .tuple(json, fc.nat())
+    .map(([value, at]) => value.subarray(0, at % (value.length + 1)));
   return fc.oneof(
     { weight: 6, arbitrary: json },
-    { weight: 2, arbitrary: other.map((one) => Buffer.from(one)) },
-    { weight: 1, arbitrary: fc.uint8Array({ maxLength: 60 }).map((one) => Buffer.from(one)) },
-    { weight: 1, arbitrary: cut },
+    { weight: 2, arbitrary: invalidJson.map((value) => Buffer.from(value)) },
+    { weight: 1, arbitrary: fc.uint8Array({ maxLength: 60 }).map((value) => Buffer.from(value)) },
+    { weight: 1, arbitrary: truncatedJson },
   );
 }

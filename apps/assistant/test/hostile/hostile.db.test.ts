@@ -7,7 +7,7 @@ import { errors } from '../../src/errors.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import {
-  bodyFor,
+  createBody,
   headers,
   headerValue,
   id,
@@ -22,7 +22,7 @@ const WEBHOOK_SECRET = 'webhook secret, with: odd/characters';
 const USER = 'u-hostile';
 const ADMIN = 'u-hostile-admin';
 
-/** The redirects of the assistant to itself. */
+/** Redirect targets within the assistant. */
 const OWN_TARGET =
   /^(\/|\/auth\/mobile-done\?sid=[\w-]{43}|\/docs\/(static\/)?index\.html|\/docs\/)$/;
 
@@ -33,7 +33,7 @@ type Operation = {
 };
 
 /** Share of the full run, which has 10,000 requests. */
-const SCALE = Number(process.env['HOSTILE_SCALE'] ?? '0.1');
+const RUN_SCALE = Number(process.env['HOSTILE_SCALE'] ?? '0.1');
 
 const { provider, lines, settings, signedIn, row, db, instance } = await openAssistant({
   IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
@@ -43,8 +43,8 @@ const { provider, lines, settings, signedIn, row, db, instance } = await openAss
 const app = await instance();
 const browsers = new Map<string, Browser>();
 
-/** Fails if a text contains a secret. */
-function checkSecrets(content: string, where: string): void {
+/** Fails if content contains a secret. */
+function checkSecrets(content: string, requestText: string): void {
   for (const secret of [
     WEBHOOK_SECRET,
     provider.client.secret,
@@ -52,7 +52,7 @@ function checkSecrets(content: string, where: string): void {
     ...[...browsers.values()].map(({ sid }) => sid),
     ...provider.issued,
   ]) {
-    assert.ok(!content.includes(secret), `${where} reveals ${secret}: ${content}`);
+    assert.ok(!content.includes(secret), `${requestText} reveals ${secret}: ${content}`);
   }
 }
 
@@ -77,18 +77,18 @@ async function play(request: {
   // The types of `inject` allow only the common methods.
   const answer = await app.inject(request as InjectOptions);
   const { statusCode, body } = answer;
-  const where = `${request.method ?? 'GET'} ${request.url}: ${statusCode} ${body.slice(0, 500)}`;
-  assert.ok(statusCode < 500, where);
-  checkSecrets(body, where);
+  const requestText = `${request.method ?? 'GET'} ${request.url}: ${statusCode} ${body.slice(0, 500)}`;
+  assert.ok(statusCode < 500, requestText);
+  checkSecrets(body, requestText);
   const { location, 'content-type': type } = answer.headers;
-  if (location !== undefined) assert.ok(isAllowedTarget(location), where);
+  if (location !== undefined) assert.ok(isAllowedTarget(location), requestText);
   if (statusCode < 400 || request.method === 'HEAD') return answer;
-  if (String(type).startsWith('text/html')) assert.match(body, /^<!doctype html>/i, where);
+  if (String(type).startsWith('text/html')) assert.match(body, /^<!doctype html>/i, requestText);
   else {
-    assert.match(String(type), /^application\/problem\+json/, where);
+    assert.match(String(type), /^application\/problem\+json/, requestText);
     const problem = JSON.parse(body);
-    assert.equal(problem.status, statusCode, where);
-    assert.ok(Object.hasOwn(errors, problem.code), where);
+    assert.equal(problem.status, statusCode, requestText);
+    assert.ok(Object.hasOwn(errors, problem.code), requestText);
   }
   return answer;
 }
@@ -110,12 +110,12 @@ function testCases<Value>(
         assert.doesNotMatch(line, /"level":"(error|fatal)"/);
       }
     });
-    await fc.assert(property, { numRuns: Math.ceil(count * SCALE) });
+    await fc.assert(property, { numRuns: Math.ceil(count * RUN_SCALE) });
   });
 }
 
 /** Returns the cookie of a user, who signs in again when an earlier request ended the session. */
-async function cookieOf(userId: string): Promise<string> {
+async function getCookie(userId: string): Promise<string> {
   let browser = browsers.get(userId);
   if (browser === undefined || (await row(browser.sid)) === undefined) {
     const permissions = ['svc.profiles.use'] as const;
@@ -142,7 +142,7 @@ const document: { paths: Record<string, Record<string, Operation>> } = JSON.pars
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
 );
-const segment = fc.oneof(
+const urlSegment = fc.oneof(
   fc.constantFrom('c-own', 'c-other', 'c-legacy', USER, ADMIN, 'default', 'notes.txt', 'home'),
   encodeInUrl(markedText),
   id,
@@ -163,11 +163,11 @@ testCases(
     const [type = 'application/json', media] = content[0] ?? [];
     return fc.record({
       operation: fc.constant(operation),
-      segments: fc.array(segment, { minLength: 3, maxLength: 3 }),
+      segments: fc.array(urlSegment, { minLength: 3, maxLength: 3 }),
       query: fc.array(fc.tuple(name, queryValue), { maxLength: 4 }),
       sent: fc.oneof(fc.constant({}), headers),
       type: fc.constantFrom(type, type, type, 'text/plain', ''),
-      body: fc.option(bodyFor(media?.schema ?? {}), { freq: media === undefined ? 2 : 8 }),
+      body: fc.option(createBody(media?.schema ?? {}), { freq: media === undefined ? 2 : 8 }),
       userId: fc.constantFrom(undefined, USER, ADMIN),
     });
   }),
@@ -181,15 +181,15 @@ testCases(
       headers: {
         ...(type !== '' && body !== null && { 'content-type': type }),
         ...sent,
-        ...(userId !== undefined && { cookie: await cookieOf(userId) }),
+        ...(userId !== undefined && { cookie: await getCookie(userId) }),
       },
       ...(body !== null && { payload: body }),
     });
     // A generated segment may be malformed, or lead to another route.
-    const others =
+    const guardStatuses =
       URL.canParse(address, 'http://localhost') && isDecodable(address) ? ['404', '405'] : ['400'];
-    const documented = [...Object.keys(responses), ...others].includes(String(statusCode));
-    assert.ok(documented, `${method} ${path} answers ${statusCode}, which is not documented`);
+    const isDocumented = [...Object.keys(responses), ...guardStatuses].includes(String(statusCode));
+    assert.ok(isDocumented, `${method} ${path} answers ${statusCode}, which is not documented`);
   },
 );
 
@@ -198,7 +198,7 @@ testCases(
   900,
   fc.record({
     method: fc.constantFrom(...METHODS.filter((one) => one !== 'CONNECT')),
-    segments: fc.array(fc.oneof(segment, fc.constantFrom('auth', 'admin', 'docs', '..', '')), {
+    segments: fc.array(fc.oneof(urlSegment, fc.constantFrom('auth', 'admin', 'docs', '..', '')), {
       maxLength: 5,
     }),
     sent: headers,
@@ -207,7 +207,7 @@ testCases(
   async ({ method, segments, sent, userId }) => {
     const address = `/${segments.join('/')}`;
     if (!URL.canParse(address, 'http://localhost')) return;
-    const cookie = userId === undefined ? '' : await cookieOf(userId);
+    const cookie = userId === undefined ? '' : await getCookie(userId);
     await play({ method, url: address, headers: { ...sent, cookie } });
   },
 );
@@ -225,8 +225,8 @@ testCases(
     if (login.statusCode === 302) {
       assert.ok(String(login.headers.location).startsWith(`${provider.url}/oauth/authorize?`));
     } else assert.equal(login.statusCode, 400);
-    const own = parameters.map((pair) => pair.join('='));
-    const target = `/auth/callback?${[...own, query].join('&')}`;
+    const ownParameters = parameters.map((pair) => pair.join('='));
+    const target = `/auth/callback?${[...ownParameters, query].join('&')}`;
     const callback = await play({ url: target, headers: sent });
     assert.deepEqual([callback.statusCode, callback.cookies], [400, []]);
   },
@@ -270,7 +270,7 @@ const event = { type: 'object', properties: { event: { enum: ['user.blocked'] } 
 testCases(
   'a webhook with a wrong signature is rejected without effect',
   700,
-  fc.record({ payload: bodyFor(event), signature: wrongSignature, sent: headers }),
+  fc.record({ payload: createBody(event), signature: wrongSignature, sent: headers }),
   async ({ payload, signature, sent }) => {
     const { statusCode } = await play({
       method: 'POST',
@@ -305,15 +305,15 @@ testCases(
     type: fc.constantFrom('text/html', 'application/octet-stream', 'image/svg+xml; a=b'),
   }),
   async ({ name, content, type }) => {
-    const owned = { cookie: await cookieOf('u-files') };
-    const file = { url: `/sessions/c-files/files/${name}`, headers: owned };
+    const ownerHeaders = { cookie: await getCookie('u-files') };
+    const file = { url: `/sessions/c-files/files/${name}`, headers: ownerHeaders };
     const payload = Buffer.concat([content, Buffer.from(MARK)]);
-    const upload = { ...owned, 'content-type': type };
-    const stored = await play({ ...file, method: 'PUT', headers: upload, payload });
-    if (![200, 201].includes(stored.statusCode)) {
-      return assert.ok([400, 404, 422].includes(stored.statusCode), stored.body);
+    const upload = { ...ownerHeaders, 'content-type': type };
+    const uploadResponse = await play({ ...file, method: 'PUT', headers: upload, payload });
+    if (![200, 201].includes(uploadResponse.statusCode)) {
+      return assert.ok([400, 404, 422].includes(uploadResponse.statusCode), uploadResponse.body);
     }
-    assert.doesNotMatch(stored.json().name, /[/\\\p{Cc}]|^[.\s]|[.\s]$/u);
+    assert.doesNotMatch(uploadResponse.json().name, /[/\\\p{Cc}]|^[.\s]|[.\s]$/u);
     const download = await play(file);
     assert.deepEqual(download.rawPayload, payload);
     assert.doesNotMatch(String(download.headers['content-type']), /html|xml|javascript/);

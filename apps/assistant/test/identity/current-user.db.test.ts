@@ -8,7 +8,7 @@ import { giveIdTokens, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, signedIn, row, expire } = await openAssistant();
 const app = await instance();
-const second = await instance();
+const secondApp = await instance();
 
 beforeEach(() => provider.reset());
 
@@ -20,18 +20,19 @@ const ADMIN = {
 };
 
 /** Sends a request without changing the cookies of the browser. */
-const me = ({ sid }: Pick<Browser, 'sid'>, at = app) =>
+const requestMe = ({ sid }: Pick<Browser, 'sid'>, at = app) =>
   at.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
 
 /** Sends concurrent requests of one session to two processes. */
 const sendMany = (browser: Browser, count: number) =>
-  Array.from({ length: count }, (_, index) => me(browser, index % 2 === 0 ? app : second));
+  Array.from({ length: count }, (_, index) =>
+    requestMe(browser, index % 2 === 0 ? app : secondApp),
+  );
 
-const statusesOf = (answers: { statusCode: number }[]) =>
+const listStatuses = (answers: { statusCode: number }[]) =>
   answers.map(({ statusCode }) => statusCode);
-const repeat = (count: number, status: number) => Array.from({ length: count }, () => status);
+const repeatStatus = (count: number, status: number) => Array.from({ length: count }, () => status);
 
-/** Sets the time of the last use of a session. */
 const setLastUse = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
   sql`update user_auth_sessions set created_at = now() - interval '20 days',
     last_used_at = now() - ${age}::interval where id = ${sid}`.execute(db);
@@ -39,9 +40,9 @@ const setLastUse = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
 suite('user data', () => {
   test('User data is fetched for each request without a refresh', async () => {
     const browser = await signedIn(app);
-    assert.equal((await me(browser)).json().role, 'user');
+    assert.equal((await requestMe(browser)).json().role, 'user');
     provider.user = ADMIN;
-    const { role, permissions } = (await me(browser)).json();
+    const { role, permissions } = (await requestMe(browser)).json();
     assert.deepEqual([role, permissions], ['admin', ['svc.debug.access']]);
     assert.deepEqual([provider.count('token'), provider.count('userinfo')], [0, 2]);
     const user = await db.selectFrom('svc_users').selectAll().executeTakeFirstOrThrow();
@@ -49,42 +50,42 @@ suite('user data', () => {
   });
 
   test('The user record is written only when something changed', async () => {
-    const version = async () =>
+    const readTokenVersion = async () =>
       (await sql`select xmin::text from svc_users where id = 'u-1'`.execute(db)).rows[0];
     const browser = await signedIn(app);
-    await me(browser);
-    const before = await version();
-    await me(browser);
-    assert.deepEqual(await version(), before);
+    await requestMe(browser);
+    const before = await readTokenVersion();
+    await requestMe(browser);
+    assert.deepEqual(await readTokenVersion(), before);
     provider.user = { ...OLENA, email: 'new@example.test' };
-    await me(browser);
-    assert.notDeepEqual(await version(), before);
+    await requestMe(browser);
+    assert.notDeepEqual(await readTokenVersion(), before);
   });
 
   test('Concurrent requests of a session share one fetch', async () => {
     let reads = 0;
-    const watched = await instance({}, (statement) => {
+    const watchedApp = await instance({}, (statement) => {
       if (statement === 'read') reads += 1;
     });
-    const [browser, other] = [await signedIn(watched), await signedIn(watched)];
+    const [browser, other] = [await signedIn(watchedApp), await signedIn(watchedApp)];
     reads = 0;
     const release = provider.holdNext('userinfo');
-    const requests = Array.from({ length: 20 }, () => me(browser, watched));
+    const requests = Array.from({ length: 20 }, () => requestMe(browser, watchedApp));
     await until(() => reads === 20 && provider.count('userinfo') === 1);
     // A later request of another session is answered, so all earlier ones have reached the fetch.
-    assert.equal((await me(other, watched)).statusCode, 200);
+    assert.equal((await requestMe(other, watchedApp)).statusCode, 200);
     release();
-    assert.deepEqual(statusesOf(await Promise.all(requests)), repeat(20, 200));
+    assert.deepEqual(listStatuses(await Promise.all(requests)), repeatStatus(20, 200));
     assert.equal(provider.count('userinfo'), 2);
   });
 
   test('A user without an email is 503 and keeps the session', async () => {
     const browser = await signedIn(app);
     provider.user = { ...OLENA, email: undefined };
-    const answer = await me(browser);
+    const answer = await requestMe(browser);
     assert.deepEqual([answer.statusCode, answer.json().code], [503, 'user_without_email']);
     provider.user = OLENA;
-    assert.equal((await me(browser)).statusCode, 200);
+    assert.equal((await requestMe(browser)).statusCode, 200);
   });
 
   test('A session ends if its token is rejected again after a refresh, or returns another user', async () => {
@@ -98,135 +99,141 @@ suite('user data', () => {
     provider.faults.clear();
     const other = await signedIn(app);
     provider.user = { ...OLENA, sub: 'u-other' };
-    assert.equal((await me(other)).statusCode, 401);
+    assert.equal((await requestMe(other)).statusCode, 401);
     assert.equal(await row(other.sid), undefined);
   });
 
   test('An invalid cookie is 401 and is cleared', async () => {
     for (const value of ['A'.repeat(43), 'short', '', "' or 1=1 --"]) {
-      const { statusCode, cookies } = await me({ sid: encodeURIComponent(value) });
+      const { statusCode, cookies } = await requestMe({ sid: encodeURIComponent(value) });
       assert.equal(statusCode, 401);
       assert.partialDeepStrictEqual(cookies, [{ name: 'svc_auth_session', maxAge: 0, path: '/' }]);
     }
-    const without = await app.inject('/auth/me');
-    assert.deepEqual([without.statusCode, without.cookies], [401, []]);
+    const responseWithoutCookie = await app.inject('/auth/me');
+    assert.deepEqual([responseWithoutCookie.statusCode, responseWithoutCookie.cookies], [401, []]);
     assert.equal(provider.count('userinfo'), 0);
   });
 
   test('A session ends with its lifetime, or after SVC_AUTH_IDLE_DAYS without use', async () => {
-    const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
-    const browser = await signedIn(idling);
+    const idleLimitApp = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
+    const browser = await signedIn(idleLimitApp);
     await setLastUse(browser, '6 days 23 hours');
-    assert.equal((await me(browser, idling)).statusCode, 200);
-    const used = (await row(browser.sid))?.last_used_at;
-    assert.ok(used && Date.now() - used.getTime() < 60_000);
-    await me(browser, idling);
-    assert.deepEqual((await row(browser.sid))?.last_used_at, used, 'recorded to the minute');
+    assert.equal((await requestMe(browser, idleLimitApp)).statusCode, 200);
+    const lastUsedAt = (await row(browser.sid))?.last_used_at;
+    assert.ok(lastUsedAt && Date.now() - lastUsedAt.getTime() < 60_000);
+    await requestMe(browser, idleLimitApp);
+    assert.deepEqual((await row(browser.sid))?.last_used_at, lastUsedAt, 'recorded to the minute');
     await setLastUse(browser, '7 days');
-    assert.equal((await me(browser)).statusCode, 200, 'without the setting it lasts');
+    assert.equal((await requestMe(browser)).statusCode, 200, 'without the setting it lasts');
     await setLastUse(browser, '7 days');
-    assert.equal((await me(browser, idling)).statusCode, 401);
+    assert.equal((await requestMe(browser, idleLimitApp)).statusCode, 401);
     await sql`update user_auth_sessions set created_at = now() - interval '30 days'
       where id = ${browser.sid}`.execute(db);
-    assert.equal((await me(browser)).statusCode, 401);
+    assert.equal((await requestMe(browser)).statusCode, 401);
   });
 
   test('Sessions are unreadable under another key, and readable again with their key as an earlier one', async () => {
     const key = Buffer.alloc(32, 9).toString('base64url');
-    const changed = await instance({ SVC_AUTH_ENCRYPTION_KEY: key });
+    const otherKeyApp = await instance({ SVC_AUTH_ENCRYPTION_KEY: key });
     const browser = await signedIn(app);
-    const answer = await me(browser, changed);
+    const answer = await requestMe(browser, otherKeyApp);
     assert.deepEqual([answer.statusCode, answer.cookies], [401, []]);
     assert.ok(await row(browser.sid));
     assert.ok(lines.some((line) => line.includes('a session cannot be read')));
-    const rotated = await instance({
+    const rotatedKeyApp = await instance({
       SVC_AUTH_ENCRYPTION_KEY: key,
       SVC_AUTH_ENCRYPTION_KEYS_OLD: Buffer.alloc(32, 7).toString('base64url'),
     });
-    assert.equal((await me(browser, rotated)).statusCode, 200);
+    assert.equal((await requestMe(browser, rotatedKeyApp)).statusCode, 200);
     await expire(browser);
-    assert.equal((await me(browser, rotated)).statusCode, 200);
-    assert.equal((await me(browser, changed)).statusCode, 200, 'sealed again with the new key');
+    assert.equal((await requestMe(browser, rotatedKeyApp)).statusCode, 200);
+    assert.equal(
+      (await requestMe(browser, otherKeyApp)).statusCode,
+      200,
+      'sealed again with the new key',
+    );
   });
 });
 
 suite('user data up to an age', async () => {
   const statements: Statement[] = [];
   const watch = (statement: Statement) => void statements.push(statement);
-  const aged = { IDP_USER_MAX_AGE_SECONDS: '60' };
-  const reusing = await instance(aged, watch);
-  const reusingToo = await instance(aged);
-  const fresh = await instance({}, watch);
+  const maxAgeEnv = { IDP_USER_MAX_AGE_SECONDS: '60' };
+  const reusingApp = await instance(maxAgeEnv, watch);
+  const secondReusingApp = await instance(maxAgeEnv);
+  const freshApp = await instance({}, watch);
 
   beforeEach(async () => {
     await db.deleteFrom('svc_users').execute();
   });
 
-  const fetches = () => provider.count('userinfo');
-  const roleOf = async (browser: Browser, at = reusing) => (await me(browser, at)).json().role;
-  const age = ({ sid }: Browser, seconds: number) =>
+  const countFetches = () => provider.count('userinfo');
+  const getRole = async (browser: Browser, at = reusingApp) =>
+    (await requestMe(browser, at)).json().role;
+  const setUserAge = ({ sid }: Browser, seconds: number) =>
     sql`update user_auth_sessions set user_checked_at = now() - make_interval(secs => ${seconds})
       where id = ${sid}`.execute(db);
 
   test('Every process reuses user data up to its age', async () => {
-    const browser = await signedIn(reusing);
+    const browser = await signedIn(reusingApp);
     provider.user = ADMIN;
-    for (const at of [reusing, reusingToo]) assert.equal(await roleOf(browser, at), 'user');
-    await age(browser, 50);
-    assert.equal(await roleOf(browser), 'user');
-    assert.equal(fetches(), 0);
-    await age(browser, 60);
-    for (const at of [reusingToo, reusing, reusingToo]) {
-      assert.equal(await roleOf(browser, at), 'admin');
+    for (const at of [reusingApp, secondReusingApp])
+      assert.equal(await getRole(browser, at), 'user');
+    await setUserAge(browser, 50);
+    assert.equal(await getRole(browser), 'user');
+    assert.equal(countFetches(), 0);
+    await setUserAge(browser, 60);
+    for (const at of [secondReusingApp, reusingApp, secondReusingApp]) {
+      assert.equal(await getRole(browser, at), 'admin');
     }
-    assert.equal(fetches(), 1);
+    assert.equal(countFetches(), 1);
   });
 
   test('Fresh user data needs no provider, an expired token does', async () => {
-    const browser = await signedIn(reusing);
+    const browser = await signedIn(reusingApp);
     provider.faults.set('userinfo', { status: 503 });
-    assert.equal((await me(browser, reusing)).statusCode, 200);
+    assert.equal((await requestMe(browser, reusingApp)).statusCode, 200);
     await expire(browser);
-    assert.equal((await me(browser, reusing)).statusCode, 503);
+    assert.equal((await requestMe(browser, reusingApp)).statusCode, 503);
     provider.faults.clear();
-    assert.equal((await me(browser, reusing)).statusCode, 200);
+    assert.equal((await requestMe(browser, reusingApp)).statusCode, 200);
     assert.equal(provider.count('token'), 1);
   });
 
   test('A role set during a fetch is not overwritten by its answer', async () => {
-    const browser = await signedIn(reusing);
-    await age(browser, 60);
+    const browser = await signedIn(reusingApp);
+    await setUserAge(browser, 60);
     provider.user = ADMIN;
     const release = provider.holdNext('userinfo');
-    const answer = me(browser, reusing);
-    await until(() => fetches() === 1);
+    const answer = requestMe(browser, reusingApp);
+    await until(() => countFetches() === 1);
     await db.transaction().execute((trx) => setCachedRole(trx, 'u-1', 'user'));
     const releaseAgain = provider.holdNext('userinfo');
     release();
-    await until(() => fetches() === 2);
+    await until(() => countFetches() === 2);
     const { role } = await db.selectFrom('svc_users').select('role').executeTakeFirstOrThrow();
     assert.equal(role, 'user');
     provider.user = OLENA;
     releaseAgain();
     assert.equal((await answer).json().role, 'user');
-    assert.equal(await roleOf(browser), 'user');
-    assert.equal(fetches(), 2);
+    assert.equal(await getRole(browser), 'user');
+    assert.equal(countFetches(), 2);
   });
 
   test('A request takes few statements when nothing changed', async () => {
-    const browser = await signedIn(reusing);
-    for (const [at, seconds, used, expected] of [
-      [reusing, 0, '1 second', ['read']],
-      [reusing, 0, '2 minutes', ['read', 'write']],
-      [reusing, 60, '1 second', ['read', 'write', 'read']],
-      [fresh, 0, '1 second', ['read', 'read']],
-      [fresh, 0, '2 minutes', ['read', 'write', 'read']],
+    const browser = await signedIn(reusingApp);
+    for (const [at, seconds, lastUsedAt, expected] of [
+      [reusingApp, 0, '1 second', ['read']],
+      [reusingApp, 0, '2 minutes', ['read', 'write']],
+      [reusingApp, 60, '1 second', ['read', 'write', 'read']],
+      [freshApp, 0, '1 second', ['read', 'read']],
+      [freshApp, 0, '2 minutes', ['read', 'write', 'read']],
     ] as const) {
-      await age(browser, seconds);
-      await setLastUse(browser, used);
+      await setUserAge(browser, seconds);
+      await setLastUse(browser, lastUsedAt);
       statements.length = 0;
-      assert.equal((await me(browser, at)).statusCode, 200);
-      assert.deepEqual(statements, expected, `${seconds} s, ${used}`);
+      assert.equal((await requestMe(browser, at)).statusCode, 200);
+      assert.deepEqual(statements, expected, `${seconds} s, ${lastUsedAt}`);
     }
   });
 });
@@ -240,16 +247,16 @@ suite('token refresh', () => {
     const requests = sendMany(browser, 50);
     await until(() => provider.count('token') === 1);
     // The refresh holds no database connection, so other requests are answered meanwhile.
-    for (const at of [app, second]) assert.equal((await at.inject('/health')).statusCode, 200);
+    for (const at of [app, secondApp]) assert.equal((await at.inject('/health')).statusCode, 200);
     release();
-    assert.deepEqual(statusesOf(await Promise.all(requests)), repeat(50, 200));
+    assert.deepEqual(listStatuses(await Promise.all(requests)), repeatStatus(50, 200));
     assert.equal(provider.count('token', 'refresh_token'), 1);
     const after = await row(browser.sid);
     assert.notEqual(after?.access_token_enc, before?.access_token_enc);
     assert.notEqual(after?.refresh_token_enc, before?.refresh_token_enc);
     assert.equal(after?.refresh_lease_until, null);
     await expire(browser);
-    assert.equal((await me(browser)).statusCode, 200, 'the rotated token works');
+    assert.equal((await requestMe(browser)).statusCode, 200, 'the rotated token works');
   });
 
   test('A refresh without a new refresh token keeps the earlier one', async () => {
@@ -257,7 +264,7 @@ suite('token refresh', () => {
     provider.token.rotate = false;
     for (let time = 0; time < 2; time += 1) {
       await expire(browser);
-      assert.equal((await me(browser)).statusCode, 200);
+      assert.equal((await requestMe(browser)).statusCode, 200);
     }
     assert.equal(provider.count('token', 'refresh_token'), 2);
   });
@@ -285,22 +292,22 @@ suite('token refresh', () => {
     provider.publishMetadata();
     provider.faults.set('discovery', { status: 401, body: '{"error":"invalid_grant"}' });
     const before = await row(browser.sid);
-    const answer = await me(browser, at);
+    const answer = await requestMe(browser, at);
     assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
     assert.deepEqual(await row(browser.sid), before);
     provider.faults.clear();
-    assert.equal((await me(browser, at)).statusCode, 200);
+    assert.equal((await requestMe(browser, at)).statusCode, 200);
   });
 
   test('A refresh that lost the race uses the tokens of the winner', async () => {
     const browser = await signedIn(app);
     await expire(browser);
     const release = provider.holdNext('token');
-    const loser = me(browser);
+    const loser = requestMe(browser);
     await until(() => provider.count('token') === 1);
     // The first process was paused for longer than its lease.
     await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
-    assert.equal((await me(browser, second)).statusCode, 200);
+    assert.equal((await requestMe(browser, secondApp)).statusCode, 200);
     release();
     assert.equal((await loser).statusCode, 200);
     assert.equal(provider.count('token'), 2, "the provider rejected the loser's token");
@@ -311,7 +318,7 @@ suite('token refresh', () => {
     await expire(browser);
     await sql`update user_auth_sessions set refresh_lease_until = now() + interval '300 milliseconds'
       where id = ${browser.sid}`.execute(db);
-    assert.equal((await me(browser)).statusCode, 200);
+    assert.equal((await requestMe(browser)).statusCode, 200);
     assert.equal(provider.count('token'), 1);
   });
 
@@ -320,20 +327,20 @@ suite('token refresh', () => {
     ['rejected', { status: 400, body: '{"error":"invalid_grant"}' }],
   ] as const) {
     test(`A ${title} refresh neither ends the session nor the lease of another request`, async () => {
-      const hasty = await instance({ IDP_TIMEOUT_MS: '2000' });
+      const hastyApp = await instance({ IDP_TIMEOUT_MS: '2000' });
       const { sid } = await signedIn(app);
       await expire({ sid });
       provider.faults.set('token', fault);
       const release = provider.holdNext('token');
-      const request = me({ sid }, hasty);
+      const request = requestMe({ sid }, hastyApp);
       await until(() => provider.count('token') === 1);
       // Another process acquires the lease after its expiry.
       await sql`update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
         where id = ${sid}`.execute(db);
-      const acquired = await row(sid);
+      const leasedRow = await row(sid);
       release();
       assert.equal((await request).statusCode, 503);
-      assert.deepEqual(await row(sid), acquired);
+      assert.deepEqual(await row(sid), leasedRow);
     });
   }
 
@@ -342,9 +349,9 @@ suite('token refresh', () => {
     const { sid } = browser;
     await expire(browser);
     const release = provider.holdNext('token');
-    const request = me({ sid });
+    const request = requestMe({ sid });
     await until(() => provider.count('token') === 1);
-    assert.equal((await browser.post('/auth/logout', { app: second })).statusCode, 200);
+    assert.equal((await browser.post('/auth/logout', { app: secondApp })).statusCode, 200);
     release();
     assert.equal((await request).statusCode, 401);
     assert.equal(await row(sid), undefined);
@@ -355,23 +362,23 @@ suite('token refresh', () => {
     const browser = await signedIn(app);
     assert.equal((await row(browser.sid))?.expires_at, null);
     provider.expireAccessTokens();
-    assert.deepEqual(statusesOf(await Promise.all(sendMany(browser, 10))), repeat(10, 200));
+    assert.deepEqual(listStatuses(await Promise.all(sendMany(browser, 10))), repeatStatus(10, 200));
     assert.equal(provider.count('token'), 1);
   });
 
   test('A session without a refresh token ends with its access token', async () => {
     provider.token.extra = { refresh_token: undefined };
     const browser = await signedIn(app);
-    assert.equal((await me(browser)).statusCode, 200);
+    assert.equal((await requestMe(browser)).statusCode, 200);
     await expire(browser);
-    assert.equal((await me(browser)).statusCode, 401);
+    assert.equal((await requestMe(browser)).statusCode, 401);
     assert.equal(provider.count('token'), 0);
   });
 });
 
 suite('metrics', () => {
-  /** Returns the samples of a metric by their labels. */
-  async function samples(at: typeof app, name: string): Promise<Record<string, number>> {
+  /** Returns metric samples by their labels. */
+  async function readSamples(at: typeof app, name: string): Promise<Record<string, number>> {
     const { body } = await at.inject('/metrics');
     const matches = body.matchAll(new RegExp(`^${name}(\\{.*\\}) (.*)$`, 'gm'));
     return Object.fromEntries([...matches].map(([, labels, value]) => [labels, Number(value)]));
@@ -408,21 +415,21 @@ suite('metrics', () => {
     provider.reset();
     await signedIn(at);
     const last = await signedIn(at);
-    const own: { id: string; current: boolean }[] = (await last.get('/auth/sessions')).json();
-    await last.request('DELETE', `/auth/sessions/${own.find(({ current }) => !current)?.id}`);
+    const signIns: { id: string; current: boolean }[] = (await last.get('/auth/sessions')).json();
+    await last.request('DELETE', `/auth/sessions/${signIns.find(({ current }) => !current)?.id}`);
     await last.post('/auth/logout');
-    assert.deepEqual(await samples(at, 'assistant_sign_ins_total'), {
+    assert.deepEqual(await readSamples(at, 'assistant_sign_ins_total'), {
       '{outcome="ok"}': 4,
       '{outcome="login_not_valid"}': 1,
       '{outcome="token_exchange_failed"}': 1,
       '{outcome="provider_unavailable"}': 1,
     });
-    assert.deepEqual(await samples(at, 'assistant_token_refreshes_total'), {
+    assert.deepEqual(await readSamples(at, 'assistant_token_refreshes_total'), {
       '{outcome="refreshed"}': 1,
       '{outcome="unavailable"}': 1,
       '{outcome="refused"}': 1,
     });
-    assert.deepEqual(await samples(at, 'assistant_auth_sessions_ended_total'), {
+    assert.deepEqual(await readSamples(at, 'assistant_auth_sessions_ended_total'), {
       '{reason="replaced"}': 1,
       '{reason="refused"}': 1,
       '{reason="ended"}': 1,
@@ -439,8 +446,8 @@ suite('metrics', () => {
     await browser.post('/auth/logout');
     const name = 'assistant_provider_request_duration_seconds_count';
     const revoked = '{operation="revoke",outcome="unavailable"}';
-    await until(async () => (await samples(at, name))[revoked] === 2);
-    assert.deepEqual(await samples(at, name), {
+    await until(async () => (await readSamples(at, name))[revoked] === 2);
+    assert.deepEqual(await readSamples(at, name), {
       '{operation="token",outcome="ok"}': 1,
       '{operation="userinfo",outcome="ok"}': 2,
       '{operation="refresh",outcome="ok"}': 1,
@@ -448,9 +455,9 @@ suite('metrics', () => {
     });
     provider.publishMetadata();
     await giveIdTokens(provider);
-    const discovering = await instance({ IDP_DISCOVERY: 'true' });
-    await signedIn(discovering);
-    assert.partialDeepStrictEqual(await samples(discovering, name), {
+    const discoveryApp = await instance({ IDP_DISCOVERY: 'true' });
+    await signedIn(discoveryApp);
+    assert.partialDeepStrictEqual(await readSamples(discoveryApp, name), {
       '{operation="discovery",outcome="ok"}': 1,
       '{operation="keys",outcome="ok"}': 1,
     });

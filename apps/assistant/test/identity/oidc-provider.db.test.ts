@@ -10,23 +10,23 @@ import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../scripted-provider.ts';
 
 const { db, provider: scripted, instance, signedIn, row, expire } = await openAssistant();
-const sessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
+const listSessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
 
 suite('oidc-provider', async () => {
   // A provider with other pages, scopes and claims than the development provider.
   const [providerPort, port] = [await findFreePort(), await findFreePort()];
   const issuer = `http://127.0.0.1:${providerPort}`;
-  const base = `http://127.0.0.1:${port}`;
-  const redeemed: string[] = [];
+  const assistantUrl = `http://127.0.0.1:${port}`;
+  const redeemedGrants: string[] = [];
 
   const provider = new Provider(issuer, {
     clients: [
       {
         client_id: 'oselya',
         client_secret: 'the secret of the client',
-        redirect_uris: [`${base}/auth/callback`],
-        post_logout_redirect_uris: [`${base}/`],
-        backchannel_logout_uri: `${base}/auth/backchannel-logout`,
+        redirect_uris: [`${assistantUrl}/auth/callback`],
+        post_logout_redirect_uris: [`${assistantUrl}/`],
+        backchannel_logout_uri: `${assistantUrl}/auth/backchannel-logout`,
         backchannel_logout_session_required: true,
         grant_types: ['authorization_code', 'refresh_token'],
       },
@@ -52,9 +52,11 @@ suite('oidc-provider', async () => {
     // The default rejects loopback addresses.
     fetch: (url, options) => fetch(url, Object.assign({ ...options }, { dispatcher: undefined })),
   });
-  provider.on('grant.success', ({ oidc }) => redeemed.push(String(oidc.params?.['grant_type'])));
-  const undelivered: unknown[] = [];
-  provider.on('backchannel.error', (_context, error) => undelivered.push(error));
+  provider.on('grant.success', ({ oidc }) =>
+    redeemedGrants.push(String(oidc.params?.['grant_type'])),
+  );
+  const deliveryErrors: unknown[] = [];
+  provider.on('backchannel.error', (_context, error) => deliveryErrors.push(error));
   const handle = provider.callback();
   const server = createServer((request, response) => void handle(request, response)).listen(
     providerPort,
@@ -67,7 +69,7 @@ suite('oidc-provider', async () => {
   });
 
   const app = await instance({
-    BASE_URL: base,
+    BASE_URL: assistantUrl,
     IDP_BASE_URL: issuer,
     IDP_DISCOVERY: 'true',
     IDP_CLIENT_ID: 'oselya',
@@ -81,13 +83,13 @@ suite('oidc-provider', async () => {
 
   /** Signs in on the provider's pages, and consents. */
   async function signIn(browser: HttpBrowser, login: string): Promise<Page> {
-    const form = await browser.open(`${base}/auth/login`);
+    const form = await browser.open(`${assistantUrl}/auth/login`);
     const consent = await browser.submit(form, { login, password: 'any' });
     return browser.submit(consent);
   }
 
-  const me = async (browser: HttpBrowser) => {
-    const answer = await browser.fetch(new URL(`${base}/auth/me`), {
+  const requestMe = async (browser: HttpBrowser) => {
+    const answer = await browser.fetch(new URL(`${assistantUrl}/auth/me`), {
       headers: { accept: 'application/json' },
     });
     return { status: answer.status, user: (await answer.json()) as Record<string, unknown> };
@@ -96,16 +98,16 @@ suite('oidc-provider', async () => {
   test('Discovery, the configured scopes and claims sign a user in', async () => {
     const browser = new HttpBrowser();
     const page = await signIn(browser, 'olena');
-    assert.equal(page.url.href, `${base}/`);
+    assert.equal(page.url.href, `${assistantUrl}/`);
     assert.match(page.body, /You are signed in as <strong>olena/);
-    const { user } = await me(browser);
+    const { user } = await requestMe(browser);
     assert.partialDeepStrictEqual(user, {
       id: 'olena',
       email: 'olena@example.test',
       role: 'admin',
       permissions: ['svc_admin', 'svc.tools.use'],
     });
-    const [session] = await sessions();
+    const [session] = await listSessions();
     assert.ok(session?.provider_session_id && session.id_token_enc);
   });
 
@@ -113,38 +115,41 @@ suite('oidc-provider', async () => {
     const browser = new HttpBrowser();
     await signIn(browser, 'taras');
     for (let time = 0; time < 3; time += 1) {
-      redeemed.length = 0;
+      redeemedGrants.length = 0;
       await db
         .updateTable('user_auth_sessions')
         .set({ expires_at: new Date(0) })
         .execute();
-      assert.equal((await me(browser)).status, 200);
-      assert.deepEqual(redeemed, ['refresh_token']);
+      assert.equal((await requestMe(browser)).status, 200);
+      assert.deepEqual(redeemedGrants, ['refresh_token']);
     }
   });
 
   test('A sign-out ends the provider’s session and returns', async () => {
     const browser = new HttpBrowser();
     await signIn(browser, 'lesia');
-    const asked = await browser.open(`${base}/auth/logout?from=page`, {});
-    assert.ok(asked.url.href.startsWith(`${issuer}/session/end`), asked.url.href);
-    assert.match(asked.body, /Do you want to sign-out/);
-    const back = await browser.submit(asked, { logout: 'yes' });
-    assert.equal(back.url.href, `${base}/`);
-    assert.match(back.body, /You are not signed in/);
-    const again = await browser.open(`${base}/auth/login`);
-    assert.match(again.body, /name="login"/, 'the provider asks for the account');
+    const confirmationPage = await browser.open(`${assistantUrl}/auth/logout?from=page`, {});
+    assert.ok(
+      confirmationPage.url.href.startsWith(`${issuer}/session/end`),
+      confirmationPage.url.href,
+    );
+    assert.match(confirmationPage.body, /Do you want to sign-out/);
+    const returnPage = await browser.submit(confirmationPage, { logout: 'yes' });
+    assert.equal(returnPage.url.href, `${assistantUrl}/`);
+    assert.match(returnPage.body, /You are not signed in/);
+    const loginPage = await browser.open(`${assistantUrl}/auth/login`);
+    assert.match(loginPage.body, /name="login"/, 'the provider asks for the account');
   });
 
   test('A back-channel logout ends the sign-ins of the provider’s session', async () => {
     const [laptop, phone] = [new HttpBrowser(), new HttpBrowser()];
     await signIn(laptop, 'mykola');
     await signIn(phone, 'mykola');
-    const end = await laptop.open(`${issuer}/session/end`);
-    await laptop.submit(end, { logout: 'yes' });
-    assert.equal((await me(laptop)).status, 401);
-    assert.equal((await me(phone)).status, 200, 'the other session stays');
-    assert.deepEqual(undelivered, []);
+    const endPage = await laptop.open(`${issuer}/session/end`);
+    await laptop.submit(endPage, { logout: 'yes' });
+    assert.equal((await requestMe(laptop)).status, 401);
+    assert.equal((await requestMe(phone)).status, 200, 'the other session stays');
+    assert.deepEqual(deliveryErrors, []);
     const entry = await db
       .selectFrom('webhook_events')
       .selectAll()
@@ -160,77 +165,77 @@ suite('ID tokens', async () => {
     makeSigningKey('k-1'),
     makeSigningKey('k-2'),
   ]);
-  const plain = await instance();
-  const discovering = () => instance({ IDP_DISCOVERY: 'true' });
-  const app = await discovering();
-  const seconds = () => Math.floor(Date.now() / 1000);
-  const claims = (): JWTPayload => ({
+  const plainApp = await instance();
+  const createDiscoveryApp = () => instance({ IDP_DISCOVERY: 'true' });
+  const app = await createDiscoveryApp();
+  const getUnixSeconds = () => Math.floor(Date.now() / 1000);
+  const createClaims = (): JWTPayload => ({
     iss: scripted.url,
     aud: scripted.client.id,
     sub: 'u-1',
-    iat: seconds(),
-    exp: seconds() + 60,
+    iat: getUnixSeconds(),
+    exp: getUnixSeconds() + 60,
   });
 
   beforeEach(() => {
     scripted.reset();
     scripted.publishMetadata();
     scripted.keys = [key.published];
-    scripted.idToken = () => key.sign(claims());
+    scripted.idToken = () => key.sign(createClaims());
   });
 
   const signInAt = (at: typeof app) => new Browser(at).signIn(scripted);
 
   async function assertRejected(at: typeof app, title: string): Promise<void> {
-    const before = await sessions();
+    const earlierSessions = await listSessions();
     const answer = await signInAt(at);
     assert.deepEqual([answer.statusCode, answer.cookies], [400, []], title);
     assert.equal(answer.json().code, 'token_exchange_failed');
-    assert.deepEqual(await sessions(), before);
+    assert.deepEqual(await listSessions(), earlierSessions);
   }
 
-  const hmac = (secret: string) =>
-    new SignJWT(claims())
+  const signWithHmac = (secret: string) =>
+    new SignJWT(createClaims())
       .setProtectedHeader({ alg: 'HS256', kid: 'k-1' })
       .sign(new TextEncoder().encode(secret));
   const { n = '', e = '' } = key.published;
   const publicKey = createPublicKey({ key: { ...key.published, kty: 'RSA', n, e }, format: 'jwk' });
 
-  const forged: [title: string, create: () => Promise<string>][] = [
-    ['of another key with the same id', () => sameId.sign(claims())],
-    ['of an unpublished key', () => other.sign(claims())],
+  const forgedTokens: [title: string, create: () => Promise<string>][] = [
+    ['of another key with the same id', () => sameId.sign(createClaims())],
+    ['of an unpublished key', () => other.sign(createClaims())],
     [
       'with other claims',
       async () => {
-        const [header, , signature] = (await key.sign(claims())).split('.');
-        const [, payload] = (await sameId.sign({ ...claims(), sub: 'u-2' })).split('.');
+        const [header, , signature] = (await key.sign(createClaims())).split('.');
+        const [, payload] = (await sameId.sign({ ...createClaims(), sub: 'u-2' })).split('.');
         return [header, payload, signature].join('.');
       },
     ],
-    ['without a signature', async () => (await key.sign(claims())).replace(/[^.]+$/, '')],
-    ['without an algorithm', async () => new UnsecuredJWT(claims()).encode()],
-    ['signed with the client secret', () => hmac(scripted.client.secret)],
+    ['without a signature', async () => (await key.sign(createClaims())).replace(/[^.]+$/, '')],
+    ['without an algorithm', async () => new UnsecuredJWT(createClaims()).encode()],
+    ['signed with the client secret', () => signWithHmac(scripted.client.secret)],
     [
       'signed with the public key as a secret',
-      () => hmac(publicKey.export({ type: 'spki', format: 'pem' }).toString()),
+      () => signWithHmac(publicKey.export({ type: 'spki', format: 'pem' }).toString()),
     ],
     ['that is malformed', async () => 'not.a.jwt'],
   ];
-  const misplaced: [title: string, wrong: JWTPayload][] = [
+  const misplacedClaims: [title: string, wrong: JWTPayload][] = [
     ['of another issuer', { iss: 'https://another.example' }],
     ['for another client', { aud: 'other' }],
     ['for several clients', { aud: ['oselya', 'other'], azp: 'other' }],
-    ['that has expired', { exp: seconds() - 60 }],
+    ['that has expired', { exp: getUnixSeconds() - 60 }],
     ['without an expiry', { exp: undefined }],
-    ['that is not valid yet', { nbf: seconds() + 3600 }],
-    ['of the future', { iat: seconds() + 60, exp: seconds() + 120 }],
+    ['that is not valid yet', { nbf: getUnixSeconds() + 3600 }],
+    ['of the future', { iat: getUnixSeconds() + 60, exp: getUnixSeconds() + 120 }],
     ['with an unexpected nonce', { nonce: 'n' }],
     ['without a subject', { sub: undefined }],
     ['about another user than the user data', { sub: 'u-2' }],
   ];
 
   test('An ID token of the provider signs in', async () => {
-    scripted.idToken = () => key.sign({ ...claims(), sub: '78', iat: seconds() + 20 });
+    scripted.idToken = () => key.sign({ ...createClaims(), sub: '78', iat: getUnixSeconds() + 20 });
     scripted.user = { id: 78, email: 'olena@example.test' };
     const browser = new Browser(app);
     assert.equal((await browser.signIn(scripted)).statusCode, 302);
@@ -239,81 +244,86 @@ suite('ID tokens', async () => {
 
   test('An ID token with an algorithm of discovery signs in', async () => {
     for (const algorithm of ['PS256', 'ES384', 'EdDSA']) {
-      const supported = { id_token_signing_alg_values_supported: ['RS256', algorithm] };
-      scripted.metadata = { ...scripted.metadata, ...supported };
-      const own = await makeSigningKey('k-3', algorithm);
-      scripted.keys = [key.published, own.published];
-      scripted.idToken = () => own.sign(claims());
-      assert.equal((await signInAt(await discovering())).statusCode, 302);
+      const algorithmsMetadata = { id_token_signing_alg_values_supported: ['RS256', algorithm] };
+      scripted.metadata = { ...scripted.metadata, ...algorithmsMetadata };
+      const signingKey = await makeSigningKey('k-3', algorithm);
+      scripted.keys = [key.published, signingKey.published];
+      scripted.idToken = () => signingKey.sign(createClaims());
+      assert.equal((await signInAt(await createDiscoveryApp())).statusCode, 302);
     }
   });
 
   test('A forged or misplaced ID token is rejected at sign-in', async () => {
-    for (const [title, create] of forged) {
+    for (const [title, create] of forgedTokens) {
       scripted.idToken = create;
       await assertRejected(app, title);
     }
-    for (const [title, wrong] of misplaced) {
-      scripted.idToken = () => key.sign({ ...claims(), ...wrong });
+    for (const [title, wrong] of misplacedClaims) {
+      scripted.idToken = () => key.sign({ ...createClaims(), ...wrong });
       await assertRejected(app, title);
     }
     scripted.idToken = undefined;
     await assertRejected(app, 'without an ID token');
-    assert.equal((await signInAt(plain)).statusCode, 302, 'without discovery it is not needed');
+    assert.equal((await signInAt(plainApp)).statusCode, 302, 'without discovery it is not needed');
   });
 
   test('Discovery cannot allow symmetric algorithms, or tokens without keys', async () => {
-    const supported = { id_token_signing_alg_values_supported: ['RS256', 'HS256', 'none'] };
-    scripted.metadata = { ...scripted.metadata, ...supported };
-    scripted.idToken = () => hmac(scripted.client.secret);
-    await assertRejected(await discovering(), 'with a symmetric algorithm');
-    scripted.idToken = () => key.sign(claims());
+    const algorithmsMetadata = {
+      id_token_signing_alg_values_supported: ['RS256', 'HS256', 'none'],
+    };
+    scripted.metadata = { ...scripted.metadata, ...algorithmsMetadata };
+    scripted.idToken = () => signWithHmac(scripted.client.secret);
+    await assertRejected(await createDiscoveryApp(), 'with a symmetric algorithm');
+    scripted.idToken = () => key.sign(createClaims());
     scripted.metadata = { ...scripted.metadata, jwks_uri: undefined };
-    await assertRejected(await discovering(), 'without keys');
+    await assertRejected(await createDiscoveryApp(), 'without keys');
   });
 
   test('A refresh with a forged ID token is 503 and keeps the session', async () => {
     scripted.token.rotate = false;
     const browser = await signedIn(app);
     await expire(browser);
-    const before = await row(browser.sid);
-    scripted.idToken = () => sameId.sign(claims());
+    const earlierSession = await row(browser.sid);
+    scripted.idToken = () => sameId.sign(createClaims());
     assert.equal((await browser.get('/auth/me')).statusCode, 503);
-    assert.deepEqual(await row(browser.sid), before);
+    assert.deepEqual(await row(browser.sid), earlierSession);
     scripted.idToken = undefined;
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });
 
   test('New keys of the provider need no restart, and earlier ones are rejected', async () => {
-    const rotating = await discovering();
-    await signInAt(rotating);
-    const browser = await signedIn(rotating);
+    const rotationApp = await createDiscoveryApp();
+    await signInAt(rotationApp);
+    const browser = await signedIn(rotationApp);
     assert.equal(scripted.count('keys'), 0, 'the keys are cached');
     await expire(browser);
     scripted.keys = [other.published];
-    scripted.idToken = () => other.sign(claims());
+    scripted.idToken = () => other.sign(createClaims());
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    assert.equal((await signInAt(rotating)).statusCode, 302);
+    assert.equal((await signInAt(rotationApp)).statusCode, 302);
     assert.equal(scripted.count('keys'), 1);
-    scripted.idToken = () => key.sign(claims());
-    await assertRejected(rotating, 'an earlier key');
+    scripted.idToken = () => key.sign(createClaims());
+    await assertRejected(rotationApp, 'an earlier key');
   });
 
   test('A provider whose keys are unavailable is 503 and spends no token', async () => {
-    const browser = await signedIn(plain);
+    const browser = await signedIn(plainApp);
     await expire(browser);
-    const before = await sessions();
-    const fresh = await discovering();
+    const earlierSessions = await listSessions();
+    const freshApp = await createDiscoveryApp();
     for (const fault of [{ status: 403 }, { status: 200, body: '{"keys":"none"}' }] as const) {
       scripted.faults.set('keys', fault);
-      for (const answer of [await signInAt(fresh), await browser.get('/auth/me', { app: fresh })]) {
+      for (const answer of [
+        await signInAt(freshApp),
+        await browser.get('/auth/me', { app: freshApp }),
+      ]) {
         assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
         assert.equal(answer.json().code, 'provider_unavailable');
       }
     }
     assert.equal(scripted.count('token'), 0);
-    assert.deepEqual(await sessions(), before);
+    assert.deepEqual(await listSessions(), earlierSessions);
     scripted.faults.clear();
-    assert.equal((await browser.get('/auth/me', { app: fresh })).statusCode, 200);
+    assert.equal((await browser.get('/auth/me', { app: freshApp })).statusCode, 200);
   });
 });

@@ -13,36 +13,39 @@ import { type Fault, giveIdTokens, startScriptedProvider } from '../scripted-pro
 const newKey = () => randomBytes(32).toString('base64url');
 
 suite('provider', async () => {
-  const scripted = await startScriptedProvider();
-  const configured = (env: Record<string, string> = {}) =>
+  const scriptedProvider = await startScriptedProvider();
+  const createConfiguredProvider = (env: Record<string, string> = {}) =>
     createProvider(
       readConfig({
-        IDP_BASE_URL: scripted.url,
-        IDP_CLIENT_ID: scripted.client.id,
-        IDP_CLIENT_SECRET: scripted.client.secret,
+        IDP_BASE_URL: scriptedProvider.url,
+        IDP_CLIENT_ID: scriptedProvider.client.id,
+        IDP_CLIENT_SECRET: scriptedProvider.client.secret,
         SVC_AUTH_ENCRYPTION_KEY: newKey(),
         ...env,
       }),
       (_operation, request) => request(),
     );
-  const provider = configured();
+  const provider = createConfiguredProvider();
   const codeVerifier = 'v'.repeat(43);
   const login = { state: 's', codeVerifier };
 
-  beforeEach(() => scripted.reset());
+  beforeEach(() => scriptedProvider.reset());
 
   async function redeem() {
-    const back = new URL(await scripted.authorize(await provider.authorizationUrl(login)));
-    const code = back.searchParams.get('code') ?? '';
+    const callbackUrl = new URL(
+      await scriptedProvider.authorize(await provider.buildAuthorizationUrl(login)),
+    );
+    const code = callbackUrl.searchParams.get('code') ?? '';
     return provider.redeem({ code, codeVerifier });
   }
 
-  const failsAs = (kind: ProviderError['kind'], said: string) => (error: unknown) => {
-    assert.ok(error instanceof ProviderError);
-    assert.equal(error.kind, kind, `${said}: ${error.message}`);
-    assert.equal(error.cause, undefined);
-    return true;
-  };
+  const isProviderError =
+    (kind: ProviderError['kind'], messagePart: string) => (error: unknown) => {
+      assert.ok(error instanceof ProviderError);
+      assert.equal(error.kind, kind, `${messagePart}: ${error.message}`);
+      assert.equal(error.cause, undefined);
+      return true;
+    };
 
   test('A token answer needs three members and may have more', async () => {
     for (const extra of [
@@ -51,7 +54,7 @@ suite('provider', async () => {
       { expires_in: '3600' },
       { id_token: 'not.a.jwt' },
     ]) {
-      scripted.token.extra = extra;
+      scriptedProvider.token.extra = extra;
       const { tokens, subject } = await redeem();
       assert.match(tokens.accessToken, /^access-/);
       assert.match(tokens.refreshToken ?? '', /^refresh-/);
@@ -99,80 +102,94 @@ suite('provider', async () => {
     test(title, async () => {
       for (const kind of ['rejected', 'unavailable'] as const) {
         for (const fault of faults[kind]) {
-          scripted.faults.set(endpoint, fault);
-          await assert.rejects(request(), failsAs(kind, JSON.stringify(fault)));
+          scriptedProvider.faults.set(endpoint, fault);
+          await assert.rejects(request(), isProviderError(kind, JSON.stringify(fault)));
         }
       }
     });
   }
 
   test('A missing or slow provider is unavailable', async () => {
-    const missing = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
-    await assert.rejects(missing.refresh('refresh'), failsAs('unavailable', 'missing'));
-    assert.equal(await missing.findOutage(), 'could not be reached (bad port)');
+    const unreachableProvider = createConfiguredProvider({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+    await assert.rejects(
+      unreachableProvider.refresh('refresh'),
+      isProviderError('unavailable', 'missing'),
+    );
+    assert.equal(await unreachableProvider.findOutage(), 'could not be reached (bad port)');
     assert.equal(await provider.findOutage(), undefined);
-    const release = scripted.holdNext('token');
-    const hasty = configured({ IDP_TIMEOUT_MS: '50' });
-    await assert.rejects(hasty.refresh('refresh'), failsAs('unavailable', 'slow'));
+    const release = scriptedProvider.holdNext('token');
+    const hastyProvider = createConfiguredProvider({ IDP_TIMEOUT_MS: '50' });
+    await assert.rejects(hastyProvider.refresh('refresh'), isProviderError('unavailable', 'slow'));
     release();
   });
 
   test('An error message contains neither the request nor the answer', async () => {
-    scripted.faults.set('token', { status: 400, body: '{"error":"s3cret","refresh":"s3cret"}' });
+    scriptedProvider.faults.set('token', {
+      status: 400,
+      body: '{"error":"s3cret","refresh":"s3cret"}',
+    });
     await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
   });
 
   test('Without discovery the endpoints are the configured paths', async () => {
-    const elsewhere = configured({
+    const customProvider = createConfiguredProvider({
       IDP_BASE_URL: 'http://127.0.0.1:1',
       IDP_AUTHORIZE_PATH: '/login',
       IDP_TOKEN_PATH: '/api/tokens',
       IDP_USERINFO_PATH: '/api/me',
       IDP_REVOKE_PATH: '/api/end',
     });
-    const address = await elsewhere.authorizationUrl(login);
+    const address = await customProvider.buildAuthorizationUrl(login);
     assert.match(address, /^http:\/\/127\.0\.0\.1:1\/login\?/);
     // The error of a request names its path.
-    const redeemed = elsewhere.redeem({ code: 'code', codeVerifier });
-    await assert.rejects(redeemed, { message: /^\/api\/tokens / });
-    await assert.rejects(elsewhere.refresh('refresh'), { message: /^\/api\/tokens / });
-    await assert.rejects(elsewhere.fetchUser('access'), { message: /^\/api\/me / });
-    await assert.rejects(elsewhere.revoke('access', 'access_token'), { message: /^\/api\/end / });
+    const redemption = customProvider.redeem({ code: 'code', codeVerifier });
+    await assert.rejects(redemption, { message: /^\/api\/tokens / });
+    await assert.rejects(customProvider.refresh('refresh'), { message: /^\/api\/tokens / });
+    await assert.rejects(customProvider.fetchUser('access'), { message: /^\/api\/me / });
+    await assert.rejects(customProvider.revoke('access', 'access_token'), {
+      message: /^\/api\/end /,
+    });
   });
 
   test('With discovery the endpoints are the published ones', async () => {
-    const discovered = configured({ IDP_DISCOVERY: 'true', IDP_TOKEN_PATH: '/nowhere' });
-    const begin = () => discovered.authorizationUrl(login);
-    await assert.rejects(begin(), failsAs('unavailable', 'without discovery'));
-    scripted.publishMetadata();
-    await giveIdTokens(scripted);
-    const { searchParams } = new URL(await scripted.authorize(await begin()));
+    const discoveryProvider = createConfiguredProvider({
+      IDP_DISCOVERY: 'true',
+      IDP_TOKEN_PATH: '/nowhere',
+    });
+    const beginLogin = () => discoveryProvider.buildAuthorizationUrl(login);
+    await assert.rejects(beginLogin(), isProviderError('unavailable', 'without discovery'));
+    scriptedProvider.publishMetadata();
+    await giveIdTokens(scriptedProvider);
+    const { searchParams } = new URL(await scriptedProvider.authorize(await beginLogin()));
     const answer = { code: searchParams.get('code') ?? '', codeVerifier };
-    const foreign = discovered.redeem({ ...answer, iss: 'https://another.example' });
-    await assert.rejects(foreign, failsAs('unavailable', 'another issuer'));
-    assert.equal(scripted.count('token'), 0, 'the code of another issuer is not sent');
-    const { tokens } = await discovered.redeem({ ...answer, iss: scripted.url });
-    assert.equal((await discovered.fetchUser(tokens.accessToken)).id, 'u-1');
-    await discovered.revoke(tokens.accessToken, 'access_token');
-    assert.deepEqual(scripted.revoked, [], 'the provider has no revocation endpoint');
+    const foreignRedemption = discoveryProvider.redeem({
+      ...answer,
+      iss: 'https://another.example',
+    });
+    await assert.rejects(foreignRedemption, isProviderError('unavailable', 'another issuer'));
+    assert.equal(scriptedProvider.count('token'), 0, 'the code of another issuer is not sent');
+    const { tokens } = await discoveryProvider.redeem({ ...answer, iss: scriptedProvider.url });
+    assert.equal((await discoveryProvider.fetchUser(tokens.accessToken)).id, 'u-1');
+    await discoveryProvider.revoke(tokens.accessToken, 'access_token');
+    assert.deepEqual(scriptedProvider.revoked, [], 'the provider has no revocation endpoint');
   });
 });
 
 suite('user data', () => {
-  const rules = {
+  const config = {
     IDP_CLIENT_ID: 'oselya',
     IDP_ADMIN_ROLE_SLUG: 'svc_admin',
     IDP_ROLES_CLAIM: '',
     IDP_PERMISSIONS_CLAIM: '',
   };
   const account = { sub: 'u-1', email: 'olena@example.test' };
-  const nothing: Partial<User> = { role: 'user', permissions: [] };
+  const noAccess: Partial<User> = { role: 'user', permissions: [] };
   const entry = { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.tools.use'] };
-  const other = { ...entry, client_id: 'other' };
+  const otherEntry = { ...entry, client_id: 'other' };
   const withList = (client_access_list: unknown) => ({ ...account, client_access_list });
 
   const cases: [title: string, answer: unknown, expected: Partial<User>][] = [
-    ['sub before id', { ...account, id: 'u-2' }, { id: 'u-1', display_name: null, ...nothing }],
+    ['sub before id', { ...account, id: 'u-2' }, { id: 'u-1', display_name: null, ...noAccess }],
     ['id without sub', { id: 'u-2', email: 'a@example.test' }, { id: 'u-2' }],
     [
       'the name of the profile first',
@@ -192,7 +209,7 @@ suite('user data', () => {
     ],
     [
       'one entry of several',
-      withList([other, entry]),
+      withList([otherEntry, entry]),
       { role: 'admin', permissions: ['svc.tools.use'] },
     ],
     [
@@ -200,24 +217,24 @@ suite('user data', () => {
       withList([{ ...entry, role_ids: ['SVC_ADMIN', 'svc_admin '] }]),
       { role: 'user', permissions: ['svc.tools.use'] },
     ],
-    ['no entry of another client', withList([other]), nothing],
-    ['no roles that are a text', withList([{ ...entry, role_ids: 'svc_admin' }]), nothing],
-    ['no numbers as permissions', withList([{ ...entry, permission_ids: [1] }]), nothing],
-    ['no ambiguous entries', withList([entry, { ...entry, role_ids: [] }]), nothing],
+    ['no entry of another client', withList([otherEntry]), noAccess],
+    ['no roles that are a text', withList([{ ...entry, role_ids: 'svc_admin' }]), noAccess],
+    ['no numbers as permissions', withList([{ ...entry, permission_ids: [1] }]), noAccess],
+    ['no ambiguous entries', withList([entry, { ...entry, role_ids: [] }]), noAccess],
     [
       'no list beyond its limit',
       withList([{ ...entry, permission_ids: Array(1001).fill('a') }]),
-      nothing,
+      noAccess,
     ],
   ];
 
   test('Malformed user data grants no permissions', () => {
     for (const [title, answer, expected] of cases) {
-      assert.partialDeepStrictEqual(readUserData(answer, rules), expected, title);
+      assert.partialDeepStrictEqual(readUserData(answer, config), expected, title);
     }
     fc.assert(
       fc.property(fc.jsonValue(), (list) => {
-        assert.partialDeepStrictEqual(readUserData(withList(list), rules), nothing);
+        assert.partialDeepStrictEqual(readUserData(withList(list), config), noAccess);
       }),
     );
   });
@@ -226,29 +243,33 @@ suite('user data', () => {
     for (const member of ['sub', 'id']) {
       for (const id of ['0', '78', '9007199254740993', '12345678901234567890']) {
         const answer = parseProviderJson(`{"${member}":${id},"email":"olena@example.test"}`);
-        assert.equal(readUserData(answer, rules).id, id);
+        assert.equal(readUserData(answer, config).id, id);
       }
     }
   });
 
   test('The configured claims and role give role and permissions', () => {
     const claims = {
-      ...rules,
+      ...config,
       IDP_ADMIN_ROLE_SLUG: 'landlord',
       IDP_ROLES_CLAIM: 'realm.access.roles',
       IDP_PERMISSIONS_CLAIM: 'scope',
     };
-    const read = (more: object) => readUserData({ ...account, ...more }, claims);
-    assert.equal(read({ realm: { access: { roles: ['landlord'] } } }).role, 'admin');
-    assert.equal(read({ 'realm.access.roles': ['landlord'] }).role, 'admin');
-    const { permissions } = read({ scope: 'svc.tools.use  svc.debug.access' });
+    const readWithClaims = (extraMembers: object) =>
+      readUserData({ ...account, ...extraMembers }, claims);
+    assert.equal(readWithClaims({ realm: { access: { roles: ['landlord'] } } }).role, 'admin');
+    assert.equal(readWithClaims({ 'realm.access.roles': ['landlord'] }).role, 'admin');
+    const { permissions } = readWithClaims({ scope: 'svc.tools.use  svc.debug.access' });
     assert.deepEqual(permissions, ['svc.tools.use', 'svc.debug.access']);
-    assert.equal(read({ client_access_list: [{ ...entry, role_ids: ['landlord'] }] }).role, 'user');
+    assert.equal(
+      readWithClaims({ client_access_list: [{ ...entry, role_ids: ['landlord'] }] }).role,
+      'user',
+    );
     for (const realm of [null, 'access', { access: { roles: { landlord: true } } }]) {
-      assert.equal(read({ realm }).role, 'user');
+      assert.equal(readWithClaims({ realm }).role, 'user');
     }
-    const inherited = { ...claims, IDP_ROLES_CLAIM: 'constructor.name' };
-    const user = readUserData(account, { ...inherited, IDP_ADMIN_ROLE_SLUG: 'Object' });
+    const inheritedClaim = { ...claims, IDP_ROLES_CLAIM: 'constructor.name' };
+    const user = readUserData(account, { ...inheritedClaim, IDP_ADMIN_ROLE_SLUG: 'Object' });
     assert.equal(user.role, 'user', 'an inherited property is not a claim');
   });
 
@@ -262,12 +283,12 @@ suite('user data', () => {
       { ...account, sub: 'u'.repeat(256) },
     ]) {
       assert.throws(
-        () => readUserData(answer, rules),
+        () => readUserData(answer, config),
         (error) => error instanceof ProviderError && error.kind === 'unavailable',
       );
     }
     for (const email of [undefined, '', 'o@example.test\0', `${'o'.repeat(310)}@example.test`]) {
-      assert.throws(() => readUserData({ ...account, email }, rules), NoEmailError);
+      assert.throws(() => readUserData({ ...account, email }, config), NoEmailError);
     }
   });
 });
@@ -278,12 +299,13 @@ suite('token vault', async () => {
   const TOKEN = 'an access token';
   const owner = { id: 's-1', user_id: 'u-1' };
 
-  const seal = async (token: string, by = vault) =>
-    (await by.seal({ accessToken: token, expiresInSeconds: undefined }, owner)).access_token_enc;
-  const open = (access_token_enc: string, by = vault, row = owner) =>
-    by.open({ ...row, access_token_enc }, 'access_token_enc');
-  const sealed = await seal(TOKEN);
-  const parts = sealed.split('.');
+  const sealToken = async (token: string, sealingVault = vault) =>
+    (await sealingVault.seal({ accessToken: token, expiresInSeconds: undefined }, owner))
+      .access_token_enc;
+  const openToken = (access_token_enc: string, sealingVault = vault, row = owner) =>
+    sealingVault.open({ ...row, access_token_enc }, 'access_token_enc');
+  const sealedToken = await sealToken(TOKEN);
+  const parts = sealedToken.split('.');
   const headerText = Buffer.from(parts[0] ?? '', 'base64url').toString();
 
   /** Asserts that a token is rejected without a cause, which could quote it. */
@@ -295,29 +317,32 @@ suite('token vault', async () => {
   test('A token is sealed as a JWE that reveals neither token nor row', async () => {
     assert.partialDeepStrictEqual(JSON.parse(headerText), { alg: 'dir', enc: 'A256GCM' });
     for (const secret of [TOKEN, 's-1', 'u-1', keyText]) {
-      assert.ok(!(headerText + sealed).includes(secret));
+      assert.ok(!(headerText + sealedToken).includes(secret));
     }
-    assert.notEqual(await seal(TOKEN), sealed);
-    for (const token of ['', 'Олена', TOKEN]) assert.equal(await open(await seal(token)), token);
+    assert.notEqual(await sealToken(TOKEN), sealedToken);
+    for (const token of ['', 'Олена', TOKEN])
+      assert.equal(await openToken(await sealToken(token)), token);
   });
 
   test('A token opens only with its key, unchanged, in its row and column', async () => {
-    const rotated = createTokenVault(newKey(), [keyText]);
-    assert.equal(await open(sealed, rotated), TOKEN);
-    await assertUnreadable(open(await seal(TOKEN, rotated)));
+    const rotatedVault = createTokenVault(newKey(), [keyText]);
+    assert.equal(await openToken(sealedToken, rotatedVault), TOKEN);
+    await assertUnreadable(openToken(await sealToken(TOKEN, rotatedVault)));
     for (const part of [0, 2, 3, 4]) {
-      const changed = Buffer.from(parts[part] ?? '', 'base64url');
-      changed[1] = (changed[1] ?? 0) ^ 1;
-      await assertUnreadable(open(parts.with(part, changed.toString('base64url')).join('.')));
+      const changedPart = Buffer.from(parts[part] ?? '', 'base64url');
+      changedPart[1] = (changedPart[1] ?? 0) ^ 1;
+      await assertUnreadable(
+        openToken(parts.with(part, changedPart.toString('base64url')).join('.')),
+      );
     }
     for (const change of [{ alg: 'none' }, { enc: 'A128CBC-HS256' }, { zip: 'DEF' }, { kid: '' }]) {
       const header = JSON.stringify({ ...JSON.parse(headerText), ...change });
-      const forged = parts.with(0, Buffer.from(header).toString('base64url'));
-      await assertUnreadable(open(forged.join('.')));
+      const forgedParts = parts.with(0, Buffer.from(header).toString('base64url'));
+      await assertUnreadable(openToken(forgedParts.join('.')));
     }
-    await assertUnreadable(open(sealed, vault, { ...owner, id: 's-2' }));
-    await assertUnreadable(open(sealed, vault, { ...owner, user_id: 'u-2' }));
-    const moved = { ...owner, refresh_token_enc: sealed };
-    await assertUnreadable(vault.open(moved, 'refresh_token_enc'));
+    await assertUnreadable(openToken(sealedToken, vault, { ...owner, id: 's-2' }));
+    await assertUnreadable(openToken(sealedToken, vault, { ...owner, user_id: 'u-2' }));
+    const movedRow = { ...owner, refresh_token_enc: sealedToken };
+    await assertUnreadable(vault.open(movedRow, 'refresh_token_enc'));
   });
 });

@@ -8,12 +8,12 @@ import { OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, signedIn, row } = await openAssistant();
 const app = await instance();
-const second = await instance();
+const secondApp = await instance();
 
 beforeEach(() => provider.reset());
 
-const sessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
-const audit = (action: string) =>
+const listSessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
+const listAuditEntries = (action: string) =>
   db
     .selectFrom('audit_log')
     .select(['actor_id', 'user_id', 'details'])
@@ -37,12 +37,12 @@ suite('login', () => {
       code_challenge_method: 'S256',
       return_to: '/',
     });
-    const pending = await db
+    const pendingLogin = await db
       .selectFrom('pending_logins')
       .select('code_verifier')
       .where('state', '=', state)
       .executeTakeFirstOrThrow();
-    const challenge = createHash('sha256').update(pending.code_verifier).digest('base64url');
+    const challenge = createHash('sha256').update(pendingLogin.code_verifier).digest('base64url');
     assert.equal(code_challenge, challenge);
   });
 
@@ -70,8 +70,8 @@ suite('login', () => {
   });
 
   test('Each address has its own limit, shared by all processes', async () => {
-    const limited = { LOGIN_PER_MINUTE: '2', TRUSTED_PROXIES: '127.0.0.1' };
-    const apps = [await instance(limited), await instance(limited)];
+    const limitEnv = { LOGIN_PER_MINUTE: '2', TRUSTED_PROXIES: '127.0.0.1' };
+    const apps = [await instance(limitEnv), await instance(limitEnv)];
     await db.deleteFrom('pending_logins').execute();
     const cases: [address: string, status: number, remaining: string][] = [
       ['192.0.2.1', 302, '1'],
@@ -89,10 +89,10 @@ suite('login', () => {
       assert.equal(answer.headers['ratelimit-remaining'], remaining);
       if (status === 429) assert.ok(Number(answer.headers['retry-after']) >= 1);
     }
-    const pending = await db.selectFrom('pending_logins').select('state').execute();
-    assert.equal(pending.length, 5, 'a rejected login stores nothing');
-    const unlimited = await instance({ ...limited, LOGIN_PER_MINUTE: '0' });
-    const { headers } = await unlimited.inject('/auth/login');
+    const pendingLogins = await db.selectFrom('pending_logins').select('state').execute();
+    assert.equal(pendingLogins.length, 5, 'a rejected login stores nothing');
+    const unlimitedApp = await instance({ ...limitEnv, LOGIN_PER_MINUTE: '0' });
+    const { headers } = await unlimitedApp.inject('/auth/login');
     assert.equal(headers['ratelimit-limit'], undefined);
   });
 });
@@ -123,15 +123,15 @@ suite('sign-in', () => {
     const session = await row(sid);
     assert.equal(session?.user_id, 'u-1');
     assert.ok(session.expires_at !== null && session.expires_at.getTime() > Date.now());
-    const stored = JSON.stringify(await sessions());
-    for (const token of provider.issued) assert.ok(!stored.includes(token));
+    const sessionsText = JSON.stringify(await listSessions());
+    for (const token of provider.issued) assert.ok(!sessionsText.includes(token));
   });
 
   test('One callback succeeds, on any process', async () => {
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
     const answers = await Promise.all(
-      [second, app].map((at) => browser.get(callback, { app: at })),
+      [secondApp, app].map((at) => browser.get(callback, { app: at })),
     );
     assert.deepEqual(
       answers.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b),
@@ -150,36 +150,42 @@ suite('sign-in', () => {
   });
 
   test("A sign-in ends the browser's earlier session and no other", async () => {
-    const [browser, other] = [await signedIn(app), await signedIn(app)];
-    const earlier = browser.sid;
+    const [browser, otherLogin] = [await signedIn(app), await signedIn(app)];
+    const earlierSid = browser.sid;
     await browser.signIn(provider);
-    assert.equal(await row(earlier), undefined);
-    assert.ok((await row(other.sid)) && (await row(browser.sid)));
-    const [line] = await audit('signed_out');
+    assert.equal(await row(earlierSid), undefined);
+    assert.ok((await row(otherLogin.sid)) && (await row(browser.sid)));
+    const [line] = await listAuditEntries('signed_out');
     assert.deepEqual(line, { actor_id: 'u-1', user_id: 'u-1', details: { reason: 'replaced' } });
     assert.deepEqual(provider.revoked, [], 'earlier tokens may share a grant with the new ones');
   });
 
   test('An Android sign-in ends in the system browser without a cookie', async () => {
     const android = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
-    const earlier = await signedIn(app);
-    const cookies = Object.fromEntries(earlier.cookies);
+    const earlierSession = await signedIn(app);
+    const cookies = Object.fromEntries(earlierSession.cookies);
     const login = await app.inject({ url: '/auth/login', headers: android, cookies });
     assert.deepEqual(login.cookies, []);
-    const back = new URL(await provider.authorize(String(login.headers.location)));
+    const callbackUrl = new URL(await provider.authorize(String(login.headers.location)));
     const systemBrowser = await signedIn(app);
-    assert.ok(await row(earlier.sid), 'the earlier session lasts until the new sign-in ends');
-    const answer = await systemBrowser.get(back.pathname + back.search);
+    assert.ok(
+      await row(earlierSession.sid),
+      'the earlier session lasts until the new sign-in ends',
+    );
+    const answer = await systemBrowser.get(callbackUrl.pathname + callbackUrl.search);
     assert.deepEqual([answer.statusCode, answer.cookies], [302, []]);
     const [path, sid = ''] = String(answer.headers.location).split('?sid=');
     assert.equal(path, '/auth/mobile-done');
     assert.ok(await row(systemBrowser.sid), "the system browser's session stays");
-    assert.equal(await row(earlier.sid), undefined);
+    assert.equal(await row(earlierSession.sid), undefined);
     const me = await app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
     assert.equal(me.statusCode, 200);
-    const similar = { 'user-agent': 'NotSvcAndroid/1.0.5' };
-    const other = await app.inject({ url: '/auth/login?platform=android', headers: similar });
-    assert.equal(other.cookies.length, 1, 'only the user agent selects Android');
+    const similarHeaders = { 'user-agent': 'NotSvcAndroid/1.0.5' };
+    const otherLogin = await app.inject({
+      url: '/auth/login?platform=android',
+      headers: similarHeaders,
+    });
+    assert.equal(otherLogin.cookies.length, 1, 'only the user agent selects Android');
   });
 
   test('The first request after a redirect from the provider sets a Strict cookie', async () => {
@@ -189,31 +195,33 @@ suite('sign-in', () => {
     assert.match(first.body, /<meta http-equiv="refresh" content="0; url=\/"/);
     assert.equal(first.cookies.find((one) => one.name === 'svc_auth_session')?.sameSite, 'Strict');
     // The browser does not send a Strict cookie with the provider's redirect.
-    const earlier = browser.sid;
+    const earlierSid = browser.sid;
     const callback = await browser.begin(provider);
     browser.cookies.delete('svc_auth_session');
     assert.equal((await browser.get(callback)).statusCode, 200);
-    assert.equal(await row(earlier), undefined);
+    assert.equal(await row(earlierSid), undefined);
   });
 
   test('The cookies follow their configuration', async () => {
-    const configured = await instance({
+    const configuredApp = await instance({
       SVC_AUTH_COOKIE_NAME: '__Host-oselya',
       SVC_AUTH_COOKIE_SECURE: 'true',
       SVC_AUTH_COOKIE_SAMESITE: 'none',
       SVC_AUTH_COOKIE_MAX_AGE_DAYS: '2',
     });
-    const login = await configured.inject('/auth/login');
-    const secure = { path: '/', httpOnly: true, secure: true };
-    assert.partialDeepStrictEqual(login.cookies, [{ name: '__Host-oselya_login', ...secure }]);
-    const { cookies } = await new Browser(configured).signIn(provider);
-    const session = { ...secure, sameSite: 'None', maxAge: 2 * 24 * 60 * 60 };
+    const login = await configuredApp.inject('/auth/login');
+    const secureOptions = { path: '/', httpOnly: true, secure: true };
+    assert.partialDeepStrictEqual(login.cookies, [
+      { name: '__Host-oselya_login', ...secureOptions },
+    ]);
+    const { cookies } = await new Browser(configuredApp).signIn(provider);
+    const session = { ...secureOptions, sameSite: 'None', maxAge: 2 * 24 * 60 * 60 };
     assert.partialDeepStrictEqual(cookies, [{ name: '__Host-oselya', ...session }]);
   });
 
   test('The client secret can be sent in the body', async () => {
-    const posting = await instance({ IDP_CLIENT_AUTH: 'post' });
-    assert.equal((await new Browser(posting).signIn(provider)).statusCode, 302);
+    const postAuthApp = await instance({ IDP_CLIENT_AUTH: 'post' });
+    assert.equal((await new Browser(postAuthApp).signIn(provider)).statusCode, 302);
     assert.equal(provider.calls.at(-2)?.form.get('client_secret'), provider.client.secret);
   });
 
@@ -246,12 +254,12 @@ suite('sign-in', () => {
 
   test('A new role at the provider is recorded once', async () => {
     const browsers = await Promise.all([1, 2, 3, 4].map(() => signedIn(app, person('u-promoted'))));
-    assert.deepEqual(await audit('role_changed'), [], 'the first role is not a change');
+    assert.deepEqual(await listAuditEntries('role_changed'), [], 'the first role is not a change');
     provider.user = person('u-promoted', { isAdmin: true });
     const answers = await Promise.all(browsers.map((browser) => browser.get('/auth/me')));
     for (const answer of answers) assert.equal(answer.json().role, 'admin');
     await new Browser(app).signIn(provider);
-    assert.deepEqual(await audit('role_changed'), [
+    assert.deepEqual(await listAuditEntries('role_changed'), [
       { actor_id: null, user_id: 'u-promoted', details: { from: 'user', to: 'admin' } },
     ]);
   });
@@ -285,7 +293,7 @@ suite('failed sign-in', () => {
       const answer = await app.inject(`/auth/callback${query}`);
       assert.deepEqual([answer.statusCode, answer.json().code], [400, 'login_not_valid'], query);
     }
-    assert.deepEqual(await audit('sign_in_failed'), []);
+    assert.deepEqual(await listAuditEntries('sign_in_failed'), []);
   });
 
   test('A pending login expires after ten minutes', async () => {
@@ -307,10 +315,10 @@ suite('failed sign-in', () => {
   ];
   const replace = (from: string | RegExp, to: string) => (callback: string) =>
     callback.replace(from, to);
-  const failing = (...fault: Parameters<typeof provider.faults.set>) => {
+  const createFault = (...fault: Parameters<typeof provider.faults.set>) => {
     return () => provider.faults.set(...fault);
   };
-  const exchangeFails: Failure[1] = [400, 'token_exchange_failed'];
+  const exchangeFailure: Failure[1] = [400, 'token_exchange_failed'];
   const failures: Failure[] = [
     [
       'cancelled at the provider',
@@ -323,19 +331,23 @@ suite('failed sign-in', () => {
       replace('code=', 'error=invalid_scope&code='),
     ],
     ['without a code', [400, 'login_not_valid'], replace(/code=[^&]+/, '')],
-    ['with a wrong code', exchangeFails, replace(/code=[^&]+/, 'code=x')],
+    ['with a wrong code', exchangeFailure, replace(/code=[^&]+/, 'code=x')],
     [
       'with a wrong PKCE verifier',
-      exchangeFails,
+      exchangeFailure,
       () => sql`update pending_logins set code_verifier = ${'v'.repeat(43)}`.execute(db),
     ],
     [
       'without an access token',
-      exchangeFails,
-      failing('token', { status: 200, body: '{"token_type":"bearer"}' }),
+      exchangeFailure,
+      createFault('token', { status: 200, body: '{"token_type":"bearer"}' }),
     ],
-    ['with failed user data', [503, 'provider_unavailable'], failing('userinfo', { status: 502 })],
-    ['with a rejected token', [400, 'login_refused'], failing('userinfo', { status: 401 })],
+    [
+      'with failed user data',
+      [503, 'provider_unavailable'],
+      createFault('userinfo', { status: 502 }),
+    ],
+    ['with a rejected token', [400, 'login_refused'], createFault('userinfo', { status: 401 })],
     [
       'of an account without an email',
       [403, 'account_without_email'],
@@ -345,15 +357,15 @@ suite('failed sign-in', () => {
   for (const [title, [status, code], prepare] of failures) {
     test(`A sign-in ${title} is ${status} and recorded once`, async () => {
       await db.deleteFrom('audit_log').execute();
-      const earlier = await sessions();
+      const earlierSessions = await listSessions();
       const browser = new Browser(app);
-      const begun = await browser.begin(provider);
-      const prepared = await prepare(begun);
-      const callback = typeof prepared === 'string' ? prepared : begun;
+      const initialCallback = await browser.begin(provider);
+      const changedCallback = await prepare(initialCallback);
+      const callback = typeof changedCallback === 'string' ? changedCallback : initialCallback;
       const answer = await browser.get(callback);
       assert.deepEqual([answer.statusCode, answer.json().code], [status, code]);
       assert.ok(!browser.cookies.has('svc_auth_session'));
-      assert.deepEqual(await sessions(), earlier);
+      assert.deepEqual(await listSessions(), earlierSessions);
       if (status === 503) {
         assert.equal(answer.headers['retry-after'], '5');
         assert.match(answer.json().detail, /^You are not signed in\./);
@@ -361,15 +373,17 @@ suite('failed sign-in', () => {
       provider.reset();
       assert.equal((await browser.get(callback)).json().code, 'login_not_valid');
       const details = { code, platform: 'browser', address: '127.0.0.1' };
-      assert.deepEqual(await audit('sign_in_failed'), [{ actor_id: null, user_id: null, details }]);
+      assert.deepEqual(await listAuditEntries('sign_in_failed'), [
+        { actor_id: null, user_id: null, details },
+      ]);
     });
   }
 });
 
 suite('bridge page', async () => {
-  const bridge = await instance({ ANDROID_APP_PACKAGE: 'test.oselya.app' });
+  const bridgeApp = await instance({ ANDROID_APP_PACKAGE: 'test.oselya.app' });
   const sid = 'Az09_-'.repeat(8).slice(0, 43);
-  const { statusCode, headers, body } = await bridge.inject(`/auth/mobile-done?sid=${sid}`);
+  const { statusCode, headers, body } = await bridgeApp.inject(`/auth/mobile-done?sid=${sid}`);
   const element = (name: string) =>
     new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(body)?.[1] ?? '';
 
@@ -397,12 +411,12 @@ suite('bridge page', async () => {
   test('A malformed sid is 422 and not repeated', async () => {
     for (const bad of ['short', `${sid}A`, `${sid.slice(1)};`, '"><script>'.padEnd(43, 'A')]) {
       const url = `/auth/mobile-done?sid=${encodeURIComponent(bad)}`;
-      const page = await bridge.inject({ url, headers: { accept: 'text/html' } });
+      const page = await bridgeApp.inject({ url, headers: { accept: 'text/html' } });
       assert.equal(page.statusCode, 422);
       assert.match(page.body, /sign in again/);
       assert.ok(!page.body.includes(bad) && !page.body.includes('intent:'));
     }
-    const answer = await bridge.inject('/auth/mobile-done');
+    const answer = await bridgeApp.inject('/auth/mobile-done');
     assert.deepEqual([answer.statusCode, answer.json().code], [422, 'hand_over_not_valid']);
   });
 });
@@ -430,8 +444,8 @@ suite('first page', () => {
     const admin = await page({ role_ids: ['svc_admin'] });
     assert.match(admin, /&#60;img src=x onerror=alert\(1\)&#62;[^]*olena@example\.test/);
     assert.match(admin, /<dd>all, as an admin<\/dd>/);
-    const mixed = { permission_ids: ['svc_user', 'toString', 'svc.tools.use'] };
-    assert.match(await page(mixed), /<dd>svc\.tools\.use<\/dd>/);
+    const mixedAccess = { permission_ids: ['svc_user', 'toString', 'svc.tools.use'] };
+    assert.match(await page(mixedAccess), /<dd>svc\.tools\.use<\/dd>/);
     assert.match(await page({ permission_ids: ['svc_user'] }), /<dd>none<\/dd>/);
   });
 

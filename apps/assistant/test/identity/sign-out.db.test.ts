@@ -13,8 +13,8 @@ import { makeSigningKey, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, listen, signedIn, row, expire } = await openAssistant();
 const app = await instance();
-const second = await instance();
-const discovering = { IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' };
+const secondApp = await instance();
+const DISCOVERY_ENV = { IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' };
 const key = await makeSigningKey('k-1');
 
 beforeEach(async () => {
@@ -22,9 +22,9 @@ beforeEach(async () => {
   await db.deleteFrom('user_auth_sessions').execute();
 });
 
-const sessionCount = async () =>
+const countSessions = async () =>
   (await db.selectFrom('user_auth_sessions').select('id').execute()).length;
-const lastAudit = () =>
+const findLastAuditEntry = () =>
   db
     .selectFrom('audit_log')
     .select(['action', 'actor_id', 'user_id', 'details'])
@@ -47,8 +47,11 @@ suite('sign-out', () => {
     assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
     assert.equal(await row(sid), undefined);
     assert.ok(await row(other.sid));
-    const copied = await second.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
-    assert.equal(copied.statusCode, 401);
+    const copiedCookieResponse = await secondApp.inject({
+      url: '/auth/me',
+      cookies: { svc_auth_session: sid },
+    });
+    assert.equal(copiedCookieResponse.statusCode, 401);
   });
 
   test('The form of a page signs out and leads to the first page', async () => {
@@ -57,7 +60,7 @@ suite('sign-out', () => {
     const answer = await browser.post('/auth/logout?from=page', { headers, payload: '{' });
     assert.deepEqual([answer.statusCode, answer.headers.location], [303, '/']);
     assert.equal(answer.cookies[0]?.maxAge, 0);
-    assert.equal(await sessionCount(), 0);
+    assert.equal(await countSessions(), 0);
   });
 
   test('A sign-out from another origin is rejected', async () => {
@@ -102,18 +105,20 @@ suite('sign-out', () => {
   });
 
   test('Tokens are revoked after an outage of the provider', async () => {
-    const patient = await instance({ IDP_TIMEOUT_MS: '60000' });
-    const browser = await signedIn(patient);
+    const patientApp = await instance({ IDP_TIMEOUT_MS: '60000' });
+    const browser = await signedIn(patientApp);
     const tokens = provider.issued.slice(-2);
-    const held: ServerResponse[] = [];
-    provider.faults.set('revoke', (response) => void held.push(response));
+    const heldResponses: ServerResponse[] = [];
+    provider.faults.set('revoke', (response) => void heldResponses.push(response));
     assert.equal((await browser.post('/auth/logout')).statusCode, 200);
-    await until(() => held.length === 2);
+    await until(() => heldResponses.length === 2);
     provider.faults.clear();
-    for (const response of held) response.writeHead(503).end();
-    const queued = JSON.stringify(await db.selectFrom('token_revocations').selectAll().execute());
-    assert.match(queued, /access_token_enc/);
-    assert.ok(!tokens.some((token) => queued.includes(token)), 'encrypted');
+    for (const response of heldResponses) response.writeHead(503).end();
+    const queuedTokens = JSON.stringify(
+      await db.selectFrom('token_revocations').selectAll().execute(),
+    );
+    assert.match(queuedTokens, /access_token_enc/);
+    assert.ok(!tokens.some((token) => queuedTokens.includes(token)), 'encrypted');
     await until(async () => {
       await sql`update token_revocations set due_at = now()`.execute(db);
       // A sign-out wakes the revocation of its process.
@@ -124,28 +129,30 @@ suite('sign-out', () => {
 });
 
 suite('sign-out at the provider', async () => {
-  const leading = await instance(discovering);
-  let issued: string[] = [];
+  const discoveryApp = await instance(DISCOVERY_ENV);
+  let issuedTokens: string[] = [];
 
   beforeEach(() => {
-    issued = [];
+    issuedTokens = [];
     const end_session_endpoint = `${provider.url}/oauth/logout?realm=home`;
     provider.metadata = { ...provider.publishMetadata(), end_session_endpoint };
     provider.keys = [key.published];
     provider.idToken = async () => {
       const iat = Math.floor(Date.now() / 1000);
       const claims = { iss: provider.url, aud: provider.client.id, sub: 'u-1', iat, exp: iat + 60 };
-      issued.push(await key.sign({ ...claims, n: issued.length }));
-      return issued.at(-1) ?? '';
+      issuedTokens.push(await key.sign({ ...claims, n: issuedTokens.length }));
+      return issuedTokens.at(-1) ?? '';
     };
   });
 
   test('IDP_END_SESSION adds the address that ends the provider’s session', async () => {
-    const browser = await signedIn(leading);
+    const browser = await signedIn(discoveryApp);
     await expire(browser);
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    const stored = await row(browser.sid);
-    assert.ok(stored?.id_token_enc && !stored.id_token_enc.includes(issued.at(-1) ?? ''));
+    const sessionRow = await row(browser.sid);
+    assert.ok(
+      sessionRow?.id_token_enc && !sessionRow.id_token_enc.includes(issuedTokens.at(-1) ?? ''),
+    );
     const { ok, logout_url } = (await browser.post('/auth/logout')).json();
     assert.equal(ok, true);
     const url = new URL(logout_url);
@@ -154,31 +161,31 @@ suite('sign-out at the provider', async () => {
       realm: 'home',
       client_id: 'oselya',
       post_logout_redirect_uri: 'http://assistant.test/',
-      id_token_hint: issued.at(-1),
+      id_token_hint: issuedTokens.at(-1),
     });
     assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
-    const page = await (await signedIn(leading)).post('/auth/logout?from=page');
+    const page = await (await signedIn(discoveryApp)).post('/auth/logout?from=page');
     assert.match(page.body, /content="0; url=http:[^"]+\/oauth\/logout\?/);
-    assert.equal(await sessionCount(), 0);
+    assert.equal(await countSessions(), 0);
   });
 
   test('A sign-out is local when the provider cannot end its session', async () => {
-    const restarted = () => instance({ ...discovering, IDP_TIMEOUT_MS: '20000' });
+    const createRestartedApp = () => instance({ ...DISCOVERY_ENV, IDP_TIMEOUT_MS: '20000' });
     const discoveries: ServerResponse[] = [];
     for (const fault of [
       { status: 500 },
       // The sign-out does not wait for discovery.
       (response: ServerResponse) => void discoveries.push(response),
     ]) {
-      const browser = await signedIn(leading);
+      const browser = await signedIn(discoveryApp);
       provider.faults.set('discovery', fault);
-      const answer = await browser.post('/auth/logout', { app: await restarted() });
+      const answer = await browser.post('/auth/logout', { app: await createRestartedApp() });
       assert.deepEqual(answer.json(), { ok: true });
     }
     for (const response of discoveries) response.destroy();
     provider.faults.clear();
     provider.publishMetadata();
-    const browser = await signedIn(await restarted());
+    const browser = await signedIn(await createRestartedApp());
     assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
     assert.ok(lines.some((line) => line.includes('not at the provider')));
   });
@@ -191,18 +198,19 @@ suite('sign-out at the provider', async () => {
 });
 
 suite('own sign-ins', async () => {
-  const reusing = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+  const reusingApp = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
   const OTHER = { ...OLENA, sub: 'u-2', email: 'bohdan@example.test' };
-  const publicId = ({ sid }: Browser) =>
+  const computePublicId = ({ sid }: Browser) =>
     createHash('sha256').update(sid).digest('hex').slice(0, 16);
-  const end = (browser: Browser, id: string) => browser.request('DELETE', `/auth/sessions/${id}`);
-  const ids = (answer: { json(): { id: string }[] }) => answer.json().map(({ id }) => id);
+  const endSignIn = (browser: Browser, id: string) =>
+    browser.request('DELETE', `/auth/sessions/${id}`);
+  const listIds = (answer: { json(): { id: string }[] }) => answer.json().map(({ id }) => id);
 
   test('Own sign-ins are listed newest first without their cookies', async () => {
-    const [phone, laptop] = [await signedIn(reusing), await signedIn(reusing)];
-    const other = await signedIn(reusing, OTHER);
+    const [phone, laptop] = [await signedIn(reusingApp), await signedIn(reusingApp)];
+    const other = await signedIn(reusingApp, OTHER);
     const answer = await laptop.get('/auth/sessions');
-    assert.deepEqual(ids(answer), [publicId(laptop), publicId(phone)]);
+    assert.deepEqual(listIds(answer), [computePublicId(laptop), computePublicId(phone)]);
     assert.equal(answer.headers['cache-control'], 'no-store');
     const [first, next] = answer.json();
     assert.deepEqual([first.current, next.current, first.address], [true, false, '127.0.0.1']);
@@ -213,57 +221,57 @@ suite('own sign-ins', async () => {
   });
 
   test('Pages continue between sign-ins of one microsecond', async () => {
-    const browser = await signedIn(reusing);
+    const browser = await signedIn(reusingApp);
     for (let index = 0; index < 4; index += 1) {
-      const { sid } = await signedIn(reusing);
+      const { sid } = await signedIn(reusingApp);
       await sql`update user_auth_sessions set created_at = date_trunc('day', now())
         - ${index % 2} * interval '1 microsecond' where id = ${sid}`.execute(db);
     }
-    const whole = ids(await browser.get('/auth/sessions'));
-    assert.equal(whole.length, 5);
+    const allIds = listIds(await browser.get('/auth/sessions'));
+    assert.equal(allIds.length, 5);
     const answers = await pages(browser, '/auth/sessions?limit=2');
-    assert.deepEqual(answers.flatMap(ids), whole);
+    assert.deepEqual(answers.flatMap(listIds), allIds);
   });
 
   test('An expired or idle sign-in is neither listed nor ended', async () => {
-    const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
+    const idleLimitApp = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
     for (const change of [
       { created_at: sql<Date>`now() - interval '30 days'` },
       { last_used_at: sql<Date>`now() - interval '7 days'` },
     ]) {
       await db.deleteFrom('user_auth_sessions').execute();
-      const [old, browser] = [await signedIn(idling), await signedIn(idling)];
+      const [old, browser] = [await signedIn(idleLimitApp), await signedIn(idleLimitApp)];
       await db.updateTable('user_auth_sessions').set(change).where('id', '=', old.sid).execute();
-      assert.deepEqual(ids(await browser.get('/auth/sessions')), [publicId(browser)]);
-      assert.equal((await end(browser, publicId(old))).statusCode, 404);
+      assert.deepEqual(listIds(await browser.get('/auth/sessions')), [computePublicId(browser)]);
+      assert.equal((await endSignIn(browser, computePublicId(old))).statusCode, 404);
     }
   });
 
   test('Ending another own sign-in deletes it, revokes its tokens and notifies sockets', async () => {
-    const notified: string[] = [];
-    const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
-    const phone = await signedIn(reusing);
+    const notifications: string[] = [];
+    const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
+    const phone = await signedIn(reusingApp);
     const tokens = provider.issued.slice(-2);
-    const laptop = await signedIn(reusing);
-    const id = publicId(phone);
-    notified.length = 0;
-    const answer = await end(laptop, id);
+    const laptop = await signedIn(reusingApp);
+    const id = computePublicId(phone);
+    notifications.length = 0;
+    const answer = await endSignIn(laptop, id);
     assert.deepEqual([answer.statusCode, answer.json(), answer.cookies], [200, { ok: true }, []]);
     assert.equal((await phone.get('/auth/me')).statusCode, 401);
     assert.equal((await laptop.get('/auth/me')).statusCode, 200);
-    await until(() => provider.revoked.length === 2 && notified.includes('u-1'));
+    await until(() => provider.revoked.length === 2 && notifications.includes('u-1'));
     assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
     await stop();
     const user = { actor_id: 'u-1', user_id: 'u-1' };
     const expected = { action: 'sign_in_ended', ...user, details: { sign_in: id } };
-    assert.deepEqual(await lastAudit(), expected);
+    assert.deepEqual(await findLastAuditEntry(), expected);
   });
 
   test('A sign-in of another user and malformed requests are rejected', async () => {
-    const other = await signedIn(reusing, OTHER);
-    const browser = await signedIn(reusing, OLENA);
-    for (const id of [publicId(other), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
-      const answer = await end(browser, id);
+    const other = await signedIn(reusingApp, OTHER);
+    const browser = await signedIn(reusingApp, OLENA);
+    for (const id of [computePublicId(other), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
+      const answer = await endSignIn(browser, id);
       assert.deepEqual([answer.statusCode, answer.json().code], [404, 'sign_in_not_found']);
     }
     assert.ok(await row(other.sid));
@@ -271,8 +279,8 @@ suite('own sign-ins', async () => {
     for (const query of ['cursor=nonsense', `cursor=${huge.toString('base64url')}`, 'limit=0']) {
       assert.equal((await browser.get(`/auth/sessions?${query}`)).statusCode, 422, query);
     }
-    assert.equal((await end(browser, '%00'.repeat(16))).statusCode, 422);
-    assert.equal((await end(browser, publicId(browser))).statusCode, 200);
+    assert.equal((await endSignIn(browser, '%00'.repeat(16))).statusCode, 422);
+    assert.equal((await endSignIn(browser, computePublicId(browser))).statusCode, 200);
     assert.ok(!browser.cookies.has('svc_auth_session'), 'the current sign-in has ended');
   });
 });
@@ -280,16 +288,16 @@ suite('own sign-ins', async () => {
 suite('terminal', () => {
   const PORT = 54_321;
   const TERMINAL = { 'user-agent': 'oselya-chat/0.1.0 (linux)' };
-  const random = () => randomBytes(32).toString('base64url');
-  const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
+  const createRandomText = () => randomBytes(32).toString('base64url');
+  const computeSha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
 
   /** Creates the request of a terminal. */
-  function terminal(changes: Record<string, string> = {}) {
-    const [verifier, state] = [random(), random()];
+  function createTerminalRequest(changes: Record<string, string> = {}) {
+    const [verifier, state] = [createRandomText(), createRandomText()];
     const query = new URLSearchParams({
       port: String(PORT),
       state,
-      code_challenge: sha256(verifier),
+      code_challenge: computeSha256(verifier),
       code_challenge_method: 'S256',
       ...changes,
     });
@@ -298,10 +306,12 @@ suite('terminal', () => {
 
   /** Signs a browser in, and returns the URL of the confirmation. */
   async function comeBack(browser: Browser, address: string): Promise<string> {
-    const begun = await browser.get(address);
-    assert.equal(begun.statusCode, 302, begun.body);
-    const back = new URL(await provider.authorize(String(begun.headers.location)));
-    const callback = await browser.get(back.pathname + back.search, { app: second });
+    const loginResponse = await browser.get(address);
+    assert.equal(loginResponse.statusCode, 302, loginResponse.body);
+    const callbackUrl = new URL(await provider.authorize(String(loginResponse.headers.location)));
+    const callback = await browser.get(callbackUrl.pathname + callbackUrl.search, {
+      app: secondApp,
+    });
     assert.equal(callback.statusCode, 302, callback.body);
     return String(callback.headers.location);
   }
@@ -319,67 +329,70 @@ suite('terminal', () => {
       payload: { code, code_verifier: verifier },
     });
 
-  async function codeOf(browser: Browser) {
-    const { verifier, state, address } = terminal();
+  async function confirmAndReadCode(browser: Browser) {
+    const { verifier, state, address } = createTerminalRequest();
     const page = await comeBack(browser, address);
     const { statusCode, headers } = await answer(browser, page, 'confirm');
     assert.equal(statusCode, 303);
-    const back = new URL(String(headers.location));
-    assert.equal(back.origin, `http://127.0.0.1:${PORT}`);
-    assert.equal(back.searchParams.get('state'), state);
-    return { page, verifier, state, code: back.searchParams.get('code') };
+    const callbackUrl = new URL(String(headers.location));
+    assert.equal(callbackUrl.origin, `http://127.0.0.1:${PORT}`);
+    assert.equal(callbackUrl.searchParams.get('state'), state);
+    return { page, verifier, state, code: callbackUrl.searchParams.get('code') };
   }
 
-  const notValid = 'terminal_request_not_valid';
+  const INVALID_REQUEST = 'terminal_request_not_valid';
 
   test('A terminal gets its own session, which its user can end', async () => {
     const browser = await signedIn(app);
-    const { verifier, address } = terminal();
-    const asked = await browser.get(await comeBack(browser, address));
+    const { verifier, address } = createTerminalRequest();
+    const confirmationPage = await browser.get(await comeBack(browser, address));
     assert.match(
-      String(asked.headers['content-security-policy']),
+      String(confirmationPage.headers['content-security-policy']),
       /form-action 'self' http:\/\/127\.0\.0\.1:54321(;|$)/,
     );
-    const code = sha256(verifier).slice(0, 8);
-    for (const shown of ['Олена, olena@example.test', code, '127.0.0.1:54321']) {
-      assert.ok(asked.body.includes(shown), shown);
+    const code = computeSha256(verifier).slice(0, 8);
+    for (const visibleText of ['Олена, olena@example.test', code, '127.0.0.1:54321']) {
+      assert.ok(confirmationPage.body.includes(visibleText), visibleText);
     }
-    const before = await sessionCount();
-    const confirmed = await codeOf(browser);
-    const redeemed = await redeem(confirmed.code, confirmed.verifier, second);
-    assert.equal(redeemed.headers['cache-control'], 'no-store');
-    const { session_id: id, cookie_name: name } = redeemed.json();
-    const me = () => app.inject({ url: '/auth/me', cookies: { [name]: id } });
-    assert.equal((await me()).json().email, 'olena@example.test');
-    assert.equal(await sessionCount(), before + 1);
-    const own: { id: string; user_agent: string; current: boolean }[] = (
+    const before = await countSessions();
+    const confirmation = await confirmAndReadCode(browser);
+    const tokenResponse = await redeem(confirmation.code, confirmation.verifier, secondApp);
+    assert.equal(tokenResponse.headers['cache-control'], 'no-store');
+    const { session_id: id, cookie_name: name } = tokenResponse.json();
+    const requestMe = () => app.inject({ url: '/auth/me', cookies: { [name]: id } });
+    assert.equal((await requestMe()).json().email, 'olena@example.test');
+    assert.equal(await countSessions(), before + 1);
+    const signIns: { id: string; user_agent: string; current: boolean }[] = (
       await browser.get('/auth/sessions')
     ).json();
-    const listed = own.find((item) => item.user_agent === TERMINAL['user-agent']);
-    assert.equal(listed?.current, false);
-    await browser.request('DELETE', `/auth/sessions/${listed.id}`);
-    assert.equal((await me()).statusCode, 401);
+    const terminalSignIn = signIns.find((item) => item.user_agent === TERMINAL['user-agent']);
+    assert.equal(terminalSignIn?.current, false);
+    await browser.request('DELETE', `/auth/sessions/${terminalSignIn.id}`);
+    assert.equal((await requestMe()).statusCode, 401);
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
     const stranger = new Browser(app);
-    await codeOf(stranger);
+    await confirmAndReadCode(stranger);
     assert.ok(!stranger.cookies.has('svc_auth_session'), 'the browser is not signed in');
     const log = lines.join('');
-    for (const secret of [confirmed.code, confirmed.verifier, confirmed.state, id]) {
+    for (const secret of [confirmation.code, confirmation.verifier, confirmation.state, id]) {
       assert.ok(secret && !log.includes(secret), 'no secret is logged');
     }
   });
 
   test('Only the browser of the sign-in can confirm, and no other site', async () => {
     const browser = await signedIn(app);
-    const page = await comeBack(browser, terminal().address);
+    const page = await comeBack(browser, createTerminalRequest().address);
     const stranger = await signedIn(app);
     await stranger.get('/auth/login');
-    assert.equal((await stranger.get(page)).json().code, notValid);
+    assert.equal((await stranger.get(page)).json().code, INVALID_REQUEST);
     for (const choice of ['confirm', 'refuse'] as const) {
-      assert.equal((await answer(stranger, page, choice)).json().code, notValid);
+      assert.equal((await answer(stranger, page, choice)).json().code, INVALID_REQUEST);
       for (const headers of [{ 'sec-fetch-site': 'same-site' }, { origin: 'null' }]) {
-        const forged = await answer(browser, page, choice, headers);
-        assert.deepEqual([forged.statusCode, forged.json().code], [403, 'cross_site_request']);
+        const forgedResponse = await answer(browser, page, choice, headers);
+        assert.deepEqual(
+          [forgedResponse.statusCode, forgedResponse.json().code],
+          [403, 'cross_site_request'],
+        );
       }
     }
     // The guard of routes checks requests with a session cookie only.
@@ -395,25 +408,28 @@ suite('terminal', () => {
 
   test('A confirmation and its code count once, also with a wrong verifier', async () => {
     const browser = new Browser(app);
-    const { page, code, verifier } = await codeOf(browser);
+    const { page, code, verifier } = await confirmAndReadCode(browser);
     for (const choice of ['confirm', 'refuse'] as const) {
-      assert.equal((await answer(browser, page, choice)).json().code, notValid);
+      assert.equal((await answer(browser, page, choice)).json().code, INVALID_REQUEST);
     }
-    const answers = await Promise.all([redeem(code, verifier), redeem(code, verifier, second)]);
+    const answers = await Promise.all([redeem(code, verifier), redeem(code, verifier, secondApp)]);
     assert.deepEqual(
       answers.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b),
       [200, 400],
     );
     await db.deleteFrom('user_auth_sessions').execute();
-    const guessed = await codeOf(new Browser(app));
-    for (const proof of [random(), guessed.verifier]) {
-      assert.equal((await redeem(guessed.code, proof)).json().code, 'terminal_code_not_valid');
+    const guessedConfirmation = await confirmAndReadCode(new Browser(app));
+    for (const proof of [createRandomText(), guessedConfirmation.verifier]) {
+      assert.equal(
+        (await redeem(guessedConfirmation.code, proof)).json().code,
+        'terminal_code_not_valid',
+      );
     }
-    assert.equal(await sessionCount(), 0);
+    assert.equal(await countSessions(), 0);
   });
 
   test('A confirmation expires after ten minutes and a code after one', async () => {
-    const left = async () => {
+    const readRemaining = async () => {
       const { rows } = await sql<{ seconds: number }>`
         select extract(epoch from max(expires_at) - now())::int as seconds
         from terminal_sign_ins`.execute(db);
@@ -422,57 +438,61 @@ suite('terminal', () => {
     const expireAll = () =>
       db.updateTable('terminal_sign_ins').set({ expires_at: new Date() }).execute();
     const browser = new Browser(app);
-    const page = await comeBack(browser, terminal().address);
-    assert.ok(Math.abs((await left()) - 600) < 30);
+    const page = await comeBack(browser, createTerminalRequest().address);
+    assert.ok(Math.abs((await readRemaining()) - 600) < 30);
     await expireAll();
-    assert.equal((await browser.get(page)).json().code, notValid);
-    const { verifier, code } = await codeOf(browser);
-    assert.ok((await left()) <= 60);
+    assert.equal((await browser.get(page)).json().code, INVALID_REQUEST);
+    const { verifier, code } = await confirmAndReadCode(browser);
+    assert.ok((await readRemaining()) <= 60);
     await expireAll();
     assert.equal((await redeem(code, verifier)).json().code, 'terminal_code_not_valid');
-    const kept = await codeOf(browser);
-    assert.equal((await redeem(kept.code, kept.verifier)).statusCode, 200);
+    const lateConfirmation = await confirmAndReadCode(browser);
+    assert.equal((await redeem(lateConfirmation.code, lateConfirmation.verifier)).statusCode, 200);
     await runSweep(db, sweepTerminalSignIns);
-    assert.equal(await sessionCount(), 1, 'expired sessions are swept');
+    assert.equal(await countSessions(), 1, 'expired sessions are swept');
   });
 
   test('A denied confirmation ends the session and notifies the terminal', async () => {
     const browser = await signedIn(app);
-    const { state, address } = terminal();
-    const refused = await answer(browser, await comeBack(browser, address), 'refuse');
+    const { state, address } = createTerminalRequest();
+    const refusal = await answer(browser, await comeBack(browser, address), 'refuse');
     const location = `http://127.0.0.1:${PORT}/?error=access_denied&state=${state}`;
-    assert.deepEqual([refused.statusCode, refused.headers.location], [303, location]);
-    assert.equal(await sessionCount(), 1);
-    assert.deepEqual((await lastAudit())?.details, { platform: 'terminal', reason: 'refused' });
+    assert.deepEqual([refusal.statusCode, refusal.headers.location], [303, location]);
+    assert.equal(await countSessions(), 1);
+    assert.deepEqual((await findLastAuditEntry())?.details, {
+      platform: 'terminal',
+      reason: 'refused',
+    });
   });
 
   test('A malformed terminal request is rejected', async () => {
-    const malformed: Record<string, string>[] = [
+    const malformedChanges: Record<string, string>[] = [
       ...['80', '1023', '65536', '0x1000', '4e3', '1@evil.test'].map((port) => ({ port })),
       { state: 'short' },
       { state: `${'a'.repeat(30)}&x=1` },
       { code_challenge: 'plain' },
       { code_challenge_method: 'plain' },
     ];
-    for (const changes of malformed) {
-      const rejected = await app.inject(terminal(changes).address);
-      assert.deepEqual([rejected.statusCode, rejected.json().code], [400, notValid]);
+    for (const changes of malformedChanges) {
+      const rejected = await app.inject(createTerminalRequest(changes).address);
+      assert.deepEqual([rejected.statusCode, rejected.json().code], [400, INVALID_REQUEST]);
       assert.equal(rejected.headers.location, undefined, JSON.stringify(changes));
     }
   });
 
   test('Sign-ins of terminals count for the limit of sign-ins', async () => {
-    const limited = await instance({ LOGIN_PER_MINUTE: '2' });
-    const begin = () => limited.inject({ url: terminal().address, remoteAddress: '192.0.2.7' });
+    const limitedApp = await instance({ LOGIN_PER_MINUTE: '2' });
+    const beginSignIn = () =>
+      limitedApp.inject({ url: createTerminalRequest().address, remoteAddress: '192.0.2.7' });
     const token = {
       method: 'POST',
       url: '/auth/terminal/token',
       remoteAddress: '192.0.2.7',
-      payload: { code: 'a', code_verifier: random() },
+      payload: { code: 'a', code_verifier: createRandomText() },
     } as const;
-    assert.equal((await begin()).headers['ratelimit-remaining'], '1');
-    assert.equal((await limited.inject(token)).statusCode, 400);
-    assert.equal((await limited.inject(token)).statusCode, 429);
-    assert.equal((await begin()).statusCode, 429);
+    assert.equal((await beginSignIn()).headers['ratelimit-remaining'], '1');
+    assert.equal((await limitedApp.inject(token)).statusCode, 400);
+    assert.equal((await limitedApp.inject(token)).statusCode, 429);
+    assert.equal((await beginSignIn()).statusCode, 429);
   });
 });

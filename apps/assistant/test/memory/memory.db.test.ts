@@ -25,7 +25,7 @@ beforeEach(async () => {
   }
 });
 
-const put = (browser: Browser, path: string, payload: object = { value: 'v' }) =>
+const putFact = (browser: Browser, path: string, payload: object = { value: 'v' }) =>
   browser.request('PUT', `/memory/facts/${path}`, { payload });
 const keys = (answer: { json: () => { key: string }[] }) => answer.json().map(({ key }) => key);
 const owners = (rows: { user_id: string | null }[]) => rows.map(({ user_id }) => user_id);
@@ -38,9 +38,9 @@ const readings = () =>
     .execute();
 
 test('A fact is written, replaced, listed and deleted', async () => {
-  const written = await put(olena, 'home/district', { value: 'Near the park' });
-  assert.equal(written.statusCode, 201);
-  const fact = written.json();
+  const putResponse = await putFact(olena, 'home/district', { value: 'Near the park' });
+  assert.equal(putResponse.statusCode, 201);
+  const fact = putResponse.json();
   assert.partialDeepStrictEqual(fact, {
     user_id: 'olena',
     category: 'home',
@@ -50,7 +50,7 @@ test('A fact is written, replaced, listed and deleted', async () => {
     updated_at: fact.created_at,
   });
 
-  const replaced = await put(olena, 'home/district', { value: 'By the river' });
+  const replaced = await putFact(olena, 'home/district', { value: 'By the river' });
   assert.equal(replaced.statusCode, 200);
   assert.equal(replaced.json().id, fact.id);
   assert.equal(replaced.json().created_at, fact.created_at);
@@ -58,20 +58,20 @@ test('A fact is written, replaced, listed and deleted', async () => {
   assert.deepEqual((await olena.get('/memory/facts')).json(), [replaced.json()]);
 
   // The same name is another fact of another user.
-  assert.equal((await put(taras, 'home/district')).statusCode, 201);
+  assert.equal((await putFact(taras, 'home/district')).statusCode, 201);
   const deleted = await olena.request('DELETE', '/memory/facts/home/district');
   assert.deepEqual(deleted.json(), { ok: true });
-  const again = await olena.request('DELETE', '/memory/facts/home/district');
-  assert.equal(again.statusCode, 404);
-  assert.equal(again.json().code, 'fact_not_found');
+  const secondResponse = await olena.request('DELETE', '/memory/facts/home/district');
+  assert.equal(secondResponse.statusCode, 404);
+  assert.equal(secondResponse.json().code, 'fact_not_found');
   assert.deepEqual((await olena.get('/memory/facts')).json(), []);
   assert.equal((await taras.get('/memory/facts')).json()[0].value, 'v');
 });
 
 test('Facts are filtered by category and by words', async () => {
-  await put(olena, 'home/district', { value: 'Біля ПАРКУ, 100% тихо' });
-  await put(olena, 'home/rooms', { value: 'three or_four' });
-  await put(olena, 'work/Office', { value: 'none\\nowhere' });
+  await putFact(olena, 'home/district', { value: 'Біля ПАРКУ, 100% тихо' });
+  await putFact(olena, 'home/rooms', { value: 'three or_four' });
+  await putFact(olena, 'work/Office', { value: 'none\\nowhere' });
   for (const [query, expected] of [
     ['category=home', ['rooms', 'district']],
     ['category=hom', []],
@@ -93,29 +93,29 @@ test('Facts are filtered by category and by words', async () => {
 });
 
 test('Searches of a user run one at a time, and too many at once are rejected', async () => {
-  await put(olena, 'home/district');
-  await put(taras, 'home/district');
+  await putFact(olena, 'home/district');
+  await putFact(taras, 'home/district');
   const user = (await olena.get('/auth/me')).json();
-  const other = (await taras.get('/auth/me')).json();
-  const underWay = new Set<object>();
-  let most = 0;
-  const opened = gate();
-  const slow = db.withPlugin({
+  const otherUser = (await taras.get('/auth/me')).json();
+  const runningQueries = new Set<object>();
+  let maxConcurrency = 0;
+  const queryGate = gate();
+  const slowDb = db.withPlugin({
     transformQuery: ({ node, queryId }) => {
-      underWay.add(queryId);
-      most = Math.max(most, underWay.size);
+      runningQueries.add(queryId);
+      maxConcurrency = Math.max(maxConcurrency, runningQueries.size);
       return node;
     },
     transformResult: async ({ result, queryId }) => {
-      await opened.opened;
-      underWay.delete(queryId);
+      await queryGate.opened;
+      runningQueries.delete(queryId);
       return result;
     },
   });
-  const memory = createMemory({ db: slow });
+  const memory = createMemory({ db: slowDb });
   const query = { scope: 'own', limit: 10, after: undefined } as const;
   const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...query, q: 'v' }));
-  const settled = Promise.allSettled(answers);
+  const settledAnswers = Promise.allSettled(answers);
   await assert.rejects(answers[5] ?? Promise.resolve(), {
     code: 'rate_limited',
     headers: {
@@ -125,14 +125,14 @@ test('Searches of a user run one at a time, and too many at once are rejected', 
       'retry-after': '1',
     },
   });
-  await until(() => underWay.size > 0);
-  assert.equal(most, 1);
-  const others = memory.listFacts(other, { ...query, q: 'v' });
-  const unsearched = memory.listFacts(user, query);
-  opened.open();
-  assert.deepEqual([(await others).length, (await unsearched).length], [1, 1]);
-  const codes = (await settled).map((one) =>
-    one.status === 'fulfilled' ? one.value.length : one.reason.code,
+  await until(() => runningQueries.size > 0);
+  assert.equal(maxConcurrency, 1);
+  const othersSearch = memory.listFacts(otherUser, { ...query, q: 'v' });
+  const plainListing = memory.listFacts(user, query);
+  queryGate.open();
+  assert.deepEqual([(await othersSearch).length, (await plainListing).length], [1, 1]);
+  const codes = (await settledAnswers).map((result) =>
+    result.status === 'fulfilled' ? result.value.length : result.reason.code,
   );
   assert.deepEqual(codes, [1, 1, 1, 1, 1, 'rate_limited', 'rate_limited']);
   assert.equal((await memory.listFacts(user, { ...query, q: 'v' })).length, 1);
@@ -154,28 +154,26 @@ test('Pages list each fact once, facts without a time last', async () => {
 
   const answers = await pages(olena, '/memory/facts?limit=1&q=v');
   assert.ok(answers.every((page) => keys(page).length <= 1));
-  const seen = answers.flatMap(keys);
-  assert.equal(seen.length, rows.length);
-  assert.deepEqual(seen.slice(0, 2).toSorted(), ['k-4', 'k-5']);
-  assert.deepEqual(seen.slice(2, 4), ['k-3', 'k-2']);
+  const seenKeys = answers.flatMap(keys);
+  assert.equal(seenKeys.length, rows.length);
+  assert.deepEqual(seenKeys.slice(0, 2).toSorted(), ['k-4', 'k-5']);
+  assert.deepEqual(seenKeys.slice(2, 4), ['k-3', 'k-2']);
 });
 
 test('A user has at most 2,000 facts', async () => {
   await sql`
     insert into memory_facts (user_id, category, key, value)
     select 'olena', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
-  const rejected = await put(olena, 'home/district');
-  assert.equal(rejected.statusCode, 409);
-  assert.equal(rejected.json().code, 'memory_full');
-  assert.match(rejected.json().detail, /2000 facts/);
-  assert.equal((await put(olena, 'many/k-1')).statusCode, 200);
-  assert.equal((await put(taras, 'home/district')).statusCode, 201);
+  const rejectedResponse = await putFact(olena, 'home/district');
+  assert.equal(rejectedResponse.statusCode, 409);
+  assert.equal(rejectedResponse.json().code, 'memory_full');
+  assert.match(rejectedResponse.json().detail, /2000 facts/);
+  assert.equal((await putFact(olena, 'many/k-1')).statusCode, 200);
+  assert.equal((await putFact(taras, 'home/district')).statusCode, 201);
   await olena.request('DELETE', '/memory/facts/many/k-1');
   const paths = ['home/a', 'home/b', 'home/c'];
-  const concurrent = await Promise.all(paths.map((path) => put(olena, path)));
-  const statuses = concurrent
-    .map(({ statusCode }) => statusCode)
-    .toSorted((one, other) => one - other);
+  const responses = await Promise.all(paths.map((path) => putFact(olena, path)));
+  const statuses = responses.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b);
   assert.deepEqual(statuses, [201, 409, 409]);
 });
 
@@ -195,8 +193,11 @@ test('Access is denied without the permission, from another site and without a s
       continue;
     }
     const headers = { 'sec-fetch-site': 'cross-site' };
-    const foreign = await olena.request(method, url, { headers, ...(payload && { payload }) });
-    assert.equal(foreign.json().code, 'cross_site_request');
+    const crossSiteResponse = await olena.request(method, url, {
+      headers,
+      ...(payload && { payload }),
+    });
+    assert.equal(crossSiteResponse.json().code, 'cross_site_request');
   }
   for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all', '/admin/memory']) {
     for (const browser of [olena, nothing]) {
@@ -235,10 +236,10 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
       assert.deepEqual(owners((await browser.get(url)).json()), expected, url);
     }
     const data = ['memory_facts', 'memory_facts', 'memory_summaries'];
-    const expectedReadings = data.map((one) => ({
+    const expectedReadings = data.map((resource) => ({
       actor_id,
       user_id: null,
-      details: { data: one },
+      details: { data: resource },
     }));
     assert.deepEqual(await readings(), expectedReadings);
     await db.deleteFrom('audit_log').execute();
@@ -248,13 +249,13 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
   const reading = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
   assert.deepEqual(await readings(), [reading]);
   // A count reveals facts that the page does not show.
-  const beyond = positionCursors.write([Date.UTC(1970, 0, 2) * 1000, '']);
-  const search = `/admin/memory?user_id=olena&q=of&cursor=${beyond}`;
+  const lastCursor = positionCursors.write([Date.UTC(1970, 0, 2) * 1000, '']);
+  const search = `/admin/memory?user_id=olena&q=of&cursor=${lastCursor}`;
   assert.deepEqual((await admin.get(search)).json(), { facts: [], count: 1 });
   assert.deepEqual(await readings(), [reading, reading]);
 
   await db.deleteFrom('audit_log').execute();
-  await put(admin, 'c/own');
+  await putFact(admin, 'c/own');
   for (const url of ['/memory/facts', '/memory/summary', '/admin/memory?user_id=admin']) {
     assert.equal((await admin.get(url)).statusCode, 200);
   }
@@ -296,17 +297,17 @@ test('Only a search in the facts of all users has a time limit', async () => {
   const memory = createMemory({ db, searchTimeoutMs: 1 });
   const user = (await admin.get('/auth/me')).json();
   const page = { scope: 'all', limit: 10, after: undefined } as const;
-  const query = { ...page, q: 'no-owner' };
-  const found = await memory.listAndCountFacts(user, { ...query, userId: 'taras' });
-  assert.deepEqual(found, { facts: [], count: 0 });
+  const query = { ...page, q: 'nobody' };
+  const response = await memory.listAndCountFacts(user, { ...query, userId: 'taras' });
+  assert.deepEqual(response, { facts: [], count: 0 });
   const searches = [
     () => memory.listAndCountFacts(user, query),
     () => memory.listFacts(user, { ...query, q: 'nothing' }),
   ];
   if (assistant.engine === 'pglite') {
-    const [both, none] = await Promise.all(searches.map((search) => search()));
-    assert.partialDeepStrictEqual(both, { facts: [{ value: 'of no-owner' }], count: 1 });
-    assert.deepEqual(none, []);
+    const [countedFacts, emptyResult] = await Promise.all(searches.map((search) => search()));
+    assert.partialDeepStrictEqual(countedFacts, { facts: [{ value: 'of nobody' }], count: 1 });
+    assert.deepEqual(emptyResult, []);
   } else {
     for (const search of searches) {
       await assert.rejects(search, {
@@ -332,8 +333,8 @@ test('Summaries are empty by default, and the list for all users has pages', asy
     summary: 'of olena',
     updated_at: '2026-01-10T00:00:00.000Z',
   });
-  const none = { user_id: 'admin', summary: '', updated_at: null };
-  assert.deepEqual((await admin.get('/memory/summary')).json(), none);
+  const emptySummary = { user_id: 'admin', summary: '', updated_at: null };
+  assert.deepEqual((await admin.get('/memory/summary')).json(), emptySummary);
   const updated_at = sql<Date>`null::timestamptz`;
   await db
     .updateTable('memory_summaries')
@@ -341,22 +342,22 @@ test('Summaries are empty by default, and the list for all users has pages', asy
     .where('user_id', '=', 'olena')
     .execute();
   const answers = await pages(admin, '/memory/summary?scope=all&limit=1');
-  const seen = answers.flatMap((page) => owners(page.json()));
-  assert.deepEqual(seen, ['taras', null, 'olena']);
+  const seenKeys = answers.flatMap((page) => owners(page.json()));
+  assert.deepEqual(seenKeys, ['taras', null, 'olena']);
 });
 
 test('Names and values can be any text that PostgreSQL stores', async () => {
   for (const name of ['a/b', '100%', '?#&=', '%_\\', '\n', '__proto__', '🏠'.repeat(100)]) {
     const path = `${encodeURIComponent(name)}/${encodeURIComponent(name)}`;
-    const written = (await put(olena, path)).json();
-    assert.deepEqual([written.category, written.key], [name, name]);
-    const found = await olena.get(`/memory/facts?category=${encodeURIComponent(name)}`);
-    assert.deepEqual(keys(found), [name]);
+    const putResponse = (await putFact(olena, path)).json();
+    assert.deepEqual([putResponse.category, putResponse.key], [name, name]);
+    const response = await olena.get(`/memory/facts?category=${encodeURIComponent(name)}`);
+    assert.deepEqual(keys(response), [name]);
     assert.equal((await olena.request('DELETE', `/memory/facts/${path}`)).statusCode, 200);
   }
-  assert.equal((await put(olena, 'a/half', { value: 'a\ud83db' })).json().value, 'a\ufffdb');
+  assert.equal((await putFact(olena, 'a/half', { value: 'a\ud83db' })).json().value, 'a\ufffdb');
   for (const value of [undefined, 7, 'a\0b', 'x'.repeat(4001)]) {
-    assert.equal((await put(olena, 'a/b', { value })).statusCode, 422);
+    assert.equal((await putFact(olena, 'a/b', { value })).statusCode, 422);
   }
   for (const [path, status] of [
     ['a/%00', 422],
@@ -364,12 +365,12 @@ test('Names and values can be any text that PostgreSQL stores', async () => {
     [`${encodeURI('🏠'.repeat(101))}/b`, 422],
     ['a/%', 400],
   ] as const) {
-    assert.equal((await put(olena, path)).statusCode, status, path);
+    assert.equal((await putFact(olena, path)).statusCode, status, path);
   }
 });
 
 test('Invalid queries are rejected, and extreme cursors are harmless', async () => {
-  const invalid = [
+  const invalidQueries = [
     'limit=0',
     'limit=1001',
     'limit=x',
@@ -380,8 +381,10 @@ test('Invalid queries are rejected, and extreme cursors are harmless', async () 
     ),
   ];
   const urls = [
-    ...invalid.map((query) => `/memory/summary?scope=all&${query}`),
-    ...[...invalid, 'q=%00', `q=${'x'.repeat(101)}`].map((query) => `/admin/memory?${query}`),
+    ...invalidQueries.map((query) => `/memory/summary?scope=all&${query}`),
+    ...[...invalidQueries, 'q=%00', `q=${'x'.repeat(101)}`].map(
+      (query) => `/admin/memory?${query}`,
+    ),
     '/memory/facts?scope=everything',
     '/memory/facts?category=%00',
     '/admin/memory?user_id=',

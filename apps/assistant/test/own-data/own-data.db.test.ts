@@ -13,12 +13,12 @@ import { gate } from '../helpers/scripted-model.ts';
 const stage = await openStage();
 const { app, db, model, url } = stage;
 // Before any turn: with the embedded database a start aborts the turns in progress.
-const elsewhere = await stage.another();
+const secondApp = await stage.another();
 const olena = await stage.signedIn(app, person('u-olena'));
 const taras = await stage.signedIn(app, person('u-taras'));
 
-/** One more than a page of an export. */
-const MANY = 201;
+/** One row more than an export page. */
+const ROW_COUNT = 201;
 
 /** Adds rows of every kind for a user, with `count` sessions of a message and a step. */
 async function fill(userId: string, mark: string, count: number): Promise<void> {
@@ -67,7 +67,7 @@ async function fill(userId: string, mark: string, count: number): Promise<void> 
     .execute();
 }
 
-/** Counts the rows of all tables that have data of users. */
+/** Counts the rows of all tables with user data. */
 async function countRows(): Promise<Record<string, number>> {
   const tables = [
     'conversation_sessions',
@@ -95,14 +95,14 @@ async function countRows(): Promise<Record<string, number>> {
 }
 
 await fill('u-taras', 'taras-said', 2);
-const others = await countRows();
-for (const [table, count] of Object.entries(others)) assert.ok(count > 0, table);
+const othersCounts = await countRows();
+for (const [table, count] of Object.entries(othersCounts)) assert.ok(count > 0, table);
 
-/** The database; each read of a page changes the order of sessions and facts. */
-const changing = db.withPlugin({
+/** Database in which each page read changes the order of sessions and facts. */
+const changingDb = db.withPlugin({
   transformQuery: ({ node }) => node,
   async transformResult({ result }) {
-    if (result.rows.length >= MANY - 1) {
+    if (result.rows.length >= ROW_COUNT - 1) {
       for (const [table, column] of [
         ['conversation_sessions', 'last_active'],
         ['memory_facts', 'updated_at'],
@@ -118,9 +118,9 @@ const changing = db.withPlugin({
 });
 
 test('An export has all data of the user once and no other data, under concurrent writes', async () => {
-  await fill('u-olena', 'olena-said', MANY);
-  const numbers = Array.from({ length: MANY }, (_, nth) => nth);
-  const facts = numbers.slice(1).map((nth) => ({ key: `key ${nth}`, value: 'olena-said' }));
+  await fill('u-olena', 'olena-said', ROW_COUNT);
+  const numbers = Array.from({ length: ROW_COUNT }, (_, index) => index);
+  const facts = numbers.slice(1).map((index) => ({ key: `key ${index}`, value: 'olena-said' }));
   await db
     .insertInto('memory_facts')
     .values(facts.map((fact) => ({ user_id: 'u-olena', category: 'wishes', ...fact })))
@@ -129,12 +129,12 @@ test('An export has all data of the user once and no other data, under concurren
     .insertInto('conversation_messages')
     .values(numbers.map((n) => ({ session_id: 'u-olena-0', role: 'user', content: `text ${n}` })))
     .execute();
-  const line = { action: 'noted', actor_id: null, user_id: 'u-olena' };
+  const auditEntry = { action: 'noted', actor_id: null, user_id: 'u-olena' };
   await db
     .insertInto('audit_log')
-    .values(numbers.map((n) => ({ ...line, details: JSON.stringify({ n }) })))
+    .values(numbers.map((n) => ({ ...auditEntry, details: JSON.stringify({ n }) })))
     .execute();
-  const body = (await (await exportOwnData(changing, 'u-olena', new Date())).toArray()).join('');
+  const body = (await (await exportOwnData(changingDb, 'u-olena', new Date())).toArray()).join('');
   assert.ok(!body.includes('taras-said'));
   assert.ok(!body.includes(olena.sid));
   const document = JSON.parse(body);
@@ -146,15 +146,18 @@ test('An export has all data of the user once and no other data, under concurren
     [document.sessions, 'session_id'],
   ] as const) {
     const names = rows.map((row: Record<string, string>) => row[name]);
-    assert.deepEqual([names.length, new Set(names).size], [MANY, MANY], name);
+    assert.deepEqual([names.length, new Set(names).size], [ROW_COUNT, ROW_COUNT], name);
   }
   const count = (name: string) =>
     document.sessions.reduce(
       (sum: number, session: Record<string, unknown[]>) => sum + (session[name] ?? []).length,
       0,
     );
-  assert.deepEqual(['messages', 'steps', 'files'].map(count), [2 * MANY, MANY, 1]);
-  assert.equal(document.audit.filter(({ action }: typeof line) => action === 'noted').length, MANY);
+  assert.deepEqual(['messages', 'steps', 'files'].map(count), [2 * ROW_COUNT, ROW_COUNT, 1]);
+  assert.equal(
+    document.audit.filter(({ action }: typeof auditEntry) => action === 'noted').length,
+    ROW_COUNT,
+  );
   const [file] = document.sessions.flatMap(({ files }: { files: object[] }) => files);
   assert.equal(Buffer.from(file.content_base64, 'base64').toString(), 'olena-said file');
 });
@@ -171,9 +174,9 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   const answer = await olena.request('DELETE', '/me/data');
   assert.deepEqual(answer.json(), {
     ok: true,
-    deleted: { sessions: MANY, saved_searches: 1, facts: MANY, summaries: 1 },
+    deleted: { sessions: ROW_COUNT, saved_searches: 1, facts: ROW_COUNT, summaries: 1 },
   });
-  assert.deepEqual(await countRows(), others);
+  assert.deepEqual(await countRows(), othersCounts);
   assert.equal((await olena.get('/auth/me')).statusCode, 200);
   // An answer in progress cannot remember anything for a deleted session.
   const late = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
@@ -181,8 +184,8 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   await assert.rejects(remembered, { code: 'session_not_found' });
   const none = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
   assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, none);
-  const { audit, ...left } = (await olena.get('/me/export')).json();
-  assert.deepEqual([left.sessions, left.memory.facts], [[], []]);
+  const { audit, ...remainingData } = (await olena.get('/me/export')).json();
+  assert.deepEqual([remainingData.sessions, remainingData.memory.facts], [[], []]);
   const deletions = audit.filter(({ action }: { action: string }) => action === 'own_data_deleted');
   assert.equal(deletions.length, 1);
 });
@@ -191,31 +194,34 @@ test('A deletion ends an answer in progress at every process', async (t) => {
   const sid = await stage.signIn('u-iryna');
   const iryna = await openRawClient(t, { url, sid });
   const id = await iryna.newSession();
-  const rest = gate();
-  t.after(rest.open);
+  const readGate = gate();
+  t.after(readGate.open);
   const wish = { category: 'wishes', key: 'city', value: 'Львів' };
   model.scripts.push(
     { tools: [{ name: 'remember_fact', arguments: wish }] },
-    { words: ['Ще ', rest.opened, 'дещо'] },
+    { words: ['Ще ', readGate.opened, 'дещо'] },
   );
   await iryna.say(id, 'Запамʼятай');
   await iryna.waitForText('Ще ');
-  const there = await openRawClient(t, { url: elsewhere, sid });
-  await there.client.ask({ type: 'session.open', session_id: id });
-  await there.waitForText('Ще ');
+  const secondClient = await openRawClient(t, { url: secondApp, sid });
+  await secondClient.client.ask({ type: 'session.open', session_id: id });
+  await secondClient.waitForText('Ще ');
   const cookies = { svc_auth_session: sid };
-  const deleted = await app.inject({ method: 'DELETE', url: '/me/data', cookies });
-  assert.partialDeepStrictEqual(deleted.json(), { deleted: { sessions: 1, facts: 1 } });
-  for (const one of [iryna, there]) {
-    const { problem } = await one.waitFor('error');
+  const deleteResponse = await app.inject({ method: 'DELETE', url: '/me/data', cookies });
+  assert.partialDeepStrictEqual(deleteResponse.json(), { deleted: { sessions: 1, facts: 1 } });
+  for (const rawClient of [iryna, secondClient]) {
+    const { problem } = await rawClient.waitFor('error');
     assert.equal(problem?.code, 'session_not_found');
   }
-  rest.open();
-  for (const one of [iryna, there]) {
-    await one.client.ask({ type: 'ping' });
-    assert.deepEqual([one.of('error').length, one.of('message.completed').length], [1, 0]);
+  readGate.open();
+  for (const rawClient of [iryna, secondClient]) {
+    await rawClient.client.ask({ type: 'ping' });
+    assert.deepEqual(
+      [rawClient.of('error').length, rawClient.of('message.completed').length],
+      [1, 0],
+    );
   }
-  assert.deepEqual(await countRows(), others);
+  assert.deepEqual(await countRows(), othersCounts);
 });
 
 /**
@@ -233,14 +239,14 @@ async function startServer(beforeRows: () => Promise<void>): Promise<string> {
     request.user = userOf(String(request.headers['x-user']));
     done();
   });
-  const held = db.withPlugin({
+  const gatedDb = db.withPlugin({
     transformQuery: ({ node }) => node,
     transformResult: async ({ result }) => {
       await beforeRows();
       return result;
     },
   });
-  registerOwnDataRoutes(server, held, { maxExports: 1 });
+  registerOwnDataRoutes(server, gatedDb, { maxExports: 1 });
   after(() => {
     server.server.closeAllConnections();
     return server.close();
@@ -282,10 +288,10 @@ test('Concurrent exports are limited for a user and a process, until they end or
 });
 
 test('An export whose query fails has no valid end, and later exports succeed', async () => {
-  let left = 5;
+  let remainingRows = 5;
   const base = await startServer(async () => {
-    left -= 1;
-    if (left === 0) throw new Error('the connection broke');
+    remainingRows -= 1;
+    if (remainingRows === 0) throw new Error('the connection broke');
   });
   const broken = await requestExport(base, 'u-taras');
   const text = await broken.text().catch(() => '');

@@ -5,7 +5,7 @@ import { after } from 'node:test';
 import { openProfiles } from '../../src/profiles/profiles.ts';
 import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 
-/** Returns a folder with these files, deleted after the tests of the file. */
+/** Creates a folder with these files, which is deleted after the test file. */
 export async function folderOf(files: Record<string, string | Uint8Array>): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-profiles-'));
   after(() => rm(folder, { recursive: true }));

@@ -118,12 +118,12 @@ test('A start fails with all errors of all files, or without a file', async () =
   assert.match(text, /^ {2}\/latin\.yaml:1 cannot be read: /m);
   const empty = await folderOf({});
   assert.match((await readStartError(empty)).join(), /There is no agent profile in .*PROFILES_DIR/);
-  const missing = await readStartError(join(empty, 'none'));
-  assert.match(missing.join(), /cannot be read .*ENOENT.*PROFILES_DIR must be a folder/);
+  const missingFolderError = await readStartError(join(empty, 'none'));
+  assert.match(missingFolderError.join(), /cannot be read .*ENOENT.*PROFILES_DIR must be a folder/);
 });
 
-/** Opens the profiles of a folder, and collects their log lines. */
-async function opened(files: string | Record<string, string>) {
+/** Opens and reloads the profiles of a folder, and collects their log lines. */
+async function openAndReload(files: string | Record<string, string>) {
   const folder = typeof files === 'string' ? files : await folderOf(files);
   const errors: string[][] = [];
   const infos: unknown[] = [];
@@ -146,10 +146,10 @@ const isProblem = (code: string) => (error: unknown) =>
   error instanceof ProblemError && error.code === code;
 
 test('Users choose among the profiles that are not admin-only', async () => {
-  const isAdminOnly = 'is_admin_only: true\n';
-  const profiles = await opened({
+  const adminOnlyLine = 'is_admin_only: true\n';
+  const profiles = await openAndReload({
     'a.yaml': profile('a'),
-    'b.yml': profile('b', isAdminOnly),
+    'b.yml': profile('b', adminOnlyLine),
     'c.yaml': profile('default'),
   });
   assert.deepEqual(ids(profiles.listUsable(user)), ['a', 'default']);
@@ -163,7 +163,7 @@ test('Users choose among the profiles that are not admin-only', async () => {
   const [a, b] = [profiles.choose(user, 'a'), profiles.choose(admin, 'b')];
 
   // Permission follows the current file, and the last file of a removed profile.
-  await writeFile(join(profiles.folder, 'a.yaml'), profile('a', isAdminOnly));
+  await writeFile(join(profiles.folder, 'a.yaml'), profile('a', adminOnlyLine));
   await rm(join(profiles.folder, 'b.yml'));
   await rm(join(profiles.folder, 'c.yaml'));
   await profiles.reload();
@@ -175,24 +175,24 @@ test('Users choose among the profiles that are not admin-only', async () => {
 });
 
 test('Changed, added, renamed and removed files take effect', async () => {
-  const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const profiles = await openAndReload({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const { folder, infos, reload, listAll } = profiles;
   assert.equal(infos.length, 0);
-  const path = (name: string) => join(folder, name);
-  await writeFile(path('.a.swp'), profile('a', 'description: Changed.\n'));
-  await rename(path('.a.swp'), path('a.yaml'));
-  await writeFile(path('c.yaml'), profile('c'));
-  await rm(path('b.yaml'));
+  const resolvePath = (name: string) => join(folder, name);
+  await writeFile(resolvePath('.a.swp'), profile('a', 'description: Changed.\n'));
+  await rename(resolvePath('.a.swp'), resolvePath('a.yaml'));
+  await writeFile(resolvePath('c.yaml'), profile('c'));
+  await rm(resolvePath('b.yaml'));
   await reload();
   assert.deepEqual(ids(listAll()), ['a', 'c']);
   assert.equal(profiles.find('a')?.description, 'Changed.');
   assert.equal(infos.length, 1);
 
-  await rename(path('a.yaml'), path('d.yaml'));
+  await rename(resolvePath('a.yaml'), resolvePath('d.yaml'));
   await reload();
   assert.deepEqual(ids(listAll()).toSorted(), ['a', 'c']);
-  await writeFile(path('c.yaml'), profile('a'));
-  await writeFile(path('d.yaml'), profile('c'));
+  await writeFile(resolvePath('c.yaml'), profile('a'));
+  await writeFile(resolvePath('d.yaml'), profile('c'));
   await reload();
   assert.deepEqual(
     [ids(listAll()), profiles.errors],
@@ -202,7 +202,7 @@ test('Changed, added, renamed and removed files take effect', async () => {
 });
 
 test('An invalid file keeps its last valid profile, and its error is logged once', async () => {
-  const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const profiles = await openAndReload({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const { folder, reload, errors, infos } = profiles;
   await writeFile(join(folder, 'a.yaml'), profile('a').replace('name: a', 'name: 7'));
   await writeFile(join(folder, 'b.yaml'), profile('b', 'description: Changed.\n'));
@@ -219,14 +219,14 @@ test('An invalid file keeps its last valid profile, and its error is logged once
 
   await writeFile(join(folder, 'a.yaml'), profile('a'));
   await rm(join(folder, 'new.yaml'));
-  const before = infos.length;
+  const earlierCount = infos.length;
   await reload();
   assert.equal(profiles.findFault('a'), undefined);
-  assert.ok(infos.length > before);
+  assert.ok(infos.length > earlierCount);
 });
 
 test('A file that changes to the id of another file keeps its earlier profile', async () => {
-  const profiles = await opened({ 'b.yaml': profile('b'), 'c.yaml': profile('c') });
+  const profiles = await openAndReload({ 'b.yaml': profile('b'), 'c.yaml': profile('c') });
   const { folder, reload, errors } = profiles;
   await writeFile(join(folder, 'a.yaml'), profile('b', 'description: Impostor.\n'));
   await writeFile(join(folder, 'c.yaml'), profile('b'));
@@ -240,19 +240,19 @@ test('A file that changes to the id of another file keeps its earlier profile', 
 
 test('A Kubernetes config map is followed through its link', async () => {
   const folder = await folderOf({});
-  const version = async (name: string, files: Record<string, string>) => {
+  const createVersion = async (name: string, files: Record<string, string>) => {
     await mkdir(join(folder, name));
     for (const [file, text] of Object.entries(files))
       await writeFile(join(folder, name, file), text);
     await symlink(name, join(folder, '..data_tmp'));
     await rename(join(folder, '..data_tmp'), join(folder, '..data'));
   };
-  await version('..2026_01', { 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  await createVersion('..2026_01', { 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   for (const file of ['a.yaml', 'b.yaml']) {
     await symlink(join('..data', file), join(folder, file));
   }
-  const profiles = await opened(folder);
-  await version('..2026_02', { 'a.yaml': profile('a', 'description: Second.\n') });
+  const profiles = await openAndReload(folder);
+  await createVersion('..2026_02', { 'a.yaml': profile('a', 'description: Second.\n') });
   await profiles.reload();
   assert.equal(profiles.find('a')?.description, 'Second.');
   assert.match(profiles.errors[0]?.[0] ?? '', /^b\.yaml:1 cannot be read: ENOENT/);

@@ -34,7 +34,7 @@ const lastText = async (sessionId: string) =>
   String((await stage.stored(sessionId)).at(-1)?.[1]).replaceAll('\u00A0', ' ');
 
 /** Adds a listing, and processes saved searches when their digests are due. */
-async function found(): Promise<number> {
+async function addAndProcess(): Promise<number> {
   const id = add();
   await stage.later();
   await reader.pass();
@@ -42,48 +42,51 @@ async function found(): Promise<number> {
 }
 
 test('A new or cheaper listing is reported once for each search, also over an open socket', async (t) => {
-  const cheap = await stage.keep('u-olena', { search: upTo(10_000) });
-  const all = await stage.keep('u-olena');
-  const open = await openChatClient(t, olena);
-  await open.open(all.sessionId);
-  const dear = add({ title: 'Біля парку', url: 'https://a.test/11' });
+  const cheapSearch = await stage.keep('u-olena', { search: upTo(10_000) });
+  const wideSearch = await stage.keep('u-olena');
+  const client = await openChatClient(t, olena);
+  await client.open(wideSearch.sessionId);
+  const dearId = add({ title: 'Біля парку', url: 'https://a.test/11' });
   add({ city: 'Київ' });
-  const low = add({ price: 9000 });
+  const lowId = add({ price: 9000 });
   await reader.pass();
-  await until(() => open.arrived.length > 0);
-  const [{ sessionId, message } = assert.fail()] = open.arrived;
-  assert.deepEqual([sessionId, message.role], [all.sessionId, 'assistant']);
+  await until(() => client.arrived.length > 0);
+  const [{ sessionId, message } = assert.fail()] = client.arrived;
+  assert.deepEqual([sessionId, message.role], [wideSearch.sessionId, 'assistant']);
   assert.match(message.content, /нових: 2[^]*Біля парку[^]*https:\/\/a\.test\/11/);
-  assert.deepEqual((await reported(all.sessionId)).map(sorted), [[dear, low]]);
-  assert.deepEqual(await reported(cheap.sessionId), [[low]]);
+  assert.deepEqual((await reported(wideSearch.sessionId)).map(sorted), [[dearId, lowId]]);
+  assert.deepEqual(await reported(cheapSearch.sessionId), [[lowId]]);
 
   await stage.later();
-  feed.price(dear, 9500);
+  feed.price(dearId, 9500);
   await reader.pass();
-  assert.deepEqual(await reported(cheap.sessionId), [[low], [dear]]);
-  assert.match(await lastText(cheap.sessionId), /подешевшало: 1[^]*9 500 UAH \(було 14 000 UAH\)/);
+  assert.deepEqual(await reported(cheapSearch.sessionId), [[lowId], [dearId]]);
+  assert.match(
+    await lastText(cheapSearch.sessionId),
+    /подешевшало: 1[^]*9 500 UAH \(було 14 000 UAH\)/,
+  );
 
-  feed.price(dear, 9000);
-  feed.add(dear);
-  feed.add(low, { price: 8000 });
+  feed.price(dearId, 9000);
+  feed.add(dearId);
+  feed.add(lowId, { price: 8000 });
   await stage.later();
   await reader.pass();
-  assert.equal((await reported(cheap.sessionId)).length, 2);
-  assert.equal(open.arrived.length, 1);
+  assert.equal((await reported(cheapSearch.sessionId)).length, 2);
+  assert.equal(client.arrived.length, 1);
 });
 
 test('Digests are at least every_minutes apart, show ten listings and count the others', async () => {
-  const often = await stage.keep('u-olena', { every: 30 });
-  const daily = await stage.keep('u-olena', { every: 24 * 60 });
-  const counts = async () => [
-    (await reported(often.sessionId)).length,
-    (await reported(daily.sessionId)).length,
+  const frequentSearch = await stage.keep('u-olena', { every: 30 });
+  const dailySearch = await stage.keep('u-olena', { every: 24 * 60 });
+  const countDigests = async () => [
+    (await reported(frequentSearch.sessionId)).length,
+    (await reported(dailySearch.sessionId)).length,
   ];
   for (let index = 0; index < 250; index += 1) add();
   await reader.pass();
-  const [ids = []] = await reported(often.sessionId);
+  const [ids = []] = await reported(frequentSearch.sessionId);
   assert.equal(ids.length, 10);
-  assert.match(await lastText(often.sessionId), /нових: 250[^]*і ще 240$/);
+  assert.match(await lastText(frequentSearch.sessionId), /нових: 250[^]*і ще 240$/);
   for (const [age, expected] of [
     ['29 minutes', [1, 1]],
     ['1 minute', [2, 1]],
@@ -93,57 +96,57 @@ test('Digests are at least every_minutes apart, show ten listings and count the 
     if (age === '29 minutes') add();
     await stage.later(age);
     await reader.pass();
-    assert.deepEqual(await counts(), expected);
+    assert.deepEqual(await countDigests(), expected);
   }
   await stage.later();
   await reader.pass();
-  assert.deepEqual(await counts(), [2, 2]);
+  assert.deepEqual(await countDigests(), [2, 2]);
 });
 
 test('Equal searches share a request, and paused ones cause none', async () => {
   await stage.signIn('u-taras');
-  const kept = [
+  const savedSearches = [
     await stage.keep('u-olena', { search: { city: 'Львів', price_max: 5e4 } }),
     await stage.keep('u-taras', { search: { price_max: 50_000, city: 'Львів' } }),
     await stage.keep('u-taras', { search: { city: 'Київ' } }),
     await stage.keep('u-olena', { search: { city: 'Одеса' } }),
     await stage.keep('u-olena', { search: { city: 'Харків' } }),
   ];
-  const [, , , paused, gone] = kept;
-  await change(paused?.id ?? '', { paused: true });
-  const deleted = gone?.sessionId ?? '';
-  await db.deleteFrom('conversation_sessions').where('id', '=', deleted).execute();
+  const [, , , pausedSearch, orphanedSearch] = savedSearches;
+  await change(pausedSearch?.id ?? '', { paused: true });
+  const deletedSessionId = orphanedSearch?.sessionId ?? '';
+  await db.deleteFrom('conversation_sessions').where('id', '=', deletedSessionId).execute();
   const ids = [add(), add()];
   await reader.pass();
   // Two requests for the page, and one for each digest.
   assert.equal(feed.matched.length, 4);
-  for (const { ids: asked } of feed.matched) assert.deepEqual(sorted(asked), ids);
+  for (const { ids: requestedIds } of feed.matched) assert.deepEqual(sorted(requestedIds), ids);
   const digests = await Promise.all(
-    kept.map(async ({ sessionId }) => (await reported(sessionId)).flat()),
+    savedSearches.map(async ({ sessionId }) => (await reported(sessionId)).flat()),
   );
   assert.deepEqual(digests.map(sorted), [ids, ids, [], [], []]);
 });
 
 test('A digest reports the current hits of its search, and other hits when they match again', async () => {
   const { id, sessionId } = await stage.keep('u-olena', { search: upTo(15_000) });
-  const first = await found();
-  const [risen, archived, stays, reduced] = [add(), add(), add(), add({ price: 20_000 })];
+  const firstId = await addAndProcess();
+  const [risenId, archivedId, stableId, reducedId] = [add(), add(), add(), add({ price: 20_000 })];
   await reader.pass();
-  feed.price(risen, 20_000);
-  feed.archive(archived);
-  feed.price(reduced, 14_900);
+  feed.price(risenId, 20_000);
+  feed.archive(archivedId);
+  feed.price(reducedId, 14_900);
   await stage.later();
   await reader.pass();
-  assert.deepEqual((await reported(sessionId)).map(sorted), [[first], [stays, reduced]]);
+  assert.deepEqual((await reported(sessionId)).map(sorted), [[firstId], [stableId, reducedId]]);
   assert.match(await lastText(sessionId), /: нових: 1, подешевшало: 1\n/);
 
-  feed.price(risen, 14_500);
+  feed.price(risenId, 14_500);
   await stage.later();
   await reader.pass();
   assert.match(await lastText(sessionId), /14 500 UAH \(було 20 000 UAH\)/);
 
   // A changed search reports only what it finds now; other hits wait.
-  const [cheap, dear] = [add({ price: 8000 }), add({ price: 14_000 })];
+  const [cheapId, dearId] = [add({ price: 8000 }), add({ price: 14_000 })];
   await reader.pass();
   await stage.later();
   await stage.whileRequested(reader.pass, async () => {
@@ -151,29 +154,29 @@ test('A digest reports the current hits of its search, and other hits when they 
   });
   assert.equal((await reported(sessionId)).length, 3);
   await reader.pass();
-  assert.deepEqual((await reported(sessionId)).slice(3), [[cheap]]);
+  assert.deepEqual((await reported(sessionId)).slice(3), [[cheapId]]);
   await change(id, { search: JSON.stringify(upTo(16_000)) });
-  feed.add(dear);
+  feed.add(dearId);
   await stage.later();
   await reader.pass();
-  assert.deepEqual((await reported(sessionId)).slice(4), [[dear]]);
+  assert.deepEqual((await reported(sessionId)).slice(4), [[dearId]]);
 });
 
 test('A digest waits for the end of an answer in its session', async (t) => {
   const { sessionId } = await stage.keep('u-olena');
-  const here = await openChatClient(t, olena);
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
-  const answer = here.say(sessionId, 'Пиши');
+  const client = await openChatClient(t, olena);
+  const matchGate = gate();
+  t.after(matchGate.open);
+  model.scripts.push({ words: ['Пишу ', matchGate.opened, 'далі.'] });
+  const answer = client.say(sessionId, 'Пиши');
   await answer.waitForText('Пишу ');
-  const id = await found();
+  const id = await addAndProcess();
   assert.equal(feed.matched.length, 1, 'only the page is requested');
   assert.deepEqual(await reported(sessionId), []);
-  rest.open();
+  matchGate.open();
   await answer.waitFor('message.completed');
   await reader.pass();
-  await until(() => here.arrived.length > 0);
+  await until(() => client.arrived.length > 0);
   assert.deepEqual(await reported(sessionId), [[id]]);
 });
 
@@ -184,29 +187,29 @@ test('Digests are sent only to signed-in users with access to tools, and hits wa
     db.updateTable('svc_users').set({ permissions }).where('id', '=', 'u-petro').execute();
   const signOut = () =>
     db.deleteFrom('user_auth_sessions').where('user_id', '=', 'u-petro').execute();
-  const idle = () =>
+  const expireLastUse = () =>
     sql`update user_auth_sessions set last_used_at = now() - interval '8 days'
       where user_id = 'u-petro'`.execute(db);
-  const waiting = [];
+  const waitingIds = [];
   for (const permissions of ['[]', '', '{}', '["svc.tools"]', 'null']) {
     await grant(permissions);
-    waiting.push(await found());
+    waitingIds.push(await addAndProcess());
   }
-  for (const leave of [signOut, idle]) {
+  for (const removeAccess of [signOut, expireLastUse]) {
     await stage.signIn('u-petro', KEEPER);
-    await stage.whileRequested(found as never, async () => void (await leave()));
+    await stage.whileRequested(addAndProcess as never, async () => void (await removeAccess()));
     assert.deepEqual(await reported(sessionId), []);
   }
   await stage.signIn('u-petro', KEEPER);
   await reader.pass();
-  assert.equal((await reported(sessionId)).flat().length, waiting.length + 2);
+  assert.equal((await reported(sessionId)).flat().length, waitingIds.length + 2);
   await db
     .updateTable('svc_users')
     .set({ role: 'admin', permissions: '[]' })
     .where('id', '=', 'u-petro')
     .execute();
-  const last = await found();
-  assert.deepEqual((await reported(sessionId)).at(-1), [last]);
+  const lastId = await addAndProcess();
+  assert.deepEqual((await reported(sessionId)).at(-1), [lastId]);
 });
 
 test('A model sees the ids of a digest without its texts, and an answer can still be retried', async (t) => {
@@ -253,14 +256,14 @@ test('Each listing is reported once over outages, cut connections and kills', as
     let requests = 0;
     feed.failureOf = (path) => {
       requests += 1;
-      const isMeant = round % 2 === 0 || path.endsWith('/matches');
-      if (requests <= round % 4 || !isMeant) return undefined;
+      const isTargeted = round % 2 === 0 || path.endsWith('/matches');
+      if (requests <= round % 4 || !isTargeted) return undefined;
       if (fault === 'cut') return 'cut';
       return typeof fault === 'number' ? { status: fault, retryAfter: 3600 } : undefined;
     };
-    const victim = stage.reader({ dies: () => fault === 'die' });
-    await victim.pass();
-    failures += await victim.metric('assistant_feed_failures_total');
+    const faultyReader = stage.reader({ dies: () => fault === 'die' });
+    await faultyReader.pass();
+    failures += await faultyReader.metric('assistant_feed_failures_total');
     feed.failureOf = () => undefined;
     if (fault !== 'late') await stage.later();
   }
@@ -274,49 +277,49 @@ test('Each listing is reported once over outages, cut connections and kills', as
 test('One process at a time reads the feed, and the next one continues', async () => {
   const { sessionId } = await stage.keep('u-olena');
   const processes = [1, 2, 3].map(() => {
-    const closing = new AbortController();
+    const closeController = new AbortController();
     const options = { pollMs: 20, isExclusive: false };
-    return { closing, running: stage.reader().run(options, closing.signal) };
+    return { closeController, runPromise: stage.reader().run(options, closeController.signal) };
   });
   const ids: number[] = [];
-  for (const { closing, running } of processes) {
+  for (const { closeController, runPromise } of processes) {
     ids.push(add());
     await stage.later();
     await until(async () => (await reported(sessionId)).length === ids.length);
-    closing.abort();
-    await running;
+    closeController.abort();
+    await runPromise;
   }
   await assertOnce(sessionId, ids);
 });
 
 test('An outage of the collector is logged once and counted', async () => {
   const { sessionId } = await stage.keep('u-olena');
-  const own = stage.reader();
+  const outageReader = stage.reader();
   const id = add();
   feed.failureOf = () => ({ status: 503 });
-  for (let times = 0; times < 3; times += 1) await own.pass();
+  for (let times = 0; times < 3; times += 1) await outageReader.pass();
   feed.failureOf = () => undefined;
-  await own.pass();
+  await outageReader.pass();
   feed.failureOf = () => 'cut';
-  await own.pass();
+  await outageReader.pass();
   assert.deepEqual(
-    own.lines.map((line) => (/cannot be read/.test(line) ? 'down' : 'up')),
+    outageReader.lines.map((line) => (/cannot be read/.test(line) ? 'down' : 'up')),
     ['down', 'up', 'down'],
   );
   feed.failureOf = () => undefined;
   assert.deepEqual(await reported(sessionId), [[id]]);
-  assert.equal(await own.metric('assistant_feed_failures_total'), 4);
+  assert.equal(await outageReader.metric('assistant_feed_failures_total'), 4);
   for (const name of ['saved_search_hits_total', 'saved_searches', 'digests_total']) {
-    assert.equal(await own.metric(`assistant_${name}`), 1);
+    assert.equal(await outageReader.metric(`assistant_${name}`), 1);
   }
   await sql`update collector_feed set caught_up_at = now() - interval '1 hour'`.execute(db);
-  await own.pass();
-  const lag = await own.metric('assistant_feed_lag_seconds');
+  await outageReader.pass();
+  const lag = await outageReader.metric('assistant_feed_lag_seconds');
   assert.ok(lag > 3590 && lag < 3700, String(lag));
 });
 
 test('Digests wait for a rate limit, skip a rejected search, and replace an unknown cursor', async () => {
-  const rejected = await stage.keep('u-olena', { search: { city: 'Львів', garage: true } });
+  const rejectedSearch = await stage.keep('u-olena', { search: { city: 'Львів', garage: true } });
   const { sessionId } = await stage.keep('u-olena');
   const ids = [add()];
   let requests = 0;
@@ -325,25 +328,25 @@ test('Digests wait for a rate limit, skip a rejected search, and replace an unkn
     if (requests <= 2) return { status: 429, retryAfter: 0 };
     return path.endsWith('/matches') && requests === 5 ? { status: 422 } : undefined;
   };
-  const own = stage.reader();
-  await own.pass();
+  const limitedReader = stage.reader();
+  await limitedReader.pass();
   assert.deepEqual(await reported(sessionId), [ids]);
-  assert.deepEqual(await reported(rejected.sessionId), []);
-  assert.equal(await own.metric('assistant_feed_failures_total'), 0);
+  assert.deepEqual(await reported(rejectedSearch.sessionId), []);
+  assert.equal(await limitedReader.metric('assistant_feed_failures_total'), 0);
 
   feed.restore();
-  await own.pass();
-  ids.push(await found());
+  await limitedReader.pass();
+  ids.push(await addAndProcess());
   await assertOnce(sessionId, ids);
-  assert.equal(own.lines.length, 2);
-  assert.match(own.lines[1] ?? '', /older copy of its database/);
+  assert.equal(limitedReader.lines.length, 2);
+  assert.match(limitedReader.lines[1] ?? '', /older copy of its database/);
 });
 
 // A killed process needs a database that another process can reach.
 if (stage.engine === 'postgres') {
   test('A digest is sent once after its process is killed during the write', async () => {
     const { sessionId } = await stage.keep('u-olena');
-    const victim = await startProcess(stage, {
+    const killedProcess = await startProcess(stage, {
       COLLECTOR_URL: feed.url,
       SAVED_SEARCH_POLL_SECONDS: '1',
     });
@@ -352,15 +355,15 @@ if (stage.engine === 'postgres') {
     await withLock(db, lock, async () => {
       ids.push(add(), add(), add());
       await waitUntilBlocked(db);
-      await victim.kill();
+      await killedProcess.kill();
     });
     assert.deepEqual(await reported(sessionId), []);
     await stage.expireLease();
-    const closing = new AbortController();
-    const running = reader.run({ pollMs: 50, isExclusive: false }, closing.signal);
+    const closeController = new AbortController();
+    const runPromise = reader.run({ pollMs: 50, isExclusive: false }, closeController.signal);
     await until(async () => (await reported(sessionId)).length === 1);
-    closing.abort();
-    await running;
+    closeController.abort();
+    await runPromise;
     await assertOnce(sessionId, ids);
   });
 }
@@ -400,12 +403,14 @@ test('A digest lists the hits with their prices, and counts the others', () => {
   );
   assert.deepEqual(kept, { new_listing_ids: [12], cheaper_listing_ids: [7] });
 
-  const many = Array.from({ length: 13 }, (_, nth) => hit(nth, nth < 10 ? {} : { old: 15_500 }));
-  const more = compose({ name: 'Near the park', hits: many });
-  assert.match(more.content, /^Saved search "Near the park": 10 new, 3 cheaper\n/);
-  assert.match(more.content, /\n\nand 3 more$/);
+  const manyHits = Array.from({ length: 13 }, (_, nth) =>
+    hit(nth, nth < 10 ? {} : { old: 15_500 }),
+  );
+  const longDigest = compose({ name: 'Near the park', hits: manyHits });
+  assert.match(longDigest.content, /^Saved search "Near the park": 10 new, 3 cheaper\n/);
+  assert.match(longDigest.content, /\n\nand 3 more$/);
   const ids = Array.from({ length: 10 }, (_, nth) => nth);
-  assert.deepEqual(more.kept, { new_listing_ids: ids, cheaper_listing_ids: [], more: 3 });
+  assert.deepEqual(longDigest.kept, { new_listing_ids: ids, cheaper_listing_ids: [], more: 3 });
   assert.doesNotMatch(compose({ hits: [hit(1, { old: 14_000 })] }).content, /було/);
 });
 
@@ -442,11 +447,11 @@ test('A listing is cheaper if its price falls in the same currency', () => {
     currency_to: currencies[1] ?? null,
     changed_at: '2026-03-02T09:15:00.000Z',
   });
-  const returned: Change = { ...reprice([]), kind: 'returned' };
+  const returnedChange: Change = { ...reprice([]), kind: 'returned' };
   const cases: [changes: Change[], expected: string | undefined][] = [
     [[reprice([300, 250]), reprice([250, 200]), reprice([200, 220])], 'cheaper than 300'],
-    [[reprice([300, 250]), returned], 'new'],
-    [[returned, reprice([300, 250])], 'new'],
+    [[reprice([300, 250]), returnedChange], 'new'],
+    [[returnedChange, reprice([300, 250])], 'new'],
     [[reprice([100, 100])], undefined],
     [[reprice([null, 100])], undefined],
     [[reprice([40_000, 1000], ['UAH', 'USD'])], undefined],

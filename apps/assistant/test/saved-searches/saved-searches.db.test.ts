@@ -20,8 +20,8 @@ const { checkAnswer } = createDocumentChecker((await app.inject('/openapi.json')
 
 const BODY = { name: 'Біля парку', search: { query: 'парк', city: 'Львів', price_max: 15_000 } };
 
-async function keep(browser: typeof olena, more: object = {}) {
-  const answer = await browser.post('/saved-searches', { payload: { ...BODY, ...more } });
+async function keep(browser: typeof olena, changes: object = {}) {
+  const answer = await browser.post('/saved-searches', { payload: { ...BODY, ...changes } });
   checkAnswer('POST', '/saved-searches', answer);
   return answer;
 }
@@ -29,7 +29,7 @@ async function keep(browser: typeof olena, more: object = {}) {
 const patch = (browser: typeof olena, id: string, payload: object) =>
   browser.request('PATCH', `/saved-searches/${id}`, { payload });
 
-const ownedBy = (userId: string, name = '') =>
+const createSession = (userId: string, name = '') =>
   db
     .insertInto('conversation_sessions')
     .values({ user_id: userId, profile_id: 'default', name })
@@ -39,48 +39,59 @@ const ownedBy = (userId: string, name = '') =>
 test('A search is saved with a session of its name, read, changed and deleted', async () => {
   const answer = await keep(olena);
   assert.equal(answer.statusCode, 201);
-  const kept = answer.json();
-  const session = (await olena.get(`/sessions/${kept.session_id}`)).json();
+  const savedSearch = answer.json();
+  const session = (await olena.get(`/sessions/${savedSearch.session_id}`)).json();
   assert.deepEqual([session.name, session.user_id], ['Біля парку', 'u-olena']);
   const defaults = { every_minutes: 60, paused: false, told_at: null };
-  assert.partialDeepStrictEqual(kept, { ...BODY, ...defaults });
-  assert.deepEqual((await olena.get('/saved-searches')).json(), [kept]);
-  assert.deepEqual((await olena.get(`/saved-searches/${kept.id}`)).json(), kept);
+  assert.partialDeepStrictEqual(savedSearch, { ...BODY, ...defaults });
+  assert.deepEqual((await olena.get('/saved-searches')).json(), [savedSearch]);
+  assert.deepEqual((await olena.get(`/saved-searches/${savedSearch.id}`)).json(), savedSearch);
 
   const values = { name: 'Дешеві', search: { price_max: 9000 }, every_minutes: 5, paused: true };
-  const changed = await patch(olena, kept.id, values);
-  checkAnswer('PATCH', '/saved-searches/:id', changed);
-  assert.deepEqual(changed.json(), { ...kept, ...values, updated_at: changed.json().updated_at });
-  const again = (await patch(olena, kept.id, { paused: false })).json();
-  assert.deepEqual(again, { ...changed.json(), paused: false, updated_at: again.updated_at });
-  const deleted = await olena.request('DELETE', `/saved-searches/${kept.id}`);
-  assert.deepEqual(deleted.json(), { ok: true });
+  const changeResponse = await patch(olena, savedSearch.id, values);
+  checkAnswer('PATCH', '/saved-searches/:id', changeResponse);
+  assert.deepEqual(changeResponse.json(), {
+    ...savedSearch,
+    ...values,
+    updated_at: changeResponse.json().updated_at,
+  });
+  const resumedSearch = (await patch(olena, savedSearch.id, { paused: false })).json();
+  assert.deepEqual(resumedSearch, {
+    ...changeResponse.json(),
+    paused: false,
+    updated_at: resumedSearch.updated_at,
+  });
+  const deleteResponse = await olena.request('DELETE', `/saved-searches/${savedSearch.id}`);
+  assert.deepEqual(deleteResponse.json(), { ok: true });
   assert.equal(
-    (await olena.get(`/saved-searches/${kept.id}`)).json().code,
+    (await olena.get(`/saved-searches/${savedSearch.id}`)).json().code,
     'saved_search_not_found',
   );
   assert.deepEqual((await olena.get('/saved-searches')).json(), []);
 });
 
 test('A search reports to a session of its owner', async () => {
-  const own = await ownedBy('u-olena');
-  const others = await ownedBy('u-taras');
-  const kept = (await keep(olena, { session_id: own.id })).json();
-  assert.equal(kept.session_id, own.id);
+  const ownSession = await createSession('u-olena');
+  const othersSession = await createSession('u-taras');
+  const savedSearch = (await keep(olena, { session_id: ownSession.id })).json();
+  assert.equal(savedSearch.session_id, ownSession.id);
   for (const [session_id, code] of [
-    [others.id, 'session_not_yours'],
+    [othersSession.id, 'session_not_yours'],
     ['s-none', 'session_not_found'],
   ] as const) {
     assert.equal((await keep(olena, { session_id })).json().code, code);
-    assert.equal((await patch(olena, kept.id, { session_id })).json().code, code);
+    assert.equal((await patch(olena, savedSearch.id, { session_id })).json().code, code);
   }
   // An admin cannot choose a session of another user.
-  const own2 = await ownedBy('u-admin');
+  const adminSession = await createSession('u-admin');
   assert.equal(
-    (await patch(admin, kept.id, { session_id: own2.id })).json().code,
+    (await patch(admin, savedSearch.id, { session_id: adminSession.id })).json().code,
     'session_not_yours',
   );
-  assert.equal((await olena.get(`/saved-searches/${kept.id}`)).json().session_id, own.id);
+  assert.equal(
+    (await olena.get(`/saved-searches/${savedSearch.id}`)).json().session_id,
+    ownSession.id,
+  );
 });
 
 test('A search is paused when its session is deleted, and resumes in a new session', async () => {
@@ -91,9 +102,9 @@ test('A search is paused when its session is deleted, and resumes in a new sessi
   const renamed = (await patch(olena, id, { name: 'Інша назва' })).json();
   assert.deepEqual([renamed.session_id, renamed.paused], [null, true]);
   assert.equal((await patch(admin, id, { paused: false })).json().code, 'session_not_found');
-  const going = (await patch(olena, id, { paused: false })).json();
-  assert.equal(going.paused, false);
-  const session = (await olena.get(`/sessions/${going.session_id}`)).json();
+  const pausedSearch = (await patch(olena, id, { paused: false })).json();
+  assert.equal(pausedSearch.paused, false);
+  const session = (await olena.get(`/sessions/${pausedSearch.session_id}`)).json();
   assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
 });
 
@@ -123,14 +134,17 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
 
 test('A user has at most twenty searches', async () => {
   await db.deleteFrom('saved_searches').execute();
-  const session = await ownedBy('u-taras');
-  for (let nth = 1; nth <= 20; nth += 1) {
-    const name = `Пошук ${nth}`;
+  const session = await createSession('u-taras');
+  for (let index = 1; index <= 20; index += 1) {
+    const name = `Пошук ${index}`;
     assert.equal((await keep(taras, { name, session_id: session.id })).statusCode, 201);
   }
   const sessions = (await taras.get('/sessions')).json().length;
-  const rejected = await keep(taras);
-  assert.deepEqual([rejected.statusCode, rejected.json().code], [409, 'too_many_saved_searches']);
+  const rejectedResponse = await keep(taras);
+  assert.deepEqual(
+    [rejectedResponse.statusCode, rejectedResponse.json().code],
+    [409, 'too_many_saved_searches'],
+  );
   assert.equal((await taras.get('/sessions')).json().length, sessions);
   assert.equal((await keep(olena)).statusCode, 201);
   const names = (await pages(taras, '/saved-searches?limit=7')).flatMap((page) =>
@@ -172,6 +186,6 @@ test('Users access their own searches, admins all, which is recorded', async () 
 test('Saved searches need svc.tools.use, and a new session svc.profiles.use', async () => {
   assert.equal((await keep(unprivileged)).json().code, 'permission_missing');
   assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
-  const session = await ownedBy('u-tools');
+  const session = await createSession('u-tools');
   assert.equal((await keep(toolsOnly, { session_id: session.id })).statusCode, 201);
 });

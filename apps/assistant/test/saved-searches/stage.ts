@@ -10,7 +10,7 @@ import { openStage } from '../conversations/stage.ts';
 import { startScriptedFeed } from '../helpers/scripted-feed.ts';
 import { gate } from '../helpers/scripted-model.ts';
 
-/** The permissions of a user with saved searches. */
+/** Permissions of a user with saved searches. */
 export const KEEPER = ['svc.tools.use', 'svc.profiles.use'] as const;
 
 /** Opens an assistant with a scripted feed of changes. */
@@ -19,15 +19,15 @@ export async function openDigestStage() {
   const stage = await openStage({ COLLECTOR_URL: feed.url });
   const { db } = stage;
 
-  let next = 1;
+  let nextListingId = 1;
   return {
     ...stage,
     feed,
 
     /** Adds a listing with an id that no other test uses. */
     add: (facts: Parameters<typeof feed.add>[1] = {}): number => {
-      const id = next;
-      next += 1;
+      const id = nextListingId;
+      nextListingId += 1;
       feed.add(id, facts);
       return id;
     },
@@ -40,14 +40,14 @@ export async function openDigestStage() {
       const registry = new Registry();
       const lines: string[] = [];
       const announce = createAnnouncer(db);
-      const { pass, run } = createDigests({
+      const { runPass, run } = createDigests({
         db,
         collector: createCollectorClient({ url: feed.url, apiKey: '' }),
         announce: (session, compose) =>
           announce(session, async (trx) => {
-            const composed = await compose(trx);
+            const digest = await compose(trx);
             if (dies()) throw new Error('The process was killed');
-            return composed;
+            return digest;
           }),
         config: { SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS: 7 },
         metrics: createDigestMetrics(registry),
@@ -60,11 +60,11 @@ export async function openDigestStage() {
       return {
         lines,
         run,
-        pass: () => pass(new AbortController().signal),
+        pass: () => runPass(new AbortController().signal),
         /** Returns the value of a metric, summed over its labels. */
         async metric(name: string): Promise<number> {
-          const found = await registry.getSingleMetric(name)?.get();
-          return (found?.values ?? []).reduce((sum, { value }) => sum + value, 0);
+          const metric = await registry.getSingleMetric(name)?.get();
+          return (metric?.values ?? []).reduce((sum, { value }) => sum + value, 0);
         },
       };
     },
@@ -72,7 +72,7 @@ export async function openDigestStage() {
     /** Saves a search with a new session. */
     async keep(
       userId: string,
-      { search = { city: 'Львів' }, name = 'Пошук', every = 60 }: Partial<Keep> = {},
+      { search = { city: 'Львів' }, name = 'Пошук', every = 60 }: Partial<SavedSearchOptions> = {},
     ): Promise<{ id: string; sessionId: string }> {
       const session = await db
         .insertInto('conversation_sessions')
@@ -80,12 +80,12 @@ export async function openDigestStage() {
         .returning('id')
         .executeTakeFirstOrThrow();
       const values = { user_id: userId, name, search: JSON.stringify(search) };
-      const saved = await db
+      const savedSearch = await db
         .insertInto('saved_searches')
         .values({ ...values, session_id: session.id, every_minutes: every })
         .returning('id')
         .executeTakeFirstOrThrow();
-      return { id: saved.id, sessionId: session.id };
+      return { id: savedSearch.id, sessionId: session.id };
     },
 
     /** Moves the last digests into the past, so that the next ones are due. */
@@ -100,18 +100,18 @@ export async function openDigestStage() {
 
     /** Runs a function while the worker waits for matches of the collector. */
     async whileRequested(work: () => Promise<void>, meanwhile: () => Promise<void>): Promise<void> {
-      const requested = gate();
-      feed.gate = requested.opened;
-      const before = feed.waiting;
-      const working = work();
+      const matchGate = gate();
+      feed.gate = matchGate.opened;
+      const earlierCount = feed.waiting;
+      const workPromise = work();
       try {
-        await until(() => feed.waiting > before);
+        await until(() => feed.waiting > earlierCount);
         await meanwhile();
       } finally {
         feed.gate = undefined;
-        requested.open();
+        matchGate.open();
       }
-      await working;
+      await workPromise;
     },
 
     /** Returns the ids of the listings in each digest of a session. */
@@ -130,8 +130,6 @@ export async function openDigestStage() {
   };
 }
 
-/** Sorts ids. */
-export const sorted = (ids: readonly number[]): number[] =>
-  ids.toSorted((one, other) => one - other);
+export const sorted = (ids: readonly number[]): number[] => ids.toSorted((a, b) => a - b);
 
-type Keep = { search: object; name: string; every: number };
+type SavedSearchOptions = { search: object; name: string; every: number };

@@ -16,7 +16,7 @@ const key = await makeSigningKey('k-1');
 const stranger = await makeSigningKey('k-1');
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-const seconds = () => Math.floor(Date.now() / 1000);
+const getUnixSeconds = () => Math.floor(Date.now() / 1000);
 let user = OLENA;
 let sid: string | undefined;
 let tokens = 0;
@@ -35,17 +35,17 @@ const idClaims = (): JWTPayload => ({
   iss: provider.url,
   aud: provider.client.id,
   sub: user.sub,
-  iat: seconds(),
-  exp: seconds() + 60,
+  iat: getUnixSeconds(),
+  exp: getUnixSeconds() + 60,
   ...(sid !== undefined && { sid }),
 });
 
 /** Returns the claims of a logout token. OpenID Connect Back-Channel Logout 1.0 §2.4. */
-const claims = (): JWTPayload => ({
+const createClaims = (): JWTPayload => ({
   iss: provider.url,
   aud: provider.client.id,
-  iat: seconds(),
-  exp: seconds() + 120,
+  iat: getUnixSeconds(),
+  exp: getUnixSeconds() + 120,
   jti: `jti-${(tokens += 1)}`,
   sub: 'u-1',
   sid: 's-1',
@@ -56,7 +56,7 @@ const sign = (payload: JWTPayload, header: { typ?: string; kid?: string } = {}, 
   by.sign(payload, { typ: 'logout+jwt', ...header });
 
 const app = await instance();
-const other = await instance();
+const otherApp = await instance();
 
 const post = (at: Server, payload: string, type = 'application/x-www-form-urlencoded') =>
   at.inject({
@@ -80,33 +80,33 @@ async function signIn(id: string, session: string | undefined, at = app): Promis
 
 const isSignedIn = async (browser: Browser, at = app) =>
   (await browser.get('/auth/me', { app: at })).statusCode === 200;
-const ledger = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
+const listLedgerRows = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
 
 test('A logout token with a session ends the sign-ins of this session only', async () => {
-  const notified: string[] = [];
-  const stop = await listen(USER_CHANNEL, (payload) => notified.push(payload));
+  const notifications: string[] = [];
+  const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
   const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-1', 's-1')];
-  const rest = [
+  const remainingBrowsers = [
     await signIn('u-1', 's-2'),
     await signIn('u-1', undefined),
     await signIn('u-2', 's-1'),
   ];
-  notified.length = 0;
-  const payload = claims();
-  const answer = await send(other, await sign(payload));
+  notifications.length = 0;
+  const payload = createClaims();
+  const answer = await send(otherApp, await sign(payload));
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
   assert.equal(answer.headers['cache-control'], 'no-store');
   assert.deepEqual(answer.cookies, []);
-  for (const ended of [one, two]) assert.ok(!(await isSignedIn(ended)));
-  for (const kept of rest) assert.ok(await isSignedIn(kept, other));
-  await until(() => notified.includes('u-1'));
+  for (const endedBrowser of [one, two]) assert.ok(!(await isSignedIn(endedBrowser)));
+  for (const keptBrowser of remainingBrowsers) assert.ok(await isSignedIn(keptBrowser, otherApp));
+  await until(() => notifications.includes('u-1'));
   assert.ok(
-    !notified.includes('') && !notified.includes('u-2'),
+    !notifications.includes('') && !notifications.includes('u-2'),
     'no socket of another user is closed',
   );
   await stop();
-  const [entry, ...others] = await ledger();
-  assert.deepEqual(others, []);
+  const [entry, ...otherEntries] = await listLedgerRows();
+  assert.deepEqual(otherEntries, []);
   assert.partialDeepStrictEqual(entry, {
     delivery_id: `jti:${String(payload.jti)}`,
     signature: 'logout_token',
@@ -118,22 +118,25 @@ test('A logout token with a session ends the sign-ins of this session only', asy
 });
 
 test('A logout token without a session ends all sign-ins of its user', async () => {
-  const ended = [await signIn('u-1', 's-1'), await signIn('u-1', undefined)];
-  const kept = await signIn('u-2', 's-3');
-  assert.equal((await send(app, await sign({ ...claims(), sid: undefined }))).statusCode, 200);
-  for (const browser of ended) assert.ok(!(await isSignedIn(browser)));
-  assert.ok(await isSignedIn(kept));
+  const endedBrowsers = [await signIn('u-1', 's-1'), await signIn('u-1', undefined)];
+  const keptBrowser = await signIn('u-2', 's-3');
+  assert.equal(
+    (await send(app, await sign({ ...createClaims(), sid: undefined }))).statusCode,
+    200,
+  );
+  for (const browser of endedBrowsers) assert.ok(!(await isSignedIn(browser)));
+  assert.ok(await isSignedIn(keptBrowser));
 });
 
 test('A repeated logout token has no effect at another process', async () => {
-  const token = await sign(claims());
+  const token = await sign(createClaims());
   await signIn('u-1', 's-1');
   assert.equal((await send(app, token)).statusCode, 200);
-  const again = await signIn('u-1', 's-1');
-  assert.equal((await send(other, token)).statusCode, 200);
-  assert.ok(await isSignedIn(again));
-  assert.equal((await ledger()).length, 1);
-  const { body } = await other.inject('/metrics');
+  const newBrowser = await signIn('u-1', 's-1');
+  assert.equal((await send(otherApp, token)).statusCode, 200);
+  assert.ok(await isSignedIn(newBrowser));
+  assert.equal((await listLedgerRows()).length, 1);
+  const { body } = await otherApp.inject('/metrics');
   const count = 'assistant_webhooks_total{event="backchannel_logout",outcome="duplicate"} 1';
   assert.ok(body.includes(count));
 });
@@ -152,7 +155,10 @@ for (const [named, status] of [
     const release = provider.holdNext('userinfo');
     const answer = browser.get(callback);
     await until(() => provider.count('userinfo') === 1);
-    assert.equal((await send(other, await sign({ ...claims(), ...named }))).statusCode, 200);
+    assert.equal(
+      (await send(otherApp, await sign({ ...createClaims(), ...named }))).statusCode,
+      200,
+    );
     release();
     assert.equal((await answer).statusCode, status);
   });
@@ -164,7 +170,7 @@ test('A logout ends a session during its refresh', async () => {
   const release = provider.holdNext('token');
   const answer = browser.get('/auth/me');
   await until(() => provider.count('token', 'refresh_token') === 1);
-  assert.equal((await send(other, await sign(claims()))).statusCode, 200);
+  assert.equal((await send(otherApp, await sign(createClaims()))).statusCode, 200);
   release();
   assert.equal((await answer).statusCode, 401);
 });
@@ -185,39 +191,45 @@ test('The logout tokens of Keycloak are accepted', async () => {
     [{}, { aud: ['account', 'oselya'] }],
   ] as const) {
     const browser = await signIn('u-1', 's-1');
-    const token = await sign({ ...claims(), ...extra } as JWTPayload, header);
+    const token = await sign({ ...createClaims(), ...extra } as JWTPayload, header);
     assert.equal((await send(app, token)).statusCode, 200);
     assert.ok(!(await isSignedIn(browser)));
   }
 });
 
-const hmac = (payload: JWTPayload) =>
+const signWithHmac = (payload: JWTPayload) =>
   new SignJWT(payload)
     .setProtectedHeader({ alg: 'HS256', kid: 'k-1', typ: 'logout+jwt' })
     .sign(new TextEncoder().encode(provider.client.secret));
-const changed = (change: object) => () => sign({ ...claims(), ...change });
+const createChangedToken = (change: object) => () => sign({ ...createClaims(), ...change });
 
 const invalid: [name: string, make: () => string | Promise<string>][] = [
   ['no token', () => ''],
-  ['no signature', () => new UnsecuredJWT(claims()).encode()],
-  ['an HMAC by the client secret', () => hmac(claims())],
-  ['a foreign signature', () => sign(claims(), {}, stranger)],
-  ['an unpublished key', () => sign(claims(), { kid: 'k-9' })],
-  ['an access token', () => sign(claims(), { typ: 'at+jwt' })],
-  ['another issuer', changed({ iss: 'https://another.example' })],
-  ['another audience', changed({ aud: 'other' })],
-  ['no time', changed({ iat: undefined })],
-  ['a future time', changed({ iat: seconds() + 600, exp: seconds() + 900 })],
-  ['an old time', changed({ iat: seconds() - 600 })],
-  ['a past expiry', changed({ iat: seconds() - 200, exp: seconds() - 60 })],
-  ['no expiry', changed({ exp: undefined })],
-  ['a nonce', changed({ nonce: 'n' })],
-  ['no event', changed({ events: undefined })],
-  ['a text as event', changed({ events: { [EVENT]: 'yes' } })],
-  ['no id', changed({ jti: undefined })],
-  ['neither user nor session', changed({ sub: undefined, sid: undefined })],
-  ['a malformed session', changed({ sid: 7 })],
-  ['a malformed user', changed({ sub: { id: 'u-1' } })],
+  ['no signature', () => new UnsecuredJWT(createClaims()).encode()],
+  ['an HMAC by the client secret', () => signWithHmac(createClaims())],
+  ['a foreign signature', () => sign(createClaims(), {}, stranger)],
+  ['an unpublished key', () => sign(createClaims(), { kid: 'k-9' })],
+  ['an access token', () => sign(createClaims(), { typ: 'at+jwt' })],
+  ['another issuer', createChangedToken({ iss: 'https://another.example' })],
+  ['another audience', createChangedToken({ aud: 'other' })],
+  ['no time', createChangedToken({ iat: undefined })],
+  [
+    'a future time',
+    createChangedToken({ iat: getUnixSeconds() + 600, exp: getUnixSeconds() + 900 }),
+  ],
+  ['an old time', createChangedToken({ iat: getUnixSeconds() - 600 })],
+  [
+    'a past expiry',
+    createChangedToken({ iat: getUnixSeconds() - 200, exp: getUnixSeconds() - 60 }),
+  ],
+  ['no expiry', createChangedToken({ exp: undefined })],
+  ['a nonce', createChangedToken({ nonce: 'n' })],
+  ['no event', createChangedToken({ events: undefined })],
+  ['a text as event', createChangedToken({ events: { [EVENT]: 'yes' } })],
+  ['no id', createChangedToken({ jti: undefined })],
+  ['neither user nor session', createChangedToken({ sub: undefined, sid: undefined })],
+  ['a malformed session', createChangedToken({ sid: 7 })],
+  ['a malformed user', createChangedToken({ sub: { id: 'u-1' } })],
 ];
 
 test('An invalid logout token is rejected without effect', async () => {
@@ -232,13 +244,13 @@ test('An invalid logout token is rejected without effect', async () => {
     assert.ok(lines.some((line) => line.includes('"level":"warn"') && line.includes('"reason"')));
   }
   assert.ok(await isSignedIn(browser));
-  assert.deepEqual(await ledger(), []);
+  assert.deepEqual(await listLedgerRows(), []);
   const { body } = await app.inject('/metrics');
   assert.ok(body.includes(`{event="other",outcome="refused"} ${invalid.length}`));
 });
 
 test('The body of a logout has to be a form with one token', async () => {
-  const token = await sign(claims());
+  const token = await sign(createClaims());
   assert.equal((await post(app, `logout_token=${token}&logout_token=${token}`)).statusCode, 400);
   const json = JSON.stringify({ logout_token: token });
   assert.equal((await post(app, json, 'application/json')).statusCode, 415);
@@ -246,32 +258,35 @@ test('The body of a logout has to be a form with one token', async () => {
 });
 
 test('Tokens with unknown keys do not cause repeated requests to the provider', async () => {
-  const fresh = await instance();
-  assert.equal((await send(fresh, await sign(claims()))).statusCode, 200);
-  const before = provider.count('keys');
+  const freshApp = await instance();
+  assert.equal((await send(freshApp, await sign(createClaims()))).statusCode, 200);
+  const earlierCount = provider.count('keys');
   for (let time = 0; time < 5; time += 1) {
-    const answer = await send(fresh, await sign(claims(), { kid: `k-${time + 10}` }, stranger));
+    const answer = await send(
+      freshApp,
+      await sign(createClaims(), { kid: `k-${time + 10}` }, stranger),
+    );
     assert.equal(answer.statusCode, 400);
   }
-  assert.equal(provider.count('keys'), before);
+  assert.equal(provider.count('keys'), earlierCount);
 });
 
 for (const endpoint of ['discovery', 'keys'] as const) {
   test(`A logout token is 503 while ${endpoint} is unavailable, and accepted afterwards`, async () => {
-    const fresh = await instance();
+    const freshApp = await instance();
     provider.faults.set(endpoint, { status: 500 });
-    const token = await sign(claims());
-    const answer = await send(fresh, token);
+    const token = await sign(createClaims());
+    const answer = await send(freshApp, token);
     assert.equal(answer.statusCode, 503);
     assert.equal(answer.json().code, 'provider_unavailable');
     provider.faults.clear();
-    assert.equal((await send(fresh, token)).statusCode, 200);
+    assert.equal((await send(freshApp, token)).statusCode, 200);
   });
 }
 
 test('Without discovery back-channel logout is off', async () => {
-  const plain = await instance({ IDP_DISCOVERY: 'false' });
-  const answer = await send(plain, await sign(claims()));
+  const plainApp = await instance({ IDP_DISCOVERY: 'false' });
+  const answer = await send(plainApp, await sign(createClaims()));
   assert.equal(answer.statusCode, 404);
   assert.equal(answer.json().code, 'backchannel_logout_off');
 });

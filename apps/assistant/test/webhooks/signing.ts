@@ -11,7 +11,7 @@ type Headers = Record<string, string>;
 export const hmac = (body: string | Buffer, secret = SECRET) =>
   createHmac('sha256', secret).update(body).digest();
 
-/** Returns the header of a signature of the body alone. */
+/** Returns the signature header for a body-only signature. */
 export const hmacHeaders = (body: string | Buffer): Headers => ({
   'x-webhook-signature': hmac(body).toString('hex'),
 });

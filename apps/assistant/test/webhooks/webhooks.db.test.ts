@@ -15,7 +15,7 @@ const assistant = await openAssistant({
 });
 const { db, engine, lines, provider, instance, signedIn, row, expire } = assistant;
 const app = await instance();
-const second = await instance();
+const secondApp = await instance();
 const withoutCache = await instance({ IDP_USER_MAX_AGE_SECONDS: '0' });
 
 const ADMIN = {
@@ -37,10 +37,10 @@ beforeEach(async () => {
 });
 
 const signInAs = (id: string) => signedIn(app, { ...OLENA, sub: id });
-const ledger = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
+const listLedgerRows = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
 
 /** Returns the audit trail without the sign-ins. */
-const audit = () =>
+const listAuditEntries = () =>
   db
     .selectFrom('audit_log')
     .select(['action', 'actor_id', 'user_id', 'details'])
@@ -48,44 +48,46 @@ const audit = () =>
     .orderBy('id')
     .execute();
 
-/** Returns the users of the sessions. */
-async function sessions(): Promise<string[]> {
+async function listSessionUsers(): Promise<string[]> {
   const rows = await db.selectFrom('user_auth_sessions').select('user_id').execute();
   return rows.map(({ user_id }) => user_id).toSorted();
 }
 
 /** Returns the users whose permissions are cached. */
-async function cached(): Promise<string[]> {
+async function listCachedUsers(): Promise<string[]> {
   const users = db.selectFrom('svc_users').select('id').where('permissions', '<>', '[]');
   return (await users.execute()).map(({ id }) => id).toSorted();
 }
 
-const BEFORE = { sessions: ['u-1', 'u-1', 'u-2'], cached: ['u-1', 'u-2'] };
-const ENDED = { ...BEFORE, sessions: ['u-2'] };
-const ALL_ENDED = { ...BEFORE, sessions: [] };
-const CLEARED = { ...BEFORE, cached: ['u-2'] };
-const ALL_CLEARED = { ...BEFORE, cached: [] };
+const UNCHANGED_STATE = { sessions: ['u-1', 'u-1', 'u-2'], cached: ['u-1', 'u-2'] };
+const ENDED_STATE = { ...UNCHANGED_STATE, sessions: ['u-2'] };
+const ALL_ENDED_STATE = { ...UNCHANGED_STATE, sessions: [] };
+const CLEARED_STATE = { ...UNCHANGED_STATE, cached: ['u-2'] };
+const ALL_CLEARED_STATE = { ...UNCHANGED_STATE, cached: [] };
 
-for (const [event, userId, after, action, ended] of [
-  ['user.blocked', 'u-1', ENDED, 'sign_ins_ended', 2],
-  ['user.archived', 'u-1', ENDED, 'sign_ins_ended', 2],
-  ['user.deleted', 'u-1', ENDED, 'sign_ins_ended', 2],
-  ['session.revoked', 'u-1', ENDED, 'sign_ins_ended', 2],
-  ['user.blocked', 'u-unknown', BEFORE, 'sign_ins_ended', 0],
-  ['auth.global_logout', null, ALL_ENDED, 'sign_ins_ended', 3],
-  ['client.roles_changed', 'u-1', CLEARED, 'access_cleared', 0],
-  ['client.permissions_changed', null, ALL_CLEARED, 'access_cleared', 0],
-  ['user.deleted', null, BEFORE, null, 0],
-  ['user.unblocked', 'u-1', BEFORE, null, 0],
-  [null, 'u-1', BEFORE, null, 0],
+for (const [event, userId, expectedState, action, endedCount] of [
+  ['user.blocked', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
+  ['user.archived', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
+  ['user.deleted', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
+  ['session.revoked', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
+  ['user.blocked', 'u-nobody', UNCHANGED_STATE, 'sign_ins_ended', 0],
+  ['auth.global_logout', null, ALL_ENDED_STATE, 'sign_ins_ended', 3],
+  ['client.roles_changed', 'u-1', CLEARED_STATE, 'access_cleared', 0],
+  ['client.permissions_changed', null, ALL_CLEARED_STATE, 'access_cleared', 0],
+  ['user.deleted', null, UNCHANGED_STATE, null, 0],
+  ['user.unblocked', 'u-1', UNCHANGED_STATE, null, 0],
+  [null, 'u-1', UNCHANGED_STATE, null, 0],
 ] as const) {
   test(`${event ?? 'no event'} of ${userId ?? 'no user'} changes sessions and caches as specified`, async () => {
     for (const id of ['u-1', 'u-1', 'u-2']) await signInAs(id);
     const body = JSON.stringify({ event, user_id: userId });
     const answer = await post(app, body, standardHeaders(body, { id: 'msg_1' }));
     assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
-    assert.deepEqual({ sessions: await sessions(), cached: await cached() }, after);
-    const rows = await ledger();
+    assert.deepEqual(
+      { sessions: await listSessionUsers(), cached: await listCachedUsers() },
+      expectedState,
+    );
+    const rows = await listLedgerRows();
     assert.deepEqual(
       rows.map(({ id: _id, received_at: _at, ...rest }) => rest),
       [
@@ -95,14 +97,14 @@ for (const [event, userId, after, action, ended] of [
           event,
           user_id: userId,
           outcome: action === null ? 'ignored' : 'applied',
-          sessions_ended: ended,
+          sessions_ended: endedCount,
           body_sha256: createHash('sha256').update(body).digest('hex'),
         },
       ],
     );
-    const details = action === 'sign_ins_ended' ? { event, sessions: ended } : { event };
+    const details = action === 'sign_ins_ended' ? { event, sessions: endedCount } : { event };
     const line = { action, actor_id: null, user_id: userId, details };
-    assert.deepEqual(await audit(), action === null ? [] : [line]);
+    assert.deepEqual(await listAuditEntries(), action === null ? [] : [line]);
   });
 }
 
@@ -118,7 +120,7 @@ test('A numeric user id is the same user at sign-in, at a refresh and in events'
     assert.equal((await browser.get('/auth/me')).json().id, id);
     const event = `{"type":"user.blocked","data":{"user_id":${id}}}`;
     assert.equal((await post(app, event, standardHeaders(event))).statusCode, 200);
-    assert.deepEqual(await sessions(), []);
+    assert.deepEqual(await listSessionUsers(), []);
   }
 });
 
@@ -126,8 +128,10 @@ test('An event is applied once after a deadlock', async (t) => {
   for (const id of ['u-1', 'u-1']) await signInAs(id);
   await endEveryOtherDeletion(t, db, 'user_auth_sessions');
   assert.equal((await send(app, BLOCKED)).statusCode, 200);
-  assert.deepEqual(await sessions(), []);
-  assert.partialDeepStrictEqual(await ledger(), [{ outcome: 'applied', sessions_ended: 2 }]);
+  assert.deepEqual(await listSessionUsers(), []);
+  assert.partialDeepStrictEqual(await listLedgerRows(), [
+    { outcome: 'applied', sessions_ended: 2 },
+  ]);
 });
 
 const STANDARD_ONLY = { IDP_WEBHOOK_STANDARD_ONLY: 'true' };
@@ -151,14 +155,14 @@ for (const [name, headers, settings] of [
     assert.equal(answer.statusCode, 400);
     assert.equal(answer.headers['content-type'], 'application/problem+json');
     assert.equal(answer.json().code, 'webhook_not_verified');
-    assert.deepEqual(await sessions(), ['u-1']);
-    assert.deepEqual([await ledger(), await audit()], [[], []]);
+    assert.deepEqual(await listSessionUsers(), ['u-1']);
+    assert.deepEqual([await listLedgerRows(), await listAuditEntries()], [[], []]);
     assert.ok(lines.some((line) => line.includes('"level":"warn"') && line.includes('"reason"')));
   });
 }
 
 test('During a rotation the old secrets are accepted too, and no others', async () => {
-  const rotating = await instance({
+  const rotationApp = await instance({
     IDP_WEBHOOK_SECRET: 'the next secret',
     IDP_WEBHOOK_SECRETS_OLD: `another, whsec_${Buffer.alloc(24, 7).toString('base64')}`,
   });
@@ -170,7 +174,7 @@ test('During a rotation the old secrets are accepted too, and no others', async 
     [hmacHeaders(BODY), 400],
     [standardHeaders(BODY), 400],
   ] as const) {
-    const answer = await post(rotating, BODY, headers);
+    const answer = await post(rotationApp, BODY, headers);
     assert.equal(answer.statusCode, status, JSON.stringify(headers));
   }
 });
@@ -181,7 +185,7 @@ test('A signed body that is no JSON object is rejected with a reason', async () 
     assert.deepEqual([answer.statusCode, answer.json().code], [400, 'malformed_request'], body);
     assert.match(answer.json().detail, /signature is valid/);
   }
-  assert.deepEqual(await ledger(), []);
+  assert.deepEqual(await listLedgerRows(), []);
 });
 
 test('Bodies of any content type are accepted, up to 64 KiB', async () => {
@@ -198,11 +202,11 @@ test('Bodies of any content type are accepted, up to 64 KiB', async () => {
 test('A repeated delivery is answered and has no effect', async () => {
   await send(app, BLOCKED, 'msg_again');
   await signInAs('u-1');
-  assert.equal((await send(second, BLOCKED, 'msg_again')).statusCode, 200);
-  assert.deepEqual(await sessions(), ['u-1']);
-  assert.deepEqual([(await ledger()).length, (await audit()).length], [1, 1]);
-  await send(second, BLOCKED, 'msg_anew');
-  assert.deepEqual(await sessions(), []);
+  assert.equal((await send(secondApp, BLOCKED, 'msg_again')).statusCode, 200);
+  assert.deepEqual(await listSessionUsers(), ['u-1']);
+  assert.deepEqual([(await listLedgerRows()).length, (await listAuditEntries()).length], [1, 1]);
+  await send(secondApp, BLOCKED, 'msg_anew');
+  assert.deepEqual(await listSessionUsers(), []);
 });
 
 test('An unsigned delivery id does not make a repeated delivery a new one', async () => {
@@ -212,8 +216,10 @@ test('An unsigned delivery id does not make a repeated delivery a new one', asyn
   await replay('1');
   await signInAs('u-1');
   assert.equal((await replay('2')).statusCode, 200);
-  assert.deepEqual(await sessions(), ['u-1']);
-  assert.partialDeepStrictEqual(await ledger(), [{ delivery_id: 'evt_1', signature: 'hmac' }]);
+  assert.deepEqual(await listSessionUsers(), ['u-1']);
+  assert.partialDeepStrictEqual(await listLedgerRows(), [
+    { delivery_id: 'evt_1', signature: 'hmac' },
+  ]);
 });
 
 /** Runs an SQL statement when the first audit line is inserted. */
@@ -246,24 +252,24 @@ for (const [name, statement, status] of failures) {
     await signInAs('u-1');
     t.after(await failOnce(statement));
     assert.equal((await send(app, BLOCKED, 'msg_1')).statusCode, status);
-    assert.deepEqual(await sessions(), ['u-1']);
-    assert.deepEqual([await ledger(), await audit()], [[], []]);
+    assert.deepEqual(await listSessionUsers(), ['u-1']);
+    assert.deepEqual([await listLedgerRows(), await listAuditEntries()], [[], []]);
     assert.equal((await send(app, BLOCKED, 'msg_1')).statusCode, 200);
-    assert.deepEqual(await sessions(), []);
-    assert.equal((await ledger()).length, 1);
+    assert.deepEqual(await listSessionUsers(), []);
+    assert.equal((await listLedgerRows()).length, 1);
   });
 }
 
 test('Webhooks are counted by event and outcome, and a revocation without a user is a warning', async () => {
-  const own = await instance();
+  const freshApp = await instance();
   lines.length = 0;
-  await send(own, BLOCKED, 'msg_1');
-  await send(own, BLOCKED, 'msg_1');
-  await send(own, { event: 'session.revoked', user_id: { id: 'u-1' } });
-  await send(own, { event: 'made up', user_id: 'u-1' });
-  await post(own, BODY, {});
-  await post(own, '{', hmacHeaders('{'));
-  const { body: metrics } = await own.inject('/metrics');
+  await send(freshApp, BLOCKED, 'msg_1');
+  await send(freshApp, BLOCKED, 'msg_1');
+  await send(freshApp, { event: 'session.revoked', user_id: { id: 'u-1' } });
+  await send(freshApp, { event: 'made up', user_id: 'u-1' });
+  await post(freshApp, BODY, {});
+  await post(freshApp, '{', hmacHeaders('{'));
+  const { body: metrics } = await freshApp.inject('/metrics');
   const counts = metrics.split('\n').filter((line) => line.startsWith('assistant_webhooks_total{'));
   assert.deepEqual(counts.toSorted(), [
     'assistant_webhooks_total{event="other",outcome="ignored"} 1',
@@ -272,11 +278,11 @@ test('Webhooks are counted by event and outcome, and a revocation without a user
     'assistant_webhooks_total{event="user.blocked",outcome="applied"} 1',
     'assistant_webhooks_total{event="user.blocked",outcome="duplicate"} 1',
   ]);
-  const logged = lines
+  const logEntries = lines
     .map((line): Record<string, unknown> => JSON.parse(line))
     .filter(({ outcome }) => outcome !== undefined)
     .map(({ level, event, outcome }) => [level, event, outcome]);
-  assert.deepEqual(logged, [
+  assert.deepEqual(logEntries, [
     ['info', 'user.blocked', 'applied'],
     ['info', 'user.blocked', 'duplicate'],
     ['warn', 'session.revoked', 'user_missing'],
@@ -309,16 +315,16 @@ test('Bodies, signatures and the secret are not logged', async () => {
 test('Admins read the ledger in pages, newest first', async () => {
   const browser = await signedIn(app, { ...ADMIN, sub: 'u-admin' });
   for (let n = 1; n <= 3; n += 1) await send(app, { event: 'any' }, `msg_${n}`);
-  const first = await browser.get('/admin/webhooks?limit=2');
+  const firstPage = await browser.get('/admin/webhooks?limit=2');
   await send(app, { event: 'any' }, 'msg_4');
-  const next = /^<(.+)>; rel="next"$/.exec(String(first.headers['link']))?.[1] ?? '';
-  const rest = await browser.get(next);
-  const ids = [first, rest].map((page) =>
+  const next = /^<(.+)>; rel="next"$/.exec(String(firstPage.headers['link']))?.[1] ?? '';
+  const secondPage = await browser.get(next);
+  const ids = [firstPage, secondPage].map((page) =>
     page.json().map(({ delivery_id }: { delivery_id: string }) => delivery_id),
   );
   assert.deepEqual(ids, [['msg_3', 'msg_2'], ['msg_1']]);
-  assert.equal(rest.headers['link'], undefined);
-  assert.match(rest.json()[0].received_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.equal(secondPage.headers['link'], undefined);
+  assert.match(secondPage.json()[0].received_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   for (const query of ['cursor=x', 'cursor=ImEi', 'limit=0', 'limit=201']) {
     assert.equal((await browser.get(`/admin/webhooks?${query}`)).statusCode, 422, query);
   }
@@ -327,24 +333,24 @@ test('Admins read the ledger in pages, newest first', async () => {
 test('Concurrent webhooks at two processes are each applied once', async () => {
   const users = Array.from({ length: 10 }, (_, n) => `u-${n}`);
   for (const user of users) await signInAs(user);
-  const sent = users.flatMap((user) => [
-    ...[app, second, app].map(
+  const deliveries = users.flatMap((user) => [
+    ...[app, secondApp, app].map(
       (at) => () => send(at, { event: 'user.blocked', user_id: user }, `${user}-blocked`),
     ),
-    () => send(second, { event: 'client.permissions_changed' }, `${user}-permissions`),
+    () => send(secondApp, { event: 'client.permissions_changed' }, `${user}-permissions`),
     () => send(app, { event: 'auth.global_logout' }, `${user}-logout`),
-    () => send(second, { event: 'user.updated', user_id: user }, `${user}-updated`),
+    () => send(secondApp, { event: 'user.updated', user_id: user }, `${user}-updated`),
   ]);
-  const answers = await Promise.all(sent.map((deliver) => deliver()));
+  const answers = await Promise.all(deliveries.map((deliver) => deliver()));
   assert.deepEqual([...new Set(answers.map(({ statusCode }) => statusCode))], [200]);
-  const rows = await ledger();
+  const rows = await listLedgerRows();
   assert.equal(rows.length, 4 * users.length);
   assert.equal(
-    rows.reduce((sum, { sessions_ended: ended }) => sum + ended, 0),
+    rows.reduce((sum, { sessions_ended: endedCount }) => sum + endedCount, 0),
     users.length,
   );
-  assert.equal((await audit()).length, 3 * users.length);
-  assert.deepEqual(await sessions(), []);
+  assert.equal((await listAuditEntries()).length, 3 * users.length);
+  assert.deepEqual(await listSessionUsers(), []);
   const generations = await db.selectFrom('svc_users').select('access_generation').execute();
   assert.deepEqual(
     generations.map((user) => user.access_generation),
@@ -359,21 +365,21 @@ for (const [endpoint, event, isKnown, status] of [
   ['userinfo', BLOCKED, true, 400],
   ['userinfo', { event: 'user.blocked', user_id: 'u-2' }, true, 302],
 ] as const) {
-  const whose = 'user_id' in event ? ` of ${event.user_id}` : '';
-  const name = `${event.event}${whose} answers ${status} to a sign-in that waits for ${endpoint}`;
+  const ownerText = 'user_id' in event ? ` of ${event.user_id}` : '';
+  const name = `${event.event}${ownerText} answers ${status} to a sign-in that waits for ${endpoint}`;
   test(`${name}${isKnown ? '' : ' for the first time'}`, async () => {
     if (isKnown) await signedIn(app);
-    const before = (await sessions()).length;
+    const earlierCount = (await listSessionUsers()).length;
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
     provider.calls.length = 0;
     const release = provider.holdNext(endpoint);
     const answer = browser.get(callback);
     await until(() => provider.count(endpoint) === 1);
-    assert.equal((await send(second, event)).statusCode, 200);
+    assert.equal((await send(secondApp, event)).statusCode, 200);
     release();
     assert.equal((await answer).statusCode, status);
-    assert.equal((await sessions()).length, status === 302 ? before + 1 : 0);
+    assert.equal((await listSessionUsers()).length, status === 302 ? earlierCount + 1 : 0);
     if (status === 302) return;
     assert.equal((await answer).json().code, 'login_refused');
     assert.ok(!browser.cookies.has('svc_auth_session'));
@@ -386,29 +392,29 @@ test('A revocation during a refresh ends the session', async () => {
   const { sid } = browser;
   await expire(browser);
   const release = provider.holdNext('token');
-  const requests = [app, app, second].map((one) =>
-    one.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } }),
+  const requests = [app, app, secondApp].map((server) =>
+    server.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } }),
   );
   await until(() => provider.count('token') === 1);
-  assert.equal((await send(second, REVOKED)).statusCode, 200);
+  assert.equal((await send(secondApp, REVOKED)).statusCode, 200);
   release();
   for (const answer of await Promise.all(requests)) assert.equal(answer.statusCode, 401);
   assert.equal(await row(sid), undefined);
   assert.equal(provider.count('token'), 1);
 });
 
-for (const [age, one] of [
+for (const [age, server] of [
   [0, withoutCache],
   [60, app],
 ] as const) {
   test(`User data fetched before a clearing is not used, at a maximum age of ${age} s`, async () => {
-    const browser = await signedIn(one);
+    const browser = await signedIn(server);
     await sql`update user_auth_sessions set user_checked_at = null`.execute(db);
     const release = provider.holdNext('userinfo');
-    const inFlight = browser.get('/auth/me');
+    const pendingResponse = browser.get('/auth/me');
     await until(() => provider.count('userinfo') === 1);
-    await send(second, ROLES_CHANGED);
-    assert.deepEqual(await cached(), []);
+    await send(secondApp, ROLES_CHANGED);
+    assert.deepEqual(await listCachedUsers(), []);
     // The held request answers with the old role, later requests with the new one.
     const releaseNext = provider.holdNext('userinfo');
     provider.user = ADMIN;
@@ -416,7 +422,7 @@ for (const [age, one] of [
     await until(() => provider.count('userinfo') === 2);
     provider.user = OLENA;
     releaseNext();
-    assert.equal((await inFlight).json().role, 'user');
+    assert.equal((await pendingResponse).json().role, 'user');
     assert.equal((await browser.get('/auth/me')).json().role, 'user');
   });
 }
@@ -424,20 +430,20 @@ for (const [age, one] of [
 test('A webhook clears the cached roles of all processes', async () => {
   provider.user = ADMIN;
   const browser = await signedIn(app, ADMIN);
-  const roles = () =>
+  const listRoles = () =>
     Promise.all(
-      [app, second].map(async (at) => (await browser.get('/auth/me', { app: at })).json().role),
+      [app, secondApp].map(async (at) => (await browser.get('/auth/me', { app: at })).json().role),
     );
-  assert.deepEqual(await roles(), ['admin', 'admin']);
+  assert.deepEqual(await listRoles(), ['admin', 'admin']);
   provider.user = OLENA;
-  await send(second, ROLES_CHANGED);
-  assert.deepEqual(await roles(), ['user', 'user']);
+  await send(secondApp, ROLES_CHANGED);
+  assert.deepEqual(await listRoles(), ['user', 'user']);
 });
 
 const NOW = new Date('2026-11-21T08:30:00.900Z');
-const HMAC = { form: 'hmac', deliveryId: null };
-const STANDARD = { form: 'standard', deliveryId: 'msg_1' };
-const WRONG = { rejection: 'signature_wrong' };
+const HMAC_SIGNATURE = { form: 'hmac', deliveryId: null };
+const STANDARD_SIGNATURE = { form: 'standard', deliveryId: 'msg_1' };
+const WRONG_SIGNATURE = { rejection: 'signature_wrong' };
 
 type Headers = Record<string, string | string[] | undefined>;
 
@@ -449,20 +455,28 @@ function verify(
   return verifier(headers, Buffer.from(body));
 }
 
-const bodyAlone = (value: string | string[]) => ({ 'x-webhook-signature': value });
-const signedBy = (key: Buffer) => standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
+const createBodyHeaders = (value: string | string[]) => ({ 'x-webhook-signature': value });
+const signWithKey = (key: Buffer) => standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
 
 const base64 = hmac(BODY).toString('base64');
 const base64url = hmac(BODY).toString('base64url');
-const signed = signedBy(Buffer.from(SECRET));
-const [, v1 = ''] = signed['webhook-signature'].split(',');
-const otherKey = hmac('other').toString('base64');
+const signedHeaders = signWithKey(Buffer.from(SECRET));
+const [, v1 = ''] = signedHeaders['webhook-signature'].split(',');
+const otherSignature = hmac('other').toString('base64');
 
 test('An HMAC of the body is verified in hex and base64', () => {
-  const encoded = [hex, hex.toUpperCase(), base64, base64.replace('=', ''), base64url];
-  for (const value of encoded.flatMap((text) => [text, `sha256=${text}`, `SHA256=${text}`])) {
-    assert.deepEqual(verify(bodyAlone(value)), HMAC, value);
-    assert.deepEqual(verify(bodyAlone(value), { body: `${BODY} ` }), WRONG, value);
+  const encodedSignatures = [hex, hex.toUpperCase(), base64, base64.replace('=', ''), base64url];
+  for (const value of encodedSignatures.flatMap((text) => [
+    text,
+    `sha256=${text}`,
+    `SHA256=${text}`,
+  ])) {
+    assert.deepEqual(verify(createBodyHeaders(value)), HMAC_SIGNATURE, value);
+    assert.deepEqual(
+      verify(createBodyHeaders(value), { body: `${BODY} ` }),
+      WRONG_SIGNATURE,
+      value,
+    );
   }
 });
 
@@ -475,13 +489,19 @@ for (const [name, value] of [
   ['a list', [hex]],
 ] as const) {
   test(`${name} is a malformed signature`, () => {
-    assert.deepEqual(verify(bodyAlone(value as string)), { rejection: 'signature_malformed' });
+    assert.deepEqual(verify(createBodyHeaders(value as string)), {
+      rejection: 'signature_malformed',
+    });
   });
 }
 
 test('A delivery without a signature is rejected, as is any delivery without a secret', () => {
   assert.deepEqual(verify({}), { rejection: 'signature_missing' });
-  for (const headers of [bodyAlone(hmac(BODY, '').toString('hex')), bodyAlone(hex), signed]) {
+  for (const headers of [
+    createBodyHeaders(hmac(BODY, '').toString('hex')),
+    createBodyHeaders(hex),
+    signedHeaders,
+  ]) {
     assert.deepEqual(verify(headers, { secret: '' }), { rejection: 'secret_not_set' });
   }
 });
@@ -489,21 +509,27 @@ test('A delivery without a signature is rejected, as is any delivery without a s
 test('The header of the HMAC has the configured name, even a name of Standard Webhooks', () => {
   const signatureHeader = 'X-Hub-Signature-256';
   const headers = { 'x-hub-signature-256': `sha256=${hex}` };
-  assert.deepEqual(verify(headers, { signatureHeader }), HMAC);
-  assert.deepEqual(verify(bodyAlone(hex), { signatureHeader }), { rejection: 'signature_missing' });
-  const shared = { signatureHeader: 'webhook-signature' };
-  assert.deepEqual(verify({ 'webhook-signature': hex }, shared), HMAC);
-  assert.deepEqual(verify(signed, shared), STANDARD);
+  assert.deepEqual(verify(headers, { signatureHeader }), HMAC_SIGNATURE);
+  assert.deepEqual(verify(createBodyHeaders(hex), { signatureHeader }), {
+    rejection: 'signature_missing',
+  });
+  const sharedHeaderOptions = { signatureHeader: 'webhook-signature' };
+  assert.deepEqual(verify({ 'webhook-signature': hex }, sharedHeaderOptions), HMAC_SIGNATURE);
+  assert.deepEqual(verify(signedHeaders, sharedHeaderOptions), STANDARD_SIGNATURE);
 });
 
 test('One valid signature of version 1 in the list suffices', () => {
   for (const signatures of [
     `v1,${v1}`,
     `v1,${v1.replace('=', '')}`,
-    `v1,${otherKey} v1,${v1}`,
+    `v1,${otherSignature} v1,${v1}`,
     `v1a,c2ln v2,${v1} v1,${v1} v1,c2ln`,
   ]) {
-    assert.deepEqual(verify({ ...signed, 'webhook-signature': signatures }), STANDARD, signatures);
+    assert.deepEqual(
+      verify({ ...signedHeaders, 'webhook-signature': signatures }),
+      STANDARD_SIGNATURE,
+      signatures,
+    );
   }
 });
 
@@ -517,15 +543,15 @@ for (const [name, headers, rejection] of [
   ['signatures of other versions', { 'webhook-signature': `v1a,${v1}` }, 'signature_wrong'],
 ] as const) {
   test(`Standard Webhooks with ${name} is rejected as ${rejection}`, () => {
-    assert.deepEqual(verify({ ...signed, ...(headers as Headers) }), { rejection });
+    assert.deepEqual(verify({ ...signedHeaders, ...(headers as Headers) }), { rejection });
   });
 }
 
 test('A delivery of Standard Webhooks is accepted within five minutes', () => {
   for (const [seconds, expected] of [
     [-301, { rejection: 'timestamp_out_of_tolerance' }],
-    [-300, STANDARD],
-    [300, STANDARD],
+    [-300, STANDARD_SIGNATURE],
+    [300, STANDARD_SIGNATURE],
     [301, { rejection: 'timestamp_out_of_tolerance' }],
   ] as const) {
     const at = new Date(NOW.getTime() + seconds * 1000);
@@ -535,26 +561,26 @@ test('A delivery of Standard Webhooks is accepted within five minutes', () => {
 
 test('A secret with the prefix whsec_ is base64; any other is a text or base64 of 24 bytes', () => {
   const key = randomBytes(24);
-  const [long, short] = [Buffer.alloc(32, 0xfb), Buffer.alloc(23, 1)];
+  const [longKey, shortKey] = [Buffer.alloc(32, 0xfb), Buffer.alloc(23, 1)];
   const text = Buffer.from('whsec_no base64');
-  for (const [secret, by, expected] of [
-    [`whsec_${key.toString('base64')}`, key, STANDARD],
-    [`whsec_${key.toString('base64url')}`, key, STANDARD],
-    [`whsec_${key.toString('base64')}`, Buffer.from(SECRET), WRONG],
-    [long.toString('base64'), long, STANDARD],
-    [long.toString('base64'), Buffer.from(long.toString('base64')), STANDARD],
-    [short.toString('base64'), short, WRONG],
-    [short.toString('base64'), Buffer.from(short.toString('base64')), STANDARD],
-    [String(text), text, STANDARD],
+  for (const [secret, signingKey, expected] of [
+    [`whsec_${key.toString('base64')}`, key, STANDARD_SIGNATURE],
+    [`whsec_${key.toString('base64url')}`, key, STANDARD_SIGNATURE],
+    [`whsec_${key.toString('base64')}`, Buffer.from(SECRET), WRONG_SIGNATURE],
+    [longKey.toString('base64'), longKey, STANDARD_SIGNATURE],
+    [longKey.toString('base64'), Buffer.from(longKey.toString('base64')), STANDARD_SIGNATURE],
+    [shortKey.toString('base64'), shortKey, WRONG_SIGNATURE],
+    [shortKey.toString('base64'), Buffer.from(shortKey.toString('base64')), STANDARD_SIGNATURE],
+    [String(text), text, STANDARD_SIGNATURE],
   ] as const) {
-    assert.deepEqual(verify(signedBy(by), { secret }), expected, secret);
+    assert.deepEqual(verify(signWithKey(signingKey), { secret }), expected, secret);
     // The key of the HMAC of the body is always the text.
-    const plain = bodyAlone(hmac(BODY, secret).toString('hex'));
-    assert.deepEqual(verify(plain, { secret }), HMAC, secret);
+    const bodyHeaders = createBodyHeaders(hmac(BODY, secret).toString('hex'));
+    assert.deepEqual(verify(bodyHeaders, { secret }), HMAC_SIGNATURE, secret);
   }
 });
 
-const nothing = { name: null, userId: null, eventId: null };
+const EMPTY_EVENT = { name: null, userId: null, eventId: null };
 
 test('The members of an event are read, and malformed ones are ignored', () => {
   for (const [text, expected] of [
@@ -571,10 +597,10 @@ test('The members of an event are read, and malformed ones are ignored', () => {
     ['{"__proto__":{"event":"user.blocked","user_id":"u-1"}}', {}],
     ['\ufeff {"user_id":"u-1"}\n', { userId: 'u-1' }],
   ] as const) {
-    assert.deepEqual(parseEvent(Buffer.from(text)), { ...nothing, ...expected }, text);
+    assert.deepEqual(parseEvent(Buffer.from(text)), { ...EMPTY_EVENT, ...expected }, text);
   }
-  const deep = `{"data":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
-  for (const text of ['', '[]', '[{"event":"a"}]', 'null', '"event"', '{', deep]) {
+  const nestedEvent = `{"data":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
+  for (const text of ['', '[]', '[{"event":"a"}]', 'null', '"event"', '{', nestedEvent]) {
     assert.equal(parseEvent(Buffer.from(text)), undefined);
   }
   assert.equal(parseEvent(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), undefined);

@@ -22,7 +22,7 @@ const ASYMMETRIC_ALGORITHM = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/
 const MAX_AGE_SECONDS = 300;
 const CLOCK_TOLERANCE_SECONDS = 30;
 
-/** Error codes of jose that concern the provider's keys instead of the token. */
+/** jose error codes that concern the provider's keys instead of the token. */
 const KEY_ERROR_CODES = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT']);
 
 /**

@@ -43,7 +43,7 @@ const MAX_HINT_CHARACTERS = 6000;
 const CLOCK_TOLERANCE_SECONDS = 30;
 
 const HEALTH_TIMEOUT_MS = 2000;
-/** Time for which requests share the result of a health check. */
+/** Maximum age of a shared health check result. */
 const HEALTH_MAX_AGE_MS = 1000;
 
 /** Maximum age of cached keys. The provider may withdraw a key earlier. */
@@ -60,21 +60,21 @@ const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
  */
 export function createProvider(config: Config, measure: MeasureRequest) {
   const transport = createTransport(config, measure);
-  let current: Promise<Client> | undefined;
+  let clientPromise: Promise<Client> | undefined;
   let health: { checkedAt: number; outage: Promise<string | undefined> } | undefined;
 
   /** Returns the client. Repeats discovery if it failed at the previous call. */
   function getClient(): Promise<Client> {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
-    const create = config.IDP_DISCOVERY ? discover : configure;
-    current ??= create(config, transport);
-    current.catch(() => {
-      current = undefined;
+    const createClient = config.IDP_DISCOVERY ? discover : configure;
+    clientPromise ??= createClient(config, transport);
+    clientPromise.catch(() => {
+      clientPromise = undefined;
     });
-    return current;
+    return clientPromise;
   }
 
-  async function call<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
+  async function callProvider<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
     try {
       return await work(await getClient());
     } catch (error) {
@@ -95,29 +95,29 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         'an ID token was issued in the future: set the clocks of this machine and of the provider',
       );
     }
-    const isHint = config.IDP_END_SESSION && (id_token?.length ?? 0) <= MAX_HINT_CHARACTERS;
+    const isHintUsable = config.IDP_END_SESSION && (id_token?.length ?? 0) <= MAX_HINT_CHARACTERS;
     return {
       accessToken: access_token,
       ...(refresh_token !== undefined && { refreshToken: refresh_token }),
       expiresInSeconds: expires_in && Math.min(expires_in, MAX_EXPIRY_SECONDS),
       providerSessionId: readProviderId(claims?.['sid']),
-      idToken: isHint ? id_token : undefined,
+      idToken: isHintUsable ? id_token : undefined,
     };
   }
 
   return {
     /** Fetches the discovery document and the keys unless they are fresh. Without them a code or token would be wasted. */
-    prepare: () => call(({ prepareKeys }) => prepareKeys()),
+    prepare: () => callProvider(({ prepareKeys }) => prepareKeys()),
 
     /** Returns the URL of the provider's sign-in page. Specification 000, Rules for login. */
-    authorizationUrl: ({ state, codeVerifier }: { state: string; codeVerifier: string }) =>
-      call(async ({ oauth }) => {
-        const isOffline = config.IDP_SCOPES.split(' ').includes('offline_access');
+    buildAuthorizationUrl: ({ state, codeVerifier }: { state: string; codeVerifier: string }) =>
+      callProvider(async ({ oauth }) => {
+        const needsConsent = config.IDP_SCOPES.split(' ').includes('offline_access');
         const url = oidc.buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
           scope: config.IDP_SCOPES,
           // Without consent providers ignore `offline_access`: OpenID Connect Core §11.
-          ...(isOffline && { prompt: 'consent' }),
+          ...(needsConsent && { prompt: 'consent' }),
           state,
           code_challenge: await oidc.calculatePKCECodeChallenge(codeVerifier),
           code_challenge_method: 'S256',
@@ -128,7 +128,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
 
     /** Exchanges a code for tokens, and returns them with the subject of the verified ID token. */
     redeem: ({ code, iss, codeVerifier }: { code: string; iss?: string; codeVerifier: string }) =>
-      call(async (client) => {
+      callProvider(async (client) => {
         const url = new URL(config.IDP_REDIRECT_URI);
         url.searchParams.set('code', code);
         // Only discovery returns the issuer, which RFC 9207 requires for this check.
@@ -144,13 +144,13 @@ export function createProvider(config: Config, measure: MeasureRequest) {
 
     /** Exchanges a refresh token for tokens. RFC 6749 §6. */
     refresh: (refreshToken: string): Promise<Tokens> =>
-      call(async (client) =>
+      callProvider(async (client) =>
         readTokens(await oidc.refreshTokenGrant(client.oauth, refreshToken), client),
       ),
 
     /** Fetches the data of the user to whom an access token belongs. Contract 3, Identity provider. */
     fetchUser: (accessToken: string): Promise<User> =>
-      call(async ({ oauth }) => {
+      callProvider(async ({ oauth }) => {
         const url = new URL(requireEndpoint(oauth, 'userinfo_endpoint'));
         const headers = new Headers({ accept: 'application/json' });
         const response = await oidc.fetchProtectedResource(
@@ -165,11 +165,12 @@ export function createProvider(config: Config, measure: MeasureRequest) {
       }),
 
     /** Verifies a logout token. OpenID Connect Back-Channel Logout 1.0 §2.6. */
-    verifyLogoutToken: (token: string) => call(({ verifyLogoutToken }) => verifyLogoutToken(token)),
+    verifyLogoutToken: (token: string) =>
+      callProvider(({ verifyLogoutToken }) => verifyLogoutToken(token)),
 
     /** Returns the URL that ends the browser's session at the provider. OpenID Connect RP-Initiated Logout 1.0. */
-    endSessionUrl: (idToken: string | undefined) =>
-      call(async ({ oauth }) => {
+    buildEndSessionUrl: (idToken: string | undefined) =>
+      callProvider(async ({ oauth }) => {
         requireEndpoint(oauth, 'end_session_endpoint');
         return oidc.buildEndSessionUrl(oauth, {
           post_logout_redirect_uri: `${config.BASE_URL}/`,
@@ -179,7 +180,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
 
     /** Revokes a token if the provider has a revocation endpoint. RFC 7009. */
     revoke: (token: string, kind: 'access_token' | 'refresh_token') =>
-      call(async ({ oauth }) => {
+      callProvider(async ({ oauth }) => {
         if (oauth.serverMetadata().revocation_endpoint === undefined) return;
         await oidc.tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
@@ -204,7 +205,7 @@ function requireEndpoint(
   throw new ProviderError('unavailable', `discovery names no ${name}`);
 }
 
-function authenticate({
+function createClientAuth({
   IDP_CLIENT_SECRET: secret,
   IDP_CLIENT_AUTH: method,
 }: Config): oidc.ClientAuth {
@@ -213,26 +214,26 @@ function authenticate({
 }
 
 async function configure(config: Config, transport: oidc.CustomFetch): Promise<Client> {
-  const base = config.IDP_BASE_URL;
+  const baseUrl = config.IDP_BASE_URL;
   const metadata = {
-    issuer: base,
-    authorization_endpoint: base + config.IDP_AUTHORIZE_PATH,
-    token_endpoint: base + config.IDP_TOKEN_PATH,
-    userinfo_endpoint: base + config.IDP_USERINFO_PATH,
-    revocation_endpoint: base + config.IDP_REVOKE_PATH,
+    issuer: baseUrl,
+    authorization_endpoint: baseUrl + config.IDP_AUTHORIZE_PATH,
+    token_endpoint: baseUrl + config.IDP_TOKEN_PATH,
+    userinfo_endpoint: baseUrl + config.IDP_USERINFO_PATH,
+    revocation_endpoint: baseUrl + config.IDP_REVOKE_PATH,
   };
-  const auth = authenticate(config);
-  const oauth = new oidc.Configuration(metadata, config.IDP_CLIENT_ID, undefined, auth);
+  const clientAuth = createClientAuth(config);
+  const oauth = new oidc.Configuration(metadata, config.IDP_CLIENT_ID, undefined, clientAuth);
   oauth[oidc.customFetch] = transport;
-  if (base.startsWith('http:')) oidc.allowInsecureRequests(oauth);
+  if (baseUrl.startsWith('http:')) oidc.allowInsecureRequests(oauth);
   return { oauth, ...clientWithoutKeys };
 }
 
 async function discover(config: Config, transport: oidc.CustomFetch): Promise<Client> {
-  const { IDP_BASE_URL: base, IDP_CLIENT_ID: clientId } = config;
-  const isHttpAllowed = base.startsWith('http:');
+  const { IDP_BASE_URL: baseUrl, IDP_CLIENT_ID: clientId } = config;
+  const isHttpAllowed = baseUrl.startsWith('http:');
   const oauth = await reportAsOutage(
-    oidc.discovery(new URL(base), clientId, undefined, authenticate(config), {
+    oidc.discovery(new URL(baseUrl), clientId, undefined, createClientAuth(config), {
       [oidc.customFetch]: transport,
       execute: isHttpAllowed ? [oidc.allowInsecureRequests] : [],
     }),

@@ -29,7 +29,7 @@ export function isRejection(error: unknown): boolean {
   return error instanceof ProviderError && error.kind === 'rejected';
 }
 
-/** Converts an error of openid-client to a ProviderError. A ProblemError is returned unchanged. */
+/** Converts an openid-client error to a ProviderError. Returns a ProblemError unchanged. */
 export function toProviderError(error: unknown): ProviderError | ProblemError {
   if (error instanceof ProviderError || error instanceof ProblemError) return error;
   if (error instanceof Error && error.cause instanceof ProviderError) return error.cause;
@@ -83,7 +83,11 @@ const BUSY_STATUSES = new Set([408, 425, 429]);
 export function createTransport(config: Config, measure: MeasureRequest): CustomFetch {
   const { IDP_TIMEOUT_MS: timeoutMs, IDP_DISCOVERY: acceptsIdTokens } = config;
 
-  async function call(operation: ProviderOperation, url: string, options: CustomFetchOptions) {
+  async function sendRequest(
+    operation: ProviderOperation,
+    url: string,
+    options: CustomFetchOptions,
+  ) {
     const { pathname } = new URL(url);
     let response: Response;
     let text: string;
@@ -110,15 +114,15 @@ export function createTransport(config: Config, measure: MeasureRequest): Custom
 
   return (url, options) => {
     const operation = findOperation(url, options);
-    return measure(operation, () => call(operation, url, options));
+    return measure(operation, () => sendRequest(operation, url, options));
   };
 }
 
 function findOperation(url: string, { body, headers }: CustomFetchOptions): ProviderOperation {
   if (body instanceof URLSearchParams) {
-    const grant = body.get('grant_type');
-    if (grant === null) return 'revoke';
-    return grant === 'refresh_token' ? 'refresh' : 'token';
+    const grantType = body.get('grant_type');
+    if (grantType === null) return 'revoke';
+    return grantType === 'refresh_token' ? 'refresh' : 'token';
   }
   if (/^bearer /i.test(new Headers(headers).get('authorization') ?? '')) return 'userinfo';
   return url.endsWith('/.well-known/openid-configuration') ? 'discovery' : 'keys';
@@ -160,12 +164,12 @@ function parseTokenResponse(text: string, acceptsIdTokens: boolean) {
   if (response === undefined || !('access_token' in response)) return undefined;
   const { access_token, token_type, refresh_token, expires_in, id_token } = response;
   const seconds = typeof expires_in === 'string' ? Number.parseFloat(expires_in) : expires_in;
-  const isExpiry = typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0;
+  const isExpiryValid = typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0;
   return {
     access_token,
     token_type: token_type ?? 'bearer',
     refresh_token: refresh_token ?? undefined,
-    expires_in: isExpiry ? seconds : undefined,
+    expires_in: isExpiryValid ? seconds : undefined,
     id_token: acceptsIdTokens ? (id_token ?? undefined) : undefined,
   };
 }

@@ -10,7 +10,7 @@ const MAX_SLUGS = 1000;
 /** OpenID Connect Core §2 for an ID, RFC 5321 §4.5.3.1 for an email. */
 const MAX_CHARACTERS = { id: 255, email: 320, name: 255, slug: 255 };
 
-const INTEGER = /^-?\d{1,255}$/;
+const INTEGER_PATTERN = /^-?\d{1,255}$/;
 
 /** Parses JSON with integers as bigints, because rounding a number beyond 2^53 could yield the ID of another user. */
 export function parseProviderJson(text: string): unknown {
@@ -20,19 +20,19 @@ export function parseProviderJson(text: string): unknown {
 /** TypeScript's types lack the third parameter of revivers. */
 function reviveInteger(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source ?? '';
-  return typeof value === 'number' && INTEGER.test(source) ? BigInt(source) : value;
+  return typeof value === 'number' && INTEGER_PATTERN.test(source) ? BigInt(source) : value;
 }
 
-/** Reads an ID of the provider: a string or an integer. Returns undefined for other values, and if it cannot be stored. */
+/** Reads a provider ID: a string or an integer. Returns undefined for other values and IDs that cannot be stored. */
 export function readProviderId(value: unknown): string | undefined {
   const id = typeof value === 'bigint' ? value.toString() : value;
   return isStorable(id, MAX_CHARACTERS.id) ? id : undefined;
 }
 
-const slugs = Type.Array(Type.String(), { maxItems: MAX_SLUGS });
-const accessEntry = Type.Object({
-  role_ids: Type.Optional(slugs),
-  permission_ids: Type.Optional(slugs),
+const slugsSchema = Type.Array(Type.String(), { maxItems: MAX_SLUGS });
+const accessEntrySchema = Type.Object({
+  role_ids: Type.Optional(slugsSchema),
+  permission_ids: Type.Optional(slugsSchema),
 });
 
 /**
@@ -55,8 +55,8 @@ export function readUserData(
   }
   if (!isStorable(email, MAX_CHARACTERS.email)) throw new NoEmailError();
   const entry = readAccessEntry(readMember(data, 'client_access_list'), config.IDP_CLIENT_ID);
-  const readSlugs = (claim: string, listed: readonly string[] = []) =>
-    claim === '' ? listed : readClaim(data, claim);
+  const readSlugs = (claim: string, listedSlugs: readonly string[] = []) =>
+    claim === '' ? listedSlugs : readClaim(data, claim);
   const roles = readSlugs(config.IDP_ROLES_CLAIM, entry.role_ids);
   const permissions = readSlugs(config.IDP_PERMISSIONS_CLAIM, entry.permission_ids);
   const names = [readMember(readMember(data, 'profile'), 'display_name'), readMember(data, 'name')];
@@ -74,15 +74,15 @@ function readAccessEntry(list: unknown, clientId: string) {
   if (!Array.isArray(list)) return {};
   const entries = list.filter((entry) => readMember(entry, 'client_id') === clientId);
   const [entry] = entries;
-  return entries.length === 1 && Value.Check(accessEntry, entry) ? entry : {};
+  return entries.length === 1 && Value.Check(accessEntrySchema, entry) ? entry : {};
 }
 
-/** Reads a claim: a list of slugs, or one text with spaces between them, as in OAuth scopes. */
+/** Reads a claim: a list of slugs, or one space-separated string as in OAuth scopes. */
 function readClaim(data: unknown, path: string): readonly string[] {
   // Some providers name claims with URLs, so the whole path may be one name that contains dots.
   const value = readMember(data, path) ?? path.split('.').reduce<unknown>(readMember, data);
   if (typeof value === 'string') return value.split(/\s+/).filter((slug) => slug !== '');
-  return Value.Check(slugs, value) ? value : [];
+  return Value.Check(slugsSchema, value) ? value : [];
 }
 
 /** Returns an own property of a value, because an inherited one does not come from the provider. */
