@@ -94,7 +94,7 @@ async function assignRows(
   return Number(numAffectedRows);
 }
 
-/** Ranks legacy facts and the user's own facts by name: newest first; among facts of equal age, the user's own first. */
+/** Ranks the facts of each name, newest first. Of facts with equal age, the user's own come first. */
 const buildFactRanking = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,

@@ -56,7 +56,7 @@ export async function recordAudit(
     .execute();
 }
 
-/** Records that a user reads or changes data of other users. `ownerId` is null for data without an owner or of several users. */
+/** Records access to other users' data. `ownerId` is null for data without an owner or of several users. */
 export async function recordOthersData(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',

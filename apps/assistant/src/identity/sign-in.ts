@@ -68,7 +68,7 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
       const { tokens, user } = redemption;
       const row = { id: createRandomId(), user_id: user.id };
       const columns = await vault.seal(tokens, row);
-      const { replacedCount, terminalSignInId } = await db.transaction().execute(async (trx) => {
+      const { endedCount, terminalSignInId } = await db.transaction().execute(async (trx) => {
         const { checkColumns, replacedCount } = await admitUser(trx, redemption, login, visitor);
         await trx
           .insertInto('user_auth_sessions')
@@ -76,9 +76,12 @@ export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps
           .execute();
         const ids = { actorId: user.id, userId: user.id };
         await recordAudit(trx, { action: 'signed_in', ...ids, details: origin });
-        return { replacedCount, terminalSignInId: await addTerminalSignIn(trx, row.id, login) };
+        return {
+          endedCount: replacedCount,
+          terminalSignInId: await addTerminalSignIn(trx, row.id, login),
+        };
       });
-      metrics.countEnded('replaced', replacedCount);
+      metrics.countEnded('replaced', endedCount);
       log.info({ user_id: user.id, platform: origin.platform }, 'signed in');
       return { sessionId: row.id, platform: login.platform, terminalSignInId };
     } catch (error) {

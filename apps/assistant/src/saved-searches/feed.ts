@@ -93,7 +93,7 @@ async function readPage(
   }
 }
 
-/** Returns the new and cheaper listings of a page. A new listing never counts as cheaper, and only its first change counts. */
+/** Returns the new and cheaper listings of a page. A new listing never counts as cheaper. */
 export function findCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
   const candidates = new Map<number, Candidate>();
   for (const change of changes) {

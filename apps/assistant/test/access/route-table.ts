@@ -1,8 +1,8 @@
 import type { Permission } from '../../src/access/permissions.ts';
 
 /**
- * Senders of requests. The owner has no permissions, the stranger has the default ones, and the holder has the permission
- * of the row.
+ * Senders of requests. The owner has no permissions, the stranger has the default ones, and the holder has the row's
+ * permission.
  */
 export const visitors = ['signedOut', 'owner', 'stranger', 'holder', 'admin'] as const;
 export type Visitor = (typeof visitors)[number];
