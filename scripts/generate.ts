@@ -20,12 +20,12 @@ await collector.migrateDatabase({}, database);
 
 const collectorDocument = await collector.openapi();
 const files = new Map<string, string>([
-  ['docs/openapi/assistant.json', json(await assistant.openapi())],
-  ['docs/asyncapi/assistant.json', json(await assistant.asyncapi())],
-  ['docs/openapi/collector.json', json(collectorDocument)],
+  ['docs/openapi/assistant.json', formatJson(await assistant.openapi())],
+  ['docs/asyncapi/assistant.json', formatJson(await assistant.asyncapi())],
+  ['docs/openapi/collector.json', formatJson(collectorDocument)],
   ['apps/assistant/src/collector/generated/openapi.ts', generateCollectorTypes(collectorDocument)],
   ['docs/schema.sql', await dumpSchema(database.pool)],
-  ['packages/inventory/inventory.config.schema.json', json(CONFIG_SCHEMA)],
+  ['packages/inventory/inventory.config.schema.json', formatJson(CONFIG_SCHEMA)],
   [
     'docs/errors.md',
     formatErrorsPage({ assistant: assistant.errors, collector: collector.errors }),
@@ -33,24 +33,24 @@ const files = new Map<string, string>([
 ]);
 await database.close();
 
-const outdated: string[] = [];
+const outdatedFiles: string[] = [];
 for (const [name, text] of files) {
   const path = join(ROOT, name);
-  const current = await readFile(path, 'utf8').catch(() => undefined);
-  if (current === text) continue;
-  outdated.push(relative(ROOT, path));
+  const currentText = await readFile(path, 'utf8').catch(() => undefined);
+  if (currentText === text) continue;
+  outdatedFiles.push(relative(ROOT, path));
   if (values.check) continue;
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, text);
 }
-if (outdated.length > 0) {
-  const names = outdated.join(', ');
+if (outdatedFiles.length > 0) {
+  const names = outdatedFiles.join(', ');
   process.stdout.write(
     values.check ? `Not current: ${names}. Run npm run generate.\n` : `Wrote ${names}\n`,
   );
 }
-process.exitCode = values.check && outdated.length > 0 ? 1 : 0;
+process.exitCode = values.check && outdatedFiles.length > 0 ? 1 : 0;
 
-function json(value: unknown): string {
+function formatJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }

@@ -11,10 +11,10 @@ import { parseArgs } from 'node:util';
 
 const ROOT = join(import.meta.dirname, '..');
 const COMPILE_CACHE = join(ROOT, 'node_modules/.cache/node-compile');
-const ALL = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
+const ALL_TEST_FILES = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
 
-/** Code that would affect other files of a process, and `fork`, which inherits the flags of the runner. */
-const AFFECTS_OTHERS =
+/** Code that would affect other files in the same process, and `fork`, which inherits the runner's flags. */
+const SHARED_STATE_PATTERN =
   /^(before|after)Each\(|^before\(|process\.chdir|syncBuiltinESMExports|\bfork\(/m;
 
 const { values, positionals } = parseArgs({
@@ -22,7 +22,7 @@ const { values, positionals } = parseArgs({
   options: { kind: { type: 'string' }, representative: { type: 'boolean', default: false } },
 });
 const isDatabase = (file: string) => file.endsWith('.db.test.ts');
-const globs = positionals.length > 0 ? positionals : [ALL];
+const globs = positionals.length > 0 ? positionals : [ALL_TEST_FILES];
 const files = [...new Set(globs.flatMap((glob) => globSync(glob, { cwd: ROOT })))]
   .filter((file) => values.kind === undefined || isDatabase(file) === (values.kind === 'database'))
   .toSorted();
@@ -30,22 +30,22 @@ const selectedFiles = values.representative
   ? files.filter(
       (file, index) =>
         file.startsWith('packages/db/') ||
-        files.findIndex((other) => dirname(other) === dirname(file)) === index,
+        files.findIndex((candidate) => dirname(candidate) === dirname(file)) === index,
     )
   : files;
 if (selectedFiles.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
 
 function canShare(file: string): boolean {
   const isUnit = file.endsWith('.test.ts') && !isDatabase(file);
-  return isUnit && !AFFECTS_OTHERS.test(readFileSync(join(ROOT, file), 'utf8'));
+  return isUnit && !SHARED_STATE_PATTERN.test(readFileSync(join(ROOT, file), 'utf8'));
 }
 
-/** Runs files. Returns the exit status, and the output unless it is shown immediately. */
+/** Runs test files. Returns the exit status, and the output if `isShown` is false. */
 function run(options: readonly string[], group: readonly string[], isShown: boolean) {
   const flags = [
     // No file uses its embedded database long enough for the optimizing compiler to pay off.
     '--liftoff-only',
-    // Collecting the default young generation would take a third of the start of an app.
+    // Collecting the default young generation would take a third of an app's startup time.
     '--min-semi-space-size=64',
     '--max-semi-space-size=128',
     '--import',
@@ -65,29 +65,29 @@ function run(options: readonly string[], group: readonly string[], isShown: bool
   });
 }
 
-const isolated = selectedFiles.filter((file) => !canShare(file));
-const shared = [
+const isolatedFiles = selectedFiles.filter((file) => !canShare(file));
+const sharedGroups = [
   ...Map.groupBy(selectedFiles.filter(canShare), (file) =>
     file.replace(/\/test\/.*$/, ''),
   ).values(),
 ];
 
 async function runShared(): Promise<number> {
-  let worst = 0;
-  for (let group = shared.shift(); group !== undefined; group = shared.shift()) {
+  let worstStatus = 0;
+  for (let group = sharedGroups.shift(); group !== undefined; group = sharedGroups.shift()) {
     const { status, output } = await run(['--test-isolation=none'], group, false);
     process.stdout.write(output);
-    worst = Math.max(worst, status);
+    worstStatus = Math.max(worstStatus, status);
   }
-  return worst;
+  return worstStatus;
 }
 
 async function runIsolated(): Promise<number> {
-  if (isolated.length === 0) return 0;
+  if (isolatedFiles.length === 0) return 0;
   const concurrency = `--test-concurrency=${availableParallelism()}`;
-  return (await run([concurrency], isolated, true)).status;
+  return (await run([concurrency], isolatedFiles, true)).status;
 }
 
-// Test files are idle for a third of their time, so the runner uses one process more than there are cores.
-const others = isolated.length === 0 ? [runShared(), runShared()] : [runShared()];
-process.exitCode = Math.max(...(await Promise.all([runIsolated(), ...others])));
+// Test files are idle a third of the time, so run one process more than there are cores.
+const sharedRuns = isolatedFiles.length === 0 ? [runShared(), runShared()] : [runShared()];
+process.exitCode = Math.max(...(await Promise.all([runIsolated(), ...sharedRuns])));

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, '..');
 const readText = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
 /** Headings whose tables describe behavior. Other tables list fields, which schemas check. */
-const BEHAVIOR =
+const BEHAVIOR_HEADING_PATTERN =
   /state|status|session$|pending|cached|endpoint|ownership|permission|roles|cookie$|events|errors|limits|fields/i;
 
 type Entries = Record<string, Record<string, Record<string, string[]>>>;
@@ -24,11 +24,11 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
   for (const line of markdown.split('\n')) {
     if (line.startsWith('#')) heading = line.replace(/^#+ */, '').replaceAll('`', '');
     const isRow = line.startsWith('|');
-    const isRule = /^\|[-| :]+\|$/.test(line);
-    if (isRow && !isRule && !isHead && BEHAVIOR.test(heading)) {
+    const isSeparator = /^\|[-| :]+\|$/.test(line);
+    if (isRow && !isSeparator && !isHead && BEHAVIOR_HEADING_PATTERN.test(heading)) {
       rows.push({ heading, text: line.replaceAll(/\s+/g, ' ') });
     }
-    isHead = isRule ? false : !isRow || isHead;
+    isHead = isSeparator ? false : !isRow || isHead;
   }
   return rows;
 }
@@ -41,35 +41,46 @@ export function createTestFinder(): (name: string) => string[] {
 }
 
 /** Reads all rows with their tests, and the entries without a row. */
-export function readSpecCoverage(): { rows: Row[]; unused: string[] } {
+export function readSpecCoverage(): { rows: Row[]; unusedEntries: string[] } {
   const entries = JSON.parse(readText('docs/reference/spec-coverage.json')) as Entries;
   const rows: Row[] = [];
-  const unused: string[] = [];
+  const unusedEntries: string[] = [];
   for (const [page, headings] of Object.entries(entries)) {
     const isPage = page.endsWith('.md');
-    const listed = isPage ? parseRows(readText(join('docs/reference', page))) : [];
+    const pageRows = isPage ? parseRows(readText(join('docs/reference', page))) : [];
     if (!isPage) {
       for (const [heading, tests] of Object.entries(headings)) {
         rows.push(
-          ...Object.entries(tests).map(([text, of]) => ({ page, heading, text, tests: of })),
+          ...Object.entries(tests).map(([text, testNames]) => ({
+            page,
+            heading,
+            text,
+            tests: testNames,
+          })),
         );
       }
       continue;
     }
-    const used = new Set<string>();
-    for (const row of listed) {
-      const fitting = Object.entries(headings[row.heading] ?? {}).filter(
+    const usedKeys = new Set<string>();
+    for (const row of pageRows) {
+      const matchingEntries = Object.entries(headings[row.heading] ?? {}).filter(
         ([text]) => text === '*' || row.text.includes(text),
       );
-      for (const [text] of fitting) used.add(`${row.heading}: ${text}`);
-      rows.push({ page, ...row, tests: [...new Set(fitting.flatMap(([, tests]) => tests))] });
+      for (const [text] of matchingEntries) usedKeys.add(`${row.heading}: ${text}`);
+      rows.push({
+        page,
+        ...row,
+        tests: [...new Set(matchingEntries.flatMap(([, tests]) => tests))],
+      });
     }
-    const all = Object.entries(headings).flatMap(([heading, texts]) =>
+    const entryKeys = Object.entries(headings).flatMap(([heading, texts]) =>
       Object.keys(texts).map((text) => `${heading}: ${text}`),
     );
-    unused.push(...all.filter((key) => !used.has(key)).map((key) => `${page} ${key}`));
+    unusedEntries.push(
+      ...entryKeys.filter((key) => !usedKeys.has(key)).map((key) => `${page} ${key}`),
+    );
   }
-  return { rows, unused };
+  return { rows, unusedEntries };
 }
 
 if (import.meta.main) {

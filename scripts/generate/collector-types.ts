@@ -15,7 +15,7 @@ export function generateCollectorTypes(document: object): string {
     input: JSON.stringify(document),
     encoding: 'utf8',
   });
-  const fields = JSON.stringify(listingFields(document), null, 2);
+  const fields = JSON.stringify(extractListingFields(document), null, 2);
   return `// Made by npm run generate from the collector's OpenAPI document.
 
 ${types}
@@ -23,12 +23,12 @@ ${types}
 export const listingFields = ${fields} as const;
 
 /** Schemas of the search filters. */
-export const searchFilters = ${JSON.stringify(searchFilters(document), null, 2)};
+export const searchFilters = ${JSON.stringify(extractSearchFilters(document), null, 2)};
 `;
 }
 
 /** Returns the filters of a request for matches, without their defaults. */
-function searchFilters(document: object): object {
+function extractSearchFilters(document: object): object {
   const { ids: _ids, ...filters } = (document as Document).components.schemas.SearchMatchesRequest
     .properties;
   return Object.fromEntries(
@@ -41,16 +41,16 @@ type Document = {
   components: {
     schemas: { SearchMatchesRequest: { properties: Record<string, { default?: unknown }> } };
   };
-  paths: { '/api/v1/listings/{id}': { get: { responses: { 200: Answer } } } };
+  paths: { '/api/v1/listings/{id}': { get: { responses: { 200: ListingResponse } } } };
 };
-type Answer = {
+type ListingResponse = {
   content: { 'application/json': { schema: { properties: Record<string, Property> } } };
 };
 
-function listingFields(document: object): object[] {
+function extractListingFields(document: object): object[] {
   // The collector's schemas annotate these properties.
-  const answer = (document as Document).paths['/api/v1/listings/{id}'].get.responses[200];
-  const { properties } = answer.content['application/json'].schema;
+  const response = (document as Document).paths['/api/v1/listings/{id}'].get.responses[200];
+  const { properties } = response.content['application/json'].schema;
   return Object.entries(properties).flatMap(([name, property]) => {
     const { 'x-label': label, 'x-unit': unit, 'x-shown': shown } = property;
     return label === undefined ? [] : [{ name, label, unit: unit ?? null, shown: shown ?? null }];

@@ -1,6 +1,6 @@
 import type { ErrorDefinition } from '@oselya/kit';
 
-const HEAD = `# Errors
+const PAGE_HEAD = `# Errors
 
 Every error is answered as \`application/problem+json\` (RFC 9457) with a stable \`code\`; a browser that
 navigates gets a page instead. "Again" says whether the same request can succeed later. This page is
@@ -23,5 +23,5 @@ export function formatErrorsPage(tables: Record<string, Record<string, ErrorDefi
 ${rows.join('\n')}
 `;
   });
-  return [HEAD, ...sections].join('\n');
+  return [PAGE_HEAD, ...sections].join('\n');
 }

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-const COLUMNS = `
+const COLUMNS_QUERY = `
   select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
          a.attnotnull as required,
          case when a.attidentity <> '' then 'generated always as identity'
@@ -14,13 +14,13 @@ const COLUMNS = `
   order by c.relname, a.attnum`;
 
 // The columns contain the not-null constraints, which PostgreSQL 18 also lists.
-const CONSTRAINTS = `
+const CONSTRAINTS_QUERY = `
   select conrelid::regclass::text as "table", pg_get_constraintdef(oid) as text
   from pg_constraint
   where connamespace = 'public'::regnamespace and contype <> 'n'
   order by 1, contype, conname`;
 
-const INDEXES = `
+const INDEXES_QUERY = `
   select tablename as "table", indexdef as text
   from pg_indexes i
   where schemaname = 'public'
@@ -34,13 +34,13 @@ type Column = {
   required: boolean;
   value: string | null;
 };
-type Line = { table: string; text: string };
+type TableClause = { table: string; text: string };
 
 /** Formats the tables of the migrated database as SQL for readers. */
 export async function dumpSchema(pool: pg.Pool): Promise<string> {
-  const { rows: columns } = await pool.query<Column>(COLUMNS);
-  const { rows: constraints } = await pool.query<Line>(CONSTRAINTS);
-  const { rows: indexes } = await pool.query<Line>(INDEXES);
+  const { rows: columns } = await pool.query<Column>(COLUMNS_QUERY);
+  const { rows: constraints } = await pool.query<TableClause>(CONSTRAINTS_QUERY);
+  const { rows: indexes } = await pool.query<TableClause>(INDEXES_QUERY);
   const tables = [...new Set(columns.map((column) => column.table))].map((table) => {
     const lines = [
       ...columns
@@ -48,10 +48,14 @@ export async function dumpSchema(pool: pg.Pool): Promise<string> {
         .map(({ name, type, required, value }) =>
           [name, type, required ? 'not null' : '', value ?? ''].filter(Boolean).join(' '),
         ),
-      ...constraints.filter((one) => one.table === table).map((one) => one.text),
+      ...constraints
+        .filter((constraint) => constraint.table === table)
+        .map((constraint) => constraint.text),
     ];
-    const after = indexes.filter((one) => one.table === table).map((one) => `${one.text};\n`);
-    return `create table ${table} (\n${lines.map((line) => `  ${line}`).join(',\n')}\n);\n${after.join('')}`;
+    const indexLines = indexes
+      .filter((index) => index.table === table)
+      .map((index) => `${index.text};\n`);
+    return `create table ${table} (\n${lines.map((line) => `  ${line}`).join(',\n')}\n);\n${indexLines.join('')}`;
   });
   return `-- All migrations together. Made by \`npm run generate\`; the migrations are what runs.\n\n${tables.join('\n')}`;
 }

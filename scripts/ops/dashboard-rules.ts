@@ -5,6 +5,6 @@ import { DASHBOARDS, listExpressions, readDashboard } from './dashboards.ts';
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 const rules = boards
   .flatMap(listExpressions)
-  .map((expr, n) => ({ record: `dashboard:${n}`, expr }));
+  .map((expr, index) => ({ record: `dashboard:${index}`, expr }));
 // JSON is YAML.
 process.stdout.write(`${JSON.stringify({ groups: [{ name: 'dashboards', rules }] }, null, 2)}\n`);

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-const FOLDER = join(import.meta.dirname, '../../ops/grafana');
+const DASHBOARDS_FOLDER = join(import.meta.dirname, '../../ops/grafana');
 
-/** Checked part of Grafana's dashboard model. */
+/** Fields of Grafana's dashboard model that the tests check. */
 export type Dashboard = {
   uid: string;
   title: string;
@@ -26,7 +26,7 @@ export const DASHBOARDS = ['assistant', 'collector'] as const;
 
 /** Reads one of the dashboards in ops/grafana. */
 export async function readDashboard(name: (typeof DASHBOARDS)[number]): Promise<Dashboard> {
-  return JSON.parse(await readFile(join(FOLDER, `${name}.json`), 'utf8')) as Dashboard;
+  return JSON.parse(await readFile(join(DASHBOARDS_FOLDER, `${name}.json`), 'utf8')) as Dashboard;
 }
 
 /** Lists the expressions of a dashboard with an interval for Grafana's variable. */

@@ -7,9 +7,11 @@ import { suites } from '../../bench/src/suites.ts';
 const BENCH = join(import.meta.dirname, '../../bench');
 const read = (path: string) => readFileSync(join(BENCH, path), 'utf8');
 
-/** Default names of the runner, whose results are not kept. */
-const kept = globSync('results/*', { cwd: BENCH }).filter((path) => !/Z\.(jsonl|md)$/.test(path));
-const names = [...new Set(kept.map((path) => basename(path).replace(/\.(jsonl|md)$/, '')))];
+/** Committed results, without the runner's default names. */
+const resultFiles = globSync('results/*', { cwd: BENCH }).filter(
+  (path) => !/Z\.(jsonl|md)$/.test(path),
+);
+const names = [...new Set(resultFiles.map((path) => basename(path).replace(/\.(jsonl|md)$/, '')))];
 
 type Run = { kind: string; suite: string; smoke: boolean; machine: { commit: string } };
 

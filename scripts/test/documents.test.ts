@@ -30,21 +30,23 @@ test('docs/configuration.md lists every variable with its default', async () => 
   for (const [name, field] of Object.entries(fields)) {
     const value = 'default' in field ? field.default : undefined;
     if (value === undefined || value === '' || Array.isArray(value)) continue;
-    const shown = `\`${JSON.stringify(value).replaceAll('"', '')}\``;
-    assert.ok(rows.get(name)?.startsWith(shown), `${name} is ${shown}`);
+    const expectedText = `\`${JSON.stringify(value).replaceAll('"', '')}\``;
+    assert.ok(rows.get(name)?.startsWith(expectedText), `${name} is ${expectedText}`);
   }
 });
 
 test('docs/reference/departures.md names each status that the contracts lack', async () => {
   // Contract 2, Common HTTP rules.
   const contract = new Set([400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]);
-  const all = [assistant.errors, collector.errors].flatMap((errors) => Object.values(errors));
+  const definitions = [assistant.errors, collector.errors].flatMap((errors) =>
+    Object.values(errors),
+  );
   const row = /^\| Contract 2: the list of statuses .*$/m.exec(
     await docs('reference/departures.md'),
   )?.[0];
   assert.deepEqual(
     row?.match(/\b[45]\d\d\b/g)?.map(Number),
-    [...new Set(all.map(({ status }) => status))]
+    [...new Set(definitions.map(({ status }) => status))]
       .filter((status) => !contract.has(status))
       .toSorted((one, other) => one - other),
   );
@@ -52,13 +54,15 @@ test('docs/reference/departures.md names each status that the contracts lack', a
 
 test('docs/adr/README.md names each decision exactly once', async () => {
   const index = await docs('adr/README.md');
-  const named = [...index.matchAll(/\[(\d{4})\]\((\1-[a-z-]+\.md)\)/g)].map(([, , file]) => file);
+  const listedFiles = [...index.matchAll(/\[(\d{4})\]\((\1-[a-z-]+\.md)\)/g)].map(
+    ([, , file]) => file,
+  );
   const files = (await readdir(join(import.meta.dirname, '../../docs/adr'))).toSorted();
   assert.deepEqual(
-    named,
+    listedFiles,
     files.filter((file) => file !== 'README.md'),
   );
-  for (const file of named) {
+  for (const file of listedFiles) {
     const number = file?.slice(0, 4) ?? '';
     assert.ok(
       (await docs(`adr/${file}`)).startsWith(`# ${number} `),

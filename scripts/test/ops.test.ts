@@ -12,45 +12,45 @@ const alerts = await text('ops/prometheus/alerts.yml');
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 
 /** Lists the declared series of an app. */
-function seriesOf(page: string): string[] {
+function listSeries(page: string): string[] {
   return [...page.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
     type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],
   );
 }
 
 /** Lists the metrics in an expression. */
-function metricsIn(expression: string): string[] {
+function listMetrics(expression: string): string[] {
   return expression.match(/\b(?:assistant|collector|http|process|nodejs)_\w+/g) ?? [];
 }
 
 test('dashboards and alerts use metrics that exist', async () => {
-  const known = new Set([
-    ...seriesOf(await assistant.metrics()),
-    ...seriesOf(await collector.metrics()),
+  const knownMetrics = new Set([
+    ...listSeries(await assistant.metrics()),
+    ...listSeries(await collector.metrics()),
   ]);
   const expressions = [...alerts.split('\n'), ...boards.flatMap(listExpressions)];
-  const named = new Set(expressions.flatMap(metricsIn));
-  assert.ok(named.size > 25, `${named.size} metrics are named`);
+  const namedMetrics = new Set(expressions.flatMap(listMetrics));
+  assert.ok(namedMetrics.size > 25, `${namedMetrics.size} metrics are named`);
   assert.deepEqual(
-    [...named].filter((name) => !known.has(name)),
+    [...namedMetrics].filter((name) => !knownMetrics.has(name)),
     [],
   );
 });
 
 test('the dashboards show every metric of the platform', async () => {
-  const shown = new Set(boards.flatMap(listExpressions).flatMap(metricsIn));
+  const shownMetrics = new Set(boards.flatMap(listExpressions).flatMap(listMetrics));
   const pages = [await assistant.metrics(), await collector.metrics()];
-  const own = pages
+  const ownMetrics = pages
     .flatMap((page) => [...page.matchAll(/^# TYPE ((?:assistant|collector)_\w+) /gm)])
     .map(([, name = '']) => name);
   // A time and a threshold, for alerts.
-  const unseen = new Set([
+  const undisplayedMetrics = new Set([
     'collector_worker_last_claim_timestamp_seconds',
     'collector_disk_min_free_bytes',
   ]);
   assert.deepEqual(
-    own.filter((name) => ![...shown].some((series) => series.startsWith(name))),
-    own.filter((name) => unseen.has(name)),
+    ownMetrics.filter((name) => ![...shownMetrics].some((series) => series.startsWith(name))),
+    ownMetrics.filter((name) => undisplayedMetrics.has(name)),
   );
 });
 
@@ -97,11 +97,13 @@ test('each alert is tested', async () => {
 test('the migrations whose locks the page of operations describes exist', async () => {
   const page = await text('docs/operations.md');
   const [section = ''] = page.split('### Locks during an update\n')[1]?.split('\n## ') ?? [];
-  const named = [...section.matchAll(/^\| `(\d{4}_\w+)`/gm)].map(([, name = '']) => name);
+  const listedMigrations = [...section.matchAll(/^\| `(\d{4}_\w+)`/gm)].map(
+    ([, name = '']) => name,
+  );
   const files = await readdir(join(ROOT, 'apps/collector/migrations'));
-  assert.ok(named.length > 5);
+  assert.ok(listedMigrations.length > 5);
   assert.deepEqual(
-    named.filter((name) => !files.some((file) => file.startsWith(`${name}.`))),
+    listedMigrations.filter((name) => !files.some((file) => file.startsWith(`${name}.`))),
     [],
   );
 });
@@ -123,14 +125,17 @@ test('the dashboards have the form that Grafana loads', () => {
       const refs = panel.targets?.map(({ refId }) => refId) ?? [];
       assert.equal(new Set(refs).size, refs.length, panel.title);
     }
-    for (const [index, one] of panels.entries()) {
-      for (const other of panels.slice(index + 1)) {
-        assert.ok(!overlap(one, other), `${title}: ${one.title} and ${other.title}`);
+    for (const [index, panel] of panels.entries()) {
+      for (const otherPanel of panels.slice(index + 1)) {
+        assert.ok(
+          !doPanelsOverlap(panel, otherPanel),
+          `${title}: ${panel.title} and ${otherPanel.title}`,
+        );
       }
     }
   }
 });
 
-function overlap({ gridPos: a }: Panel, { gridPos: b }: Panel): boolean {
+function doPanelsOverlap({ gridPos: a }: Panel, { gridPos: b }: Panel): boolean {
   return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 }

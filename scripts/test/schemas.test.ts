@@ -21,28 +21,32 @@ const KEYWORDS = {
 
 /** Yields the paths at which a schema uses unsupported keywords. */
 function* findFaults(schema: unknown, path: string): Generator<string> {
-  const { type, items, properties = {}, ...rest } = schema as Record<string, unknown>;
-  const [name, ...others] = [type].flat();
-  const kind = 'enum' in rest ? 'enum' : name === 'array' || name === 'object' ? name : 'scalar';
-  const unknown = Object.keys(schema as object).filter((key) => !KEYWORDS[kind].includes(key));
-  if (unknown.length > 0) yield `${path}: ${unknown.join(', ')}`;
+  const { type, items, properties = {}, ...otherKeywords } = schema as Record<string, unknown>;
+  const [name, ...otherTypes] = [type].flat();
+  const kind =
+    'enum' in otherKeywords ? 'enum' : name === 'array' || name === 'object' ? name : 'scalar';
+  const unknownKeywords = Object.keys(schema as object).filter(
+    (key) => !KEYWORDS[kind].includes(key),
+  );
+  if (unknownKeywords.length > 0) yield `${path}: ${unknownKeywords.join(', ')}`;
   const types = ['string', 'number', 'integer', 'boolean', 'array', 'object'];
   if (
     !types.includes(String(name)) ||
-    others.some((other) => other !== 'null') ||
-    others.length > 1
+    otherTypes.some((other) => other !== 'null') ||
+    otherTypes.length > 1
   )
     yield `${path}: type ${String(type)}`;
   if (kind === 'enum') {
-    const allowed = (value: unknown) =>
-      typeof value === 'string' || (value === null && others.length === 1);
-    if (name !== 'string' || ![rest.enum].flat().every(allowed)) yield `${path}: enum`;
+    const isAllowedValue = (value: unknown) =>
+      typeof value === 'string' || (value === null && otherTypes.length === 1);
+    if (name !== 'string' || ![otherKeywords.enum].flat().every(isAllowedValue))
+      yield `${path}: enum`;
   }
   if (kind === 'array') yield* findFaults(items, `${path}[]`);
   if (kind !== 'object') return;
   const keys = Object.keys(properties as object);
-  if (rest.additionalProperties !== false) yield `${path}: additionalProperties`;
-  if (JSON.stringify(rest.required) !== JSON.stringify(keys)) yield `${path}: required`;
+  if (otherKeywords.additionalProperties !== false) yield `${path}: additionalProperties`;
+  if (JSON.stringify(otherKeywords.required) !== JSON.stringify(keys)) yield `${path}: required`;
   for (const key of keys) {
     yield* findFaults((properties as Record<string, unknown>)[key], `${path}.${key}`);
   }
@@ -51,13 +55,13 @@ function* findFaults(schema: unknown, path: string): Generator<string> {
 test('schemas for models use the subset that all servers support', async () => {
   await assistant.openapi();
   await collector.openapi();
-  const defined = [...listModelSchemas()];
-  const names = defined.map(([name]) => name);
+  const modelSchemas = [...listModelSchemas()];
+  const names = modelSchemas.map(([name]) => name);
   for (const name of ['listing_extraction', 'image_description', 'remember_fact', 'read_file']) {
     assert.ok(names.includes(name), `${name} is not among ${names.join(', ')}`);
   }
   assert.deepEqual(
-    defined.flatMap(([name, schema]) => [...findFaults(schema, name)]),
+    modelSchemas.flatMap(([name, schema]) => [...findFaults(schema, name)]),
     [],
   );
 });
@@ -65,7 +69,7 @@ test('schemas for models use the subset that all servers support', async () => {
 test('unsupported keywords are found', () => {
   const string = { type: 'string' };
   const object = { type: 'object', additionalProperties: false };
-  const faulty = {
+  const faultySchema = {
     pattern: { ...string, pattern: '^a$' },
     bounds: { type: 'array', items: { ...string, maxLength: 5 } },
     union: { anyOf: [string, { type: 'null' }] },
@@ -74,7 +78,7 @@ test('unsupported keywords are found', () => {
     optional: { ...object, properties: { a: string }, required: [] },
     open: { type: 'object', properties: {}, required: [] },
   };
-  for (const [name, schema] of Object.entries(faulty)) {
+  for (const [name, schema] of Object.entries(faultySchema)) {
     assert.notDeepEqual([...findFaults(schema, name)], [], name);
   }
 });

@@ -9,73 +9,80 @@ const files = globSync('{apps,packages}/*/src/**/*.{ts,tsx}', { cwd: ROOT })
   .toSorted();
 
 /** Returns the modules that a file imports, also for types only: paths from the root, or names of packages. */
-function importsOf(file: string): string[] {
+function listImports(file: string): string[] {
   const text = readFileSync(join(ROOT, file), 'utf8');
-  const specifiers = [...text.matchAll(/(?:from|import\(?)\s*'([^']+)'/g)].map(([, to = '']) => to);
-  return specifiers.map((to) => (to.startsWith('.') ? join(dirname(file), to) : to));
+  const specifiers = [...text.matchAll(/(?:from|import\(?)\s*'([^']+)'/g)].map(
+    ([, specifier = '']) => specifier,
+  );
+  return specifiers.map((specifier) =>
+    specifier.startsWith('.') ? join(dirname(file), specifier) : specifier,
+  );
 }
 
-const imports = new Map(files.map((file) => [file, importsOf(file)]));
+const imports = new Map(files.map((file) => [file, listImports(file)]));
 
 /** Returns the groups of nodes that reach one another, each sorted: Tarjan's strongly connected components. */
-function cyclesOf(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+function findCycles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const index = new Map<string, number>();
-  const low = new Map<string, number>();
-  const stack: string[] = [];
+  const lowestIndexes = new Map<string, number>();
+  const nodeStack: string[] = [];
   const cycles: string[][] = [];
   const visit = (node: string): number => {
-    const own = index.size;
-    index.set(node, own);
-    low.set(node, own);
-    stack.push(node);
-    for (const next of graph.get(node) ?? []) {
-      if (!graph.has(next)) continue;
-      const reached = index.has(next)
-        ? stack.includes(next)
-          ? index.get(next)
-          : own
-        : visit(next);
-      low.set(node, Math.min(low.get(node) ?? own, reached ?? own));
+    const nodeIndex = index.size;
+    index.set(node, nodeIndex);
+    lowestIndexes.set(node, nodeIndex);
+    nodeStack.push(node);
+    for (const neighbor of graph.get(node) ?? []) {
+      if (!graph.has(neighbor)) continue;
+      const reachableIndex = index.has(neighbor)
+        ? nodeStack.includes(neighbor)
+          ? index.get(neighbor)
+          : nodeIndex
+        : visit(neighbor);
+      lowestIndexes.set(
+        node,
+        Math.min(lowestIndexes.get(node) ?? nodeIndex, reachableIndex ?? nodeIndex),
+      );
     }
-    if (low.get(node) === own) {
-      const component = stack.splice(stack.indexOf(node));
-      const isCycle = component.length > 1 || graph.get(node)?.includes(node) === true;
-      if (isCycle) cycles.push(component.toSorted());
+    if (lowestIndexes.get(node) === nodeIndex) {
+      const cycleNodes = nodeStack.splice(nodeStack.indexOf(node));
+      const isCycle = cycleNodes.length > 1 || graph.get(node)?.includes(node) === true;
+      if (isCycle) cycles.push(cycleNodes.toSorted());
     }
-    return low.get(node) ?? own;
+    return lowestIndexes.get(node) ?? nodeIndex;
   };
   for (const node of graph.keys()) if (!index.has(node)) visit(node);
   return cycles;
 }
 
 test('no file imports itself through others, not even for types', () => {
-  const found = cyclesOf(imports).map((cycle) => cycle.join(' '));
-  assert.deepEqual(found, []);
+  const cycles = findCycles(imports).map((cycle) => cycle.join(' '));
+  assert.deepEqual(cycles, []);
 });
 
 test('cycles are found', () => {
   const graph = { a: ['b'], b: ['c'], c: ['b', 'd'], d: ['x'], e: ['e'] };
-  assert.deepEqual(cyclesOf(new Map(Object.entries(graph))), [['b', 'c'], ['e']]);
+  assert.deepEqual(findCycles(new Map(Object.entries(graph))), [['b', 'c'], ['e']]);
 });
 
 const mayImport = (file: string, app: string) =>
   file.startsWith(`apps/${app}/`) || /^(apps\/cli|bench)\//.test(file);
 
 test('packages import no app, and the assistant and the collector not one another', () => {
-  const wrong = [...imports].flatMap(([file, modules]) =>
+  const forbiddenImports = [...imports].flatMap(([file, modules]) =>
     modules
       .map((name) => /^@oselya\/(assistant|collector|cli)\b/.exec(name)?.[1])
       .filter((app) => app !== undefined && !mayImport(file, app))
       .map((app) => `${file} imports ${app}`),
   );
-  assert.deepEqual(wrong, []);
+  assert.deepEqual(forbiddenImports, []);
 });
 
 test('prices of listings are written by one formatter', () => {
   // This report formats counts and scores, not prices.
-  const others = new Set(['apps/cli/src/evaluate/report.ts']);
-  const own = files
-    .filter((file) => file.startsWith('apps/') && !others.has(file))
+  const entryFiles = new Set(['apps/cli/src/evaluate/report.ts']);
+  const ownFiles = files
+    .filter((file) => file.startsWith('apps/') && !entryFiles.has(file))
     .filter((file) => /NumberFormat|toLocaleString/.test(readFileSync(join(ROOT, file), 'utf8')));
-  assert.deepEqual(own, []);
+  assert.deepEqual(ownFiles, []);
 });

@@ -16,7 +16,6 @@ export type Io = {
   stderr: Output;
 };
 
-/** Context of a command. */
 export type Context = Io & {
   print: (...lines: string[]) => void;
   /** Sets the exit status of a command that ends without an error. */
@@ -38,22 +37,22 @@ export class OneLineCommand extends Command {
     const text = sanitizeLine(message)
       .replace(/^error: /, '')
       .replace(/\.$/, '');
-    return super.error(`oselya: ${text}: see ${this.path()} --help`, options);
+    return super.error(`oselya: ${text}: see ${this.getPath()} --help`, options);
   }
 
   /** Overridden because Commander prints the whole help for a missing or unknown command. */
   override helpInformation(context?: HelpContext): string {
     if (context?.error) this.error('a command is missing');
-    const [first = '-'] = this.args;
-    if (this.commands.length > 0 && !first.startsWith('-')) {
-      this.error(`unknown command '${first}'`);
+    const [firstArgument = '-'] = this.args;
+    if (this.commands.length > 0 && !firstArgument.startsWith('-')) {
+      this.error(`unknown command '${firstArgument}'`);
     }
     return super.helpInformation(context);
   }
 
-  private path(): string {
+  private getPath(): string {
     const { parent } = this;
-    return parent instanceof OneLineCommand ? `${parent.path()} ${this.name()}` : this.name();
+    return parent instanceof OneLineCommand ? `${parent.getPath()} ${this.name()}` : this.name();
   }
 }
 
@@ -67,22 +66,22 @@ export function addCommand(
   name: string,
   help: { description: string; usage?: string; needs: string; note: string },
 ): Command {
-  const after = `${help.usage ?? ''}
+  const helpText = `${help.usage ?? ''}
 It needs ${help.needs}
 ${help.note}
 Every variable is in docs/configuration.md.`;
-  return program.command(name).description(help.description).addHelpText('after', after);
+  return program.command(name).description(help.description).addHelpText('after', helpText);
 }
 
 // Copied from the schema, so `--help` does not load the collector. A test compares the copies.
-const SOURCE_SLUG = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+const SOURCE_SLUG_PATTERN = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /**
  * Parses a source slug. Contract 4, PayloadSchema.
  * @throws InvalidArgumentError
  */
 export function parseSourceSlug(value: string): string {
-  if (SOURCE_SLUG.test(value)) return value;
+  if (SOURCE_SLUG_PATTERN.test(value)) return value;
   throw new InvalidArgumentError(
     'A source slug has lower-case letters, digits, _ and -, at most 64 of them, and begins with a letter or a digit.',
   );
@@ -92,7 +91,7 @@ export function parseSourceSlug(value: string): string {
  * Parses a count or an id.
  * @throws InvalidArgumentError
  */
-export function parseWholeNumber(value: string): number {
+export function parsePositiveInteger(value: string): number {
   if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
   throw new InvalidArgumentError('It is a whole number from 1.');
 }

@@ -73,7 +73,6 @@ export function resolveCollector(config: Static<typeof clientConfig>): Collector
   return { url: url ?? `http://127.0.0.1:${localPort}`, apiKey };
 }
 
-/** Default URL of the collector. */
 export const DEFAULT_COLLECTOR_URL = resolveCollector({
   COLLECTOR_PORT: DEFAULT_COLLECTOR_PORT,
 }).url;

@@ -8,14 +8,14 @@ const TIMEOUT_MS = 60_000;
 /** A response with 100 listings of maximum size has 20 MB. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** A request. Its `body` is sent as JSON. */
+/** HTTP request with a JSON body. */
 export type HttpRequest = {
   method?: 'GET' | 'POST' | undefined;
   headers?: Record<string, string> | undefined;
   body?: object | undefined;
 };
 
-/** A response. `body` is the parsed JSON. Undefined for other bodies and for more than 64 MiB. */
+/** HTTP response. `body` is parsed JSON, or undefined for other bodies and for more than 64 MiB. */
 export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
@@ -35,17 +35,18 @@ export async function sendRequest(
   });
   const { status } = response;
   const chunks: Uint8Array[] = [];
-  let length = 0;
+  let byteCount = 0;
   for await (const chunk of response.body ?? []) {
-    length += chunk.length;
-    if (length > MAX_RESPONSE_BYTES) return { status, headers: response.headers, body: undefined };
+    byteCount += chunk.length;
+    if (byteCount > MAX_RESPONSE_BYTES)
+      return { status, headers: response.headers, body: undefined };
     chunks.push(chunk);
   }
   const text = new TextDecoder().decode(Buffer.concat(chunks));
   return { status, headers: response.headers, body: parseJson(text) };
 }
 
-/** Parses JSON; returns undefined for any other text. */
+/** Parses JSON; returns undefined for invalid JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -74,8 +75,8 @@ const problemSchema = Type.Object({
 export function parseProblem(body: unknown): { title: string; text: string } | undefined {
   if (!Value.Check(problemSchema, body)) return undefined;
   const { title, detail = title, errors = [] } = body;
-  const rules = errors.map(({ path, message }) => `${path} ${message}`).join('; ');
-  return { title: sanitizeLine(title), text: sanitizeLine(rules || detail) };
+  const errorList = errors.map(({ path, message }) => `${path} ${message}`).join('; ');
+  return { title: sanitizeLine(title), text: sanitizeLine(errorList || detail) };
 }
 
 /** URL and API key of a collector. */
@@ -103,19 +104,19 @@ export class CollectorUnreachableError extends CommandError {
 export async function requestCollector(
   { url, apiKey }: CollectorConnection,
   path: string,
-  { headers, ...rest }: HttpRequest = {},
+  { headers, ...otherOptions }: HttpRequest = {},
 ): Promise<HttpResponse> {
   try {
     return await sendRequest(url.replace(/\/+$/, '') + path, {
       headers: { ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }), ...headers },
-      ...rest,
+      ...otherOptions,
     });
   } catch (cause) {
     throw new CollectorUnreachableError(url, cause);
   }
 }
 
-/** Creates the error for a server that is not a collector. */
+/** Creates the error for a server other than a collector. */
 export function createNotCollectorError(url: string): CommandError {
   return new CommandError(
     `the server at ${url} is not a collector: set COLLECTOR_URL to the address of one`,
@@ -131,13 +132,13 @@ export function describeRejection(
   { status, body }: HttpResponse,
   { subject, scope }: { subject: string; scope: string },
 ): string {
-  const rejected = `the collector rejected ${subject} (${status})`;
+  const rejection = `the collector rejected ${subject} (${status})`;
   const problem = parseProblem(body);
   if (problem === undefined) {
-    return `${rejected} without a reason: set COLLECTOR_URL to the address of a collector`;
+    return `${rejection} without a reason: set COLLECTOR_URL to the address of a collector`;
   }
   if (status === 401) {
-    return `${rejected}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; npx oselya api-key create makes one`;
+    return `${rejection}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; npx oselya api-key create makes one`;
   }
-  return `${rejected}: ${problem.text}`;
+  return `${rejection}: ${problem.text}`;
 }

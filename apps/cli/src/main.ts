@@ -64,25 +64,24 @@ export async function run(args: string[], io: Io): Promise<number> {
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (!(error instanceof Error) || !(await isReadable(error))) throw error;
+    if (!(error instanceof Error) || !(await hasUserMessage(error))) throw error;
     io.stderr.write(`oselya: ${error.message}\n`);
     return 1;
   }
 }
 
-/** Tells whether an error has a message for users. */
-async function isReadable(error: Error): Promise<boolean> {
+async function hasUserMessage(error: Error): Promise<boolean> {
   if (error instanceof CommandError) return true;
   const { DatabaseError } = await import('@oselya/db');
   const { StartError } = await import('@oselya/kit');
   return error instanceof StartError || error instanceof DatabaseError;
 }
 
-const EXIT_STATUS = `
-Each command has --help. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+const EXIT_STATUS_HELP = `
+Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
 A file .env in the working directory is read; see docs/configuration.md.`;
 
-const commands: readonly ((program: Command, context: Context) => void)[] = [
+const commandRegistrations: readonly ((program: Command, context: Context) => void)[] = [
   addServeCommands,
   addSetUpCommands,
   addAssignLegacyCommand,
@@ -113,8 +112,8 @@ function createProgram(context: Context): Command {
     // `inventory` parses its own arguments.
     .enablePositionalOptions()
     .helpCommand(false)
-    .addHelpText('after', EXIT_STATUS);
-  for (const add of commands) add(program, context);
+    .addHelpText('after', EXIT_STATUS_HELP);
+  for (const addCommand of commandRegistrations) addCommand(program, context);
   return program;
 }
 

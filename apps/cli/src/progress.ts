@@ -5,7 +5,7 @@ import type { Io, Output } from './command.ts';
 /** Progress display of a long command. */
 export type Progress = {
   /** @param note Short text next to the number. */
-  update(done: number, note?: string): void;
+  update(doneCount: number, note?: string): void;
   /** Clears the bar before a line of output. The next update redraws it. */
   clear(): void;
   stop(): void;
@@ -28,13 +28,14 @@ export function showProgress(
   output: Output,
 ): Progress {
   if (output.isTTY) return showBar(unit, total, output);
-  let shown = 0;
+  let lastShownCount = 0;
   return {
     ...silentProgress,
-    update(done, note = '') {
-      if (done < Math.min(total, shown + total / 10) || done === shown) return;
-      shown = done;
-      output.write(`${done} of ${total} ${unit}${note === '' ? '' : `: ${note}`}\n`);
+    update(doneCount, note = '') {
+      if (doneCount < Math.min(total, lastShownCount + total / 10) || doneCount === lastShownCount)
+        return;
+      lastShownCount = doneCount;
+      output.write(`${doneCount} of ${total} ${unit}${note === '' ? '' : `: ${note}`}\n`);
     },
   };
 }
@@ -59,7 +60,8 @@ function showBar(unit: string, total: number, stream: Output): Progress {
   process.once('exit', stop);
   bar.start(total, 0, { note: '' });
   return {
-    update: (done, note = '') => bar.update(done, { note: note === '' ? '' : `${note} ` }),
+    update: (doneCount, note = '') =>
+      bar.update(doneCount, { note: note === '' ? '' : `${note} ` }),
     clear: () => {
       clearLine(stream, 0);
       cursorTo(stream, 0);

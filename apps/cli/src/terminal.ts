@@ -1,18 +1,20 @@
 // Characters that change how a terminal shows text: control characters, marks that reorder text, and lone surrogates.
-const UNSAFE = /[\p{Cc}\p{Cs}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
+const UNSAFE_CHARACTERS = /[\p{Cc}\p{Cs}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
 
 /** Returns untrusted text as one line that is safe to print. */
 export function sanitizeLine(text: string): string {
-  return text.replace(/\s+/gu, ' ').replace(UNSAFE, '').trim();
+  return text.replace(/\s+/gu, ' ').replace(UNSAFE_CHARACTERS, '').trim();
 }
 
 /** Returns untrusted text of several lines that is safe to print. */
 export function sanitizeText(text: string): string {
-  return text.replace(UNSAFE, (character) => (/[\n\t]/.test(character) ? character : ''));
+  return text.replace(UNSAFE_CHARACTERS, (character) =>
+    /[\n\t]/.test(character) ? character : '',
+  );
 }
 
 // JSON escapes the first 32 control characters and lone surrogates itself.
-const UNSAFE_IN_JSON = /[\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/g;
+const UNSAFE_JSON_CHARACTERS = /[\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/g;
 
 /**
  * Formats a value as JSON and escapes characters that would affect a terminal.
@@ -20,14 +22,17 @@ const UNSAFE_IN_JSON = /[\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u20
  */
 export function formatJson(value: unknown, indent = 2): string {
   return JSON.stringify(value, null, indent).replace(
-    UNSAFE_IN_JSON,
+    UNSAFE_JSON_CHARACTERS,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 
 /** Indents the first lines, and adds the number of the omitted lines. */
-export function formatFirst(lines: readonly string[], limit: number, indent = ''): string[] {
-  const omitted = lines.length - limit;
-  const shown = [...lines.slice(0, limit), ...(omitted > 0 ? [`… and ${omitted} more`] : [])];
-  return shown.map((line) => indent + line);
+export function formatFirstLines(lines: readonly string[], limit: number, indent = ''): string[] {
+  const omittedCount = lines.length - limit;
+  const shownLines = [
+    ...lines.slice(0, limit),
+    ...(omittedCount > 0 ? [`… and ${omittedCount} more`] : []),
+  ];
+  return shownLines.map((line) => indent + line);
 }

@@ -66,7 +66,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
   return urls;
 }
 
-/** Creates a configuration folder of one user. */
+/** Creates a user's configuration folder. */
 function createHome(): string {
   const folder = mkdtempSync(join(tmpdir(), 'oselya-chat-'));
   deferCleanup(() => rmSync(folder, { recursive: true }));
@@ -189,9 +189,9 @@ const collector = await startServer(({ method }) =>
 /** Releases the slow model. */
 let slowModel = Promise.withResolvers<void>();
 const model = await startModelServer(({ body }) => {
-  const asked = JSON.stringify(body);
-  if (asked.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
-  return asked.includes('a title of at most')
+  const requestJson = JSON.stringify(body);
+  if (requestJson.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
+  return requestJson.includes('a title of at most')
     ? createStreamedResponse([chunk({ content: 'Назва' }), chunk({}, { finishReason: 'stop' })])
     : createStreamedResponse([
         chunk({ content: 'Шукаю' }),
@@ -210,18 +210,21 @@ const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {
   MODEL_CHAT: 'slow',
 });
 
-const getCookiePath = (home: string) => join(home, 'oselya', 'sign-ins.json');
-const createEnv = (url: string, home: string) => ({ BASE_URL: url, XDG_CONFIG_HOME: home });
+const getCookiePath = (homeFolder: string) => join(homeFolder, 'oselya', 'sign-ins.json');
+const createEnv = (url: string, homeFolder: string) => ({
+  BASE_URL: url,
+  XDG_CONFIG_HOME: homeFolder,
+});
 
 /** Creates a home with a signed-in terminal. */
 async function createSignedInHome(url: string): Promise<string> {
-  const home = createHome();
-  const terminal = new Terminal(['Привіт'], createEnv(url, home), '');
+  const homeFolder = createHome();
+  const terminal = new Terminal(['Привіт'], createEnv(url, homeFolder), '');
   await signIn(terminal);
   slowModel.resolve();
   assert.equal((await terminal.end()).status, 0);
   slowModel = Promise.withResolvers();
-  return home;
+  return homeFolder;
 }
 
 const mockHome = await createSignedInHome(mock);
@@ -233,9 +236,9 @@ const CONTROL_CHARACTERS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
 test('a sign-in is stored for its assistant, readable by its user only', async () => {
   const file = getCookiePath(mockHome);
   assert.equal(statSync(file).mode & 0o777, 0o600);
-  const kept = JSON.parse(readFileSync(file, 'utf8'));
-  assert.deepEqual(Object.keys(kept), [mock]);
-  assert.equal(kept[mock].name, 'svc_auth_session');
+  const storedCookie = JSON.parse(readFileSync(file, 'utf8'));
+  assert.deepEqual(Object.keys(storedCookie), [mock]);
+  assert.equal(storedCookie[mock].name, 'svc_auth_session');
 });
 
 test('a message on standard input prints the answer to stdout and the steps to stderr', async () => {
@@ -266,9 +269,9 @@ test('--session continues a session and reports a missing one', async () => {
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
   const second = await new Terminal(['--json', '--session', id, WISH], mockEnv, '').end();
   assert.equal(JSON.parse(second.stdout.split('\n')[0] ?? '').session_id, id);
-  const wrong = await new Terminal(['--session', 'none', WISH], mockEnv, '').end();
-  assert.equal(wrong.status, 1);
-  assert.match(wrong.stderr, /^oselya: It does not exist or has been deleted\..*$/m);
+  const wrongSessionRun = await new Terminal(['--session', 'none', WISH], mockEnv, '').end();
+  assert.equal(wrongSessionRun.status, 1);
+  assert.match(wrongSessionRun.stderr, /^oselya: It does not exist or has been deleted\..*$/m);
 });
 
 test('--profile starts a session and reports a missing profile', async () => {
@@ -278,8 +281,8 @@ test('--profile starts a session and reports a missing profile', async () => {
     '',
   ).end();
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
-  const { [mock]: kept } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
-  const headers = { cookie: `${kept.name}=${kept.value}` };
+  const { [mock]: storedCookie } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
+  const headers = { cookie: `${storedCookie.name}=${storedCookie.value}` };
   const session = await fetch(`${mock}/sessions/${id}`, { headers });
   assert.equal(Object(await session.json()).profile_id, 'market');
   const profile = await new Terminal(['--profile', 'none', WISH], mockEnv, '').end();
@@ -288,8 +291,8 @@ test('--profile starts a session and reports a missing profile', async () => {
 });
 
 test('the page shows account, port and code, and a denial creates no session', async () => {
-  const home = createHome();
-  const terminal = new Terminal([WISH], createEnv(mock, home), '');
+  const homeFolder = createHome();
+  const terminal = new Terminal([WISH], createEnv(mock, homeFolder), '');
   const browser = new Browser();
   const page = await openConfirmation(terminal, browser);
   const [, mark = ''] = await terminal.waitForOutput(/must show the code (\S{8})\n/, 'stderr');
@@ -300,18 +303,18 @@ test('the page shows account, port and code, and a denial creates no session', a
   // A guessed state does not end the wait.
   const guess = await fetch(`http://127.0.0.1:${port}/?code=a&state=${'A'.repeat(43)}`);
   assert.equal(guess.status, 404);
-  const denied = await submitConfirmation(page, browser, 'refuse');
-  assert.match(denied.body, /The terminal was not signed in/);
+  const denialPage = await submitConfirmation(page, browser, 'refuse');
+  assert.match(denialPage.body, /The terminal was not signed in/);
   const { status, stderr } = await terminal.end();
   assert.equal(status, 1);
   assert.match(stderr, /^oselya: the sign-in was denied in the browser/m);
-  assert.throws(() => statSync(getCookiePath(home)), { code: 'ENOENT' });
+  assert.throws(() => statSync(getCookiePath(homeFolder)), { code: 'ENOENT' });
 });
 
 test('an ended sign-in is replaced, and --sign-out ends it on the server', async () => {
-  const home = await createSignedInHome(mock);
-  const env = createEnv(mock, home);
-  const { [mock]: first } = JSON.parse(readFileSync(getCookiePath(home), 'utf8'));
+  const homeFolder = await createSignedInHome(mock);
+  const env = createEnv(mock, homeFolder);
+  const { [mock]: first } = JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
   const headers = { cookie: `${first.name}=${first.value}` };
   await fetch(`${mock}/auth/logout`, { method: 'POST', headers });
 
@@ -320,7 +323,7 @@ test('an ended sign-in is replaced, and --sign-out ends it on the server', async
   await signIn(terminal);
   assert.equal((await terminal.end()).status, 0);
 
-  const { [mock]: second } = JSON.parse(readFileSync(getCookiePath(home), 'utf8'));
+  const { [mock]: second } = JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
   assert.notEqual(second.value, first.value);
   const out = await new Terminal(['--sign-out'], env, '').end();
   assert.deepEqual([out.status, out.stdout], [0, `This terminal is signed out at ${mock}.\n`]);
@@ -328,27 +331,30 @@ test('an ended sign-in is replaced, and --sign-out ends it on the server', async
     headers: { cookie: `${second.name}=${second.value}` },
   });
   assert.equal(me.status, 401);
-  assert.deepEqual(JSON.parse(readFileSync(getCookiePath(home), 'utf8')), {});
-  const again = await new Terminal(['--sign-out'], env, '').end();
-  assert.match(again.stdout, /is not signed in/);
+  assert.deepEqual(JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8')), {});
+  const repeatedSignOut = await new Terminal(['--sign-out'], env, '').end();
+  assert.match(repeatedSignOut.stdout, /is not signed in/);
 });
 
 test('a damaged file and a foreign server end with one line', async () => {
-  const home = await createSignedInHome(mock);
-  writeFileSync(getCookiePath(home), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
-  const bad = await new Terminal([WISH], createEnv(mock, home), '').end();
-  assert.equal(bad.status, 1);
-  assert.match(bad.stderr, /^oselya: .*sign-ins\.json is damaged: delete it and sign in again\n$/);
-  const { [mock]: kept } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
-  writeFileSync(getCookiePath(home), JSON.stringify({ [collector.url]: kept }));
-  const other = await new Terminal([WISH], createEnv(collector.url, home), '').end();
+  const homeFolder = await createSignedInHome(mock);
+  writeFileSync(getCookiePath(homeFolder), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
+  const failedRun = await new Terminal([WISH], createEnv(mock, homeFolder), '').end();
+  assert.equal(failedRun.status, 1);
+  assert.match(
+    failedRun.stderr,
+    /^oselya: .*sign-ins\.json is damaged: delete it and sign in again\n$/,
+  );
+  const { [mock]: storedCookie } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
+  writeFileSync(getCookiePath(homeFolder), JSON.stringify({ [collector.url]: storedCookie }));
+  const other = await new Terminal([WISH], createEnv(collector.url, homeFolder), '').end();
   assert.equal(other.status, 1);
   assert.match(other.stderr, /^oselya: the server at .* is not an Oselya assistant: set BASE_URL/);
 });
 
 test('no browser opens if no assistant answers', async () => {
   const locked = await startServer(() => ({ status: 401, body: 'a page' }));
-  for (const [url, said] of [
+  for (const [url, expectedMessage] of [
     [
       await findUnusedUrl(),
       /^oselya: the assistant at .* cannot be reached \(ECONNREFUSED\): .*\n$/,
@@ -358,7 +364,7 @@ test('no browser opens if no assistant answers', async () => {
   ] as const) {
     const { status, stderr } = await new Terminal([WISH], createEnv(url, createHome()), '').end();
     assert.equal(status, 1);
-    assert.match(stderr, said);
+    assert.match(stderr, expectedMessage);
   }
 });
 
@@ -436,11 +442,11 @@ test('Ctrl-C cancels the answer to a single message', { timeout: 60_000 }, async
     env: { ...process.env, ...slowEnv },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const closed = once(child, 'close');
+  const closeEvent = once(child, 'close');
   const [written] = await once(child.stdout, 'data');
   assert.equal(String(written), 'Шукаю');
   child.kill('SIGINT');
-  assert.deepEqual(await closed, [130, null]);
+  assert.deepEqual(await closeEvent, [130, null]);
 });
 
 test('a failure of the model is reported', async () => {
@@ -453,11 +459,11 @@ test('a failure of the model is reported', async () => {
 /** Creates a signed-in home for the slow assistant behind a proxy. */
 async function startBehindProxy() {
   const proxy = await startProxy(slow);
-  const home = createHome();
-  const { [slow]: kept } = JSON.parse(readFileSync(getCookiePath(slowHome), 'utf8'));
-  mkdirSync(join(home, 'oselya'));
-  writeFileSync(getCookiePath(home), JSON.stringify({ [proxy.url]: kept }));
-  return { proxy, env: createEnv(proxy.url, home) };
+  const homeFolder = createHome();
+  const { [slow]: storedCookie } = JSON.parse(readFileSync(getCookiePath(slowHome), 'utf8'));
+  mkdirSync(join(homeFolder, 'oselya'));
+  writeFileSync(getCookiePath(homeFolder), JSON.stringify({ [proxy.url]: storedCookie }));
+  return { proxy, env: createEnv(proxy.url, homeFolder) };
 }
 
 const SILENT = /The assistant has not answered for 3 s. Still waiting\.\n/;
@@ -501,13 +507,13 @@ test('an answer continues after a lost connection without repetition', async () 
 });
 
 test('a chat of a signed-out user ends with advice, with or without an answer in progress', async () => {
-  const home = await createSignedInHome(slow);
-  const { [slow]: kept } = JSON.parse(readFileSync(getCookiePath(home), 'utf8'));
-  const idle = new Terminal([], createEnv(slow, home));
+  const homeFolder = await createSignedInHome(slow);
+  const { [slow]: storedCookie } = JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
+  const idle = new Terminal([], createEnv(slow, homeFolder));
   await idle.waitForOutput(/> $/);
-  const terminal = new Terminal(['Що є?'], createEnv(slow, home), '');
+  const terminal = new Terminal(['Що є?'], createEnv(slow, homeFolder), '');
   await terminal.waitForOutput(/Шукаю/);
-  const headers = { cookie: `${kept.name}=${kept.value}` };
+  const headers = { cookie: `${storedCookie.name}=${storedCookie.value}` };
   await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
   for (const { status, stderr } of [await terminal.end(), await idle.end()]) {
     assert.equal(status, 1);

@@ -17,15 +17,15 @@ function startConversation(
   client: Partial<ChatClient>,
   {
     sessionId,
-    ended = new Promise(() => undefined),
-  }: { sessionId?: string; ended?: Promise<never> } = {},
+    connectionEnd = new Promise(() => undefined),
+  }: { sessionId?: string; connectionEnd?: Promise<never> } = {},
 ) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
   const notices = { onMessage: (_line: string): void => undefined };
   const status = converse(
     {
       client: client as ChatClient,
-      ended,
+      connectionEnd,
       listSessions: () => Promise.resolve([]),
       sessionId,
       profileId: undefined,
@@ -46,11 +46,11 @@ const createDigest = (content: string) => ({
 
 test('a digest is shown after the answer in progress', async () => {
   const end = Promise.withResolvers<void>();
-  const asked = Promise.withResolvers<void>();
+  const requestStarted = Promise.withResolvers<void>();
   let onArrived: ((arrived: ReceivedMessage) => void) | undefined;
   async function* answer(): AsyncGenerator<AnswerEvent> {
     const place = { session_id: 's', turn_id: 't' };
-    asked.resolve();
+    requestStarted.resolve();
     yield { type: 'message.delta', ...place, seq: 2, text: 'Є дві.' };
     await end.promise;
     const message = { id: 'a', role: 'assistant', content: 'Є дві.', created_at: null };
@@ -67,7 +67,7 @@ test('a digest is shown after the answer in progress', async () => {
   const { stdin, stdout, status } = startConversation(client, { sessionId: 's' });
   const shown = text(stdout);
   stdin.write('Що є?\n');
-  await asked.promise;
+  await requestStarted.promise;
   onArrived?.({ sessionId: 's', message: createDigest('Нових: 1\u001B[2J') });
   onArrived?.({ sessionId: 's2', message: createDigest('Не тут') });
   end.resolve();
@@ -83,18 +83,18 @@ test('a digest is shown after the answer in progress', async () => {
 
 test('a conversation whose session cannot be opened ends', async () => {
   const error = new ChatError('unreachable', 'ECONNREFUSED');
-  const ended = Promise.reject(error);
-  const client = { onArrived: () => undefined, openSession: () => ended };
-  await assert.rejects(startConversation(client, { sessionId: 's', ended }).status, error);
+  const connectionEnd = Promise.reject(error);
+  const client = { onArrived: () => undefined, openSession: () => connectionEnd };
+  await assert.rejects(startConversation(client, { sessionId: 's', connectionEnd }).status, error);
 });
 
-/** Waits for a text on the screen. Returns a function that reads the screen. */
-async function waitForText(stdout: PassThrough, wanted: RegExp): Promise<() => string> {
+/** Waits until the screen shows matching text. Returns a function that reads the screen. */
+async function waitForText(stdout: PassThrough, pattern: RegExp): Promise<() => string> {
   let screen = '';
   stdout.on('data', (part) => {
     screen += String(part);
   });
-  while (!wanted.test(screen)) await once(stdout, 'data');
+  while (!pattern.test(screen)) await once(stdout, 'data');
   return () => screen;
 }
 
@@ -107,7 +107,7 @@ const createClient = (answer: AsyncIterable<AnswerEvent>) =>
     cancel: () => new Promise(() => undefined),
   }) as unknown as ChatClient;
 
-const waiting = {
+const waitingClient = {
   onArrived: () => undefined,
   openSession: () => new Promise<never>(() => undefined),
 };
@@ -131,7 +131,7 @@ async function* lost(): AsyncGenerator<AnswerEvent> {
 }
 
 test('a user may leave while a session or answer is awaited', async () => {
-  const opening = startConversation(waiting, { sessionId: 's' });
+  const opening = startConversation(waitingClient, { sessionId: 's' });
   await once(opening.stdout, 'data');
   opening.stdin.write('\u0003');
   assert.equal(await opening.status, 130);
@@ -163,11 +163,11 @@ test('a lost answer keeps the conversation, a rejected session ends it', async (
 
 /** Undoes changes of two steps, and returns the requests and the printed lines. */
 async function undoChanges(times: number, undo: (stepId: string) => ChatError | undefined) {
-  const named = { category: 'wishes', key: 'city\u001B[2J' };
+  const namedFact = { category: 'wishes', key: 'city\u001B[2J' };
   const steps = [
-    { step_id: 'one', changes: [{ ...named, value: 'Київ', previous: 'Львів' }] },
+    { step_id: 'one', changes: [{ ...namedFact, value: 'Київ', previous: 'Львів' }] },
     { step_id: 'none', changes: [] },
-    { step_id: 'two', changes: [{ ...named, value: null, previous: 'Київ' }] },
+    { step_id: 'two', changes: [{ ...namedFact, value: null, previous: 'Київ' }] },
   ];
   async function* answer(): AsyncGenerator<AnswerEvent> {
     const place = { session_id: 's', turn_id: 't' };
@@ -178,13 +178,13 @@ async function undoChanges(times: number, undo: (stepId: string) => ChatError | 
     const message = { id: 'a', role: 'assistant', content: 'Добре.', created_at: null };
     yield { type: 'message.completed', ...place, seq: 9, message };
   }
-  const taken: string[][] = [];
+  const undoneSteps: string[][] = [];
   const client = {
     onArrived: () => undefined,
     createSession: () => Promise.resolve({ session_id: 's' }),
     send: () => answer(),
     undo: (...step: string[]) => {
-      taken.push(step);
+      undoneSteps.push(step);
       const rejected = undo(step[1] ?? '');
       return rejected === undefined ? Promise.resolve() : Promise.reject(rejected);
     },
@@ -198,18 +198,18 @@ async function undoChanges(times: number, undo: (stepId: string) => ChatError | 
     .split(/\r?\n/u)
     .filter((line) => /remembered|forgotten|nothing|no change/i.test(line))
     .map((line) => line.replace(/^> /u, ''));
-  return { taken, lines };
+  return { undoneSteps, lines };
 }
 
-/** Creates the error of a rejected request. */
+/** Creates the error for a rejected request. */
 const createRejection = (status: number, code: string) =>
   new ChatError('rejected', `Nothing: ${code}`, { status, code, title: code });
 
 test('/undo reverts changes of the memory, the latest first', async () => {
-  const { taken, lines } = await undoChanges(3, (step) =>
+  const { undoneSteps, lines } = await undoChanges(3, (step) =>
     step === 'one' ? createRejection(409, 'nothing_to_undo') : undefined,
   );
-  assert.deepEqual(taken, [
+  assert.deepEqual(undoneSteps, [
     ['s', 'two'],
     ['s', 'one'],
   ]);
@@ -224,9 +224,9 @@ test('/undo reverts changes of the memory, the latest first', async () => {
 
 test('a temporary failure of /undo keeps the change', async () => {
   const rejections = [createRejection(503, 'unavailable'), createRejection(500, 'internal_error')];
-  const { taken, lines } = await undoChanges(4, () => rejections.shift());
+  const { undoneSteps, lines } = await undoChanges(4, () => rejections.shift());
   assert.deepEqual(
-    taken.map(([, step]) => step),
+    undoneSteps.map(([, step]) => step),
     ['two', 'two', 'two', 'one'],
   );
   assert.deepEqual(lines.slice(2), [

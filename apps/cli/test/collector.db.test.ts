@@ -40,7 +40,7 @@ const collector = await startCollector();
 
 type IngestResult = { status: number | null; lines: string[]; stderr: string };
 
-/** Starts `oselya ingest` in the folder of the test. */
+/** Starts `oselya ingest` in the test folder. */
 function startIngest(
   args: string[],
   { url = collector, key = '', input = '', endsInput = true } = {},
@@ -60,27 +60,27 @@ function startIngest(
   after(() => child.kill('SIGKILL'));
   child.stdin.write(input);
   if (endsInput) child.stdin.end();
-  const ended = once(child, 'close').then(([status]): IngestResult => ({
+  const exit = once(child, 'close').then(([status]): IngestResult => ({
     status,
     lines: stdout.split('\n').slice(0, -1),
     stderr,
   }));
-  return { child, ended };
+  return { child, exit };
 }
 
-const ingest = (args: string[], more = {}) => startIngest(args, more).ended;
+const ingest = (args: string[], more = {}) => startIngest(args, more).exit;
 
 function write(name: string, content: string | Uint8Array): string {
   writeFileSync(join(folder, name), content);
   return name;
 }
 
-const listing = (nth: number) => ({
-  external_id: `flat-${nth}`,
-  description: `Продам двокімнатну квартиру у Львові, ${30 + (nth % 70)} м².`,
+const listing = (index: number) => ({
+  external_id: `flat-${index}`,
+  description: `Продам двокімнатну квартиру у Львові, ${30 + (index % 70)} м².`,
 });
 const createJsonLines = (count: number) =>
-  Array.from({ length: count }, (_, nth) => `${JSON.stringify(listing(nth))}\n`).join('');
+  Array.from({ length: count }, (_, index) => `${JSON.stringify(listing(index))}\n`).join('');
 
 async function listStored(source: string) {
   return db
@@ -110,11 +110,11 @@ test('records that failed or were invalid earlier are listed, with status 1', as
   const input = createJsonLines(4);
   assert.equal((await ingest(args, { input })).status, 0);
   const ids = (await listStored('ended')).map(({ id }) => id);
-  for (const [nth, status] of (['completed', 'failed', 'invalid'] as const).entries()) {
+  for (const [index, status] of (['completed', 'failed', 'invalid'] as const).entries()) {
     await db
       .updateTable('raw_data')
       .set({ status })
-      .where('id', '=', ids[nth] ?? 0)
+      .where('id', '=', ids[index] ?? 0)
       .execute();
   }
   const { status, lines } = await ingest(args, { input });
@@ -136,17 +136,17 @@ test('a run killed repeatedly stores each record once', async () => {
   const count = 500;
   const file = write('killed.jsonl', createJsonLines(count));
   for (const wanted of [1, 120, 300]) {
-    const { child, ended } = startIngest([file, '--source', 'killed']);
+    const { child, exit } = startIngest([file, '--source', 'killed']);
     await waitUntilStored('killed', wanted);
     child.kill('SIGKILL');
-    await ended;
+    await exit;
     assert.ok((await countStored('killed')) < count, 'it was killed in the middle');
   }
-  const before = await countStored('killed');
-  const last = await ingest([file, '--source', 'killed']);
-  assert.equal(last.status, 0, last.stderr);
-  assert.deepEqual(last.lines, [
-    `Read ${count} records: ${count - before} accepted, ${before} already known, 0 rejected, 0 failed.`,
+  const countBefore = await countStored('killed');
+  const lastRun = await ingest([file, '--source', 'killed']);
+  assert.equal(lastRun.status, 0, lastRun.stderr);
+  assert.deepEqual(lastRun.lines, [
+    `Read ${count} records: ${count - countBefore} accepted, ${countBefore} already known, 0 rejected, 0 failed.`,
   ]);
   const ids = (await listStored('killed')).map(({ external_id: id }) => id);
   assert.equal(ids.length, count);
@@ -161,14 +161,14 @@ test('Ctrl-C ends a waiting run, and the next one continues', async () => {
       ? { status: 202, body: { raw_id: requests, status: 'pending' } }
       : { status: 429, headers: { 'retry-after': '3600' }, body: { title: 'Too many requests' } };
   });
-  const { child, ended } = startIngest(
+  const { child, exit } = startIngest(
     [write('slow.jsonl', createJsonLines(50)), '--source', 'slow'],
     { url },
   );
   child.stderr.on('data', (chunk) => {
     if (String(chunk).includes('Too many requests')) child.kill('SIGINT');
   });
-  const { status, lines } = await ended;
+  const { status, lines } = await exit;
   assert.equal(status, 130);
   assert.match(lines[0] ?? '', /^Read \d+ records: 10 accepted, .* not sent\.$/);
   assert.equal(
@@ -192,21 +192,21 @@ test('Ctrl-C during the last records lets the load finish', async () => {
     return { status: 202, body: { raw_id: 1, status: 'pending' } };
   });
   const file = write('last.jsonl', createJsonLines(count));
-  const { child, ended } = startIngest([file, '--source', 'last'], { url });
-  const { status, lines, stderr } = await ended;
+  const { child, exit } = startIngest([file, '--source', 'last'], { url });
+  const { status, lines, stderr } = await exit;
   assert.equal(status, 0, stderr);
   assert.deepEqual(lines, ['Read 3 records: 3 accepted, 0 already known, 0 rejected, 0 failed.']);
 });
 
 test('the run waits for the limit of the source', async () => {
   const url = await startCollector({ COLLECTOR_INGEST_PER_MINUTE: '5' });
-  const { child, ended } = startIngest(
+  const { child, exit } = startIngest(
     [write('limit.jsonl', createJsonLines(12)), '--source', 'limited'],
     { url },
   );
   await waitUntilStored('limited', 5);
   child.kill('SIGINT');
-  const { status, stderr, lines } = await ended;
+  const { status, stderr, lines } = await exit;
   assert.equal(status, 130);
   assert.match(
     stderr,
@@ -223,17 +223,17 @@ test('temporary failures lose and duplicate no record', async () => {
   const tries = new Map<unknown, number>();
   const { url } = await startServer(async ({ path, body, headers }) => {
     const key = String(headers['idempotency-key']);
-    const nth = (tries.get(key) ?? 0) + 1;
-    tries.set(key, nth);
-    if (nth === 1) return 'reset';
-    if (nth === 2) return { status: 503, headers: { 'retry-after': '0' } };
+    const index = (tries.get(key) ?? 0) + 1;
+    tries.set(key, index);
+    if (index === 1) return 'reset';
+    if (index === 2) return { status: 503, headers: { 'retry-after': '0' } };
     const answer = await fetch(`${collector}${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': key },
       body: JSON.stringify(body),
     });
     // The payload is stored, but the client gets no response.
-    if (nth === 3) return 'reset';
+    if (index === 3) return 'reset';
     return {
       status: answer.status,
       headers: Object.fromEntries(answer.headers),
@@ -294,24 +294,24 @@ test('a missing API key is reported once, and a key of the scope works', async (
   const url = await startCollector({ COLLECTOR_AUTH: 'required' });
   // The pipe stays open without further data.
   const piped = { url, input: createJsonLines(3), endsInput: false };
-  const without = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], piped);
-  assert.equal(without.status, 1);
+  const runWithoutKey = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], piped);
+  assert.equal(runWithoutKey.status, 1);
   assert.match(
-    without.stderr,
+    runWithoutKey.stderr,
     /^oselya: the collector rejected the record \(401\): .*npx oselya api-key create makes one$/m,
   );
   assert.match(
-    without.lines.at(-1) ?? '',
+    runWithoutKey.lines.at(-1) ?? '',
     /0 accepted, 0 already known, 0 rejected, 0 failed, \d+ not sent/,
   );
   const { key } = await createApiKeyStore(database).create({ name: 'loader', scopes: ['ingest'] });
   const file = write('keys.jsonl', createJsonLines(30));
-  const sent = await ingest([file, '--source', 'keys'], { url, key });
-  assert.equal(sent.status, 0, sent.stderr);
+  const runWithKey = await ingest([file, '--source', 'keys'], { url, key });
+  assert.equal(runWithKey.status, 0, runWithKey.stderr);
   assert.equal((await listStored('keys')).length, 30);
 });
 
-const failures: [name: string, args: string[], said: RegExp][] = [
+const failures: [name: string, args: string[], expectedMessage: RegExp][] = [
   ['no such file', ['none.csv'], /none\.csv cannot be read: there is no such file/],
   ['a folder', ['.', '--format', 'csv'], /it is a folder/],
   [
@@ -320,22 +320,22 @@ const failures: [name: string, args: string[], said: RegExp][] = [
     /is the file that is read/,
   ],
 ];
-for (const [name, args, said] of failures) {
+for (const [name, args, expectedMessage] of failures) {
   test(`${name}: status 1 and one line`, async () => {
     write('a.csv', 'external_id,description\n');
     const { status, stderr } = await ingest([...args, '--source', 'wrong']);
     assert.equal(status, 1, stderr);
-    assert.match(stderr, said);
+    assert.match(stderr, expectedMessage);
     assert.equal(stderr.trim().split('\n').length, 1, stderr);
     assert.equal(readFileSync(join(folder, 'a.csv'), 'utf8'), 'external_id,description\n');
   });
 }
 
 test('a JSON array on one line keeps repeated and changed records', async () => {
-  const [first, second] = [listing(1), listing(2)];
+  const [firstListing, secondListing] = [listing(1), listing(2)];
   const file = write(
     'array.json',
-    JSON.stringify([first, { ...first, price: 5 }, second, 7, first]),
+    JSON.stringify([firstListing, { ...firstListing, price: 5 }, secondListing, 7, firstListing]),
   );
   const { status, lines, stderr } = await ingest([file, '--source', 'array']);
   assert.equal(status, 1, stderr);
@@ -344,17 +344,17 @@ test('a JSON array on one line keeps repeated and changed records', async () => 
     'Read 5 records: 4 accepted, 0 already known, 1 rejected, 0 failed.',
   ]);
   const prices = (await listStored('array'))
-    .filter(({ external_id: id }) => id === first.external_id)
+    .filter(({ external_id: id }) => id === firstListing.external_id)
     .map(({ payload }) => payload['price']);
   assert.deepEqual(prices, [undefined, 5, undefined]);
 });
 
-const guarded = await startCollector({ COLLECTOR_AUTH: 'required' });
+const guardedUrl = await startCollector({ COLLECTOR_AUTH: 'required' });
 const { key: searchKey } = await createApiKeyStore(database).create({
   name: 'test',
   scopes: ['ingest', 'search'],
 });
-const searchEnv = { COLLECTOR_URL: guarded, COLLECTOR_API_KEY: searchKey };
+const searchEnv = { COLLECTOR_URL: guardedUrl, COLLECTOR_API_KEY: searchKey };
 
 const TEXTS = {
   flat: 'Продам двокімнатну квартиру у Львові, 54 м², з балконом. Ціна 62 000 дол.',
@@ -369,7 +369,7 @@ for (const [name, description] of Object.entries(TEXTS)) {
     'metadata',
     JSON.stringify({ source_slug: 'search', external_id: name, title: name, description }),
   );
-  const response = await fetch(`${guarded}/api/v1/ingest/with-images`, {
+  const response = await fetch(`${guardedUrl}/api/v1/ingest/with-images`, {
     method: 'POST',
     headers: { authorization: `Bearer ${searchKey}` },
     body: form,
@@ -394,6 +394,6 @@ test('a search by words finds listings with all of them', async () => {
 });
 
 test('a search by meaning returns the nearest listings first', async () => {
-  const found = await search('--similar', 'будинок з гаражем та ділянкою', '--limit', '2');
-  assert.match(found, /^#\d+ +house\n.* · distance 0\.\d+\n#\d+ .*\n.*\nthe 2 nearest\n$/);
+  const searchRun = await search('--similar', 'будинок з гаражем та ділянкою', '--limit', '2');
+  assert.match(searchRun, /^#\d+ +house\n.* · distance 0\.\d+\n#\d+ .*\n.*\nthe 2 nearest\n$/);
 });

@@ -22,7 +22,7 @@ import { showProgress } from '../src/progress.ts';
 import { sanitizeLine, formatJson } from '../src/terminal.ts';
 import { oselya } from './support/oselya.ts';
 
-/** Data folder that no command creates. */
+/** Data folder that no command may create. */
 const UNUSED = join(tmpdir(), `oselya-unused-${process.pid}`);
 
 const commands = [
@@ -129,7 +129,7 @@ test('keygen prints a new key of 32 bytes each time', async () => {
   assert.match(one, /^[A-Za-z0-9_-]{43}$/);
 });
 
-const badVariables: [args: string[], env: Record<string, string>, named: string[]][] = [
+const badVariables: [args: string[], env: Record<string, string>, expectedNames: string[]][] = [
   [
     ['collector'],
     { LOG_LEVEL: 'l0ud', COLLECTOR_PORT: 'e1ghty', MODEL_MODE: 'mag1c', COLLECTOR_HOST: '0.0.0.0' },
@@ -187,13 +187,13 @@ const badVariables: [args: string[], env: Record<string, string>, named: string[
   ],
 ];
 test('every bad variable is named once, without its value', async () => {
-  for (const [args, env, named] of badVariables) {
+  for (const [args, env, expectedNames] of badVariables) {
     const { status, stderr } = await oselya(args, { DATA_DIR: UNUSED, ...env });
     assert.equal(status, 1);
     const lines = stderr.trim().split('\n');
     assert.equal(lines.shift(), 'oselya: Configuration value error:');
     const variables = lines.map((line) => line.trim().split(' ')[0]);
-    assert.deepEqual(variables, named);
+    assert.deepEqual(variables, expectedNames);
     for (const value of Object.values(env)) {
       // Only values with a digit within a word occur nowhere else.
       if (/[a-z]\d|\d[a-z]/.test(value)) assert.ok(!stderr.includes(value), stderr);
@@ -293,13 +293,13 @@ suite('a search', async () => {
     area_total: 54.5,
   };
 
-  async function firstLine(texts: { title: null; summary?: null; description?: string }) {
+  async function formatFirstLine(texts: { title: null; summary?: null; description?: string }) {
     return (await formatResults({ items: [{ listing: { ...listing, ...texts } }] })).split('\n')[0];
   }
 
   test('a summary or description replaces a missing title', async () => {
-    assert.equal(await firstLine({ title: null }), '#7    Двокімнатна квартира.');
-    const long = await firstLine({
+    assert.equal(await formatFirstLine({ title: null }), '#7    Двокімнатна квартира.');
+    const long = await formatFirstLine({
       title: null,
       summary: null,
       description: 'дім🏡'.repeat(10_000),
@@ -321,22 +321,30 @@ suite('a search', async () => {
   });
 
   test('listings are printed without control characters', async () => {
-    const evil = 'a\u001B]0;owned\u0007\nb';
-    const odd = { ...listing, title: evil, city: evil, currency: evil };
-    const text = await formatResults({ items: [{ listing: odd }] });
+    const hostileText = 'a\u001B]0;owned\u0007\nb';
+    const hostileListing = {
+      ...listing,
+      title: hostileText,
+      city: hostileText,
+      currency: hostileText,
+    };
+    const text = await formatResults({ items: [{ listing: hostileListing }] });
     assert.equal(text.split('\n').length, 3);
     assert.doesNotMatch(text.replaceAll('\n', ''), /\p{Cc}/u);
   });
 });
 
 test('a legacy report shortens long lists, and prints no control characters', () => {
-  const kept = Array.from({ length: 23 }, (_, index) => ({ category: 'c', key: `k-${index}` }));
+  const keptFacts = Array.from({ length: 23 }, (_, index) => ({
+    category: 'c',
+    key: `k-${index}`,
+  }));
   const report: LegacyReport = {
     sessions: 0,
     facts: {
       assigned: 1,
       replaced: [{ category: 'a\u001B[2J\nb', key: 'c\u202Ed' }],
-      kept,
+      kept: keptFacts,
       doubles: 2,
     },
     summaries: { outcome: 'merged', legacy: 2 },
@@ -358,8 +366,8 @@ test('a cookie with an invalid name or value is rejected', async () => {
     body = token;
     return new AssistantClient(url, () => undefined).redeemCode('code', 'verifier');
   };
-  const valid = { cookie_name: '__Host-oselya', session_id };
-  assert.deepEqual(await redeem(valid), { name: '__Host-oselya', value: session_id });
+  const validToken = { cookie_name: '__Host-oselya', session_id };
+  assert.deepEqual(await redeem(validToken), { name: '__Host-oselya', value: session_id });
   for (const invalid of [
     { cookie_name: 'a=b; c' },
     { cookie_name: 'a\r\nx: y' },
@@ -368,12 +376,12 @@ test('a cookie with an invalid name or value is rejected', async () => {
     { session_id: `${session_id}; b=c` },
   ]) {
     const message = /returned an invalid cookie.*set BASE_URL/;
-    await assert.rejects(redeem({ ...valid, ...invalid }), message);
+    await assert.rejects(redeem({ ...validToken, ...invalid }), message);
   }
 });
 
 suite('terminal', () => {
-  /** Tells whether a text has a mark that reorders text, or a control character other than a line break. */
+  /** Returns whether text has a mark that reorders text, or a control character other than a line break. */
   const hasUnsafe = (text: string) =>
     /[\p{Cc}\u200E\u200F\u2028-\u202E\u2066-\u2069]/u.test(text.replaceAll('\n', ''));
 
@@ -410,7 +418,7 @@ suite('terminal', () => {
 });
 
 suite('progress', () => {
-  /** Creates an output whose text can be read. */
+  /** Creates a readable output stream. */
   function createOutput(isTTY: boolean) {
     const chunks: string[] = [];
     const stream: Partial<NodeJS.WriteStream> = {
@@ -418,7 +426,7 @@ suite('progress', () => {
       columns: 200,
       write: (chunk: Uint8Array | string) => chunks.push(String(chunk)) > 0,
     };
-    return { stream: stream as NodeJS.WriteStream, written: () => chunks.splice(0).join('') };
+    return { stream: stream as NodeJS.WriteStream, takeOutput: () => chunks.splice(0).join('') };
   }
 
   const HIDE_CURSOR = '\u001B[?25l';
@@ -426,35 +434,35 @@ suite('progress', () => {
   const CLEAR_LINE = '\u001B[2K';
 
   test('a terminal shows a progress bar and its last state', () => {
-    const { stream, written } = createOutput(true);
+    const { stream, takeOutput } = createOutput(true);
     const progress = showProgress({ unit: 'listings', total: 4 }, stream);
-    const first = written();
-    assert.ok(first.includes(HIDE_CURSOR));
-    assert.match(first, /░{30} 0\/4 listings/);
+    const firstOutput = takeOutput();
+    assert.ok(firstOutput.includes(HIDE_CURSOR));
+    assert.match(firstOutput, /░{30} 0\/4 listings/);
 
     progress.update(1, '1 would change');
     progress.clear();
-    const cleared = written();
-    assert.ok(cleared.includes(CLEAR_LINE), 'a line of output gets an empty line');
-    assert.ok(!cleared.includes('\n'));
+    const clearOutput = takeOutput();
+    assert.ok(clearOutput.includes(CLEAR_LINE), 'a line of output gets an empty line');
+    assert.ok(!clearOutput.includes('\n'));
 
     progress.update(3, '2 would change');
     progress.stop();
-    const last = written();
-    assert.match(last, /█{22,23}░{7,8} 3\/4 listings 2 would change \| .* left/);
-    assert.ok(last.includes(SHOW_CURSOR));
-    assert.ok(last.endsWith('\n'), 'the next line of output stands by itself');
+    const lastOutput = takeOutput();
+    assert.match(lastOutput, /█{22,23}░{7,8} 3\/4 listings 2 would change \| .* left/);
+    assert.ok(lastOutput.includes(SHOW_CURSOR));
+    assert.ok(lastOutput.endsWith('\n'), 'the next line of output stands by itself');
   });
 
   test('without a terminal each tenth and the end are a line', () => {
-    const { stream, written } = createOutput(false);
+    const { stream, takeOutput } = createOutput(false);
     const progress = showProgress({ unit: 'listings', total: 25 }, stream);
-    for (let done = 0; done <= 25; done += 1)
-      progress.update(done, done === 25 ? '9 embedded' : '');
+    for (let doneCount = 0; doneCount <= 25; doneCount += 1)
+      progress.update(doneCount, doneCount === 25 ? '9 embedded' : '');
     progress.update(25, '9 embedded');
     progress.clear();
     progress.stop();
-    const lines = [3, 6, 9, 12, 15, 18, 21, 24].map((done) => `${done} of 25 listings`);
-    assert.equal(written(), [...lines, '25 of 25 listings: 9 embedded', ''].join('\n'));
+    const lines = [3, 6, 9, 12, 15, 18, 21, 24].map((doneCount) => `${doneCount} of 25 listings`);
+    assert.equal(takeOutput(), [...lines, '25 of 25 listings: 9 embedded', ''].join('\n'));
   });
 });

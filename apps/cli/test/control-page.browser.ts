@@ -51,7 +51,7 @@ const assistant = await startAssistant(
 );
 after(assistant.close);
 
-/** Opens a window, and collects errors of scripts and of the content security policy. */
+/** Opens a window, and collects its script and content security policy errors. */
 async function openWindow(
   options: Parameters<Browser['newPage']>[0] = {},
 ): Promise<{ page: Page; errors: string[] }> {
@@ -134,16 +134,16 @@ test('a page of the application cannot act at the provider', async () => {
   // A hostile page would have no content security policy.
   const { page } = await openWindow({ bypassCSP: true });
   await page.goto(assistantUrl);
-  const before = idp.deliveries.length;
-  const answered = page.waitForResponse(`${idpUrl}/control/block`);
+  const countBefore = idp.deliveries.length;
+  const formResponse = page.waitForResponse(`${idpUrl}/control/block`);
   await page.evaluate(
     `fetch('${idpUrl}/control/block', {
        method: 'POST', mode: 'no-cors', body: new URLSearchParams({ account: 'u-taras' }),
      })`,
   );
-  assert.equal((await answered).status(), 403);
+  assert.equal((await formResponse).status(), 403);
   assert.equal(idp.accounts.find(({ sub }) => sub === 'u-taras')?.blocked, false);
-  assert.equal(idp.deliveries.length, before);
+  assert.equal(idp.deliveries.length, countBefore);
 });
 
 for (const colorScheme of ['light', 'dark'] as const) {

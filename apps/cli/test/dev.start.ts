@@ -14,13 +14,13 @@ const ROOT = join(import.meta.dirname, '../../..');
 const BIN = 'apps/cli/bin/oselya.js';
 
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-start-'));
-const home = await mkdtemp(join(tmpdir(), 'oselya-home-'));
+const homeFolder = await mkdtemp(join(tmpdir(), 'oselya-home-'));
 const temporary = await mkdtemp(join(tmpdir(), 'oselya-temporary-'));
 const ports = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
 const [assistantUrl, collectorUrl, idpUrl] = ports.map((port) => `http://127.0.0.1:${port}`);
 const env = {
   ...process.env,
-  HOME: home,
+  HOME: homeFolder,
   TMPDIR: temporary,
   NODE_COMPILE_CACHE: '',
   XDG_CONFIG_HOME: '',
@@ -37,7 +37,7 @@ const env = {
 const processes: ChildProcess[] = [];
 after(async () => {
   for (const child of processes) kill(child, 'SIGKILL');
-  for (const folder of [dataDir, home, temporary]) {
+  for (const folder of [dataDir, homeFolder, temporary]) {
     await rm(folder, { recursive: true, force: true });
   }
 });
@@ -79,29 +79,31 @@ test('every command of the summary works as printed', async () => {
 });
 
 test('the chat command of the summary signs in with the browser and answers', async () => {
-  const [command, ...others] = getSuggestions().filter(isChatCommand);
-  assert.deepEqual(others, []);
-  const talk = run(['sh', '-c', `${command} --no-browser`]);
+  const [command, ...otherCommands] = getSuggestions().filter(isChatCommand);
+  assert.deepEqual(otherCommands, []);
+  const chatProcess = run(['sh', '-c', `${command} --no-browser`]);
   const address = /http:\S+\/auth\/terminal\?\S+/;
-  await waitFor(talk, 'it says where to sign in', () => address.test(talk.errors()));
+  await waitFor(chatProcess, 'it says where to sign in', () => address.test(chatProcess.errors()));
   const browser = new Browser();
-  const picker = await browser.open(String(address.exec(talk.errors())));
+  const picker = await browser.open(String(address.exec(chatProcess.errors())));
   const page = await browser.open(picker.url, { account: 'u-olena' });
   const [, confirm = ''] = /action="(\/auth\/terminal\/confirm[^"]*)"/.exec(page.body) ?? [];
   await browser.open(assistantUrl + confirm, {});
-  assert.equal(await talk.ended, 0, talk.errors());
-  assert.match(talk.errors(), /Signed in as olena@example\.test\./);
-  assert.match(talk.output(), /Львів/);
+  assert.equal(await chatProcess.ended, 0, chatProcess.errors());
+  assert.match(chatProcess.errors(), /Signed in as olena@example\.test\./);
+  assert.match(chatProcess.output(), /Львів/);
 });
 
 test('the chat reports a stopped platform and continues with it', async () => {
   const command = getSuggestions().find(isChatCommand);
   kill(running.child, 'SIGSTOP');
-  const talk = run(['sh', '-c', String(command)]);
-  await waitFor(talk, 'it says so', () => talk.errors().includes('has not answered for 3 s'));
+  const chatProcess = run(['sh', '-c', String(command)]);
+  await waitFor(chatProcess, 'it says so', () =>
+    chatProcess.errors().includes('has not answered for 3 s'),
+  );
   kill(running.child, 'SIGCONT');
-  assert.equal(await talk.ended, 0, talk.errors());
-  assert.match(talk.output(), /Львів/);
+  assert.equal(await chatProcess.ended, 0, chatProcess.errors());
+  assert.match(chatProcess.output(), /Львів/);
 });
 
 test('every address of the summary answers', async () => {
@@ -139,8 +141,8 @@ test('a user blocked at the provider is signed out at once', async () => {
   const blocked = await submitControlForm('block', { account: 'u-olena' });
   assert.match(blocked, /Olena Koval is blocked.*user\.blocked delivered: answered 200/);
   assert.equal((await me()).status, 401);
-  const unblocked = await submitControlForm('unblock', { account: 'u-olena' });
-  assert.match(unblocked, /can sign in again.*user\.unblocked delivered: answered 200/);
+  const unblockResponse = await submitControlForm('unblock', { account: 'u-olena' });
+  assert.match(unblockResponse, /can sign in again.*user\.unblocked delivered: answered 200/);
   assert.equal((await me()).status, 401);
   await signIn(browser);
 
@@ -165,8 +167,10 @@ test('a sent listing is processed and found', async () => {
   assert.equal(answer.status, 202);
   rawId = (await parseJson(answer))['raw_id'] as number;
   await until('it is completed', async () => (await fetchRawRecord())['status'] === 'completed');
-  const found = await post('/api/v1/search/fulltext', { query: 'мезонін' });
-  const { items } = (await parseJson(found)) as { items: { listing: Record<string, unknown> }[] };
+  const searchResponse = await post('/api/v1/search/fulltext', { query: 'мезонін' });
+  const { items } = (await parseJson(searchResponse)) as {
+    items: { listing: Record<string, unknown> }[];
+  };
   assert.equal(items.length, 1);
   assert.equal(items[0]?.listing['price'], 9500);
   assert.equal(items[0]?.listing['city'], 'Чернівці');
@@ -245,22 +249,27 @@ test('Ctrl-C stops it while samples are sent or wait', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-stopped-'));
   await fillDataFolder(folder);
   try {
-    const started = run([process.execPath, BIN, 'dev'], { DATA_DIR: folder });
-    await waitFor(started, 'the first samples are sent', async () => {
+    const startedProcess = run([process.execPath, BIN, 'dev'], { DATA_DIR: folder });
+    await waitFor(startedProcess, 'the first samples are sent', async () => {
       const answer = await fetch(`${collectorUrl}/api/v1/raw/1`).catch(() => undefined);
       return answer?.status === 200;
     });
-    kill(started.child, 'SIGINT');
-    assert.equal(await started.ended, 0);
-    assert.equal(started.errors(), '');
+    kill(startedProcess.child, 'SIGINT');
+    assert.equal(await startedProcess.ended, 0);
+    assert.equal(startedProcess.errors(), '');
 
-    const limited = { DATA_DIR: folder, COLLECTOR_INGEST_PER_MINUTE: '5' };
-    const held = run([process.execPath, BIN, 'dev'], limited);
-    await waitFor(held, 'the limit is told', () => held.output().includes('No more than 5'));
-    assert.match(held.output(), /Oselya is ready[^]* are still being sent[^]* 429: No more than 5/);
-    kill(held.child, 'SIGINT');
-    assert.equal(await held.ended, 0);
-    assert.equal(held.errors(), '');
+    const limitedEnv = { DATA_DIR: folder, COLLECTOR_INGEST_PER_MINUTE: '5' };
+    const delayedProcess = run([process.execPath, BIN, 'dev'], limitedEnv);
+    await waitFor(delayedProcess, 'the limit is told', () =>
+      delayedProcess.output().includes('No more than 5'),
+    );
+    assert.match(
+      delayedProcess.output(),
+      /Oselya is ready[^]* are still being sent[^]* 429: No more than 5/,
+    );
+    kill(delayedProcess.child, 'SIGINT');
+    assert.equal(await delayedProcess.ended, 0);
+    assert.equal(delayedProcess.errors(), '');
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -271,20 +280,20 @@ test('with COLLECTOR_AUTH=required the samples use a key that is revoked at the 
   await fillDataFolder(folder);
   const more = { DATA_DIR: folder, COLLECTOR_AUTH: 'required' };
   try {
-    const started = run([process.execPath, BIN, 'dev'], more);
-    await waitFor(started, 'the samples are processed', () =>
-      started.output().includes('sample listings are processed'),
+    const startedProcess = run([process.execPath, BIN, 'dev'], more);
+    await waitFor(startedProcess, 'the samples are processed', () =>
+      startedProcess.output().includes('sample listings are processed'),
     );
-    assert.match(started.output(), /\d{2,} completed, 3 no listing, 0 failed/);
+    assert.match(startedProcess.output(), /\d{2,} completed, 3 no listing, 0 failed/);
     assert.match(
-      started.output(),
+      startedProcess.output(),
       /DATA_DIR='.*' npx oselya api-key create NAME[\s\S]*COLLECTOR_API_KEY/,
     );
-    const refused = await fetch(`${collectorUrl}/api/v1/raw/1`);
-    assert.equal(refused.status, 401);
-    kill(started.child, 'SIGINT');
-    assert.equal(await started.ended, 0);
-    assert.equal(started.errors(), '');
+    const rejectedResponse = await fetch(`${collectorUrl}/api/v1/raw/1`);
+    assert.equal(rejectedResponse.status, 401);
+    kill(startedProcess.child, 'SIGINT');
+    assert.equal(await startedProcess.ended, 0);
+    assert.equal(startedProcess.errors(), '');
 
     const list = run([process.execPath, BIN, 'api-key', 'list'], more);
     assert.equal(await list.ended, 0);
@@ -297,15 +306,20 @@ test('with COLLECTOR_AUTH=required the samples use a key that is revoked at the 
 
 test('Oselya writes outside of the clone only where the README says', async () => {
   const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
-  const [, named = ''] = /Other commands keep small files ([^]*?)\n\n/.exec(readme) ?? [];
-  const places = Array.from(named.matchAll(/`(?:~\/)?([\w./-]+)`/g), ([, place = '']) => place);
-  const found = [...(await listFiles(home)), ...(await listFiles(temporary))];
-  const unnamed = found.filter((path) => !places.some((place) => path.startsWith(`${place}/`)));
-  assert.deepEqual(unnamed, []);
-  for (const place of ['.config/oselya', 'node-compile-cache']) {
+  const [, folderSentence = ''] = /Other commands keep small files ([^]*?)\n\n/.exec(readme) ?? [];
+  const documentedPaths = Array.from(
+    folderSentence.matchAll(/`(?:~\/)?([\w./-]+)`/g),
+    ([, documentedPath = '']) => documentedPath,
+  );
+  const createdFiles = [...(await listFiles(homeFolder)), ...(await listFiles(temporary))];
+  const undocumentedFiles = createdFiles.filter(
+    (path) => !documentedPaths.some((documentedPath) => path.startsWith(`${documentedPath}/`)),
+  );
+  assert.deepEqual(undocumentedFiles, []);
+  for (const documentedPath of ['.config/oselya', 'node-compile-cache']) {
     assert.ok(
-      found.some((path) => path.startsWith(`${place}/`)),
-      place,
+      createdFiles.some((path) => path.startsWith(`${documentedPath}/`)),
+      documentedPath,
     );
   }
 });
@@ -345,14 +359,14 @@ function run([command = '', ...args]: string[], more: Record<string, string> = {
 }
 
 async function start(command = NPM_START): Promise<StartedProcess> {
-  const started = run(command);
-  await waitUntilReady(started);
-  return started;
+  const startedProcess = run(command);
+  await waitUntilReady(startedProcess);
+  return startedProcess;
 }
 
-function waitUntilReady(started: StartedProcess): Promise<void> {
-  return waitFor(started, 'the summary is printed', () =>
-    started.output().includes('Oselya is ready'),
+function waitUntilReady(startedProcess: StartedProcess): Promise<void> {
+  return waitFor(startedProcess, 'the summary is printed', () =>
+    startedProcess.output().includes('Oselya is ready'),
   );
 }
 
@@ -371,8 +385,8 @@ async function waitFor(
 async function runUntilEnd(
   more: Record<string, string>,
 ): Promise<{ code: number | null; errors: string }> {
-  const started = run(NPM_START, more);
-  return { code: await started.ended, errors: started.errors() };
+  const startedProcess = run(NPM_START, more);
+  return { code: await startedProcess.ended, errors: startedProcess.errors() };
 }
 
 function kill(child: ChildProcess, signal: NodeJS.Signals): void {
@@ -409,7 +423,7 @@ async function signIn(browser: Browser): Promise<void> {
   assert.equal(page.url.href, `${assistantUrl}/`);
 }
 
-/** Sends a form of the control page. Returns the notice of the page. */
+/** Sends a form of the control page. Returns the page's notice. */
 async function submitControlForm(name: string, form: Record<string, string>): Promise<string> {
   const page = await new Browser().open(`${idpUrl}/control/${name}`, form);
   assert.equal(page.status, 200);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { hasLoadedSamples, sendSamples, type SampleOptions } from '../src/dev/samples.ts';
 import { readSettings } from '../src/dev/settings.ts';
-import { formatSummary, type SummaryFacts } from '../src/dev/summary.ts';
+import { formatSummary, type SummaryData } from '../src/dev/summary.ts';
 import { type ScriptedResponse, startServer, until } from '@oselya/testing';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { after, suite, test } from 'node:test';
 
 suite('samples', () => {
   const QUEUE = '/api/v1/admin/queue';
-  const EMPTY = { pending: 0, processing: 0, completed: 92, invalid: 3, failed: 0 };
+  const EMPTY_QUEUE_COUNTS = { pending: 0, processing: 0, completed: 92, invalid: 3, failed: 0 };
   const LIMIT: ScriptedResponse = {
     status: 429,
     headers: { 'retry-after': '0' },
@@ -23,10 +23,12 @@ suite('samples', () => {
    * @param queue Responses about the queue. The last response repeats.
    */
   async function startCollector(
-    respond: (nth: number) => Promise<ScriptedResponse | undefined> | ScriptedResponse | undefined,
-    queue: ScriptedResponse[] = [{ body: { counts: EMPTY } }],
+    respond: (
+      index: number,
+    ) => Promise<ScriptedResponse | undefined> | ScriptedResponse | undefined,
+    queue: ScriptedResponse[] = [{ body: { counts: EMPTY_QUEUE_COUNTS } }],
   ) {
-    const stored = new Map<string, string>();
+    const storedRecords = new Map<string, string>();
     let [payloads, questions] = [0, 0];
     const { url } = await startServer(async ({ path, headers, body }) => {
       if (path === QUEUE) {
@@ -37,103 +39,106 @@ suite('samples', () => {
       const response = await respond(payloads);
       if (response !== undefined) return response;
       const [key, payload] = [String(headers['idempotency-key']), JSON.stringify(body)];
-      const before = stored.get(key);
-      if (before !== undefined && before !== payload) return { status: 409, body: { title: 'No' } };
-      stored.set(key, payload);
+      const previousRecord = storedRecords.get(key);
+      if (previousRecord !== undefined && previousRecord !== payload)
+        return { status: 409, body: { title: 'No' } };
+      storedRecords.set(key, payload);
       return {
         status: 202,
-        headers: before === undefined ? {} : { 'idempotent-replayed': 'true' },
-        body: { raw_id: stored.size, status: 'pending' },
+        headers: previousRecord === undefined ? {} : { 'idempotent-replayed': 'true' },
+        body: { raw_id: storedRecords.size, status: 'pending' },
       };
     });
-    return { url, stored };
+    return { url, storedRecords };
   }
 
   function createOptions(url: string) {
     const dataDir = mkdtempSync(join(tmpdir(), 'oselya-samples-'));
     after(() => rmSync(dataDir, { recursive: true }));
-    const stopping = new AbortController();
-    after(() => stopping.abort());
+    const stopController = new AbortController();
+    after(() => stopController.abort());
     return {
       dataDir,
       collector: { url, apiKey: undefined },
       imagesOrigin: 'http://127.0.0.1:8002',
-      signal: stopping.signal,
+      signal: stopController.signal,
     };
   }
 
   /** Sends the samples. Reported lines arrive later. */
-  async function send(url: string, more: Partial<SampleOptions> = {}) {
+  async function send(url: string, overrides: Partial<SampleOptions> = {}) {
     const lines: string[] = [];
     const state = await sendSamples({
       ...createOptions(url),
       onProcessed: () => undefined,
       report: (line) => lines.push(line),
-      ...more,
+      ...overrides,
     });
     return { state, lines };
   }
 
   test('a stopped load continues, even if the images have another origin', async () => {
     const stop = new AbortController();
-    const { url, stored } = await startCollector((nth) => {
-      if (nth === 20) stop.abort();
+    const { url, storedRecords } = await startCollector((index) => {
+      if (index === 20) stop.abort();
       return undefined;
     });
     const options = createOptions(url);
     const stopped = await send(url, { ...options, signal: stop.signal });
     assert.equal(stopped.state, 0);
-    assert.equal(stored.size, 20);
+    assert.equal(storedRecords.size, 20);
     assert.equal(hasLoadedSamples(options.dataDir), false);
-    const withImages = [...stored.values()].filter((text) => text.includes('127.0.0.1:8002'));
+    const withImages = [...storedRecords.values()].filter((text) =>
+      text.includes('127.0.0.1:8002'),
+    );
     assert.ok(withImages.length > 0);
 
     const imagesOrigin = 'http://127.0.0.1:9002';
     const { state } = await send(url, { ...options, imagesOrigin });
     assert.ok(hasLoadedSamples(options.dataDir));
-    assert.equal(stored.size, Number(state) + withImages.length);
+    assert.equal(storedRecords.size, Number(state) + withImages.length);
   });
 
   test('the summary appears when all samples are sent, and processed samples are reported', async () => {
-    const { url, stored } = await startCollector(
+    const { url, storedRecords } = await startCollector(
       () => undefined,
       [
         { status: 503, headers: { 'retry-after': '0' }, body: { title: 'Not now' } },
-        { body: { counts: { ...EMPTY, processing: 1 } } },
-        { body: { counts: EMPTY } },
+        { body: { counts: { ...EMPTY_QUEUE_COUNTS, processing: 1 } } },
+        { body: { counts: EMPTY_QUEUE_COUNTS } },
       ],
     );
-    let processed = 0;
+    let processedCount = 0;
     const { state, lines } = await send(url, {
       onProcessed: () => {
-        processed += 1;
+        processedCount += 1;
         return undefined;
       },
     });
-    assert.equal(state, stored.size);
+    assert.equal(state, storedRecords.size);
     await until('a report', () => lines.length === 1);
     const counts = '92 completed, 3 no listing, 0 failed';
     assert.deepEqual(lines, [`The sample listings are processed. The collector has ${counts}.`]);
-    assert.equal(processed, 1);
+    assert.equal(processedCount, 1);
   });
 
   test('a rate limit is reported once and does not delay the summary', async () => {
-    const { url, stored } = await startCollector(
-      (nth) => (nth > 5 && nth <= 10 ? LIMIT : undefined),
-      [{ body: { counts: { ...EMPTY, completed: null } } }],
+    const { url, storedRecords } = await startCollector(
+      (index) => (index > 5 && index <= 10 ? LIMIT : undefined),
+      [{ body: { counts: { ...EMPTY_QUEUE_COUNTS, completed: null } } }],
     );
     const { state, lines } = await send(url);
     assert.equal(state, 'being sent');
     await until('both reports', () => lines.length === 2);
     assert.deepEqual(lines, [
       'Sending the sample listings: the collector answered 429: No more than 5 a minute. Retrying.',
-      // The counts are missing while one of them is null.
+      // The message omits the counts while one of them is null.
       'The sample listings are processed.',
     ]);
-    assert.ok(stored.size > 90);
+    assert.ok(storedRecords.size > 90);
   });
 
-  const rejections: [name: string, answer: ScriptedResponse, said: string][] = [
+  const rejections: [name: string, answer: ScriptedResponse, expectedReason: string][] = [
     [
       'a rejected payload',
       { status: 409, body: { title: 'No', detail: 'The key is in use.' } },
@@ -145,14 +150,14 @@ suite('samples', () => {
       'the collector answered 429: No more sources: give the command again in 24 hours',
     ],
   ];
-  for (const [name, answer, said] of rejections) {
+  for (const [name, answer, expectedReason] of rejections) {
     test(`${name} is reported in a line, and the next start continues`, async () => {
-      const { url } = await startCollector((nth) => (nth > 10 ? answer : undefined));
+      const { url } = await startCollector((index) => (index > 10 ? answer : undefined));
       const { state, lines } = await send(url);
       assert.equal(state, 0);
       await until('a report', () => lines.length === 1);
       assert.deepEqual(lines, [
-        `The sample listings could not all be sent: ${said}. The next start continues.`,
+        `The sample listings could not all be sent: ${expectedReason}. The next start continues.`,
       ]);
     });
   }
@@ -167,31 +172,37 @@ suite('settings', () => {
     assert.equal(webhookUrl(proxied), 'http://127.0.0.1:9000/webhooks/idp');
   });
 
-  for (const [host, reached] of [
+  for (const [host, expectedHost] of [
     ['0.0.0.0', '127.0.0.1'],
     ['::', '[::1]'],
     ['::1', '[::1]'],
     ['localhost', 'localhost'],
     ['192.0.2.7', '192.0.2.7'],
   ] as const) {
-    test(`an assistant on ${host} is reached at ${reached}`, () => {
-      assert.equal(webhookUrl({ ASSISTANT_HOST: host }), `http://${reached}:8000/webhooks/idp`);
+    test(`an assistant on ${host} is reached at ${expectedHost}`, () => {
+      assert.equal(
+        webhookUrl({ ASSISTANT_HOST: host }),
+        `http://${expectedHost}:8000/webhooks/idp`,
+      );
     });
   }
 
   test('ignored variables of another identity provider are named', () => {
-    assert.deepEqual(readSettings({ IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' }).ignored, []);
+    assert.deepEqual(
+      readSettings({ IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' }).ignoredVariables,
+      [],
+    );
     const env = {
       IDP_BASE_URL: 'https://id.example',
       IDP_CLIENT_SECRET: 'x',
       IDP_TIMEOUT_MS: '900',
     };
-    assert.deepEqual(readSettings(env).ignored, ['IDP_BASE_URL', 'IDP_CLIENT_SECRET']);
+    assert.deepEqual(readSettings(env).ignoredVariables, ['IDP_BASE_URL', 'IDP_CLIENT_SECRET']);
   });
 });
 
 suite('summary', () => {
-  const facts: SummaryFacts = {
+  const facts: SummaryData = {
     assistantUrl: 'http://127.0.0.1:8000',
     collectorUrl: 'http://127.0.0.1:8001',
     idpUrl: 'http://127.0.0.1:8002',
@@ -200,10 +211,10 @@ suite('summary', () => {
     accounts: [],
     seconds: 1,
     samples: 0,
-    keysRequired: true,
-    ignored: [],
+    requiresKeys: true,
+    ignoredVariables: [],
   };
-  const text = (more: Partial<SummaryFacts>) => formatSummary({ ...facts, ...more });
+  const text = (overrides: Partial<SummaryData>) => formatSummary({ ...facts, ...overrides });
 
   test('the advice about a key names its database', () => {
     assert.match(text({}), /with {2}npx oselya api-key create NAME/);
@@ -213,11 +224,11 @@ suite('summary', () => {
   });
 
   test('the chat is offered with and without required API keys', () => {
-    for (const keysRequired of [false, true]) {
-      assert.match(text({ keysRequired }), /^ {4}npx oselya chat двокімнатна .*$/m);
+    for (const requiresKeys of [false, true]) {
+      assert.match(text({ requiresKeys }), /^ {4}npx oselya chat двокімнатна .*$/m);
       const assistantUrl = 'http://127.0.0.1:9000';
       assert.match(
-        text({ keysRequired, assistantUrl }),
+        text({ requiresKeys, assistantUrl }),
         /^ {4}npx oselya chat --url http:\/\/127\.0\.0\.1:9000 двокімнатна .*$/m,
       );
     }
@@ -225,7 +236,7 @@ suite('summary', () => {
 
   test('ignored variables are named with the command to use', () => {
     assert.doesNotMatch(text({}), /Ignored/);
-    const summary = text({ ignored: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
+    const summary = text({ ignoredVariables: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
     assert.match(summary, /Ignored, .*: IDP_BASE_URL, IDP_CLIENT_ID\n.*npx oselya assistant/);
   });
 });

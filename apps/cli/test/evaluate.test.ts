@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import {
   type ExpectedValues,
   GOLDEN_TEXTS_FILE,
-  JUDGED_FIELDS,
+  EVALUATED_FIELDS,
   readGoldenTexts,
 } from '../src/evaluate/golden.ts';
 import { createTallies, scoreText, sumTallies } from '../src/evaluate/score.ts';
@@ -214,18 +214,18 @@ test('The golden texts have every language, deal and property type, and texts wi
   assert.ok(texts.filter(({ expected }) => expected['is_listing'] === false).length >= 6);
 });
 
-const isNothing = (value: unknown) =>
+const hasNoValue = (value: unknown) =>
   value === null || (Array.isArray(value) && value.length === 0);
 
 test('Each judged field has values, and is missing in some text', () => {
-  const always = new Set(['is_listing', 'language', 'deal_type', 'property_type']);
-  for (const field of JUDGED_FIELDS) {
+  const commonFields = new Set(['is_listing', 'language', 'deal_type', 'property_type']);
+  for (const field of EVALUATED_FIELDS) {
     const values = texts.map(({ expected }) => expected[field]);
     assert.ok(
-      values.filter((value) => value !== undefined && !isNothing(value)).length >= 3,
+      values.filter((value) => value !== undefined && !hasNoValue(value)).length >= 3,
       field,
     );
-    assert.ok(always.has(field) || values.some(isNothing), field);
+    assert.ok(commonFields.has(field) || values.some(hasNoValue), field);
   }
 });
 
@@ -262,7 +262,7 @@ test('An invalid file of texts is rejected with its line', async () => {
 
 type Facts = Record<string, unknown>;
 
-function judge(expected: ExpectedValues, facts: Facts, isListing = true) {
+function scoreFacts(expected: ExpectedValues, facts: Facts, isListing = true) {
   const tallies = createTallies();
   const differences = scoreText(tallies, expected, { isListing, facts });
   return { tallies, fields: differences.map(({ field }) => field) };
@@ -294,21 +294,21 @@ const scored: [
 
 test('Values are counted as right, wrong and missed', () => {
   for (const [name, expected, facts, [right, wrong, missed]] of scored) {
-    const { tallies } = judge(expected, facts);
+    const { tallies } = scoreFacts(expected, facts);
     assert.deepEqual(sumTallies(tallies), { right, wrong, missed }, name);
   }
 });
 
 test('All values are missed if the model finds no listing', () => {
-  const { tallies, fields } = judge({ is_listing: true, price: 5, city: null }, {}, false);
+  const { tallies, fields } = scoreFacts({ is_listing: true, price: 5, city: null }, {}, false);
   assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(tallies.get('price'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(fields, ['is_listing', 'price']);
 });
 
 test('A text without a listing is right if the model finds none', () => {
-  assert.deepEqual(judge({ is_listing: false }, {}, false).fields, []);
-  const { tallies, fields } = judge({ is_listing: false }, { price: 3500 });
+  assert.deepEqual(scoreFacts({ is_listing: false }, {}, false).fields, []);
+  const { tallies, fields } = scoreFacts({ is_listing: false }, { price: 3500 });
   assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 1, missed: 0 });
   assert.deepEqual(fields, ['is_listing']);
 });

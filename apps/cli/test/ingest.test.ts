@@ -45,7 +45,7 @@ const CSV = ['--format', 'csv'];
 const JSON_ARRAY = ['--format', 'json'];
 
 suite('reading', () => {
-  const utf16 = (text: string) => Buffer.from(text, 'utf16le');
+  const encodeUtf16 = (text: string) => Buffer.from(text, 'utf16le');
   const RECORD = '{"external_id":"1","description":"Продам гараж у Луцьку, 18 кв. м"}\n';
   const PAYLOAD: unknown = JSON.parse(RECORD);
   // 'external_id,description' and '1,Здам' in Windows-1251.
@@ -58,13 +58,13 @@ suite('reading', () => {
     ['a byte order mark', `\uFEFF${RECORD}`, ['--format', 'jsonl'], [PAYLOAD]],
     [
       'UTF-16',
-      utf16(`\uFEFF${RECORD}`),
+      encodeUtf16(`\uFEFF${RECORD}`),
       ['--format', 'jsonl', '--encoding', 'utf-16le'],
       [PAYLOAD],
     ],
     [
       'big-endian UTF-16',
-      utf16(`\uFEFF${RECORD}`).swap16(),
+      encodeUtf16(`\uFEFF${RECORD}`).swap16(),
       ['--format', 'jsonl', '--encoding', 'utf-16be'],
       [PAYLOAD],
     ],
@@ -117,11 +117,11 @@ suite('reading', () => {
   for (const [title, content, args, expected] of files) {
     test(`reads ${title} in chunks of any size`, async () => {
       for (const size of [1, 7, 1000]) {
-        const { status, stderr, payloads: sent } = await ingest(content, args, size);
+        const { status, stderr, payloads: sentPayloads } = await ingest(content, args, size);
         assert.equal(status, 0, stderr);
         const byId = (one: object, other: object) =>
           String(Object(one).external_id).localeCompare(String(Object(other).external_id));
-        assert.deepEqual(sent.toSorted(byId), expected);
+        assert.deepEqual(sentPayloads.toSorted(byId), expected);
       }
     });
   }
@@ -146,11 +146,11 @@ suite('reading', () => {
     assert.equal(array.lines[0], 'record 2 (line 2): is not a JSON object');
   });
 
-  const unreadable: [content: string | Uint8Array, args: string[], expected: RegExp][] = [
-    [utf16(`\uFEFF${RECORD}`), CSV, /is UTF-16 text: add --encoding utf-16le$/],
-    [utf16(RECORD), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
+  const unreadableFiles: [content: string | Uint8Array, args: string[], expected: RegExp][] = [
+    [encodeUtf16(`\uFEFF${RECORD}`), CSV, /is UTF-16 text: add --encoding utf-16le$/],
+    [encodeUtf16(RECORD), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
     [
-      utf16(`\uFEFF${RECORD}`),
+      encodeUtf16(`\uFEFF${RECORD}`),
       [...CSV, '--encoding', 'utf-16be'],
       /is not utf-16be text: .* or name another$/,
     ],
@@ -178,14 +178,14 @@ suite('reading', () => {
     ],
   ];
   test('an unreadable file is reported in one line, and nothing is sent', async () => {
-    for (const [content, args, expected] of unreadable) {
-      const { status, stderr, payloads: sent } = await ingest(content, args, 100_000);
+    for (const [content, args, expected] of unreadableFiles) {
+      const { status, stderr, payloads: sentPayloads } = await ingest(content, args, 100_000);
       assert.equal(status, 1);
-      const [line = '', ...others] = stderr
+      const [line = '', ...otherLines] = stderr
         .split('\n')
         .filter((text) => text.startsWith('oselya: '));
       assert.match(line, expected);
-      assert.deepEqual([others, sent], [[], []], line);
+      assert.deepEqual([otherLines, sentPayloads], [[], []], line);
     }
   });
 
@@ -214,17 +214,17 @@ suite('reading', () => {
 
 suite('payloads', () => {
   function convert(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
-    const unknown: string[] = [];
+    const unknownNames: string[] = [];
     const toPayload = createPayloadConverter({
       source: 'doshka',
       mapping: new Map(Object.entries(mapping)),
-      onUnknown: (name) => unknown.push(name),
+      onUnknown: (name) => unknownNames.push(name),
     });
-    return { result: toPayload(record), unknown };
+    return { result: toPayload(record), unknownNames };
   }
 
   test('fields are taken by name, and everything else becomes attributes', () => {
-    const { result, unknown } = convert({
+    const { result, unknownNames } = convert({
       source_slug: 'other',
       external_id: 7,
       description: ' Здам квартиру ',
@@ -240,7 +240,7 @@ suite('payloads', () => {
       attributes: { condition: 'новий ', seller: { name: 'Олена' } },
     };
     assert.deepEqual(result, { payload });
-    assert.deepEqual(unknown, ['condition', 'seller']);
+    assert.deepEqual(unknownNames, ['condition', 'seller']);
   });
 
   test('a mapped column fills its field, and a column named like that field becomes an attribute', () => {
@@ -297,18 +297,21 @@ suite('payloads', () => {
     );
     fc.assert(
       fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), (record) => {
-        const { result, unknown } = convert(record);
-        const own = convertValue('object', record['attributes']) ?? {};
+        const { result, unknownNames } = convert(record);
+        const ownAttributes = convertValue('object', record['attributes']) ?? {};
         if ('reason' in result) {
-          const isRepeated = unknown.some((name) => Object.hasOwn(Object(own), name));
+          const isRepeated = unknownNames.some((name) =>
+            Object.hasOwn(Object(ownAttributes), name),
+          );
           return assert.ok(isRepeated, result.reason);
         }
         assert.ok(Array.isArray(checkPayload(result.payload)));
-        if (typeof own !== 'object' || Array.isArray(own)) return;
+        if (typeof ownAttributes !== 'object' || Array.isArray(ownAttributes)) return;
         const attributes = Object(result.payload['attributes'] ?? {});
-        for (const name of unknown) assert.deepEqual(attributes[name], record[name]);
-        for (const [name, value] of Object.entries(own)) assert.deepEqual(attributes[name], value);
-        const names = new Set([...unknown, ...Object.keys(own)]);
+        for (const name of unknownNames) assert.deepEqual(attributes[name], record[name]);
+        for (const [name, value] of Object.entries(ownAttributes))
+          assert.deepEqual(attributes[name], value);
+        const names = new Set([...unknownNames, ...Object.keys(ownAttributes)]);
         assert.equal(Object.keys(attributes).length, names.size);
       }),
       { numRuns: 300 },
@@ -347,35 +350,38 @@ suite('delivery', () => {
     }
   });
 
-  const limited = (seconds: string): ScriptedResponse => ({
+  const createRateLimitResponse = (seconds: string): ScriptedResponse => ({
     status: 429,
     headers: { 'retry-after': seconds },
     body: PROBLEM,
   });
 
   test('a rate limit delays the request, and a limit of a day ends the run', async () => {
-    const { result, retries } = await send([limited('0'), ACCEPTED]);
+    const { result, retries } = await send([createRateLimitResponse('0'), ACCEPTED]);
     assert.deepEqual(result, { outcome: 'accepted' });
     assert.deepEqual(retries, ['the collector answered 429: The disk is full. Retrying.']);
     const message = /^the collector answered 429: .*: give the command again in 24 hours$/;
-    await assert.rejects(send([limited('86400')]), { name: 'CommandError', message });
+    await assert.rejects(send([createRateLimitResponse('86400')]), {
+      name: 'CommandError',
+      message,
+    });
   });
 
-  const temporary: ScriptedResponse[] = [
+  const temporaryFailures: ScriptedResponse[] = [
     'reset',
     { status: 502, body: '"<html>"' },
     { status: 503, headers: { 'retry-after': '0' }, body: PROBLEM },
     ...[408, 425, 429, 500].map((status) => ({ status, body: PROBLEM })),
   ];
   test('a temporary failure is retried up to seven times with the same key', async () => {
-    for (const failure of temporary) {
-      const passed = await send([failure, failure, ACCEPTED]);
-      assert.deepEqual(passed.result, { outcome: 'accepted' });
-      const keys = passed.requests.map(({ headers }) => headers['idempotency-key']);
+    for (const failure of temporaryFailures) {
+      const retriedSend = await send([failure, failure, ACCEPTED]);
+      assert.deepEqual(retriedSend.result, { outcome: 'accepted' });
+      const keys = retriedSend.requests.map(({ headers }) => headers['idempotency-key']);
       assert.deepEqual(keys, ['key-1', 'key-1', 'key-1']);
-      const failed = await send([failure]);
-      assert.deepEqual([failed.result.outcome, failed.requests.length], ['failed', 7]);
-      assert.equal(failed.retries.length, 1);
+      const failedSend = await send([failure]);
+      assert.deepEqual([failedSend.result.outcome, failedSend.requests.length], ['failed', 7]);
+      assert.equal(failedSend.retries.length, 1);
     }
   });
 
@@ -412,19 +418,19 @@ suite('load', () => {
     deliver?: (externalId: unknown) => Promise<Delivery>;
     signal?: AbortSignal;
   };
-  const accept = () => Promise.resolve<Delivery>({ outcome: 'accepted' });
+  const acceptDelivery = () => Promise.resolve<Delivery>({ outcome: 'accepted' });
 
-  async function load({ rows, waits = false, deliver = accept, signal }: Settings) {
-    const printed: string[] = [];
-    const rejected: number[] = [];
+  async function load({ rows, waits = false, deliver = acceptDelivery, signal }: Settings) {
+    const printedLines: string[] = [];
+    const rejectedLines: number[] = [];
     const keys: string[] = [];
-    const stopReading = new AbortController();
+    const readController = new AbortController();
     async function* read() {
       for (const row of rows) yield await Promise.resolve(row);
       if (!waits) return;
-      stopReading.signal.throwIfAborted();
+      readController.signal.throwIfAborted();
       await new Promise((_, reject) => {
-        stopReading.signal.addEventListener('abort', () => reject(stopReading.signal.reason));
+        readController.signal.addEventListener('abort', () => reject(readController.signal.reason));
       });
     }
     const result = await loadRecords(read(), {
@@ -435,13 +441,13 @@ suite('load', () => {
       },
       dryRun: false,
       keyPrefix: 'load',
-      rejectedFile: { add: (row) => void rejected.push(row.line), close: () => undefined },
+      rejectedFile: { add: (row) => void rejectedLines.push(row.line), close: () => undefined },
       signal: signal ?? new AbortController().signal,
-      stopReading,
-      onBadRow: (line) => printed.push(line),
+      readController,
+      onBadRow: (line) => printedLines.push(line),
       onProgress: () => undefined,
     });
-    return { ...result, printed, rejected, keys };
+    return { ...result, printedLines, rejectedLines, keys };
   }
 
   const createRow = (line: number, fields: Record<string, unknown> = {}): Row => ({
@@ -459,7 +465,7 @@ suite('load', () => {
       4: { outcome: 'failed', reason: 'down' },
       7: { outcome: 'unprocessed', reason: 'ended failed' },
     };
-    const { counts, printed, rejected } = await load({
+    const { counts, printedLines, rejectedLines } = await load({
       rows: [
         ...createRows(4),
         createRow(5, { price: '52.000\u001B[2J', rooms: -1 }),
@@ -472,7 +478,7 @@ suite('load', () => {
     });
     const expected = { read: 9, accepted: 1, known: 1, unprocessed: 1, rejected: 5, failed: 1 };
     assert.deepEqual(counts, expected);
-    assert.deepEqual(printed.toSorted(), [
+    assert.deepEqual(printedLines.toSorted(), [
       'line 3: no',
       'line 4: down',
       'line 5: price must be number; rooms must be >= 0',
@@ -481,15 +487,16 @@ suite('load', () => {
       'line 8: price must be number (52.000 may be 52000 or 52: write 52000, or at most two decimals)',
       'line 9: external_id must be string (quote it, so that no digit is lost)',
     ]);
-    assert.deepEqual(new Set(rejected), new Set([3, 4, 5, 6, 7, 8, 9]));
+    assert.deepEqual(new Set(rejectedLines), new Set([3, 4, 5, 6, 7, 8, 9]));
   });
 
   test('an idempotency key contains the position and the content of its record', async () => {
     const { keys } = await load({ rows: createRows(2) });
-    const again = await load({ rows: [createRow(1), createRow(2, { price: 5 })] });
-    const moved = await load({ rows: [createRow(2, { external_id: '1' })] });
-    assert.equal(again.keys[0], keys[0]);
-    for (const key of [again.keys[1], moved.keys[0]]) assert.ok(!keys.includes(String(key)));
+    const changedLoad = await load({ rows: [createRow(1), createRow(2, { price: 5 })] });
+    const movedLoad = await load({ rows: [createRow(2, { external_id: '1' })] });
+    assert.equal(changedLoad.keys[0], keys[0]);
+    for (const key of [changedLoad.keys[1], movedLoad.keys[0]])
+      assert.ok(!keys.includes(String(key)));
   });
 
   test('five failures in a row end the load, even if it waits for input', async () => {
@@ -500,38 +507,44 @@ suite('load', () => {
       assert.ok(counts.failed >= 5 && counts.read < 30);
     }
     let requests = 0;
-    const flaky = await load({
+    const flakyLoad = await load({
       rows: createRows(100),
       deliver: () => {
         requests += 1;
-        return requests % 5 === 0 ? accept() : fail();
+        return requests % 5 === 0 ? acceptDelivery() : fail();
       },
     });
-    assert.deepEqual([flaky.hasGivenUp, flaky.counts.failed], [false, 80]);
+    assert.deepEqual([flakyLoad.hasGivenUp, flakyLoad.counts.failed], [false, 80]);
   });
 
   test('a hundred bad records are printed, and all are kept', async () => {
-    const { counts, printed, rejected } = await load({ rows: createRows(300, { price: 'x' }) });
-    assert.deepEqual([counts.rejected, rejected.length, printed.length], [300, 300, 101]);
-    assert.match(printed.at(-1) ?? '', /--rejected/);
+    const { counts, printedLines, rejectedLines } = await load({
+      rows: createRows(300, { price: 'x' }),
+    });
+    assert.deepEqual([counts.rejected, rejectedLines.length, printedLines.length], [300, 300, 101]);
+    assert.match(printedLines.at(-1) ?? '', /--rejected/);
   });
 
   test('the error that ended a load is reported', async () => {
     const controller = new AbortController();
-    const stopped = await load({
+    const stoppedLoad = await load({
       rows: createRows(100),
       signal: controller.signal,
       deliver: (id) => {
         if (id === '20') controller.abort();
-        return accept();
+        return acceptDelivery();
       },
     });
-    assert.equal((stopped.error as Error).name, 'AbortError');
-    assert.ok(stopped.counts.accepted >= 20 && stopped.counts.accepted < 40);
+    assert.equal((stoppedLoad.error as Error).name, 'AbortError');
+    assert.ok(stoppedLoad.counts.accepted >= 20 && stoppedLoad.counts.accepted < 40);
     for (const waits of [false, true]) {
-      const deny = () => Promise.reject(new Error('no key'));
-      const denied = await load({ rows: createRows(waits ? 2 : 100), waits, deliver: deny });
-      assert.equal((denied.error as Error).message, 'no key');
+      const denyDelivery = () => Promise.reject(new Error('no key'));
+      const deniedLoad = await load({
+        rows: createRows(waits ? 2 : 100),
+        waits,
+        deliver: denyDelivery,
+      });
+      assert.equal((deniedLoad.error as Error).message, 'no key');
     }
   });
 });

@@ -34,11 +34,11 @@ function runProcess(args: string[], env: Record<string, string> = {}) {
 }
 
 test('an older Node gets one line of advice and a separate exit status', () => {
-  const old =
+  const oldPreload =
     'Object.defineProperty(process, "versions", {value: {...process.versions, node: "20.19.0"}});' +
     'Object.defineProperty(process, "version", {value: "v20.19.0"});';
-  const preload = `data:text/javascript,${encodeURIComponent(old)}`;
-  for (const [args, failed] of [
+  const preload = `data:text/javascript,${encodeURIComponent(oldPreload)}`;
+  for (const [args, failureStatus] of [
     [['keygen'], 1],
     [['inventory', 'validate', 'valid.json'], 2],
   ] as const) {
@@ -47,7 +47,7 @@ test('an older Node gets one line of advice and a separate exit status', () => {
       ['--import', preload, BIN, ...args],
       { encoding: 'utf8' },
     );
-    assert.equal(status, failed);
+    assert.equal(status, failureStatus);
     assert.equal(stdout, '');
     assert.match(
       stderr,
@@ -60,22 +60,22 @@ test('an older Node gets one line of advice and a separate exit status', () => {
 test('unwritable output is a failure with one line', () => {
   writeFileSync(join(folder, 'valid.json'), '[]');
   // The file descriptor is read-only, so writing fails.
-  const unwritable = openSync(join(folder, 'valid.json'), 'r');
-  after(() => closeSync(unwritable));
+  const readOnlyFile = openSync(join(folder, 'valid.json'), 'r');
+  after(() => closeSync(readOnlyFile));
   for (const [args, status] of [
     [['keygen'], 1],
     [['inventory', 'validate', 'valid.json'], 2],
   ] as const) {
-    const done = spawnSync(process.execPath, [BIN, ...args], {
+    const result = spawnSync(process.execPath, [BIN, ...args], {
       cwd: folder,
       encoding: 'utf8',
-      stdio: ['ignore', unwritable, 'pipe'],
+      stdio: ['ignore', readOnlyFile, 'pipe'],
     });
     assert.match(
-      done.stderr,
+      result.stderr,
       /^oselya( inventory validate)?: cannot write to standard output: .*\n$/,
     );
-    assert.equal(done.status, status);
+    assert.equal(result.status, status);
   }
 });
 
@@ -89,7 +89,12 @@ test('a reader that stops early is not a failure', async () => {
   assert.equal(code, 0);
 });
 
-const unusable: [name: string, args: string[], env: Record<string, string>, said: RegExp][] = [
+const unusableConfigurations: [
+  name: string,
+  args: string[],
+  env: Record<string, string>,
+  expectedMessage: RegExp,
+][] = [
   [
     'a data folder that is a file',
     ['migrate'],
@@ -104,11 +109,11 @@ const unusable: [name: string, args: string[], env: Record<string, string>, said
   ],
 ];
 writeFileSync(join(folder, 'damaged/identity-provider.sqlite'), 'no database '.repeat(100));
-for (const [name, args, env, said] of unusable) {
+for (const [name, args, env, expectedMessage] of unusableConfigurations) {
   test(`${name} is reported without a stack trace`, () => {
     const { status, stderr } = runProcess(args, env);
     assert.equal(status, 1);
-    assert.match(stderr, said);
+    assert.match(stderr, expectedMessage);
     assert.doesNotMatch(stderr, / at .*\.[jt]s/);
   });
 }
@@ -125,7 +130,7 @@ for (const role of ['assistant', 'collector']) {
         SVC_AUTH_ENCRYPTION_KEY: runProcess(['keygen']).stdout.trim(),
       },
     });
-    const closed = once(child, 'close');
+    const closeEvent = once(child, 'close');
     let output = '';
     const listens = Promise.withResolvers<void>();
     child.stdout.on('data', (chunk: Buffer) => {
@@ -133,9 +138,9 @@ for (const role of ['assistant', 'collector']) {
       if (output.includes('Server listening at')) listens.resolve();
     });
     child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
-    await Promise.race([listens.promise, closed]);
+    await Promise.race([listens.promise, closeEvent]);
     child.kill('SIGTERM');
-    const [code] = await closed;
+    const [code] = await closeEvent;
     assert.equal(code, 0, output);
     assert.match(output, /"service":"\w+","signal":"SIGTERM","msg":"shutting down"/);
   });
@@ -143,10 +148,14 @@ for (const role of ['assistant', 'collector']) {
 
 test('migrate can be repeated, and an API key is created, listed without its secret and revoked', async () => {
   const env = { DATA_DIR: join(folder, 'var') };
-  const first = await oselya(['migrate'], env);
-  assert.match(first.stdout, /assistant: applied 0000_.*\ncollector: applied 0001_/, first.stderr);
-  const second = await oselya(['migrate'], env);
-  assert.equal(second.stdout, 'assistant: up to date\ncollector: up to date\n');
+  const firstRun = await oselya(['migrate'], env);
+  assert.match(
+    firstRun.stdout,
+    /assistant: applied 0000_.*\ncollector: applied 0001_/,
+    firstRun.stderr,
+  );
+  const secondRun = await oselya(['migrate'], env);
+  assert.equal(secondRun.stdout, 'assistant: up to date\ncollector: up to date\n');
 
   const options = ['--scope', 'ingest', '--source', 'lviv-doshka'];
   const created = await oselya(['api-key', 'create', 'scraper', ...options], env);
@@ -158,9 +167,9 @@ test('migrate can be repeated, and an API key is created, listed without its sec
   const { lines } = await oselya(['api-key', 'list'], env);
   assert.deepEqual(lines, [`${id}\tscraper\tingest\tlviv-doshka\tactive\tnever used`]);
   assert.equal((await oselya(['api-key', 'revoke', id], env)).status, 0);
-  const again = await oselya(['api-key', 'revoke', id], env);
-  assert.equal(again.status, 1);
-  assert.match(again.stderr, /no active key/);
+  const repeatedRevocation = await oselya(['api-key', 'revoke', id], env);
+  assert.equal(repeatedRevocation.status, 1);
+  assert.match(repeatedRevocation.stderr, /no active key/);
 });
 
 test('a .env folder is ignored, and an unreadable .env is reported', () => {
@@ -170,12 +179,12 @@ test('a .env folder is ignored, and an unreadable .env is reported', () => {
   rmdirSync(env);
   // A symbolic link to itself is unreadable.
   symlinkSync('.env', env);
-  for (const [args, failed] of [
+  for (const [args, failureStatus] of [
     [['keygen'], 1],
     [['inventory', 'validate', 'valid.json'], 2],
   ] as const) {
     const { status, stdout, stderr } = runProcess([...args]);
-    assert.equal(status, failed);
+    assert.equal(status, failureStatus);
     assert.equal(stdout, '');
     assert.match(stderr, /^oselya: \.env cannot be read \(.*ELOOP.*\): .*\n$/);
   }

@@ -31,16 +31,16 @@ const env = {
   ...(url === undefined ? {} : { DATABASE_URL: url }),
 };
 if (url === undefined) await fillDataFolder(env.DATA_DIR);
-const LISTINGS = 70;
+const LISTING_COUNT = 70;
 
 /** Runs a function while a collector uses the database. */
 async function useCollector<Result>(
   work: (address: string) => Promise<Result>,
-  more: Record<string, string> = {},
+  extraEnv: Record<string, string> = {},
 ): Promise<Result> {
   const running = await start({
     ...env,
-    ...more,
+    ...extraEnv,
     COLLECTOR_PORT: '0',
     COLLECTOR_INGEST_PER_MINUTE: '0',
     LOG_LEVEL: 'silent',
@@ -60,13 +60,13 @@ async function fetchJson<Shape>(address: string, init?: RequestInit): Promise<Sh
 async function waitUntilCompleted(api: string): Promise<void> {
   await until('all payloads', async () => {
     const { counts } = await fetchJson<{ counts: { completed: number } }>(`${api}/admin/queue`);
-    return counts.completed === LISTINGS;
+    return counts.completed === LISTING_COUNT;
   });
 }
 
 before(() =>
   useCollector(async (api) => {
-    for (let index = 0; index < LISTINGS; index += 1) {
+    for (let index = 0; index < LISTING_COUNT; index += 1) {
       await fetchJson(`${api}/ingest`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
@@ -81,8 +81,8 @@ before(() =>
   }),
 );
 
-/** The command with the Node options of this process. */
-const COMMAND = [...process.execArgv, BIN];
+/** Command with this process's Node options. */
+const COMMAND_ARGS = [...process.execArgv, BIN];
 
 const runHere = (args: string[]) => oselya(args, env);
 
@@ -109,19 +109,19 @@ async function startServer({ rooms, model }: { rooms: number; model: string }) {
 }
 
 /** Starts a command that uses a server of this process. */
-async function run(args: string[], more: Record<string, string>) {
-  const child = spawn(process.execPath, [...COMMAND, ...args], {
+async function run(args: string[], extraEnv: Record<string, string>) {
+  const child = spawn(process.execPath, [...COMMAND_ARGS, ...args], {
     cwd: folder,
-    env: { ...env, ...more },
+    env: { ...env, ...extraEnv },
   });
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (chunk) => (stdout += String(chunk)));
   child.stderr.on('data', (chunk) => (stderr += String(chunk)));
-  const ended = once(child, 'close') as Promise<[number | null]>;
+  const closeEvent = once(child, 'close') as Promise<[number | null]>;
   return {
     child,
     async end() {
-      const [status] = await ended;
+      const [status] = await closeEvent;
       return { status, lines: stdout.split('\n').slice(0, -1), stderr };
     },
   };
@@ -138,14 +138,14 @@ function assertWarned({ stderr }: { stderr: string }): void {
 test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, and continues', async () => {
   const upToDate = await runHere(['backfill-embeddings']);
   assert.deepEqual(upToDate.lines, [
-    `0 of ${LISTINGS} listings were embedded, ${LISTINGS} were up to date.`,
+    `0 of ${LISTING_COUNT} listings were embedded, ${LISTING_COUNT} were up to date.`,
   ]);
   assertWarned(upToDate);
-  const dry = await run(['backfill-embeddings', '--dry-run'], server.variables);
-  const { status, lines, stderr } = await dry.end();
+  const dryRun = await run(['backfill-embeddings', '--dry-run'], server.variables);
+  const { status, lines, stderr } = await dryRun.end();
   assert.equal(status, 0, stderr);
   assert.deepEqual(lines, [
-    `${LISTINGS} of ${LISTINGS} listings need an embedding. Nothing was changed.`,
+    `${LISTING_COUNT} of ${LISTING_COUNT} listings need an embedding. Nothing was changed.`,
   ]);
   assert.equal(server.state.requests, 0);
 
@@ -169,17 +169,19 @@ test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, 
     /^64 of 64 listings were embedded, 0 were up to date.\nIt was stopped/,
   );
 
-  const rest = await (await run(['backfill-embeddings'], server.variables)).end();
-  assert.equal(rest.status, 0, rest.stderr);
-  assert.deepEqual(rest.lines, [`6 of ${LISTINGS} listings were embedded, 64 were up to date.`]);
-  assert.match(rest.stderr, /^70 of 70 listings: 6 embedded$/m);
+  const remainingRun = await (await run(['backfill-embeddings'], server.variables)).end();
+  assert.equal(remainingRun.status, 0, remainingRun.stderr);
+  assert.deepEqual(remainingRun.lines, [
+    `6 of ${LISTING_COUNT} listings were embedded, 64 were up to date.`,
+  ]);
+  assert.match(remainingRun.stderr, /^70 of 70 listings: 6 embedded$/m);
 });
 
 /** Returns the number in the first matching line. */
 function findNumber(lines: readonly string[], pattern: RegExp): number {
-  const [found] = lines.flatMap((line) => pattern.exec(line)?.[1] ?? []);
-  assert.ok(found, lines.join('\n'));
-  return Number(found);
+  const [value] = lines.flatMap((line) => pattern.exec(line)?.[1] ?? []);
+  assert.ok(value, lines.join('\n'));
+  return Number(value);
 }
 
 test('reprocess --pictures without images changes nothing', async () => {
@@ -199,8 +201,11 @@ test('reprocess --pictures without images changes nothing', async () => {
 });
 
 test('reprocess previews changes, and continues after a failed model and Ctrl-C', async () => {
-  const dry = await run(['reprocess', '--dry-run', '--verbose', '--limit', '5'], server.variables);
-  const { status, lines, stderr } = await dry.end();
+  const dryRun = await run(
+    ['reprocess', '--dry-run', '--verbose', '--limit', '5'],
+    server.variables,
+  );
+  const { status, lines, stderr } = await dryRun.end();
   assert.equal(status, 0, stderr);
   assert.ok(
     lines.some((line) => /^listing \d+: rooms: 2 → 3$/.test(line)),
@@ -222,38 +227,46 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
 
   server.state.requests = 0;
   let readings = 0;
-  const stopping = await run(['reprocess', '--yes'], server.variables);
+  const runningCommand = await run(['reprocess', '--yes'], server.variables);
   server.state.answers = (path) => {
     if (path.endsWith('/embeddings')) return true;
     readings += 1;
     // A second Ctrl-C would end the process immediately.
-    if (readings === 31) stopping.child.kill('SIGINT');
+    if (readings === 31) runningCommand.child.kill('SIGINT');
     return readings <= 30;
   };
-  const stopped = await stopping.end();
+  const stopped = await runningCommand.end();
   server.state.answers = () => true;
   assert.equal(stopped.status, 130, stopped.stderr);
   const done = findNumber(stopped.lines, /^(\d+) listings were read again/);
-  assert.ok(done > 0 && done < LISTINGS, stopped.lines.join('\n'));
+  assert.ok(done > 0 && done < LISTING_COUNT, stopped.lines.join('\n'));
   assert.equal(findNumber(stopped.lines, /^(\d+) listings were written/), done);
   const last = findNumber(
     stopped.lines,
     /^It was stopped: give the command again with --after (\d+) to continue\.$/,
   );
 
-  const on = ['reprocess', '--yes', '--after', String(last)];
-  const rest = await (await run(on, server.variables)).end();
-  assert.equal(rest.status, 0, rest.stderr);
-  assert.equal(findNumber(rest.lines, /^(\d+) listings were read again/), LISTINGS - done);
-  assert.equal(findNumber(rest.lines, /^(\d+) listings were written/), LISTINGS - done);
+  const continueArgs = ['reprocess', '--yes', '--after', String(last)];
+  const remainingRun = await (await run(continueArgs, server.variables)).end();
+  assert.equal(remainingRun.status, 0, remainingRun.stderr);
+  assert.equal(
+    findNumber(remainingRun.lines, /^(\d+) listings were read again/),
+    LISTING_COUNT - done,
+  );
+  assert.equal(
+    findNumber(remainingRun.lines, /^(\d+) listings were written/),
+    LISTING_COUNT - done,
+  );
   const slots = 4;
   assert.ok(
-    server.state.requests <= 2 * LISTINGS + 3 * slots,
+    server.state.requests <= 2 * LISTING_COUNT + 3 * slots,
     `one reading and at most one embedding each, and what was on its way: ${server.state.requests}`,
   );
 
-  const again = await (await run(['reprocess', '--yes', '--outdated'], server.variables)).end();
-  assert.equal(again.lines[0], '0 listings were read again: 0 would change.');
+  const repeatedRun = await (
+    await run(['reprocess', '--yes', '--outdated'], server.variables)
+  ).end();
+  assert.equal(repeatedRun.lines[0], '0 listings were read again: 0 would change.');
 
   await useCollector(async (api) => {
     const listing = await fetchJson<{ rooms: number; provenance: { model: string } }>(
@@ -269,9 +282,9 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   const temporary = join(folder, 'temporary');
   mkdirSync(temporary);
   const variables = { ...other.variables, TMPDIR: temporary, COLLECTOR_LEASE_SECONDS: '5' };
-  const outdated = ['reprocess', '--yes', '--outdated'];
+  const outdatedArgs = ['reprocess', '--yes', '--outdated'];
 
-  const killed = await run(outdated, variables);
+  const killed = await run(outdatedArgs, variables);
   let embeddings = 0;
   other.state.answers = (path) => {
     if (path.endsWith('/embeddings')) embeddings += 1;
@@ -279,15 +292,15 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   };
   assert.equal((await killed.end()).status, null);
   other.state.answers = () => true;
-  const left = readdirSync(temporary).filter((name) => name.startsWith('oselya'));
-  assert.deepEqual(left, []);
+  const leftFiles = readdirSync(temporary).filter((name) => name.startsWith('oselya'));
+  assert.deepEqual(leftFiles, []);
 
   // A worker reclaims the jobs of the killed run, and leaves the unchanged payloads.
   await useCollector(waitUntilCompleted, variables);
-  const rest = await (await run(outdated, variables)).end();
-  assert.equal(rest.status, 0, rest.stderr);
-  const written = findNumber(rest.lines, /^(\d+) listings were written/);
-  assert.ok(written > 0, rest.lines.join('\n'));
+  const remainingRun = await (await run(outdatedArgs, variables)).end();
+  assert.equal(remainingRun.status, 0, remainingRun.stderr);
+  const writtenCount = findNumber(remainingRun.lines, /^(\d+) listings were written/);
+  assert.ok(writtenCount > 0, remainingRun.lines.join('\n'));
 
   await useCollector(async (api) => {
     await waitUntilCompleted(api);
@@ -298,7 +311,7 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ query: 'квартиру', limit: 100 }),
     });
-    assert.equal(items.length, LISTINGS);
+    assert.equal(items.length, LISTING_COUNT);
     for (const { listing } of items) {
       const history = await fetchJson<{ changes: { rooms?: { from: number; to: number } } }[]>(
         `${api}/listings/${listing.listing_id}/history`,
@@ -330,7 +343,7 @@ const readRows = async ({ db }: Database<Tables>) => ({
 });
 
 test('legacy data is assigned after a dry run, and only once', async () => {
-  const unchanged = await useDatabase(async (database) => {
+  const originalRows = await useDatabase(async (database) => {
     const { db } = database;
     await db
       .insertInto('svc_users')
@@ -361,13 +374,13 @@ test('legacy data is assigned after a dry run, and only once', async () => {
     return readRows(database);
   });
 
-  const dry = await runHere(['assign-legacy', 'u-1', '--dry-run']);
-  assert.equal(dry.status, 0, dry.stderr);
-  assert.deepEqual(await useDatabase(readRows), unchanged);
+  const dryRun = await runHere(['assign-legacy', 'u-1', '--dry-run']);
+  assert.equal(dryRun.status, 0, dryRun.stderr);
+  assert.deepEqual(await useDatabase(readRows), originalRows);
 
   const done = await runHere(['assign-legacy', 'u-1']);
   assert.equal(done.status, 0, done.stderr);
-  assert.deepEqual(done.lines.slice(1), dry.lines.slice(1));
+  assert.deepEqual(done.lines.slice(1), dryRun.lines.slice(1));
   assert.deepEqual(done.lines, [
     'This is now the data of "u-1".',
     'sessions assigned: 1',
@@ -393,9 +406,11 @@ test('legacy data is assigned after a dry run, and only once', async () => {
   assert.equal(assigned.summaries[0]?.user_id, 'u-1');
   assert.deepEqual(assigned.audit, [{ action: 'legacy_assigned', user_id: 'u-1' }]);
 
-  const again = await runHere(['assign-legacy', 'u-1']);
-  assert.equal(again.status, 0, again.stderr);
-  assert.deepEqual(again.lines, ['Nothing to do: all sessions and all memory have an owner.']);
+  const repeatedRun = await runHere(['assign-legacy', 'u-1']);
+  assert.equal(repeatedRun.status, 0, repeatedRun.stderr);
+  assert.deepEqual(repeatedRun.lines, [
+    'Nothing to do: all sessions and all memory have an owner.',
+  ]);
 });
 
 test('a user who never signed in cannot become the owner', async () => {

@@ -62,11 +62,11 @@ suite('listings', () => {
     { maintenance }: ReturnType<typeof createListings>,
     options: Partial<Parameters<typeof reprocess>[1]> & { answer?: boolean } = {},
   ) {
-    const { answer = true, ...rest } = options;
+    const { answer = true, ...overrides } = options;
     const questions: string[] = [];
     const lines: string[] = [];
     const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    const { stopped, failed } = await reprocess(maintenance, {
+    const { earlyStop, failedCount } = await reprocess(maintenance, {
       selection: {},
       limit: Infinity,
       dryRun: false,
@@ -78,12 +78,12 @@ suite('listings', () => {
         questions.push(question);
         return Promise.resolve(answer);
       },
-      ...rest,
+      ...overrides,
     });
-    return { stopped, questions, lines, failed, progress: String(stderr.read() ?? '') };
+    return { earlyStop, questions, lines, failedCount, progress: String(stderr.read() ?? '') };
   }
 
-  const listIds = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
+  const listIds = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
   test('The extractions before a stop can still be written', async () => {
     const stop = new AbortController();
@@ -91,8 +91,8 @@ suite('listings', () => {
       if (id === 5) stop.abort();
     };
     const yes = createListings({ onRead });
-    const { stopped, questions } = await runReprocess(yes, { signal: stop.signal });
-    assert.deepEqual(stopped, { after: 4 });
+    const { earlyStop, questions } = await runReprocess(yes, { signal: stop.signal });
+    assert.deepEqual(earlyStop, { after: 4 });
     assert.deepEqual(questions, ['It stopped. Write the 4 listings read so far?']);
     assert.deepEqual(yes.written, listIds(4));
   });
@@ -104,7 +104,7 @@ suite('listings', () => {
     };
     const no = createListings({ onRead });
     const options = { selection: { after: 2 }, signal: stop.signal, answer: false };
-    assert.deepEqual((await runReprocess(no, options)).stopped, { after: 2 });
+    assert.deepEqual((await runReprocess(no, options)).earlyStop, { after: 2 });
     assert.deepEqual(no.written, []);
   });
 
@@ -116,7 +116,7 @@ suite('listings', () => {
           if (id === 6) throw error;
         },
       });
-      assert.deepEqual((await runReprocess(listings, { yes })).stopped, { after: 5, error });
+      assert.deepEqual((await runReprocess(listings, { yes })).earlyStop, { after: 5, error });
       assert.deepEqual(listings.written, listIds(5));
     }
   });
@@ -127,13 +127,16 @@ suite('listings', () => {
       if (id === 5) stop.abort();
     };
     const listings = createListings({ onRead });
-    const { stopped, questions } = await runReprocess(listings, {
+    const { earlyStop, questions } = await runReprocess(listings, {
       dryRun: true,
       signal: stop.signal,
     });
-    assert.deepEqual([stopped, questions], [{ after: 4 }, []]);
-    const whole = await runReprocess(createListings({}));
-    assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
+    assert.deepEqual([earlyStop, questions], [{ after: 4 }, []]);
+    const completeRun = await runReprocess(createListings({}));
+    assert.deepEqual(
+      [completeRun.earlyStop, completeRun.questions],
+      [undefined, ['Write 10 listings?']],
+    );
   });
 
   test('Each failure is reported with its listing and reason', async () => {
@@ -150,8 +153,8 @@ suite('listings', () => {
           : { outcome, error: new Error(`Reason ${id}.`) };
       },
     });
-    const { lines, failed, stopped } = await runReprocess(listings, { yes: true });
-    assert.equal(stopped, undefined);
+    const { lines, failedCount, earlyStop } = await runReprocess(listings, { yes: true });
+    assert.equal(earlyStop, undefined);
     assert.deepEqual(
       lines.filter((line) => line.startsWith('listing ')),
       [
@@ -162,17 +165,17 @@ suite('listings', () => {
         'listing 8: queued: Reason 8.',
       ],
     );
-    assert.equal(failed, 4);
+    assert.equal(failedCount, 4);
   });
 });
 
 suite('images', () => {
-  const FAILURE = new Error('The model server answered 500.');
+  const MODEL_FAILURE = new Error('The model server answered 500.');
   const OUTCOMES: readonly ImageReprocessOutcome[] = [
     { listingId: 1, outcome: 'described' },
     { listingId: 2, outcome: 'left' },
     { listingId: 3, outcome: 'described' },
-    { listingId: 4, outcome: 'failed', error: FAILURE },
+    { listingId: 4, outcome: 'failed', error: MODEL_FAILURE },
   ];
 
   /** Runs the command over four listings, and returns its outcome, lines and questions. */
@@ -182,15 +185,15 @@ suite('images', () => {
       stop?: number;
     } = {},
   ) {
-    const { answer = true, stop, ...rest } = options;
+    const { answer = true, stop, ...overrides } = options;
     const controller = new AbortController();
     const lines: string[] = [];
     const questions: string[] = [];
     const work: Maintenance['reprocessImages'] = {
       count: () => Promise.resolve(OUTCOMES.length),
       async *describe(_choice, { signal }) {
-        for (const [nth, outcome] of OUTCOMES.entries()) {
-          if (nth + 1 === stop) controller.abort();
+        for (const [index, outcome] of OUTCOMES.entries()) {
+          if (index + 1 === stop) controller.abort();
           yield await Promise.resolve(outcome);
           if (signal.aborted) return;
         }
@@ -211,19 +214,19 @@ suite('images', () => {
         questions.push(question);
         return Promise.resolve(answer);
       },
-      ...rest,
+      ...overrides,
     });
     return { ...run, lines, questions };
   }
 
-  const FOUND = '4 listings have images that another prompt or model described, or none.';
+  const COUNT_LINE = '4 listings have images that another prompt or model described, or none.';
 
   test('The images are described after a yes, and the outcomes are reported', async () => {
     assert.deepEqual(await runImages(), {
-      failed: 1,
-      stopped: undefined,
+      failedCount: 1,
+      earlyStop: undefined,
       lines: [
-        FOUND,
+        COUNT_LINE,
         'listing 4: failed: The model server answered 500.',
         'The images of 2 listings were described.',
         '  1 have no completed payload, and stay unchanged',
@@ -239,15 +242,15 @@ suite('images', () => {
   ] as const) {
     test(`${name} changes nothing`, async () => {
       const run = await runImages(options);
-      assert.deepEqual(run.lines, [FOUND, 'Nothing was changed.']);
+      assert.deepEqual(run.lines, [COUNT_LINE, 'Nothing was changed.']);
       assert.equal(run.questions.length, questions);
     });
   }
 
   test('With --yes there is no question, and a stopped run reports its outcomes', async () => {
-    const { questions, stopped, lines } = await runImages({ yes: true, stop: 1 });
+    const { questions, earlyStop, lines } = await runImages({ yes: true, stop: 1 });
     assert.deepEqual(
-      [questions, stopped, lines.at(-1)],
+      [questions, earlyStop, lines.at(-1)],
       [[], { after: 1 }, 'The images of 1 listings were described.'],
     );
   });
@@ -318,28 +321,29 @@ suite('reports', () => {
 
 suite('questions', () => {
   /** Asks a question, and returns the answer to the typed text and the output. */
-  async function askQuestion(typed: string) {
+  async function askQuestion(input: string) {
     const [stdin, stderr] = [new PassThrough(), new PassThrough()];
-    const how = { signal: undefined, onInterrupt: assert.fail };
-    const answer = confirm('Write 4 listings?', how, { stdin, stderr });
-    stdin.end(typed);
+    const confirmOptions = { signal: undefined, onInterrupt: assert.fail };
+    const answer = confirm('Write 4 listings?', confirmOptions, { stdin, stderr });
+    stdin.end(input);
     const isYes = await answer;
     stderr.end();
     return [isYes, await text(stderr)];
   }
 
   test('Only y and yes confirm', async () => {
-    const shown = 'Write 4 listings? [y/N] ';
-    for (const typed of ['y\n', 'Yes\n']) assert.deepEqual(await askQuestion(typed), [true, shown]);
-    for (const typed of ['n\n', '\n', 'yesterday\n', '']) {
-      assert.deepEqual(await askQuestion(typed), [false, shown]);
+    const question = 'Write 4 listings? [y/N] ';
+    for (const input of ['y\n', 'Yes\n'])
+      assert.deepEqual(await askQuestion(input), [true, question]);
+    for (const input of ['n\n', '\n', 'yesterday\n', '']) {
+      assert.deepEqual(await askQuestion(input), [false, question]);
     }
   });
 
   test('An aborted question counts as no', async () => {
     const stop = new AbortController();
-    const how = { signal: stop.signal, onInterrupt: assert.fail };
-    const answer = confirm('Write 4 listings?', how, {
+    const confirmOptions = { signal: stop.signal, onInterrupt: assert.fail };
+    const answer = confirm('Write 4 listings?', confirmOptions, {
       stdin: new PassThrough(),
       stderr: new PassThrough(),
     });
@@ -352,7 +356,7 @@ suite('questions', () => {
       const stop = new AbortController();
       let interrupts = 0;
       const stdin = new PassThrough();
-      const how = {
+      const confirmOptions = {
         signal: aborts ? stop.signal : undefined,
         onInterrupt() {
           interrupts += 1;
@@ -360,7 +364,7 @@ suite('questions', () => {
         },
       };
       const stderr = Object.assign(new PassThrough(), { isTTY: true });
-      const answer = confirm('Write 4 listings?', how, { stdin, stderr });
+      const answer = confirm('Write 4 listings?', confirmOptions, { stdin, stderr });
       stdin.write('\u0003');
       assert.equal(await answer, false);
       assert.equal(interrupts, 1);

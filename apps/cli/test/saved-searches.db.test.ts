@@ -22,10 +22,10 @@ const { db } = assistantDatabase;
 type Running = { url: string; close: () => Promise<void> };
 
 /** Closes an app once: in a test, or after the tests. */
-async function closeOnce(started: Promise<Running>): Promise<Running> {
-  const app = await started;
-  let closing: Promise<void> | undefined;
-  const close = () => (closing ??= app.close());
+async function closeOnce(startup: Promise<Running>): Promise<Running> {
+  const app = await startup;
+  let closePromise: Promise<void> | undefined;
+  const close = () => (closePromise ??= app.close());
   deferCleanup(close);
   return { url: app.url, close };
 }
@@ -74,18 +74,18 @@ async function request<Shape>(path: string, body?: object): Promise<Shape> {
 }
 
 /** Sends a listing and waits until it has been processed. */
-async function ingest(nth: number, facts: object = {}): Promise<number> {
+async function ingest(index: number, facts: object = {}): Promise<number> {
   const { raw_id: rawId } = await request<{ raw_id: number }>('/ingest', {
     source_slug: 'doshka',
-    external_id: `flat-${nth}`,
-    title: `Квартира ${nth}`,
-    description: `Здам двокімнатну квартиру у Львові, ${40 + nth} м², є балкон.`,
+    external_id: `flat-${index}`,
+    title: `Квартира ${index}`,
+    description: `Здам двокімнатну квартиру у Львові, ${40 + index} м², є балкон.`,
     deal_type: 'rent',
     city: 'Львів',
     price: 14_000,
     currency: 'UAH',
     rooms: 2,
-    area_total: 40 + nth,
+    area_total: 40 + index,
     ...facts,
   });
   let listingId: number | null = null;
@@ -118,7 +118,7 @@ async function saveSearch(name: string, search: object): Promise<string> {
   return sessionId;
 }
 
-/** Returns the listings of all digests in a session. */
+/** Returns the listings in all digests of a session. */
 async function readDigests(sessionId: string): Promise<number[]> {
   const messages = await db
     .selectFrom('conversation_messages')
@@ -157,7 +157,7 @@ test('each new listing is reported once for each search, over restarts of both s
       address: null,
     })
     .execute();
-  // No digest contains listings from before the first reading of the feed.
+  // Listings from before the first feed read appear in no digest.
   await until(async () => {
     const feed = await db.selectFrom('collector_feed').select('cursor').executeTakeFirstOrThrow();
     return feed.cursor !== null;

@@ -14,10 +14,10 @@ import { sql } from 'kysely';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const DIMENSIONS = 16;
-/** Name by which the server lists the connections of the processes. */
+/** Application name of the processes' database connections. */
 const APPLICATION_NAME = 'to-be-terminated';
 const SHUTDOWN_SECONDS = 5;
-/** Members of a logged error. */
+/** Logged error fields. */
 const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
 /** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
@@ -45,12 +45,12 @@ function run(role: string, env: Record<string, string>) {
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
   }
-  const closed = once(child, 'close');
+  const closeEvent = once(child, 'close');
   return {
     output,
     terminate: () => child.kill('SIGTERM'),
     kill: () => child.kill('SIGKILL'),
-    exitCode: async (): Promise<unknown> => (await closed)[0],
+    exitCode: async (): Promise<unknown> => (await closeEvent)[0],
   };
 }
 
@@ -118,8 +118,11 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       assert.match(await ready.text(), /The process is ending/);
       assert.equal((await fetch(`${base}/health/live`)).status, 200);
     }
-    const late = await fetch(`${listens()}/api/v1/admin/queue`);
-    assert.deepEqual([late.status, late.headers.get('retry-after')], [503, '5']);
+    const rejectedResponse = await fetch(`${listens()}/api/v1/admin/queue`);
+    assert.deepEqual(
+      [rejectedResponse.status, rejectedResponse.headers.get('retry-after')],
+      [503, '5'],
+    );
     model.release();
     for (const { exitCode, output } of [collector, worker]) {
       assert.equal(await exitCode(), 0, output.text);
@@ -132,9 +135,9 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const { rows } = await sql<{ name: string; status: string; attempts: number; by: null }>`
       select external_id as name, status, attempts, claimed_by as by
       from raw_data order by external_id`.execute(db);
-    const ended = ({ status, attempts, by }: (typeof rows)[number]) =>
+    const hasEnded = ({ status, attempts, by }: (typeof rows)[number]) =>
       `${status} ${attempts} ${by}`;
-    assert.deepEqual(Object.fromEntries(rows.map((row) => [row.name, ended(row)])), {
+    assert.deepEqual(Object.fromEntries(rows.map((row) => [row.name, hasEnded(row)])), {
       next: 'pending 0 null',
       'slow-1': 'completed 1 null',
       'slow-2': 'completed 1 null',
@@ -142,9 +145,9 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       'stuck-2': 'pending 0 null',
     });
     await until('their connections to be closed', async () => {
-      const { rows: open } = await sql`
+      const { rows: openConnections } = await sql`
         select from pg_stat_activity where application_name = ${APPLICATION_NAME}`.execute(db);
-      return open.length === 0 && (await model.connections()) === 0;
+      return openConnections.length === 0 && (await model.connections()) === 0;
     });
   });
 

@@ -61,21 +61,21 @@ export type Accounts = ReturnType<typeof createAccounts>;
 
 /** Creates a store that combines the sample accounts with the changes in the database. */
 export function createAccounts(database: DatabaseSync) {
-  const read = database.prepare('select changes from changed_accounts where sub = ?');
-  const save = database.prepare(
+  const selectChanges = database.prepare('select changes from changed_accounts where sub = ?');
+  const upsertChanges = database.prepare(
     `insert into changed_accounts (sub, changes) values (?1, ?2)
      on conflict (sub) do update set changes = json_patch(changes, ?2)`,
   );
   const list = (): DevAccount[] =>
     sampleAccounts.map((account) => {
-      const row = read.get(account.sub);
+      const row = selectChanges.get(account.sub);
       return { ...structuredClone(account), ...(row && JSON.parse(String(row['changes']))) };
     });
   return {
     list,
     find: (sub: string) => list().find((account) => account.sub === sub),
     change(sub: string, change: Partial<DevAccess & { blocked: boolean }>): void {
-      save.run(sub, JSON.stringify(change));
+      upsertChanges.run(sub, JSON.stringify(change));
     },
   };
 }

@@ -8,7 +8,7 @@ import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
 /** Events of a change. Empty if nothing changed. */
-type SentEvents = readonly Readonly<WebhookDelivery>[];
+type SentWebhooks = readonly Readonly<WebhookDelivery>[];
 
 /** Functions that change accounts. */
 export type Changes = ReturnType<typeof createChanges>;
@@ -20,37 +20,40 @@ export type Changes = ReturnType<typeof createChanges>;
 export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
   return {
     /** Blocks an account and ends its sign-ins, or unblocks it. */
-    setBlocked(sub: string, blocked: boolean): SentEvents {
-      const before = accounts.find(sub);
+    setBlocked(sub: string, blocked: boolean): SentWebhooks {
+      const previousAccount = accounts.find(sub);
       accounts.change(sub, { blocked });
       if (blocked) artifacts.revokeAccount(sub);
-      if (before?.blocked === blocked) return [];
+      if (previousAccount?.blocked === blocked) return [];
       return [webhooks.send(blocked ? 'user.blocked' : 'user.unblocked', sub)];
     },
-    setAccess(sub: string, access: DevAccess): SentEvents {
-      const before = accounts.find(sub);
+    setAccess(sub: string, access: DevAccess): SentWebhooks {
+      const previousAccount = accounts.find(sub);
       accounts.change(sub, access);
       const events = [
         ['role_ids', 'client.roles_changed'],
         ['permission_ids', 'client.permissions_changed'],
       ] as const;
       return events
-        .filter(([field]) => differ(before?.[field], access[field]))
+        .filter(([field]) => haveDifferentItems(previousAccount?.[field], access[field]))
         .map(([, event]) => webhooks.send(event, sub));
     },
-    revokeSessions(sub: string): SentEvents {
+    revokeSessions(sub: string): SentWebhooks {
       artifacts.revokeAccount(sub);
       return [webhooks.send('session.revoked', sub)];
     },
-    logOutEverybody(): SentEvents {
+    logOutEverybody(): SentWebhooks {
       artifacts.revokeEverybody();
       return [webhooks.send('auth.global_logout')];
     },
   };
 }
 
-function differ(before: readonly string[] = [], after: readonly string[]): boolean {
-  return new Set(before).symmetricDifference(new Set(after)).size > 0;
+function haveDifferentItems(
+  oldItems: readonly string[] = [],
+  newItems: readonly string[],
+): boolean {
+  return new Set(oldItems).symmetricDifference(new Set(newItems)).size > 0;
 }
 
 const createFormError = (statusCode: number, message: string) =>
@@ -64,21 +67,21 @@ type ControlOptions = {
 };
 
 /** Outcome of the last submitted form. Shown once. */
-type Notice = { message: string; deliveries: SentEvents };
+type Notice = { message: string; deliveries: SentWebhooks };
 
 type AccountForm = { account: string };
 type AccessForm = AccountForm & { role: string[]; permission: string[] };
 
 const subSchema = { type: 'string' } as const;
-const accountForm = {
+const accountFormSchema = {
   type: 'object',
   required: ['account'],
   properties: { account: subSchema },
 } as const;
-const createSlugsSchema = (known: readonly { slug: string }[]) =>
-  ({ type: 'array', items: { enum: known.map(({ slug }) => slug) }, default: [] }) as const;
-const accessForm = {
-  ...accountForm,
+const createSlugsSchema = (options: readonly { slug: string }[]) =>
+  ({ type: 'array', items: { enum: options.map(({ slug }) => slug) }, default: [] }) as const;
+const accessFormSchema = {
+  ...accountFormSchema,
   properties: {
     account: subSchema,
     role: createSlugsSchema(ROLES),
@@ -87,7 +90,7 @@ const accessForm = {
 };
 const MAX_BODY_BYTES = 16_384;
 
-/** Time to wait for deliveries, so that the page can usually show their outcome. */
+/** Wait for deliveries before the redirect, because the page should show their outcome. */
 const OUTCOME_WAIT_MS = 1000;
 
 /**
@@ -114,15 +117,15 @@ export async function registerControlRoutes(
   });
 
   app.get('/', (_request, reply) => {
-    const shown = notice;
+    const shownNotice = notice;
     notice = undefined;
-    return sendPage(reply, 200, createControlPage(options, shown));
+    return sendPage(reply, 200, createControlPage(options, shownNotice));
   });
 
-  const addAccountForm = (path: string, change: (account: DevAccount) => [string, SentEvents]) =>
+  const addAccountForm = (path: string, change: (account: DevAccount) => [string, SentWebhooks]) =>
     app.post<{ Body: AccountForm }>(
       `/control/${path}`,
-      { schema: { body: accountForm } },
+      { schema: { body: accountFormSchema } },
       ({ body }, reply) => showOutcome(reply, ...change(findAccount(body.account))),
     );
   addAccountForm('block', ({ sub, display_name: name }) => {
@@ -140,7 +143,7 @@ export async function registerControlRoutes(
   ]);
   app.post<{ Body: AccessForm }>(
     '/control/access',
-    { schema: { body: accessForm } },
+    { schema: { body: accessFormSchema } },
     ({ body }, reply) => {
       const { sub, display_name: name } = findAccount(body.account);
       const events = changes.setAccess(sub, {
@@ -161,15 +164,18 @@ export async function registerControlRoutes(
     return account;
   }
 
-  async function showOutcome(reply: FastifyReply, message: string, deliveries: SentEvents) {
-    await Promise.race([webhooks.settled(), sleep(OUTCOME_WAIT_MS, undefined, { ref: false })]);
+  async function showOutcome(reply: FastifyReply, message: string, deliveries: SentWebhooks) {
+    await Promise.race([
+      webhooks.waitUntilSettled(),
+      sleep(OUTCOME_WAIT_MS, undefined, { ref: false }),
+    ]);
     notice = { message, deliveries };
     return reply.redirect('/', 303);
   }
 }
 
 function createControlPage({ accounts, webhooks, redirectUris }: ControlOptions, notice?: Notice) {
-  const list = accounts.list();
+  const accountList = accounts.list();
   // Focus the notice, so that screen readers start with it.
   const noticeBox =
     notice &&
@@ -183,7 +189,7 @@ function createControlPage({ accounts, webhooks, redirectUris }: ControlOptions,
       application gets a signed webhook for each.
     </p>
     ${createApplicationLink(redirectUris)} ${noticeBox ?? null}
-    ${list.map((account, index) => formatAccount(account, `account-${index + 1}`))}
+    ${accountList.map((account, index) => formatAccount(account, `account-${index + 1}`))}
     <section aria-labelledby="everybody">
       <h2 id="everybody">Everybody</h2>
       <p>Ends every sign-in of every account. Nobody is blocked: all can sign in again.</p>
@@ -191,7 +197,7 @@ function createControlPage({ accounts, webhooks, redirectUris }: ControlOptions,
         <button class="bad">Log everybody out</button>
       </form>
     </section>
-    ${formatDeliveries(webhooks, list)}
+    ${formatDeliveries(webhooks, accountList)}
     <p><a href="/.well-known/openid-configuration">OpenID configuration</a></p>
   `;
   return createPage('Development identity provider', body, redirectUris);
@@ -208,9 +214,9 @@ function formatSlugs(slugs: readonly string[]): Html {
 
 function formatAccount(account: DevAccount, id: string): Html {
   const { sub, display_name: name, email, role_ids, permission_ids, blocked } = account;
-  const formatButton = (path: string, label: string, look = '') =>
+  const formatButton = (path: string, label: string, className = '') =>
     html`<form method="post" action="/control/${path}">
-      <button name="account" value="${sub}" class="${look}">
+      <button name="account" value="${sub}" class="${className}">
         ${label}${formatHidden(` ${name}`)}
       </button>
     </form>`;
@@ -243,11 +249,11 @@ function formatAccount(account: DevAccount, id: string): Html {
 function formatCheckboxes(
   legend: string,
   name: string,
-  known: readonly { slug: string; meaning: string }[],
-  chosen: readonly string[],
+  options: readonly { slug: string; meaning: string }[],
+  selectedSlugs: readonly string[],
 ): Html {
-  const boxes = known.map(({ slug, meaning }) => {
-    const checked = chosen.includes(slug) ? html`checked` : null;
+  const boxes = options.map(({ slug, meaning }) => {
+    const checked = selectedSlugs.includes(slug) ? html`checked` : null;
     return html`<label>
       <input type="checkbox" name="${name}" value="${slug}" ${checked} />
       <span><code>${slug}</code> <small>${meaning}</small></span>
@@ -262,14 +268,14 @@ function formatCheckboxes(
 // The browser runs on this machine, in the same time zone.
 const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
 
-function formatDeliveries({ url, recent }: Webhooks, accounts: readonly DevAccount[]): Html {
+function formatDeliveries({ url, listRecent }: Webhooks, accounts: readonly DevAccount[]): Html {
   const names = new Map(accounts.map(({ sub, display_name }) => [sub, display_name]));
-  const deliveries = recent();
+  const deliveries = listRecent();
   const rows = deliveries.map((delivery) => {
     const { event, user_id, occurred_at } = delivery;
-    const about = user_id === undefined ? 'everybody' : (names.get(user_id) ?? user_id);
+    const subject = user_id === undefined ? 'everybody' : (names.get(user_id) ?? user_id);
     return html`<li>
-      <span><code>${event}</code> <span class="about">${about}</span></span>
+      <span><code>${event}</code> <span class="about">${subject}</span></span>
       <time datetime="${occurred_at}">${timeFormat.format(new Date(occurred_at))}</time>
       ${formatOutcome(delivery)}
     </li>`;
@@ -288,14 +294,14 @@ function formatDeliveries({ url, recent }: Webhooks, accounts: readonly DevAccou
   </section>`;
 }
 
-const OUTCOMES = {
+const OUTCOME_LABELS = {
   waiting: ['being delivered', 'wait'],
   delivered: ['delivered', 'good'],
   failed: ['not delivered', 'bad'],
 } as const;
 
 function formatOutcome({ state, attempts, detail }: WebhookDelivery): Html {
-  const [label, look] = OUTCOMES[state];
-  const tries = attempts > 1 ? ` at attempt ${attempts}` : '';
-  return html`<span class="outcome ${look}">${label}: ${detail}${tries}</span>`;
+  const [label, className] = OUTCOME_LABELS[state];
+  const attemptNote = attempts > 1 ? ` at attempt ${attempts}` : '';
+  return html`<span class="outcome ${className}">${label}: ${detail}${attemptNote}</span>`;
 }

@@ -12,7 +12,7 @@ export const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 
     <circle cx="11.5" cy="20.5" r="4.5"/><path d="M15 17l8-8m-3 3 3 3"/></g></svg>`;
 
 /** Style of all pages, for light and dark mode and widths from 320 px. */
-const STYLE = `
+const PAGE_STYLE = `
   :root { color-scheme: light dark; }
   * { box-sizing: border-box; }
   body { max-width: 44rem; margin: 0 auto; padding: 2rem 1rem; font: 1rem/1.5 system-ui, sans-serif;
@@ -46,7 +46,7 @@ const STYLE = `
  * @param redirectUris Redirect URIs of the application, for `form-action`, which also applies to redirects of a form.
  */
 export function createPage(title: string, body: Html, redirectUris: readonly string[]): Page {
-  const style = rawHtml(`<style>${STYLE}</style>`);
+  const style = rawHtml(`<style>${PAGE_STYLE}</style>`);
   const document = html`<html lang="en">
     <head>
       <meta charset="utf-8" />
@@ -64,7 +64,7 @@ export function createPage(title: string, body: Html, redirectUris: readonly str
   const applications = new Set(redirectUris.map((uri) => new URL(uri).origin));
   const policy = [
     `default-src 'none'`,
-    `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
+    `style-src 'sha256-${hash('sha256', PAGE_STYLE, 'base64')}'`,
     `form-action 'self' ${[...applications].join(' ')}`,
     `base-uri 'none'`,
     `frame-ancestors 'none'`,
@@ -83,8 +83,8 @@ export function createPage(title: string, body: Html, redirectUris: readonly str
 
 /** Renders a link to the application, where a sign-in starts. */
 export function createApplicationLink([redirectUri]: readonly string[]): Html {
-  const home = redirectUri === undefined ? '' : new URL('/', redirectUri).href;
-  return html`<p><a href="${home}">Go to the application</a> and sign in from there.</p>`;
+  const homeUrl = redirectUri === undefined ? '' : new URL('/', redirectUri).href;
+  return html`<p><a href="${homeUrl}">Go to the application</a> and sign in from there.</p>`;
 }
 
 /** Creates the page for choosing an account. Each button posts its `sub` to the URL of the page. */
@@ -113,16 +113,15 @@ export function createPickerPage(
 export function createMessagePage(
   title: string,
   text: Html | string,
-  uris: readonly string[],
+  redirectUris: readonly string[],
 ): Page {
   return createPage(
     title,
     html`<p>${text}</p>
-      ${createApplicationLink(uris)}`,
-    uris,
+      ${createApplicationLink(redirectUris)}`,
+    redirectUris,
   );
 }
 
-/** Sends a page. */
 export const sendPage = (reply: FastifyReply, status: number, { html: text, headers }: Page) =>
   reply.code(status).headers(headers).send(text);

@@ -39,7 +39,7 @@ export async function createProvider(options: ProviderOptions): Promise<Provider
 function createConfiguration(options: ProviderOptions): Configuration {
   const { client, accounts, artifacts, keys, accessTokenSeconds, refreshTokenSeconds } = options;
   return {
-    adapter: artifacts.adapterFor,
+    adapter: artifacts.createAdapter,
     jwks: keys.jwks,
     cookies: {
       keys: keys.cookieKeys,
@@ -93,8 +93,8 @@ function createConfiguration(options: ProviderOptions): Configuration {
       Interaction: 600,
       // A rotated token inherits the remaining lifetime, so that refreshing does not extend a sign-in.
       RefreshToken: (ctx) => {
-        const rotated = ctx.oidc.entities.RotatedRefreshToken;
-        return rotated ? Math.max(1, rotated.remainingTTL) : refreshTokenSeconds;
+        const rotatedToken = ctx.oidc.entities.RotatedRefreshToken;
+        return rotatedToken ? Math.max(1, rotatedToken.remainingTTL) : refreshTokenSeconds;
       },
       // Only the request that ends an interaction uses the session.
       Session: 60,

@@ -14,7 +14,7 @@ export { type DevAccount, sampleAccounts } from './accounts.ts';
 
 /** Options of {@link createDevIdp}. */
 export type DevIdpOptions = {
-  /** Origin of the provider, such as `http://127.0.0.1:8002`. Requests for other hosts are rejected. */
+  /** Origin of the provider, such as `http://127.0.0.1:8002`. The provider rejects requests for other hosts. */
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };
   /** File for keys, sign-ins and changed accounts. Without a file, they are lost when the process ends. */
@@ -63,9 +63,9 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
       keys,
     });
     const app = createApp(issuer, redirectUris);
-    await app.register(protocolRoutes, { provider });
+    await app.register(registerProtocolRoutes, { provider });
     await app.register(registerControlRoutes, { accounts, changes, webhooks, redirectUris });
-    await app.register(interactionRoutes, { provider, accounts, redirectUris });
+    await app.register(registerInteractionRoutes, { provider, accounts, redirectUris });
     app.addHook('onClose', async () => {
       await webhooks.close();
       database.close();
@@ -76,10 +76,10 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
         return accounts.list();
       },
       get deliveries() {
-        return webhooks.recent();
+        return webhooks.listRecent();
       },
       ...changes,
-      webhooksSettled: webhooks.settled,
+      webhooksSettled: webhooks.waitUntilSettled,
       close: () => app.close(),
     };
   } catch (error) {
@@ -130,7 +130,7 @@ function createApp(issuer: string, redirectUris: readonly string[]): FastifyInst
 }
 
 /** Registers the routes of oidc-provider under `/oauth` and `/.well-known`. It parses the bodies itself. */
-async function protocolRoutes(
+async function registerProtocolRoutes(
   app: FastifyInstance,
   { provider }: { provider: Provider },
 ): Promise<void> {
@@ -162,7 +162,7 @@ const choiceSchema = {
  * Registers the page for choosing an account. Its requests are bound to the browser that started the sign-in by a
  * signed `SameSite=Lax` cookie of oidc-provider.
  */
-async function interactionRoutes(
+async function registerInteractionRoutes(
   app: FastifyInstance,
   options: { provider: Provider; accounts: Accounts; redirectUris: readonly string[] },
 ): Promise<void> {

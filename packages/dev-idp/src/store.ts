@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { type Adapter, type AdapterPayload, errors, type JWKS } from 'oidc-provider';
 
 // `artifacts` has one row per token, code, grant or interaction. Generated columns make the payload searchable.
-const SCHEMA = `
+const SCHEMA_SQL = `
   pragma journal_mode = wal;
   pragma synchronous = normal;
 
@@ -38,7 +38,7 @@ export function openDatabase(file = ':memory:'): DatabaseSync {
   try {
     if (file !== ':memory:') restrictToOwner(file);
     database = new DatabaseSync(file, { timeout: 5000 });
-    database.exec(SCHEMA);
+    database.exec(SCHEMA_SQL);
     return database;
   } catch (cause) {
     database?.close();
@@ -50,7 +50,7 @@ export function openDatabase(file = ':memory:'): DatabaseSync {
   }
 }
 
-// The file contains the signing key, so it is created with restricted permissions. SQLite copies them to the journal.
+// The file contains the signing key, so restrict its permissions at creation. SQLite copies them to the journal.
 function restrictToOwner(file: string): void {
   mkdirSync(dirname(file), { recursive: true });
   closeSync(openSync(file, 'a', 0o600));
@@ -62,8 +62,8 @@ export type ProviderKeys = { jwks: JWKS; cookieKeys: string[] };
 
 /** Loads the keys of the provider, or generates them at the first start. */
 export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
-  const read = database.prepare("select value from settings where name = 'keys'");
-  if (!read.get()) {
+  const selectKeys = database.prepare("select value from settings where name = 'keys'");
+  if (!selectKeys.get()) {
     // RS256 is the algorithm that every OpenID Connect client must accept (OpenID Connect Core 1.0 §15.1).
     const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
     const jwk = { ...privateKey.export({ format: 'jwk' }), kty: 'RSA', use: 'sig', alg: 'RS256' };
@@ -73,7 +73,7 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
       .prepare("insert into settings (name, value) values ('keys', ?) on conflict do nothing")
       .run(JSON.stringify({ jwks: { keys: [jwk] }, cookieKeys }));
   }
-  const keys: ProviderKeys = JSON.parse(String(read.get()?.['value']));
+  const keys: ProviderKeys = JSON.parse(String(selectKeys.get()?.['value']));
   return keys;
 }
 
@@ -107,8 +107,8 @@ export function createArtifacts(database: DatabaseSync) {
   const revokeAll = database.prepare('delete from artifacts where account_id is not null');
 
   return {
-    /** Returns the adapter of one model, such as `AccessToken` or `Grant`. */
-    adapterFor: (model: string): Adapter => ({
+    /** Creates the adapter for one model, such as `AccessToken` or `Grant`. */
+    createAdapter: (model: string): Adapter => ({
       async upsert(id, payload, expiresIn) {
         const expiresAt = expiresIn === undefined ? null : getNowSeconds() + expiresIn;
         upsert.run(model, id, JSON.stringify(payload), expiresAt);
@@ -119,8 +119,8 @@ export function createArtifacts(database: DatabaseSync) {
       // Two concurrent requests can use the same token. The second one revokes the grant (RFC 9700 §4.14.2).
       async consume(id) {
         if (consume.run(getNowSeconds(), model, id).changes === 1) return;
-        const replayed = parsePayload(find.get(model, id));
-        if (replayed?.grantId) revokeGrant.run(replayed.grantId);
+        const replayedPayload = parsePayload(find.get(model, id));
+        if (replayedPayload?.grantId) revokeGrant.run(replayedPayload.grantId);
         throw new errors.InvalidGrant('already used');
       },
       async destroy(id) {

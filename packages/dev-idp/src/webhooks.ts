@@ -24,16 +24,16 @@ export type WebhookDelivery = {
   occurred_at: string;
   state: 'waiting' | 'delivered' | 'failed';
   attempts: number;
-  /** Description of the last response, or of the reason for a missing response. */
+  /** Last response, or the reason why there was none. */
   detail: string;
 };
 
-/** Outgoing webhooks of the provider. */
+/** Sender of webhooks. */
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
 const ATTEMPT_TIMEOUT_MS = 5000;
 const RETRY_DELAYS_MS: readonly number[] = [500, 2000, 8000];
-const MAX_RECENT = 20;
+const MAX_RECENT_DELIVERIES = 20;
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
@@ -44,20 +44,20 @@ export function createWebhooks(
   target?: WebhookTarget,
   { retryDelaysMs = RETRY_DELAYS_MS, timeoutMs = ATTEMPT_TIMEOUT_MS } = {},
 ) {
-  const stopping = new AbortController();
-  const recent: WebhookDelivery[] = [];
+  const stopController = new AbortController();
+  const deliveries: WebhookDelivery[] = [];
   let queue = Promise.resolve();
 
   async function deliver(delivery: WebhookDelivery, { url, secret }: WebhookTarget) {
     const { id, event, user_id, occurred_at } = delivery;
     const body = JSON.stringify({ event, user_id, occurred_at });
     for (const delayMs of [0, ...retryDelaysMs]) {
-      await sleep(delayMs, undefined, { signal: stopping.signal }).catch(() => undefined);
-      if (stopping.signal.aborted) return fail(delivery, 'the provider was stopped');
+      await sleep(delayMs, undefined, { signal: stopController.signal }).catch(() => undefined);
+      if (stopController.signal.aborted) return fail(delivery, 'the provider was stopped');
       const timestamp = Math.floor(Date.now() / 1000);
       const headers = createSignedHeaders(secret, { id, timestamp, body });
-      const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(timeoutMs)]);
-      const { state, detail } = await attempt(url, { headers, body, signal });
+      const signal = AbortSignal.any([stopController.signal, AbortSignal.timeout(timeoutMs)]);
+      const { state, detail } = await sendOnce(url, { headers, body, signal });
       Object.assign(delivery, { attempts: delivery.attempts + 1, state, detail });
       if (state !== 'waiting') return;
     }
@@ -77,19 +77,19 @@ export function createWebhooks(
         attempts: 0,
         detail: 'no answer yet',
       };
-      recent.unshift(delivery);
-      recent.length = Math.min(recent.length, MAX_RECENT);
+      deliveries.unshift(delivery);
+      deliveries.length = Math.min(deliveries.length, MAX_RECENT_DELIVERIES);
       if (target) queue = queue.then(() => deliver(delivery, target));
       else fail(delivery, 'no webhook is set up');
       return delivery;
     },
     /** Returns the latest deliveries, most recent first. */
-    recent: () => recent.map((delivery) => ({ ...delivery })),
+    listRecent: () => deliveries.map((delivery) => ({ ...delivery })),
     /** Waits until all queued events have been delivered or have failed. */
-    settled: () => queue,
+    waitUntilSettled: () => queue,
     /** Aborts the delivery in progress, and fails the queued deliveries. */
     close(): Promise<void> {
-      stopping.abort();
+      stopController.abort();
       return queue;
     },
   };
@@ -103,16 +103,19 @@ function fail(delivery: WebhookDelivery, detail: string): void {
  * Posts a message once. Uses a new connection, because receivers restart often in development.
  * @returns The new state. `waiting` means that another attempt may succeed.
  */
-async function attempt(
+async function sendOnce(
   url: string,
-  { headers, ...init }: { headers: Record<string, string>; body: string; signal: AbortSignal },
+  {
+    headers,
+    ...requestOptions
+  }: { headers: Record<string, string>; body: string; signal: AbortSignal },
 ): Promise<Pick<WebhookDelivery, 'state' | 'detail'>> {
   try {
     const response = await fetch(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', connection: 'close', ...headers },
       redirect: 'manual',
-      ...init,
+      ...requestOptions,
     });
     await response.body?.cancel();
     const { status, ok } = response;

@@ -12,7 +12,7 @@ import {
   client,
   parseError,
   openPicker,
-  pick,
+  chooseAccount,
   postAsClient,
   redeem,
   redirectUri,
@@ -25,7 +25,7 @@ import {
   startReceiver,
   createStorePath,
   parseTokens,
-  userInfo,
+  fetchUserInfo,
 } from './support.ts';
 
 const json = async (response: Response): Promise<Record<string, unknown>> =>
@@ -61,7 +61,7 @@ test('A code gives tokens and the user data of the contract', async (t) => {
   const tokens = await parseTokens(await redeem(issuer, callback, verifier));
   assert.equal(tokens.expires_in, 300);
   const [olena] = sampleAccounts;
-  assert.deepEqual(await json(await userInfo(issuer, tokens)), {
+  assert.deepEqual(await json(await fetchUserInfo(issuer, tokens)), {
     sub: 'u-olena',
     email: 'olena@example.test',
     profile: { display_name: 'Olena Koval' },
@@ -80,9 +80,9 @@ test('User data contains the requested scopes only', async (t) => {
   const browser = new Browser();
   const { url, verifier } = createAuthorization(issuer, { scope: 'openid roles' });
   const picker = await openPicker(issuer, browser, url);
-  const callback = await pick(browser, picker, { account: 'u-taras' });
+  const callback = await chooseAccount(browser, picker, { account: 'u-taras' });
   const tokens = await parseTokens(await redeem(issuer, callback, verifier));
-  assert.deepEqual(await json(await userInfo(issuer, tokens)), {
+  assert.deepEqual(await json(await fetchUserInfo(issuer, tokens)), {
     sub: 'u-taras',
     client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'] }],
   });
@@ -111,11 +111,11 @@ test('The next sign-in shows the accounts again', async (t) => {
   const browser = new Browser();
   await signIn(issuer, 'u-olena', browser);
   assert.ok(!browser.cookieNames.includes('oselya_idp_session'));
-  const silent = createAuthorization(issuer, { prompt: 'none' }).url;
-  const callback = await openPicker(issuer, browser, silent);
+  const silentSignInUrl = createAuthorization(issuer, { prompt: 'none' }).url;
+  const callback = await openPicker(issuer, browser, silentSignInUrl);
   assert.equal(callback.searchParams.get('error'), 'login_required');
   const picker = await openPicker(issuer, browser);
-  const other = await pick(browser, picker, { account: 'u-taras' });
+  const other = await chooseAccount(browser, picker, { account: 'u-taras' });
   assert.ok(other.searchParams.has('code'));
 });
 
@@ -146,14 +146,16 @@ test('The sign-in page offers every account and rejects blocked and unknown ones
     assert.equal(answer.status, 400);
     assert.match(await answer.text(), /This account cannot sign in/);
   }
-  const callback = await pick(browser, picker, { account: 'u-taras' });
+  const callback = await chooseAccount(browser, picker, { account: 'u-taras' });
   assert.ok(callback.searchParams.has('code'));
 });
 
 test('A cancelled sign-in, or one of a blocked account, is access_denied', async (t) => {
   const { idp, issuer } = await startIdp(t);
   const browser = new Browser();
-  const cancelled = await pick(browser, await openPicker(issuer, browser), { action: 'cancel' });
+  const cancelled = await chooseAccount(browser, await openPicker(issuer, browser), {
+    action: 'cancel',
+  });
   const picker = await openPicker(issuer, browser);
   const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
   idp.setBlocked('u-olena', true);
@@ -171,17 +173,20 @@ test('A sign-in in another browser and a finished one have an explanation', asyn
   const browser = new Browser();
   const picker = await openPicker(issuer, browser);
   const stranger = new Browser();
-  const lost = [await stranger.get(picker), await stranger.post(picker, { account: 'u-olena' })];
+  const strangerResponses = [
+    await stranger.get(picker),
+    await stranger.post(picker, { account: 'u-olena' }),
+  ];
   const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
   await browser.get(resume);
-  lost.push(await browser.post(picker, { account: 'u-olena' }));
-  for (const response of lost) {
+  strangerResponses.push(await browser.post(picker, { account: 'u-olena' }));
+  for (const response of strangerResponses) {
     assert.equal(response.status, 400);
     assert.match(await response.text(), /no longer open[^]*Go to the application/);
   }
-  const resumed = await browser.get(resume);
-  assert.equal(resumed.status, 400);
-  assert.match(await resumed.text(), /request was rejected[^]*Go to the application/);
+  const resumedResponse = await browser.get(resume);
+  assert.equal(resumedResponse.status, 400);
+  assert.match(await resumedResponse.text(), /request was rejected[^]*Go to the application/);
 });
 
 test('A second use of a code ends its tokens', async (t) => {
@@ -203,13 +208,16 @@ test('Tokens need the client secret, by HTTP Basic or in the body', async (t) =>
       headers,
       body: new URLSearchParams({ ...form, ...fields }),
     });
-  const basic = { authorization: `Basic ${btoa('oselya:wrong')}` };
-  const wrong = await refreshWith({ client_id: client.id, client_secret: 'wrong' });
-  for (const answer of [wrong, await refreshWith({}, basic)]) {
+  const basic = { authorization: `Basic ${btoa('oselya:wrongClientResponse')}` };
+  const wrongClientResponse = await refreshWith({ client_id: client.id, client_secret: 'wrong' });
+  for (const answer of [wrongClientResponse, await refreshWith({}, basic)]) {
     assert.deepEqual(await parseError(answer), [401, 'invalid_client']);
   }
-  const right = await refreshWith({ client_id: client.id, client_secret: client.secret });
-  assert.equal(right.status, 200);
+  const rightClientResponse = await refreshWith({
+    client_id: client.id,
+    client_secret: client.secret,
+  });
+  assert.equal(rightClientResponse.status, 200);
 });
 
 test('A second use of a rotated refresh token ends the sign-in', async (t) => {
@@ -217,7 +225,7 @@ test('A second use of a rotated refresh token ends the sign-in', async (t) => {
   const first = await signIn(issuer);
   const second = await parseTokens(await refresh(issuer, first));
   assert.notEqual(second.refresh_token, first.refresh_token);
-  assert.equal((await userInfo(issuer, second)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, second)).status, 200);
   assert.deepEqual(await parseError(await refresh(issuer, first)), [400, 'invalid_grant']);
   await assertEnded(issuer, second);
 });
@@ -240,7 +248,7 @@ test('A revocation ends one sign-in', async (t) => {
   const answer = await postAsClient(issuer, '/oauth/revoke', { token: one.refresh_token });
   assert.equal(answer.status, 200);
   await assertEnded(issuer, one);
-  assert.equal((await userInfo(issuer, other)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, other)).status, 200);
 });
 
 test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
@@ -249,9 +257,9 @@ test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
   const first = await signIn(issuer);
   assert.equal(first.expires_in, 20);
   t.mock.timers.tick(19_000);
-  assert.equal((await userInfo(issuer, first)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, first)).status, 200);
   t.mock.timers.tick(2_000);
-  assert.deepEqual(await parseError(await userInfo(issuer, first)), [401, 'invalid_token']);
+  assert.deepEqual(await parseError(await fetchUserInfo(issuer, first)), [401, 'invalid_token']);
   t.mock.timers.tick(39_000);
   const second = await parseTokens(await refresh(issuer, first));
   t.mock.timers.tick(41_000);
@@ -280,17 +288,17 @@ test('The server listens on loopback and answers only requests to its name', asy
 
 test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
   const [issuer, storeFile] = [await findUnusedUrl(), createStorePath(t)];
-  const before = await startIdp(t, { issuer, storeFile });
+  const previousIdp = await startIdp(t, { issuer, storeFile });
   const tokens = await signIn(issuer);
-  const keysOf = async () => (await send(`${issuer}/oauth/jwks`)).text();
-  const keys = await keysOf();
-  before.idp.setAccess('u-olena', { role_ids: ['svc_admin'], permission_ids: [] });
-  before.idp.setBlocked('u-taras', true);
-  await before.idp.close();
+  const fetchKeys = async () => (await send(`${issuer}/oauth/jwks`)).text();
+  const keys = await fetchKeys();
+  previousIdp.idp.setAccess('u-olena', { role_ids: ['svc_admin'], permission_ids: [] });
+  previousIdp.idp.setBlocked('u-taras', true);
+  await previousIdp.idp.close();
   const { idp } = await startIdp(t, { issuer, storeFile });
-  assert.equal((await userInfo(issuer, tokens)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, tokens)).status, 200);
   assert.equal((await refresh(issuer, tokens)).status, 200);
-  assert.equal(await keysOf(), keys);
+  assert.equal(await fetchKeys(), keys);
   assert.deepEqual(
     idp.accounts.map(({ role_ids, blocked }) => [role_ids, blocked]),
     [
@@ -320,7 +328,7 @@ async function startWithReceiver(t: TestContext) {
 
 type Form = Record<string, string> | [string, string][];
 
-/** Sends a form like a page of the provider. */
+/** Sends a form like the provider's own page. */
 function post(issuer: string, path: string, form: Form = {}, headers = {}): Promise<Response> {
   const own = { origin: issuer, 'sec-fetch-site': 'same-origin', ...headers };
   const body = new URLSearchParams(form);
@@ -335,30 +343,30 @@ async function submit(issuer: string, path: string, form: Form = {}): Promise<st
 }
 
 /** Returns the text between the tags, with single spaces. */
-const textOf = (html: string) =>
+const extractText = (html: string) =>
   html
     .replaceAll(/<style>[^]*<\/style>|<[^>]*>/g, ' ')
     .replaceAll(/\s+/g, ' ')
     .trim();
 
-const noticeOf = (html: string) =>
-  textOf(/<div class="notice"[^]*?<\/div>/.exec(html)?.[0] ?? '(none)');
+const extractNotice = (html: string) =>
+  extractText(/<div class="notice"[^]*?<\/div>/.exec(html)?.[0] ?? '(none)');
 
 test('Blocking an account ends its sign-ins', async (t) => {
   const { idp, issuer, receiver } = await startWithReceiver(t);
   const [olena, taras] = [await signIn(issuer), await signIn(issuer, 'u-taras')];
   const form = { account: 'u-olena' };
   assert.equal(
-    noticeOf(await submit(issuer, 'block', form)),
+    extractNotice(await submit(issuer, 'block', form)),
     'Olena Koval is blocked, and all sign-ins of the account are over. user.blocked delivered: answered 200',
   );
   assert.equal(idp.accounts[0]?.blocked, true);
   await assertEnded(issuer, olena);
-  assert.equal((await userInfo(issuer, taras)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, taras)).status, 200);
   const notices = [
-    noticeOf(await submit(issuer, 'block', form)),
-    noticeOf(await submit(issuer, 'unblock', form)),
-    noticeOf(await submit(issuer, 'unblock', form)),
+    extractNotice(await submit(issuer, 'block', form)),
+    extractNotice(await submit(issuer, 'unblock', form)),
+    extractNotice(await submit(issuer, 'unblock', form)),
   ];
   assert.deepEqual(notices, [
     'Olena Koval was blocked already.',
@@ -366,7 +374,7 @@ test('Blocking an account ends its sign-ins', async (t) => {
     'Olena Koval was not blocked.',
   ]);
   await assertEnded(issuer, olena);
-  assert.equal((await userInfo(issuer, await signIn(issuer))).status, 200);
+  assert.equal((await fetchUserInfo(issuer, await signIn(issuer))).status, 200);
   assert.deepEqual(receiver.events(), [
     ['user.blocked', 'u-olena'],
     ['user.unblocked', 'u-olena'],
@@ -378,17 +386,17 @@ test('Sign-ins of one account or of all can be ended', async (t) => {
   const { issuer, receiver } = await startWithReceiver(t);
   const [olena, taras] = [await signIn(issuer), await signIn(issuer, 'u-taras')];
   const html = await submit(issuer, 'revoke-sessions', { account: 'u-olena' });
-  assert.match(noticeOf(html), /^All sign-ins of Olena Koval are over\. session\.revoked/);
+  assert.match(extractNotice(html), /^All sign-ins of Olena Koval are over\. session\.revoked/);
   await assertEnded(issuer, olena);
-  assert.equal((await userInfo(issuer, taras)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, taras)).status, 200);
   const page = await submit(issuer, 'log-out-everybody');
-  assert.match(noticeOf(page), /^Everybody is logged out\. auth\.global_logout/);
+  assert.match(extractNotice(page), /^Everybody is logged out\. auth\.global_logout/);
   await assertEnded(issuer, taras);
   assert.deepEqual(receiver.events(), [
     ['session.revoked', 'u-olena'],
     ['auth.global_logout', undefined],
   ]);
-  assert.equal((await userInfo(issuer, await signIn(issuer))).status, 200);
+  assert.equal((await fetchUserInfo(issuer, await signIn(issuer))).status, 200);
 });
 
 test('A form sets the roles and permissions of its checkboxes', async (t) => {
@@ -401,16 +409,16 @@ test('A form sets the roles and permissions of its checkboxes', async (t) => {
     ['permission', 'svc.debug.access'],
   ];
   assert.match(
-    noticeOf(await submit(issuer, 'access', form)),
+    extractNotice(await submit(issuer, 'access', form)),
     /^Roles and permissions of Olena Koval are saved\. client\.roles_changed delivered: .* client\.permissions_changed delivered/,
   );
   const data: { client_access_list: unknown } = JSON.parse(
-    await (await userInfo(issuer, tokens)).text(),
+    await (await fetchUserInfo(issuer, tokens)).text(),
   );
   const access = { role_ids: ['svc_user', 'svc_admin'], permission_ids: ['svc.debug.access'] };
   assert.deepEqual(data.client_access_list, [{ client_id: 'oselya', ...access }]);
   const again = await submit(issuer, 'access', form);
-  assert.equal(noticeOf(again), 'Roles and permissions of Olena Koval are unchanged.');
+  assert.equal(extractNotice(again), 'Roles and permissions of Olena Koval are unchanged.');
   await submit(issuer, 'access', { account: 'u-olena' });
   assert.deepEqual([idp.accounts[0]?.role_ids, idp.accounts[0]?.permission_ids], [[], []]);
   assert.equal(receiver.events().length, 4);
@@ -420,9 +428,9 @@ test('A notice appears once and does not wait for a receiver that hangs', async 
   const receiver = await startReceiver(['silence']);
   const { issuer } = await startIdp(t, { webhook: receiver.webhook });
   const location = getRedirectTarget(await post(issuer, 'log-out-everybody'));
-  const notice = noticeOf(await (await send(location)).text());
+  const notice = extractNotice(await (await send(location)).text());
   assert.match(notice, /auth\.global_logout being delivered: no answer yet$/);
-  assert.equal(noticeOf(await (await send(location)).text()), '(none)');
+  assert.equal(extractNotice(await (await send(location)).text()), '(none)');
 });
 
 async function assertRejected(answer: Response, status: number, said: RegExp) {
@@ -438,10 +446,10 @@ const PATHS = ['block', 'unblock', 'revoke-sessions', 'access', 'log-out-everybo
 test('An invalid form, or one of another origin, changes nothing', async (t) => {
   const { idp, issuer, receiver } = await startWithReceiver(t);
   const tokens = await signIn(issuer);
-  const before = idp.accounts;
-  const elsewhere = { 'sec-fetch-site': 'cross-site', origin: issuer };
+  const previousAccounts = idp.accounts;
+  const crossSiteHeaders = { 'sec-fetch-site': 'cross-site', origin: issuer };
   for (const path of PATHS) {
-    const answer = await post(issuer, path, { account: 'u-olena' }, elsewhere);
+    const answer = await post(issuer, path, { account: 'u-olena' }, crossSiteHeaders);
     await assertRejected(answer, 403, /another address/);
   }
   for (const path of PATHS.slice(0, 4)) {
@@ -453,8 +461,8 @@ test('An invalid form, or one of another origin, changes nothing', async (t) => 
   await assertRejected(unknownRole, 400, /role/);
   const large = await post(issuer, 'block', { account: 'x'.repeat(20_000) });
   await assertRejected(large, 413, /too large/);
-  assert.deepEqual(idp.accounts, before);
-  assert.equal((await userInfo(issuer, tokens)).status, 200);
+  assert.deepEqual(idp.accounts, previousAccounts);
+  assert.equal((await fetchUserInfo(issuer, tokens)).status, 200);
   await idp.webhooksSettled();
   assert.deepEqual([idp.deliveries, receiver.requests], [[], []]);
 });
@@ -467,7 +475,7 @@ test('Events are signed messages that arrive in their order', async () => {
   const { id, occurred_at } = webhooks.send('user.blocked', 'u-1');
   webhooks.send('user.unblocked', 'u-1');
   webhooks.send('auth.global_logout');
-  await webhooks.settled();
+  await webhooks.waitUntilSettled();
   const names = events().map(([event]) => event);
   const blocked = ['user.blocked', 'user.blocked', 'user.blocked'];
   assert.deepEqual(names, [...blocked, 'user.unblocked', 'auth.global_logout']);
@@ -494,18 +502,18 @@ test('An event is retried after outages and not after rejections', async () => {
     const { webhook } = await startReceiver(script);
     const timeoutMs = script[0] === 'silence' ? 20 : 5000;
     const webhooks = createWebhooks(webhook, { ...QUICK, timeoutMs });
-    const { attempts, state, detail } = await settled(webhooks);
+    const { attempts, state, detail } = await sendAndSettle(webhooks);
     assert.deepEqual([attempts, state, detail], expected);
   }
-  const unreachable = createWebhooks({ url: await findUnusedUrl(), secret: SECRET }, QUICK);
-  const { attempts, detail } = await settled(unreachable);
+  const unreachableWebhooks = createWebhooks({ url: await findUnusedUrl(), secret: SECRET }, QUICK);
+  const { attempts, detail } = await sendAndSettle(unreachableWebhooks);
   assert.deepEqual([attempts, detail], [4, 'cannot be reached (ECONNREFUSED)']);
-  assert.equal((await settled(createWebhooks())).detail, 'no webhook is set up');
+  assert.equal((await sendAndSettle(createWebhooks())).detail, 'no webhook is set up');
 });
 
-async function settled(webhooks: ReturnType<typeof createWebhooks>) {
+async function sendAndSettle(webhooks: ReturnType<typeof createWebhooks>) {
   const delivery = webhooks.send('session.revoked', 'u-1');
-  await webhooks.settled();
+  await webhooks.waitUntilSettled();
   return delivery;
 }
 

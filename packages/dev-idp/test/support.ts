@@ -78,7 +78,7 @@ export function createAuthorization(
   return { url, verifier };
 }
 
-/** Begins a sign-in, and returns the URL of the page with the accounts. */
+/** Begins a sign-in, and returns the URL of the account picker. */
 export async function openPicker(
   issuer: string,
   browser: Browser,
@@ -88,7 +88,7 @@ export async function openPicker(
 }
 
 /** Chooses an account, and returns the callback of the application. */
-export async function pick(browser: Browser, picker: URL, form: Record<string, string>) {
+export async function chooseAccount(browser: Browser, picker: URL, form: Record<string, string>) {
   const resume = getRedirectTarget(await browser.post(picker, form));
   return getRedirectTarget(await browser.get(resume));
 }
@@ -107,7 +107,7 @@ export function postAsClient(issuer: string, path: string, form: Record<string, 
 export async function signInToCode(issuer: string, sub = 'u-olena', browser = new Browser()) {
   const { url, verifier } = createAuthorization(issuer);
   const picker = await openPicker(issuer, browser, url);
-  return { callback: await pick(browser, picker, { account: sub }), verifier };
+  return { callback: await chooseAccount(browser, picker, { account: sub }), verifier };
 }
 
 /** Signs in from the authorization request to the tokens. */
@@ -129,7 +129,7 @@ export function refresh(issuer: string, { refresh_token }: Tokens): Promise<Resp
   return postAsClient(issuer, '/oauth/token', { grant_type: 'refresh_token', refresh_token });
 }
 
-export function userInfo(issuer: string, { access_token }: Tokens): Promise<Response> {
+export function fetchUserInfo(issuer: string, { access_token }: Tokens): Promise<Response> {
   const headers = { authorization: `Bearer ${access_token}` };
   return send(new URL('/oauth/userinfo', issuer), { headers });
 }
@@ -150,13 +150,13 @@ export async function parseError(response: Response): Promise<[number, string]> 
 
 /** Asserts that both tokens of a sign-in are invalid. */
 export async function assertEnded(issuer: string, tokens: Tokens): Promise<void> {
-  assert.deepEqual(await parseError(await userInfo(issuer, tokens)), [401, 'invalid_token']);
+  assert.deepEqual(await parseError(await fetchUserInfo(issuer, tokens)), [401, 'invalid_token']);
   assert.deepEqual(await parseError(await refresh(issuer, tokens)), [400, 'invalid_grant']);
 }
 
 export const SECRET = 'таємниця для двох';
 
-/** Starts a receiver of webhooks. It responds with the scripted statuses, then with 200. */
+/** Starts a webhook receiver, which responds with the scripted statuses, then with 200. */
 export async function startReceiver(script: (number | 'silence')[] = []) {
   const steps = [...script];
   const server = await startServer((): ScriptedResponse => {

@@ -40,46 +40,47 @@ export function createBreaker(options: {
 }): Breaker {
   const { failures, halfOpenAfterMs, maxWaitMs } = options;
   const { subscribe, announce } = createListeners(() => getState());
-  let failuresInRow = 0;
-  let reopensAt: number | undefined;
+  let consecutiveFailures = 0;
+  let halfOpenAt: number | undefined;
   let isProbing = false;
   let lastFailure = '';
   let outage: Outage | undefined;
 
   const getState = (): BreakerState => {
-    if (reopensAt === undefined) return 'closed';
-    return Date.now() < reopensAt ? 'open' : 'half-open';
+    if (halfOpenAt === undefined) return 'closed';
+    return Date.now() < halfOpenAt ? 'open' : 'half-open';
   };
 
   function open(retryAfterMs: number): void {
-    reopensAt = Date.now() + Math.min(MAX_OPEN_MS, Math.max(halfOpenAfterMs, retryAfterMs));
+    halfOpenAt = Date.now() + Math.min(MAX_OPEN_MS, Math.max(halfOpenAfterMs, retryAfterMs));
     announceWhenDue();
   }
 
-  // A timer may fire slightly before the time of the clock, so it is set again until the state changes.
+  // A timer may fire slightly early, so set it again until the state changes.
   function announceWhenDue(): void {
     announce();
-    if (reopensAt === undefined || getState() !== 'open') return;
-    setTimeout(announceWhenDue, Math.max(1, reopensAt - Date.now())).unref();
+    if (halfOpenAt === undefined || getState() !== 'open') return;
+    setTimeout(announceWhenDue, Math.max(1, halfOpenAt - Date.now())).unref();
   }
 
   function close(): void {
-    failuresInRow = 0;
-    reopensAt = undefined;
+    consecutiveFailures = 0;
+    halfOpenAt = undefined;
     outage = undefined;
     announce();
   }
 
   function record(error: unknown, wasProbe: boolean): void {
     if (isInfrastructureFailure(error)) {
-      failuresInRow += 1;
+      consecutiveFailures += 1;
       const retryAfterMs = error.retryAfterMs ?? 0;
-      if (wasProbe || failuresInRow >= failures || retryAfterMs >= maxWaitMs) open(retryAfterMs);
+      if (wasProbe || consecutiveFailures >= failures || retryAfterMs >= maxWaitMs)
+        open(retryAfterMs);
       return;
     }
     // An aborted probe does not show that the server works.
-    const provesAlive = error instanceof ModelError && error.code !== 'MODEL_ABORTED';
-    if (error === undefined || (wasProbe && provesAlive)) close();
+    const hasServerResponded = error instanceof ModelError && error.code !== 'MODEL_ABORTED';
+    if (error === undefined || (wasProbe && hasServerResponded)) close();
   }
 
   return {
@@ -111,7 +112,7 @@ export function createBreaker(options: {
             error.outage = outage ??= { since: new Date() };
           }
           // An attempt that started before the breaker opened does not show the current state of the server.
-          if (wasProbe || reopensAt === undefined) record(error, wasProbe);
+          if (wasProbe || halfOpenAt === undefined) record(error, wasProbe);
         },
       };
     },
@@ -121,8 +122,8 @@ export function createBreaker(options: {
 /** Combines breakers. The result is open if one of them is open, else half-open if one of them is half-open. */
 export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   const getState = (): BreakerState => {
-    const states = new Set(breakers.map((breaker) => breaker.state));
-    return (['open', 'half-open'] as const).find((worse) => states.has(worse)) ?? 'closed';
+    const states = new Set(breakers.map(({ state }) => state));
+    return (['open', 'half-open'] as const).find((state) => states.has(state)) ?? 'closed';
   };
   const { subscribe, announce } = createListeners(getState);
   for (const breaker of breakers) breaker.onChange(announce);
@@ -139,16 +140,16 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
 
 function createListeners(getState: () => BreakerState) {
   const listeners = new Set<(state: BreakerState) => void>();
-  let announced: BreakerState = 'closed';
+  let announcedState: BreakerState = 'closed';
   const subscribe: BreakerView['onChange'] = (listener) => {
     listeners.add(listener);
     return () => void listeners.delete(listener);
   };
   const announce = (): void => {
-    const current = getState();
-    if (current === announced) return;
-    announced = current;
-    for (const listener of listeners) listener(current);
+    const currentState = getState();
+    if (currentState === announcedState) return;
+    announcedState = currentState;
+    for (const listener of listeners) listener(currentState);
   };
   return { subscribe, announce };
 }

@@ -21,7 +21,7 @@ export type ChatRequest = {
   system: string;
   messages: readonly ChatMessage[];
   tools?: readonly ToolDefinition[] | undefined;
-  /** With `none`, the tools are sent but the model must not call them. */
+  /** With `none`, the request contains the tools, but the model must not call them. */
   toolChoice?: 'auto' | 'none' | undefined;
   maxOutputTokens?: number | undefined;
   signal?: AbortSignal | undefined;
@@ -30,7 +30,7 @@ export type ChatRequest = {
 export type ChatPart =
   | { type: 'text'; text: string }
   | { type: 'tool_call'; call: ToolCall }
-  // `length` means that the completion was cut off at its length limit. The model is the one that the response names.
+  // `length` means that the completion reached its length limit. `model` is the name in the response.
   | { type: 'end'; reason: 'stop' | 'length' | 'tool_calls'; model: string; usage: Tokens };
 
 /** Lane for conversations. The model is chosen for each request. `timeoutMs` is the longest wait for the next part. */
@@ -40,9 +40,9 @@ type ChatLane = Omit<Lane<unknown>, 'model'> & {
 };
 
 /** Parts of a completion. Undefined for parts that only show that the server is working. */
-type Parts = AsyncGenerator<ChatPart | undefined, void, undefined>;
+type ChatPartStream = AsyncGenerator<ChatPart | undefined, void, undefined>;
 
-const EXPECTED = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';
+const EXPECTED_RESPONSE = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';
 
 /**
  * Continues a conversation, and yields the parts of the completion. Failures before the first part are retried
@@ -57,34 +57,34 @@ export async function* streamChat(
 ): AsyncGenerator<ChatPart, void, undefined> {
   const { timeoutMs } = lane;
   const { signal } = chat;
-  const { request, parts, first, abort } = await lane.retry(signal, (context) =>
+  const { request, parts, firstPart, abort } = await lane.retry(signal, (context) =>
     openCompletion(lane, chat, context),
   );
-  let isLate = false;
+  let hasTimedOut = false;
   let isReading = false;
   // Only the wait for the server counts. `refresh` restarts the timer, also one that expired at the consumer.
   const timer = setTimeout(() => {
     if (!isReading) return;
-    isLate = true;
+    hasTimedOut = true;
     abort();
   }, timeoutMs);
-  const interruption = () => {
+  const getInterruption = () => {
     if (signal?.aborted) return createAbortedError(signal);
-    if (!isLate) return undefined;
+    if (!hasTimedOut) return undefined;
     const message = `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`;
     return new ModelError('MODEL_TIMEOUT', message);
   };
   try {
-    for (let next = first; !next.done; next = await parts.next()) {
+    for (let nextPart = firstPart; !nextPart.done; nextPart = await parts.next()) {
       isReading = false;
-      if (next.value?.type === 'end') request.tokens = next.value.usage;
-      if (next.value !== undefined) yield next.value;
+      if (nextPart.value?.type === 'end') request.tokens = nextPart.value.usage;
+      if (nextPart.value !== undefined) yield nextPart.value;
       isReading = true;
       timer.refresh();
     }
     request.end('ok');
   } catch (error) {
-    throw request.fail(error, interruption);
+    throw request.fail(error, getInterruption);
   } finally {
     clearTimeout(timer);
     // Also runs if the consumer stops reading, so that the server stops generating.
@@ -96,9 +96,12 @@ export async function* streamChat(
 /** Sends a request, and waits for the first part of its completion. */
 async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallContext) {
   const { operation, tools = [], toolChoice = 'auto', maxOutputTokens, signal } = chat;
-  const request = await openRequest(lane, context, { operation, expected: EXPECTED });
-  const ending = new AbortController();
-  const abort = () => ending.abort();
+  const request = await openRequest(lane, context, {
+    operation,
+    expectedResponse: EXPECTED_RESPONSE,
+  });
+  const abortController = new AbortController();
+  const abort = () => abortController.abort();
   context.signal.addEventListener('abort', abort);
   try {
     const model = lane.chatModel(chat.model);
@@ -116,15 +119,15 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
         toolChoice: { type: toolChoice },
       }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-      abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
+      abortSignal: AbortSignal.any([abortController.signal, ...(signal ? [signal] : [])]),
     });
     const texts = extractTexts({ messages: chat.messages });
     const parts = readParts(stream, model.modelId, { apiKey: lane.address.apiKey, texts });
-    const first = await parts.next();
+    const firstPart = await parts.next();
     request.proveAlive();
-    return { request, parts, first, abort };
+    return { request, parts, firstPart, abort };
   } catch (error) {
-    throw request.fail(error, () => context.interruption());
+    throw request.fail(error, () => context.getInterruption());
   } finally {
     // The deadline of the call ends here. Further parts have their own timeout.
     context.signal.removeEventListener('abort', abort);
@@ -133,10 +136,10 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
 
 async function* readParts(
   stream: AsyncIterable<LanguageModelV4StreamPart>,
-  configured: string,
-  confidential: ConfidentialParts,
-): Parts {
-  let model = configured;
+  configuredModel: string,
+  confidentialParts: ConfidentialParts,
+): ChatPartStream {
+  let model = configuredModel;
   for await (const part of stream) {
     switch (part.type) {
       // The provider emits this part before the server has sent anything.
@@ -160,7 +163,7 @@ async function* readParts(
         break;
       }
       case 'error':
-        throw toStreamError(part.error, confidential);
+        throw toStreamError(part.error, confidentialParts);
       default:
         yield undefined;
     }
@@ -171,20 +174,20 @@ async function* readParts(
  * Converts an error that the server sent instead of a chunk (`data: {"error": …}`). The provider returns the value of
  * `error`, or a validation error if its format differs from OpenAI's.
  */
-function toStreamError(error: unknown, confidential: ConfidentialParts): unknown {
+function toStreamError(error: unknown, confidentialParts: ConfidentialParts): unknown {
   const isUnknownFormat = TypeValidationError.isInstance(error);
   if (error instanceof Error && !isUnknownFormat) return error;
   const serverError = readServerError(isUnknownFormat ? error.value : { error });
-  return serverError === undefined ? error : createStreamError(serverError, confidential);
+  return serverError === undefined ? error : createStreamError(serverError, confidentialParts);
 }
 
-/** Parses the input of a tool call. An empty text means no arguments. */
-function parseInput(written: string): unknown {
-  if (written.trim() === '') return {};
+/** Parses the input of a tool call. An empty string means no arguments. */
+function parseInput(inputText: string): unknown {
+  if (inputText.trim() === '') return {};
   try {
-    return JSON.parse(written);
+    return JSON.parse(inputText);
   } catch {
-    return written;
+    return inputText;
   }
 }
 
@@ -196,7 +199,7 @@ function toEndReason(reason: LanguageModelV4FinishReason['unified']) {
   }
   throw new ModelError(
     'MODEL_INVALID_OUTPUT',
-    `The model server ended its answer without saying that it is complete. It is not ${EXPECTED}`,
+    `The model server ended its answer without saying that it is complete. It is not ${EXPECTED_RESPONSE}`,
   );
 }
 

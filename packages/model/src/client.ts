@@ -11,7 +11,7 @@ import { createRetry } from './retry.ts';
 import { generateObject, type ObjectRequest, type ObjectResult } from './structured.ts';
 import type { ModelCallEvent } from './usage.ts';
 
-/** Client of the language model. All failures are of type `ModelError`. */
+/** Language model client. All failures are of type `ModelError`. */
 export type ModelClient = {
   /** Requests a completion that follows a schema, and validates it. */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
@@ -23,7 +23,7 @@ export type ModelClient = {
   readonly chatModel: string;
   /** Configured name of the vision model. Undefined if `MODEL_VISION=off`. */
   readonly visionModel: string | undefined;
-  /** Configured name of the embedding model. Vectors of different models cannot be compared. */
+  /** Configured name of the embedding model. Vectors are comparable only within one model. */
   readonly embeddingModel: string;
   /** Combined breaker of chat, vision and embeddings. Open if one of them is open. */
   readonly breaker: BreakerView;
@@ -50,17 +50,21 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
   });
   // One breaker per use. With a shared breaker, successful chat requests would reset the failures of embeddings.
-  const breaker = () =>
+  const createModelBreaker = () =>
     createBreaker({
       failures: options.breaker?.failures ?? 5,
       halfOpenAfterMs: options.breaker?.halfOpenAfterMs ?? 30_000,
       maxWaitMs: timeoutMs,
     });
-  const breakers = { chat: breaker(), vision: breaker(), embedding: breaker() };
+  const breakers = {
+    chat: createModelBreaker(),
+    vision: createModelBreaker(),
+    embedding: createModelBreaker(),
+  };
   // One gate per server, because all uses share its context.
   const gates = new Map(Object.values(backend.addresses).map((address) => [address, createGate()]));
   const lastFailures = createLastFailures();
-  const lane = <M>(kind: CallKind, model: M) => {
+  const createLane = <M>(kind: CallKind, model: M) => {
     const address = backend.addresses[kind];
     const gate = gates.get(address) ?? createGate();
     const observe = (event: ModelCallEvent) => {
@@ -69,10 +73,10 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     };
     return { model, address, retry, gate, breaker: breakers[kind], observe };
   };
-  const chat = lane('chat', backend.chat);
-  const vision = backend.vision && lane('vision', backend.vision);
+  const chat = createLane('chat', backend.chat);
+  const vision = backend.vision && createLane('vision', backend.vision);
   const embedding = {
-    ...lane('embedding', backend.embedding),
+    ...createLane('embedding', backend.embedding),
     dimensions,
     textLimit: createTextLimit(),
   };
@@ -83,35 +87,35 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
       name === undefined ? backend.chat : backend.chatModel(name),
   };
 
-  const inProgress = new Set<Promise<unknown>>();
-  let closing: Promise<void> | undefined;
+  const callsInProgress = new Set<Promise<unknown>>();
+  let closePromise: Promise<void> | undefined;
 
   /** Registers a call, which `close` waits for, until the returned value is disposed. */
-  function begin(): Disposable {
-    if (closing) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
-    const ended = Promise.withResolvers<void>();
-    inProgress.add(ended.promise);
+  function registerCall(): Disposable {
+    if (closePromise) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
+    const callEnd = Promise.withResolvers<void>();
+    callsInProgress.add(callEnd.promise);
     return {
       [Symbol.dispose]() {
-        inProgress.delete(ended.promise);
-        ended.resolve();
+        callsInProgress.delete(callEnd.promise);
+        callEnd.resolve();
       },
     };
   }
 
   return {
     async generateObject(request) {
-      using _ = begin();
-      const used = request.image ? vision : chat;
-      if (used !== undefined) return await generateObject(used, request);
+      using _ = registerCall();
+      const usedLane = request.image ? vision : chat;
+      if (usedLane !== undefined) return await generateObject(usedLane, request);
       throw new ModelError('MODEL_UNSUPPORTED', 'MODEL_VISION is off: no image is described.');
     },
     async *streamChat(request) {
-      using _ = begin();
+      using _ = registerCall();
       yield* streamChat(conversation, request);
     },
     async embed(texts, request = {}) {
-      using _ = begin();
+      using _ = registerCall();
       return await embed(embedding, texts, request);
     },
     chatModel: backend.chat.modelId,
@@ -119,19 +123,22 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     embeddingModel: backend.embedding.modelId,
     breaker: joinBreakers(Object.values(breakers)),
     async health({ signal } = {}) {
-      if (closing) return { status: 'down', detail: 'The model client has been closed.', mode };
-      const limit = AbortSignal.timeout(Math.min(HEALTH_TIMEOUT_MS, timeoutMs));
-      const health = await backend.health(signal ? AbortSignal.any([signal, limit]) : limit);
-      const failures = lastFailures.describe();
-      if (health.status === 'down' || failures === '') return { ...health, mode };
-      return { status: 'failing', detail: failures, mode };
+      if (closePromise)
+        return { status: 'down', detail: 'The model client has been closed.', mode };
+      const timeoutSignal = AbortSignal.timeout(Math.min(HEALTH_TIMEOUT_MS, timeoutMs));
+      const health = await backend.health(
+        signal ? AbortSignal.any([signal, timeoutSignal]) : timeoutSignal,
+      );
+      const failureDescription = lastFailures.describe();
+      if (health.status === 'down' || failureDescription === '') return { ...health, mode };
+      return { status: 'failing', detail: failureDescription, mode };
     },
-    close: () => (closing ??= Promise.allSettled(inProgress).then(() => backend.close())),
+    close: () => (closePromise ??= Promise.allSettled(callsInProgress).then(() => backend.close())),
   };
 }
 
 /** Failures of a single call or input. They do not affect the health. */
-const CALL_FAILURES = new Set<string>([
+const CALL_FAILURE_CODES = new Set<string>([
   'MODEL_ABORTED',
   'MODEL_CLOSED',
   'MODEL_INPUT_TOO_LARGE',
@@ -139,13 +146,13 @@ const CALL_FAILURES = new Set<string>([
   'MODEL_TRUNCATED',
 ] satisfies ModelErrorCode[]);
 
-/** Creates a record of the last failure of each use. A server that lists its models may still fail all requests. */
+/** Tracks the last failure per use, because a server that lists its models may still fail all requests. */
 function createLastFailures() {
   const reasons = new Map<CallKind, string>();
   return {
     record(kind: CallKind, { outcome, reason = '' }: ModelCallEvent): void {
       if (outcome === 'ok') reasons.delete(kind);
-      else if (!CALL_FAILURES.has(outcome)) reasons.set(kind, reason);
+      else if (!CALL_FAILURE_CODES.has(outcome)) reasons.set(kind, reason);
     },
     describe: () =>
       Array.from(reasons, ([kind, reason]) => `The last ${kind} request failed: ${reason}`).join(

@@ -4,7 +4,7 @@ export type ToolCall = {
   /** ID that the model assigned. The tool result refers to it. */
   id: string;
   name: string;
-  /** Input in the form that the model produced, not validated. A string if it is not valid JSON. */
+  /** Unvalidated input from the model. A string if it is not valid JSON. */
   input: unknown;
 };
 
@@ -18,11 +18,10 @@ export type ToolDefinition = { name: string; description: string; input: ModelSc
 export type Conversation = {
   system: string;
   messages: ChatMessage[];
-  /** Names of the tools that the agent can call. */
   tools: string[];
 };
 
-/** Reply of the mock agent: a text, tool calls, or both. */
+/** Reply of the mock agent: text, tool calls, or both. */
 export type Reply = {
   text?: string | undefined;
   toolCalls?: readonly ToolCall[] | undefined;

@@ -17,7 +17,7 @@ export const MAX_TEXTS_PER_REQUEST = 64;
 
 /**
  * Embeds texts in batches of `MAX_TEXTS_PER_REQUEST`, one after another. Each batch has its own attempts and deadline.
- * Texts that are too long for the model are cut at the end.
+ * Truncates texts that are too long for the model.
  * @throws ModelError MODEL_INVALID_OUTPUT if a vector is missing, not finite, zero or of the wrong width, and all other
  *   codes of a request.
  */
@@ -28,20 +28,20 @@ export async function embed(
 ): Promise<EmbedResult> {
   const { model, dimensions, textLimit } = lane;
   const usage = createUsage();
-  const expected = `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${model.modelId}) names an embedding model.`;
+  const expectedResponse = `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${model.modelId}) names an embedding model.`;
 
   const embedBatch = (values: string[]): Promise<number[][]> =>
     lane.retry(signal, (context) =>
       sendRequest(lane, context, {
         operation: 'embed',
-        expected,
+        expectedResponse,
         send: (abortSignal) => model.doEmbed({ values, abortSignal }),
         tokens: (response) => readTokens(response.usage?.tokens),
         read(response) {
           const vectors = sortEmbeddings(response, values.length);
           const problem =
             vectors === undefined
-              ? `The model server's answer is not ${expected}`
+              ? `The model server's answer is not ${expectedResponse}`
               : findProblem(vectors, dimensions, model.modelId);
           if (problem !== undefined) throw new ModelError('MODEL_INVALID_OUTPUT', problem);
           return vectors ?? [];
@@ -54,16 +54,16 @@ export async function embed(
     );
 
   const vectors: number[][] = [];
-  for (let start = 0; start < texts.length; start += MAX_TEXTS_PER_REQUEST) {
-    let batch = textLimit.cut(texts.slice(start, start + MAX_TEXTS_PER_REQUEST));
+  for (let offset = 0; offset < texts.length; offset += MAX_TEXTS_PER_REQUEST) {
+    let batch = textLimit.truncate(texts.slice(offset, offset + MAX_TEXTS_PER_REQUEST));
     for (;;) {
       try {
         vectors.push(...(await embedBatch(batch)));
         break;
       } catch (error) {
-        const shorter = textLimit.shorten(batch, error);
-        if (shorter === undefined) throw error;
-        batch = shorter;
+        const shorterBatch = textLimit.shorten(batch, error);
+        if (shorterBatch === undefined) throw error;
+        batch = shorterBatch;
       }
     }
   }
@@ -82,12 +82,12 @@ function sortEmbeddings(
   const { data } = Object(response?.body) as { data?: { index?: unknown }[] };
   const indexes = data?.map(({ index }) => index) ?? [];
   if (indexes.every((index) => index === undefined)) return embeddings;
-  const ordered = embeddings.map((_, index) => embeddings[indexes.indexOf(index)]);
-  return ordered.every((vector) => vector !== undefined) ? ordered : undefined;
+  const sortedEmbeddings = embeddings.map((_, index) => embeddings[indexes.indexOf(index)]);
+  return sortedEmbeddings.every((vector) => vector !== undefined) ? sortedEmbeddings : undefined;
 }
 
 /** Smallest normal number in single precision (IEEE 754, binary32). Smaller numbers lose precision. */
-const MIN_NORMAL = 2 ** -126;
+const MIN_NORMAL_NUMBER = 2 ** -126;
 
 /**
  * Describes the first vector that would corrupt search results. The check uses single precision like pgvector, which
@@ -99,12 +99,12 @@ function findProblem(vectors: number[][], dimensions: number, model: string): st
     if (vector.length !== dimensions) {
       return `${embedding} of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Change one of them to fit the other.`;
     }
-    let squares = 0;
-    for (const number of vector) squares = Math.fround(squares + Math.fround(number) ** 2);
-    if (!Number.isFinite(squares)) {
+    let squareSum = 0;
+    for (const number of vector) squareSum = Math.fround(squareSum + Math.fround(number) ** 2);
+    if (!Number.isFinite(squareSum)) {
       return `${embedding} with a number that is not finite, or too large to square.`;
     }
-    if (squares < MIN_NORMAL) {
+    if (squareSum < MIN_NORMAL_NUMBER) {
       return `${embedding} of zeros only, or of numbers too small to square, which has no direction.`;
     }
   }
@@ -115,43 +115,47 @@ function findProblem(vectors: number[][], dimensions: number, model: string): st
 type TextLimit = ReturnType<typeof createTextLimit>;
 
 /** Minimum length of a shortened text. Shorter texts are useless for search. */
-const MIN_BYTES = 64;
+const MIN_TEXT_BYTES = 64;
 
-/** Safety factor for the computed length, because tokens are not distributed evenly over a text. */
-const MARGIN = 0.9;
+/** Safety factor for the computed length, because tokens are distributed unevenly over text. */
+const LENGTH_SAFETY_FACTOR = 0.9;
 
-/** Minimum bytes per token of ordinary text. Prevents that an unusual text lowers the limit too far. */
+/** Minimum bytes per token of ordinary text. Keeps an unusual text from lowering the limit too far. */
 const MIN_BYTES_PER_TOKEN = 2;
 
 /**
  * Creates the text limit of a model. It counts UTF-8 bytes, because bytes per token are similar in Cyrillic and
- * English. If the server reports the token count and its limit, texts are cut in proportion. Otherwise they are halved.
+ * English. If the server reports the token count and its limit, it truncates texts in proportion. Otherwise it halves
+ * them.
  */
 export function createTextLimit() {
   let maxBytes = Infinity;
   return {
-    cut: (texts: readonly string[]) => texts.map((text) => cutBytes(text, maxBytes)),
+    truncate: (texts: readonly string[]) => texts.map((text) => truncateToBytes(text, maxBytes)),
     /**
      * Shortens the texts of a rejected batch, and lowers the limit for later texts.
-     * @returns Undefined if the error is not about length, or if the texts are too short to cut.
+     * @returns Undefined if the error is not about length, or if the texts are too short to shorten.
      */
     shorten(texts: readonly string[], error: unknown): string[] | undefined {
       if (!(error instanceof ModelError) || error.code !== 'MODEL_INPUT_TOO_LARGE') {
         return undefined;
       }
-      const longest = Math.max(...texts.map((text) => Buffer.byteLength(text)));
-      const { given, limit } = error.tokens ?? {};
-      const share = given !== undefined && limit !== undefined ? (limit / given) * MARGIN : 0.5;
-      const bytes = Math.floor(longest * share);
-      if (bytes < MIN_BYTES) return undefined;
+      const maxByteLength = Math.max(...texts.map((text) => Buffer.byteLength(text)));
+      const { inputTokens, limit } = error.tokens ?? {};
+      const ratio =
+        inputTokens !== undefined && limit !== undefined
+          ? (limit / inputTokens) * LENGTH_SAFETY_FACTOR
+          : 0.5;
+      const bytes = Math.floor(maxByteLength * ratio);
+      if (bytes < MIN_TEXT_BYTES) return undefined;
       maxBytes = Math.min(maxBytes, Math.max(bytes, (limit ?? 0) * MIN_BYTES_PER_TOKEN));
-      return texts.map((text) => cutBytes(text, bytes));
+      return texts.map((text) => truncateToBytes(text, bytes));
     },
   };
 }
 
-/** Returns the beginning of a text, at most `bytes` long, without a partial character. */
-function cutBytes(text: string, bytes: number): string {
+/** Truncates text to at most `bytes` bytes of UTF-8 without splitting a character. */
+function truncateToBytes(text: string, bytes: number): string {
   const encoded = Buffer.from(text);
   if (encoded.length <= bytes) return text;
   const beginning = encoded.subarray(0, bytes).toString('utf8');

@@ -1,29 +1,33 @@
-/** Failure of the server or its connection. */
-const INFRASTRUCTURE = { retryable: true, retriedInCall: true, infrastructure: true } as const;
+/** Server or connection failure. */
+const INFRASTRUCTURE_ERROR = {
+  retryable: true,
+  retriedInCall: true,
+  infrastructure: true,
+} as const;
 /** Failure of the request, the completion or the caller. */
-const FINAL = { retryable: false, retriedInCall: false, infrastructure: false } as const;
+const FINAL_ERROR = { retryable: false, retriedInCall: false, infrastructure: false } as const;
 
 /**
  * Error codes of model calls (Contract 4, Model), which `README.md` explains: whether the same call may succeed later,
  * whether it is retried automatically, and whether the breaker counts it.
  */
 export const MODEL_ERRORS = {
-  MODEL_UNREACHABLE: INFRASTRUCTURE,
-  MODEL_TIMEOUT: INFRASTRUCTURE,
-  MODEL_RATE_LIMITED: INFRASTRUCTURE,
-  MODEL_UNAVAILABLE: INFRASTRUCTURE,
+  MODEL_UNREACHABLE: INFRASTRUCTURE_ERROR,
+  MODEL_TIMEOUT: INFRASTRUCTURE_ERROR,
+  MODEL_RATE_LIMITED: INFRASTRUCTURE_ERROR,
+  MODEL_UNAVAILABLE: INFRASTRUCTURE_ERROR,
   // The server works, but has too many concurrent requests.
   MODEL_CONTEXT_FULL: { retryable: true, retriedInCall: true, infrastructure: false },
   MODEL_BREAKER_OPEN: { retryable: true, retriedInCall: false, infrastructure: false },
-  MODEL_REJECTED: FINAL,
-  MODEL_UNSUPPORTED: FINAL,
-  MODEL_INPUT_TOO_LARGE: FINAL,
-  MODEL_REFUSED: FINAL,
-  MODEL_TRUNCATED: FINAL,
-  MODEL_INVALID_OUTPUT: FINAL,
-  MODEL_ABORTED: FINAL,
-  MODEL_CLOSED: FINAL,
-  MODEL_MISCONFIGURED: FINAL,
+  MODEL_REJECTED: FINAL_ERROR,
+  MODEL_UNSUPPORTED: FINAL_ERROR,
+  MODEL_INPUT_TOO_LARGE: FINAL_ERROR,
+  MODEL_REFUSED: FINAL_ERROR,
+  MODEL_TRUNCATED: FINAL_ERROR,
+  MODEL_INVALID_OUTPUT: FINAL_ERROR,
+  MODEL_ABORTED: FINAL_ERROR,
+  MODEL_CLOSED: FINAL_ERROR,
+  MODEL_MISCONFIGURED: FINAL_ERROR,
 } as const;
 
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
@@ -32,7 +36,7 @@ export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 export type Outage = { readonly since: Date };
 
 /** Size of an input and its limit in tokens, if the server reports them. */
-export type TokenCounts = { given?: number; limit?: number };
+export type TokenCounts = { inputTokens?: number; limit?: number };
 
 /** Additional details of a model error. `retryAfterMs` is the delay that the server requested. */
 export type ModelErrorDetails = {

@@ -4,41 +4,41 @@ import type { CallContext } from './retry.ts';
 /** Limit for concurrent requests to one server after its context was full. */
 export type Gate = ReturnType<typeof createGate>;
 
-/** Time after which a limit is removed. */
-const HOLD_MS = 60_000;
+/** Time after which the gate removes a limit. */
+const LIMIT_DURATION_MS = 60_000;
 
 /**
  * Creates the gate of one server, initially without a limit. llama.cpp shares its context among concurrent requests and
  * fails all of them when it is full (MODEL_CONTEXT_FULL). The gate then halves the number of concurrent requests.
  */
 export function createGate() {
-  const waiting = new Set<() => void>();
-  let inProgress = 0;
+  const waitingRequests = new Set<() => void>();
+  let requestCount = 0;
   let limit = Infinity;
   let limitedAt = -Infinity;
 
   function admit(): void {
-    if (performance.now() - limitedAt >= HOLD_MS) limit = Infinity;
-    for (const start of waiting) {
-      if (inProgress >= limit) return;
-      waiting.delete(start);
-      start();
+    if (performance.now() - limitedAt >= LIMIT_DURATION_MS) limit = Infinity;
+    for (const startRequest of waitingRequests) {
+      if (requestCount >= limit) return;
+      waitingRequests.delete(startRequest);
+      startRequest();
     }
   }
 
-  function begin(): (error?: unknown) => void {
+  function beginRequest(): (error?: unknown) => void {
     const startedAt = performance.now();
-    inProgress += 1;
+    requestCount += 1;
     return (error) => {
       if (error instanceof ModelError && error.code === 'MODEL_CONTEXT_FULL') {
         error.outage = { since: new Date() };
         // Concurrent failures halve the limit only once.
         if (startedAt >= limitedAt) {
-          limit = Math.max(1, Math.floor(inProgress / 2));
+          limit = Math.max(1, Math.floor(requestCount / 2));
           limitedAt = performance.now();
         }
       }
-      inProgress -= 1;
+      requestCount -= 1;
       admit();
     };
   }
@@ -50,22 +50,22 @@ export function createGate() {
      * @throws ModelError MODEL_CONTEXT_FULL at the deadline of the call, MODEL_ABORTED if the caller aborts.
      */
     enter(context: CallContext): Promise<(error?: unknown) => void> {
-      const entered = Promise.withResolvers<(error?: unknown) => void>();
-      const start = () => entered.resolve(begin());
+      const admission = Promise.withResolvers<(error?: unknown) => void>();
+      const startRequest = () => admission.resolve(beginRequest());
       const onAbort = () => {
-        if (waiting.delete(start)) entered.reject(createWaitError(context));
+        if (waitingRequests.delete(startRequest)) admission.reject(createWaitError(context));
       };
-      waiting.add(start);
+      waitingRequests.add(startRequest);
       context.signal.addEventListener('abort', onAbort);
       admit();
-      return entered.promise.finally(() => context.signal.removeEventListener('abort', onAbort));
+      return admission.promise.finally(() => context.signal.removeEventListener('abort', onAbort));
     },
   };
 }
 
 function createWaitError(context: CallContext): ModelError {
-  const interruption = context.interruption();
-  if (interruption?.code === 'MODEL_ABORTED') return interruption;
+  const interruptionError = context.getInterruption();
+  if (interruptionError?.code === 'MODEL_ABORTED') return interruptionError;
   return new ModelError(
     'MODEL_CONTEXT_FULL',
     "The model server's context is too small for its concurrent requests, and this one waited until its deadline. Give the server a larger context, or lower COLLECTOR_WORKERS.",

@@ -14,7 +14,10 @@ import { extractListing } from './mock/extract-listing.ts';
 import type { ModelBackend } from './openai.ts';
 import type { ModelClientOptions } from './options.ts';
 
-const ADDRESS = { variables: { baseUrl: 'MODEL_MODE', apiKey: 'MODEL_MODE' }, apiKey: undefined };
+const MOCK_ADDRESS = {
+  variables: { baseUrl: 'MODEL_MODE', apiKey: 'MODEL_MODE' },
+  apiKey: undefined,
+};
 
 /** Creates models that answer by rules and need no server. Equal requests get equal answers. */
 export function createMockBackend({
@@ -28,7 +31,7 @@ export function createMockBackend({
     chatModel: (name) => createLanguageModel(name, mockAgent),
     vision: vision === false ? undefined : chat,
     embedding: createEmbeddingModel(embeddingDimensions),
-    addresses: { chat: ADDRESS, vision: ADDRESS, embedding: ADDRESS },
+    addresses: { chat: MOCK_ADDRESS, vision: MOCK_ADDRESS, embedding: MOCK_ADDRESS },
     health: async () => ({ status: 'ok' }),
     close: async () => undefined,
   };
@@ -102,8 +105,8 @@ function createEmbeddingModel(dimensions: number): EmbeddingModelV4 {
   };
 }
 
-/** Rules of the mock, by name of the answer schema. The data and the image come from the request. */
-const RULES: Record<string, (data: object, image: Uint8Array | undefined) => object> = {
+/** Mock rules by completion schema name. The data and the image come from the request. */
+const RULES_BY_SCHEMA: Record<string, (data: object, image: Uint8Array | undefined) => object> = {
   listing_extraction: extractListing,
   image_description(data: { hint?: unknown }, image) {
     if (image === undefined) {
@@ -115,11 +118,11 @@ const RULES: Record<string, (data: object, image: Uint8Array | undefined) => obj
 
 function applyRule({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
   const format = responseFormat?.type === 'json' ? responseFormat : undefined;
-  const rule = RULES[format?.name ?? ''];
+  const rule = RULES_BY_SCHEMA[format?.name ?? ''];
   if (rule === undefined) {
     throw new UnsupportedFunctionalityError({
       functionality: 'this answer',
-      message: `The mock model has no rules for answers named ${format?.name}. It knows ${Object.keys(RULES).join(' and ')}.`,
+      message: `The mock model has no rules for answers named ${format?.name}. It knows ${Object.keys(RULES_BY_SCHEMA).join(' and ')}.`,
     });
   }
   const parts = prompt.flatMap((message) => (message.role === 'user' ? message.content : []));
@@ -132,7 +135,7 @@ function applyRule({ prompt, responseFormat }: LanguageModelV4CallOptions): unkn
   return { ...Object.fromEntries(keys.map((key) => [key, null])), ...answer };
 }
 
-/** Converts a prompt of the SDK to a conversation. */
+/** Converts an SDK prompt to a conversation. */
 function toConversation(options: LanguageModelV4CallOptions): Conversation {
   const { prompt, tools = [], toolChoice } = options;
   return {
@@ -161,16 +164,16 @@ function toMessages({ role, content: parts }: LanguageModelV4Prompt[number]): Ch
   return [{ role, content, toolCalls }];
 }
 
-function countUsage(prompt: LanguageModelV4Prompt, written: readonly string[]) {
+function countUsage(prompt: LanguageModelV4Prompt, completions: readonly string[]) {
   const texts = prompt.flatMap(({ content }) =>
     typeof content === 'string'
       ? [content]
       : content.map((part) => (part.type === 'text' ? part.text : '')),
   );
-  const [input, output] = [countWords(texts), countWords(written)];
+  const [inputCount, outputCount] = [countWords(texts), countWords(completions)];
   return {
-    inputTokens: { total: input, noCache: input, cacheRead: 0, cacheWrite: 0 },
-    outputTokens: { total: output, text: output, reasoning: 0 },
+    inputTokens: { total: inputCount, noCache: inputCount, cacheRead: 0, cacheWrite: 0 },
+    outputTokens: { total: outputCount, text: outputCount, reasoning: 0 },
   };
 }
 

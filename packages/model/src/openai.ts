@@ -10,7 +10,7 @@ import {
 import type { Lane } from './request.ts';
 import { createTransport } from './transport.ts';
 
-/** Health of the models. `failing` if the servers are reachable, but the last request of a kind failed. */
+/** Model health. `failing` if the servers are reachable, but the last request of a kind failed. */
 export type ModelHealth = {
   status: 'ok' | 'failing' | 'down';
   detail?: string;
@@ -36,22 +36,24 @@ export type ModelBackend = {
 export function createOpenAIBackend(options: ModelClientOptions): ModelBackend {
   const { chat = '', vision, embedding } = options;
   const addresses = resolveServers(options);
-  const opened = new Map<ServerAddress, ReturnType<typeof openServer>>();
-  const server = (kind: CallKind) => {
-    const found = opened.get(addresses[kind]) ?? openServer(addresses[kind]);
-    opened.set(addresses[kind], found);
-    return found;
+  const serverByAddress = new Map<ServerAddress, ReturnType<typeof openServer>>();
+  const getServer = (kind: CallKind) => {
+    const server = serverByAddress.get(addresses[kind]) ?? openServer(addresses[kind]);
+    serverByAddress.set(addresses[kind], server);
+    return server;
   };
-  const { provider } = server('chat');
+  const { provider } = getServer('chat');
   return {
     chat: provider.chatModel(chat),
     chatModel: (name) => provider.chatModel(name),
-    vision: vision === false ? undefined : server('vision').provider.chatModel(vision || chat),
-    embedding: server('embedding').provider.embeddingModel(embedding || ''),
+    vision: vision === false ? undefined : getServer('vision').provider.chatModel(vision || chat),
+    embedding: getServer('embedding').provider.embeddingModel(embedding || ''),
     addresses,
     async health(signal) {
       try {
-        await Promise.all([...opened.values()].map(({ listModels }) => listModels(signal)));
+        await Promise.all(
+          [...serverByAddress.values()].map(({ listModels }) => listModels(signal)),
+        );
         return { status: 'ok' };
       } catch (error) {
         const isModelError = error instanceof ModelError;
@@ -60,7 +62,7 @@ export function createOpenAIBackend(options: ModelClientOptions): ModelBackend {
       }
     },
     async close() {
-      await Promise.all([...opened.values()].map(({ close }) => close()));
+      await Promise.all([...serverByAddress.values()].map(({ close }) => close()));
     },
   };
 }

@@ -5,7 +5,7 @@ import type { Observer } from './usage.ts';
 /** Uses of models. Each use can have its own server. */
 export type CallKind = 'chat' | 'vision' | 'embedding';
 
-/** Options of a model client. The apps validate the variables of the configuration (Contract 1). */
+/** Model client options. The apps validate the configuration variables (Contract 1). */
 export type ModelClientOptions = {
   mode: 'mock' | 'openai';
   /** `MODEL_BASE_URL`: the URL up to and including `/v1`. The other URLs and keys default to this server. */
@@ -23,7 +23,7 @@ export type ModelClientOptions = {
   /** `MODEL_TIMEOUT_MS`: the time limit for all attempts of one call. */
   timeoutMs: number;
   embeddingDimensions: number;
-  /** Agent for conversations in `mock` mode. Without an agent, they are rejected. */
+  /** Agent for conversations in `mock` mode. Without an agent, the client rejects them. */
   mockAgent?: MockAgent | undefined;
   /** Called at the end of each request to the server. */
   observe?: Observer | undefined;
@@ -33,7 +33,7 @@ export type ModelClientOptions = {
   breaker?: { failures?: number; halfOpenAfterMs?: number } | undefined;
 };
 
-/** Names of the variables for the URL and the key of a server, for error messages. */
+/** Names of a server's URL and key variables, for error messages. */
 export type ServerVariables = { baseUrl: string; apiKey: string };
 
 export type ServerAddress = {
@@ -51,15 +51,15 @@ export function resolveServers(options: ModelClientOptions): Record<CallKind, Se
     baseUrl: 'MODEL_BASE_URL',
     apiKey: 'MODEL_API_KEY',
   });
-  const resolve = (use: 'VISION' | 'EMBEDDING', baseUrl?: string, apiKey?: string) => {
+  const resolveUse = (use: 'VISION' | 'EMBEDDING', baseUrl?: string, apiKey?: string) => {
     const address = checkAddress(baseUrl || options.baseUrl, apiKey || options.apiKey, {
       baseUrl: baseUrl ? `MODEL_${use}_BASE_URL` : 'MODEL_BASE_URL',
       apiKey: apiKey ? `MODEL_${use}_API_KEY` : 'MODEL_API_KEY',
     });
     return address.baseUrl === chat.baseUrl && address.apiKey === chat.apiKey ? chat : address;
   };
-  const vision = resolve('VISION', options.visionBaseUrl, options.visionApiKey);
-  const embedding = resolve('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);
+  const vision = resolveUse('VISION', options.visionBaseUrl, options.visionApiKey);
+  const embedding = resolveUse('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);
   // The health check skips servers that are not used.
   return {
     chat,

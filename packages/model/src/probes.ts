@@ -22,12 +22,12 @@ export function startProbes(
   probes: readonly Probe[],
   log: Pick<Logger, 'info' | 'warn'>,
 ): { close: () => Promise<void> } {
-  const stopping = new AbortController();
-  const running = runProbes(probes, log, stopping.signal);
+  const stopController = new AbortController();
+  const probeRun = runProbes(probes, log, stopController.signal);
   return {
     close() {
-      stopping.abort();
-      return running;
+      stopController.abort();
+      return probeRun;
     },
   };
 }

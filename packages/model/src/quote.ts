@@ -1,10 +1,10 @@
 const MAX_QUOTE_LENGTH = 300;
-/** Maximum length of the processed part of a message, to limit the work for long echoes. */
+/** Maximum number of processed characters, to limit the work for long echoes. */
 const MAX_PROCESSED_LENGTH = 4 * MAX_QUOTE_LENGTH;
 /** Minimum number of consecutive characters that count as an echo of the request. */
 const MIN_ECHO_LENGTH = 16;
 
-/** ConfidentialParts parts of a request, which are removed from quotes. */
+/** Parts of a request that quotes must not contain. */
 export type ConfidentialParts = {
   apiKey?: string | undefined;
   /** Texts of the request, without the instructions. */
@@ -12,7 +12,7 @@ export type ConfidentialParts = {
 };
 
 /** Patterns of secrets that a message of a server or proxy may contain, with their replacements. */
-const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
+const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/(\b[a-z][a-z\d+.-]*:\/\/)[^\s/@"']+@/gi, '$1[credentials]@'],
   [/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, '$1 [key]'],
   [
@@ -23,26 +23,26 @@ const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 ];
 
 /**
- * Prepares a message of a server for display and logs: one line of at most 300 characters, without keys, credentials in
+ * Prepares a server message for display and logs: one line of at most 300 characters, without keys, credentials in
  * URLs, and echoes of the request.
  */
 export function quote(text: string, { apiKey, texts = [] }: ConfidentialParts = {}): string {
-  const known = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');
-  const masked = SECRETS.reduce(
-    (rest, [pattern, replacement]) => rest.replace(pattern, replacement),
-    known.slice(0, MAX_PROCESSED_LENGTH),
+  const textWithoutKey = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');
+  const maskedText = SECRET_PATTERNS.reduce(
+    (partialText, [pattern, replacement]) => partialText.replace(pattern, replacement),
+    textWithoutKey.slice(0, MAX_PROCESSED_LENGTH),
   );
-  const line = removeEcho(masked, texts).replace(/\s+/g, ' ').trim();
+  const line = removeEcho(maskedText, texts).replace(/\s+/g, ' ').trim();
   return line.length <= MAX_QUOTE_LENGTH ? line : `${line.slice(0, MAX_QUOTE_LENGTH - 1)}…`;
 }
 
 /** Returns the texts in the body of a request, without system messages. */
 export function extractTexts(request: unknown): string[] {
   const { messages, input } = Object(request) as { messages?: unknown; input?: unknown };
-  const sent = Object.values(Object(messages)).filter(
+  const sentMessages = Object.values(Object(messages)).filter(
     (message) => Object(message).role !== 'system',
   );
-  return collectStrings([sent, input]);
+  return collectStrings([sentMessages, input]);
 }
 
 /** Returns all strings in a value except `data:` URLs. */
@@ -52,19 +52,19 @@ function collectStrings(value: unknown): string[] {
 }
 
 function removeEcho(text: string, texts: readonly string[]): string {
-  const isEcho = (part: string) => texts.some((sent) => sent.includes(part));
-  let rest = '';
+  const isEcho = (part: string) => texts.some((requestText) => requestText.includes(part));
+  let output = '';
   let start = 0;
   while (start < text.length) {
     let end = start + MIN_ECHO_LENGTH;
     if (end > text.length || !isEcho(text.slice(start, end))) {
-      rest += text[start];
+      output += text[start];
       start += 1;
       continue;
     }
     while (end < text.length && isEcho(text.slice(start, end + 1))) end += 1;
-    rest += '[…]';
+    output += '[…]';
     start = end;
   }
-  return rest;
+  return output;
 }

@@ -32,14 +32,14 @@ export type AdmittedRequest = {
   /** Ends the request with success, or because the consumer stopped reading. */
   end(outcome: 'ok' | 'MODEL_ABORTED'): void;
   /** Ends the request with a failure, and converts the failure to a ModelError. */
-  fail(error: unknown, interruption: CallContext['interruption']): ModelError;
+  fail(error: unknown, getInterruption: CallContext['getInterruption']): ModelError;
 };
 
-/** Options of a request. `observe` is called in addition to the observer of the lane. */
+/** Request options. The lane's observer gets the same events as `observe`. */
 type RequestOptions = {
   operation: string;
-  /** Description of the expected response, and of the setting to check if the response differs. */
-  expected: string;
+  /** Describes the expected response, and the setting to check if the response differs. */
+  expectedResponse: string;
   observe?: Observer | undefined;
 };
 
@@ -50,14 +50,14 @@ type RequestOptions = {
 export async function openRequest(
   lane: Omit<Lane<unknown>, 'model' | 'retry'>,
   context: CallContext,
-  { operation, expected, observe }: RequestOptions,
+  { operation, expectedResponse, observe }: RequestOptions,
 ): Promise<AdmittedRequest> {
-  const leave = await lane.gate.enter(context);
+  const leaveGate = await lane.gate.enter(context);
   let attempt: Attempt;
   try {
     attempt = lane.breaker.enter();
   } catch (error) {
-    leave();
+    leaveGate();
     throw error;
   }
   const startedAt = performance.now();
@@ -65,8 +65,8 @@ export async function openRequest(
 
   function report(outcome: ModelCallEvent['outcome'], reason?: string): void {
     const durationMs = performance.now() - startedAt;
-    const details = reason === undefined ? {} : { reason };
-    const event = { operation, outcome, ...details, durationMs, ...request.tokens };
+    const reasonDetails = reason === undefined ? {} : { reason };
+    const event = { operation, outcome, ...reasonDetails, durationMs, ...request.tokens };
     observe?.(event);
     lane.observe(event);
   }
@@ -81,15 +81,19 @@ export async function openRequest(
       isEnded = true;
       report(outcome);
       if (outcome === 'ok') attempt.end();
-      leave();
+      leaveGate();
     },
-    fail(error, interruption) {
-      const failure = toModelError(error, { expected, interruption, address: lane.address });
+    fail(error, getInterruption) {
+      const failure = toModelError(error, {
+        expectedResponse,
+        getInterruption,
+        address: lane.address,
+      });
       if (!isEnded) {
         isEnded = true;
         if (failure) report(failure.code, failure.message);
         attempt.end(failure ?? error);
-        leave(failure);
+        leaveGate(failure);
       }
       if (failure === undefined) throw error;
       return failure;
@@ -119,24 +123,24 @@ export async function sendRequest<A, T>(
     request.end('ok');
     return value;
   } catch (error) {
-    throw request.fail(error, () => context.interruption());
+    throw request.fail(error, () => context.getInterruption());
   }
 }
 
 type ErrorContext = {
-  expected: string;
-  interruption: CallContext['interruption'];
+  expectedResponse: string;
+  getInterruption: CallContext['getInterruption'];
   address: Lane<unknown>['address'];
 };
 
 /** Converts an error of the SDK, the transport or the signal. Returns undefined for a programming error. */
 function toModelError(error: unknown, context: ErrorContext): ModelError | undefined {
   // The SDK wraps errors of the transport in its own errors.
-  for (let current = error; current instanceof Error; current = current.cause) {
-    if (current instanceof ModelError) return current;
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof ModelError) return cause;
   }
-  const interruption = context.interruption();
-  if (interruption) return interruption;
+  const interruptionError = context.getInterruption();
+  if (interruptionError) return interruptionError;
   if (
     APICallError.isInstance(error) ||
     InvalidResponseDataError.isInstance(error) ||
@@ -149,15 +153,14 @@ function toModelError(error: unknown, context: ErrorContext): ModelError | undef
   return undefined;
 }
 
-/** Describes an unexpected response with a 2xx status. */
 function describeUnexpectedResponse(
   error: AISDKError,
-  { expected, address }: ErrorContext,
+  { expectedResponse, address }: ErrorContext,
 ): string {
   if (JSONParseError.isInstance(error) || JSONParseError.isInstance(error.cause)) {
     return `The model server answered with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
   }
-  const message = `The model server's answer is not ${expected}`;
+  const message = `The model server's answer is not ${expectedResponse}`;
   const serverError = APICallError.isInstance(error) && parseServerError(error.responseBody ?? '');
   if (!serverError) return message;
   const texts = extractTexts(error.requestBodyValues);

@@ -11,10 +11,10 @@ type RetryOptions = {
 
 /** State of a call, shared by its attempts. */
 export type CallContext = {
-  /** Signal that is aborted by the caller or at the deadline. */
+  /** Aborts when the caller aborts, or at the deadline. */
   signal: AbortSignal;
   /** Returns MODEL_ABORTED or MODEL_TIMEOUT once the signal is aborted. */
-  interruption(): ModelError | undefined;
+  getInterruption(): ModelError | undefined;
 };
 
 /** Runs one call: repeats `run` until it succeeds or fails permanently, or until the deadline. */
@@ -25,17 +25,19 @@ export type Retry = <T>(
 
 /**
  * Creates the function that handles retries and deadlines (Contract 4, Model). The delay between attempts is the longer
- * of the backoff and the `Retry-After` of the server. If it would exceed the deadline, the error is thrown at once. A call
+ * of the backoff and the server's `Retry-After`. Throws the error at once if the delay would exceed the deadline. A call
  * that finds the breaker open after an infrastructure failure throws that failure.
  */
 export function createRetry(options: RetryOptions): Retry {
   const { timeoutMs, attempts } = options;
   return async (caller, run) => {
-    const endsAt = performance.now() + timeoutMs;
-    const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(), timeoutMs);
-    const signal = caller ? AbortSignal.any([caller, deadline.signal]) : deadline.signal;
-    const interruption = () => {
+    const deadlineTime = performance.now() + timeoutMs;
+    const deadlineController = new AbortController();
+    const timer = setTimeout(() => deadlineController.abort(), timeoutMs);
+    const signal = caller
+      ? AbortSignal.any([caller, deadlineController.signal])
+      : deadlineController.signal;
+    const getInterruption = () => {
       if (caller?.aborted) return createAbortedError(caller);
       if (!signal.aborted) return undefined;
       const message = `The model server did not answer within ${timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`;
@@ -44,18 +46,18 @@ export function createRetry(options: RetryOptions): Retry {
     let failure: ModelError | undefined;
     try {
       for (let attempt = 1; ; attempt += 1) {
-        const interrupted = interruption();
-        if (interrupted) throw interrupted;
+        const interruptionError = getInterruption();
+        if (interruptionError) throw interruptionError;
         try {
-          return await run({ signal, interruption });
+          return await run({ signal, getInterruption });
         } catch (error) {
-          const isRejected = error instanceof ModelError && error.code === 'MODEL_BREAKER_OPEN';
+          const isBreakerOpen = error instanceof ModelError && error.code === 'MODEL_BREAKER_OPEN';
           // The call's own failure is part of the outage, and says more about it than the rejection.
-          if (isRejected && isInfrastructureFailure(failure)) throw failure;
+          if (isBreakerOpen && isInfrastructureFailure(failure)) throw failure;
           if (attempt >= attempts || !isRetriedInCall(error)) throw error;
           failure = error;
           const waitMs = Math.max(computeBackoffMs(attempt, options), error.retryAfterMs ?? 0);
-          if (performance.now() + waitMs >= endsAt) throw error;
+          if (performance.now() + waitMs >= deadlineTime) throw error;
           await sleep(waitMs, undefined, { signal }).catch(() => undefined);
         }
       }
@@ -65,7 +67,7 @@ export function createRetry(options: RetryOptions): Retry {
   };
 }
 
-/** Returns a delay that doubles with each failure. Half of it is random, so that concurrent callers spread out. */
+/** Returns a delay that doubles with each failure. Half of it is random, which spreads out concurrent callers. */
 export function computeBackoffMs(
   failures: number,
   { initialDelayMs, maxDelayMs }: Pick<RetryOptions, 'initialDelayMs' | 'maxDelayMs'>,
@@ -74,7 +76,7 @@ export function computeBackoffMs(
   return delay * (0.5 + Math.random() / 2);
 }
 
-/** Creates the error of a call whose caller aborted its signal. */
+/** Creates the error for a call that its caller aborted. */
 export function createAbortedError(caller: AbortSignal): ModelError {
   const cause: unknown = caller.reason;
   return new ModelError('MODEL_ABORTED', 'The caller aborted the model call.', { cause });

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox';
 
-/** JSON Schema that is sent to a model. */
+/** JSON Schema for requests to a model. */
 export type ModelSchema = {
   readonly type: string | readonly string[];
   readonly description?: string;
@@ -15,10 +15,10 @@ export type ModelSchema = {
 
 declare const brand: unique symbol;
 
-const defined = new Map<string, ModelSchema>();
+const schemasByName = new Map<string, ModelSchema>();
 
 /** Returns all defined schemas by name, for tests. */
-export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => defined;
+export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => schemasByName;
 
 /**
  * Converts a schema to the subset of JSON Schema that all servers support: llama.cpp, Ollama, vLLM, and the strict mode
@@ -31,34 +31,37 @@ export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => defined;
  */
 export function defineModelSchema(name: string, schema: TSchema): ModelSchema {
   // The JSON round trip removes the internal keys of TypeBox.
-  const sent = convert(JSON.parse(JSON.stringify(schema)), name);
-  defined.set(name, sent);
-  return sent;
+  const modelSchema = convert(JSON.parse(JSON.stringify(schema)), name);
+  schemasByName.set(name, modelSchema);
+  return modelSchema;
 }
 
-type Source = {
+type SourceSchema = {
   type?: unknown;
   enum?: unknown[];
-  anyOf?: Source[];
-  items?: Source;
-  properties?: Record<string, Source>;
+  anyOf?: SourceSchema[];
+  items?: SourceSchema;
+  properties?: Record<string, SourceSchema>;
   required?: string[];
   description?: string;
 };
 
-const SCALARS = new Set(['string', 'number', 'integer', 'boolean']);
+const SCALAR_TYPES = new Set(['string', 'number', 'integer', 'boolean']);
 
-function convert(source: Source, path: string): ModelSchema {
+function convert(source: SourceSchema, path: string): ModelSchema {
   const { description } = source;
-  const sent = { ...convertType(source, path), ...(description !== undefined && { description }) };
-  return sent as ModelSchema;
+  const modelSchema = {
+    ...convertType(source, path),
+    ...(description !== undefined && { description }),
+  };
+  return modelSchema as ModelSchema;
 }
 
-function convertType(source: Source, path: string): Omit<ModelSchema, typeof brand> {
+function convertType(source: SourceSchema, path: string): Omit<ModelSchema, typeof brand> {
   if (source.anyOf !== undefined) {
-    const [inner, none, ...more] = source.anyOf;
-    if (inner !== undefined && none?.type === 'null' && more.length === 0) {
-      return nullable(convert(inner, path));
+    const [valueSchema, nullSchema, ...otherSchemas] = source.anyOf;
+    if (valueSchema !== undefined && nullSchema?.type === 'null' && otherSchemas.length === 0) {
+      return makeNullable(convert(valueSchema, path));
     }
     throw new TypeError(`${path}: a model schema has no unions, except with null`);
   }
@@ -71,8 +74,8 @@ function convertType(source: Source, path: string): Omit<ModelSchema, typeof bra
   if (source.type === 'object' && source.properties !== undefined) {
     const { properties, required = [] } = source;
     const entries = Object.entries(properties).map(([key, value]) => {
-      const sent = convert(value, `${path}.${key}`);
-      return [key, required.includes(key) ? sent : nullable(sent)] as const;
+      const modelSchema = convert(value, `${path}.${key}`);
+      return [key, required.includes(key) ? modelSchema : makeNullable(modelSchema)] as const;
     });
     return {
       type: 'object',
@@ -81,13 +84,13 @@ function convertType(source: Source, path: string): Omit<ModelSchema, typeof bra
       additionalProperties: false,
     };
   }
-  if (typeof source.type === 'string' && SCALARS.has(source.type) && !('const' in source)) {
+  if (typeof source.type === 'string' && SCALAR_TYPES.has(source.type) && !('const' in source)) {
     return { type: source.type };
   }
   throw new TypeError(`${path}: a model schema has no such type`);
 }
 
-function nullable(schema: ModelSchema): ModelSchema {
+function makeNullable(schema: ModelSchema): ModelSchema {
   if (typeof schema.type !== 'string') return schema;
   return {
     ...schema,
@@ -96,7 +99,7 @@ function nullable(schema: ModelSchema): ModelSchema {
   };
 }
 
-/** Definition of a completion: the schema that validates it, and the schema that is sent to the model. */
+/** Definition of a completion: the schema that validates it, and the schema for the request. */
 export type CompletionDefinition<S extends TSchema = TSchema> = {
   /** Name of the schema in requests. The mock selects its rules by this name. */
   schemaName: string;
@@ -135,5 +138,5 @@ export const imageDescription = defineCompletion({
   }),
 });
 
-/** Validated description of an image. The length of its texts is not limited. */
+/** Validated image description. Its texts have no length limit. */
 export type ImageDescription = Static<typeof imageDescription.schema>;

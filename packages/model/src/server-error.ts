@@ -19,16 +19,16 @@ export type ServerError = { message: string; type: string; code: string };
  * @returns The error, or undefined for an unknown format, so that ordinary responses are never quoted.
  */
 export function readServerError(body: unknown): ServerError | undefined {
-  const { error, message, detail, ...rest } = Object(body) as Record<string, unknown>;
-  const inner = Object(error) as Record<string, unknown>;
-  if (typeof error === 'object' && typeof inner['message'] === 'string') {
-    return { message: inner['message'], ...readKind(inner) };
+  const { error, message, detail, ...topLevelFields } = Object(body) as Record<string, unknown>;
+  const innerError = Object(error) as Record<string, unknown>;
+  if (typeof error === 'object' && typeof innerError['message'] === 'string') {
+    return { message: innerError['message'], ...readKind(innerError) };
   }
   const text = [error, message, detail].find((candidate) => typeof candidate === 'string');
-  return text === undefined ? undefined : { message: text, ...readKind(rest) };
+  return text === undefined ? undefined : { message: text, ...readKind(topLevelFields) };
 }
 
-/** Extracts an error from a text that may be JSON. */
+/** Extracts an error from a body that may be JSON. */
 export function parseServerError(text: string): ServerError | undefined {
   try {
     return readServerError(JSON.parse(text));
@@ -43,9 +43,9 @@ function readKind({ type, code }: Record<string, unknown>): { type: string; code
 }
 
 /** Message of llama.cpp when its shared context is full. All requests in progress then fail. */
-const CONTEXT_FULL = /context size has been exceeded/i;
+const CONTEXT_FULL_MESSAGE = /context size has been exceeded/i;
 
-const TOO_LARGE = [
+const TOO_LARGE_MESSAGES = [
   // llama.cpp: limit of the batch or of the context
   /too large to process/i,
   /(?:exceeds?|larger than|longer than) the (?:available|max|maximum|model)\b.{0,30}\b(?:context|model) (?:size|length)/i,
@@ -58,7 +58,7 @@ const TOO_LARGE = [
   /must have less than \d+ tokens/i,
 ];
 
-const UNSUPPORTED = [
+const UNSUPPORTED_MESSAGES = [
   // llama.cpp, and Ollama in front of it
   /(?:image|audio|video)s? input is not supported/i,
   /does not support (?:multimodal requests|(?:image|vision|audio|video)s?\b)/i,
@@ -78,28 +78,31 @@ const UNSUPPORTED = [
 function selectErrorCode(status: number, error: ServerError | undefined): ModelErrorCode {
   if (error !== undefined && (status >= 500 || [400, 413, 422].includes(status))) {
     const { message, type, code } = error;
-    const matches = (patterns: readonly RegExp[]) => patterns.some((one) => one.test(message));
-    if (status >= 500 && CONTEXT_FULL.test(message)) return 'MODEL_CONTEXT_FULL';
-    if (type === 'not_supported_error' || matches(UNSUPPORTED)) return 'MODEL_UNSUPPORTED';
+    const matchesAny = (patterns: readonly RegExp[]) =>
+      patterns.some((pattern) => pattern.test(message));
+    if (status >= 500 && CONTEXT_FULL_MESSAGE.test(message)) return 'MODEL_CONTEXT_FULL';
+    if (type === 'not_supported_error' || matchesAny(UNSUPPORTED_MESSAGES))
+      return 'MODEL_UNSUPPORTED';
     const isTooLarge = type === 'exceed_context_size_error' || code === 'context_length_exceeded';
-    if (isTooLarge || matches([CONTEXT_FULL, ...TOO_LARGE])) return 'MODEL_INPUT_TOO_LARGE';
+    if (isTooLarge || matchesAny([CONTEXT_FULL_MESSAGE, ...TOO_LARGE_MESSAGES]))
+      return 'MODEL_INPUT_TOO_LARGE';
   }
   if (status === 429) return 'MODEL_RATE_LIMITED';
   const isRetryable = status >= 500 || [408, 409, 425].includes(status);
   return isRetryable ? 'MODEL_UNAVAILABLE' : 'MODEL_REJECTED';
 }
 
-const TOKEN_COUNT = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
+const TOKEN_COUNT_PATTERN = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
 
 /** Extracts token counts from a message. The largest number is the input, the smallest one is the limit. */
 function extractTokenCounts(message: string): TokenCounts {
-  const counts = [...message.matchAll(TOKEN_COUNT)].map(([, before, after]) =>
+  const counts = [...message.matchAll(TOKEN_COUNT_PATTERN)].map(([, before, after]) =>
     Number(before ?? after),
   );
   if (counts.length === 0) return {};
   const limit = Math.min(...counts);
-  const given = Math.max(...counts);
-  return given > limit ? { given, limit } : { limit };
+  const inputTokens = Math.max(...counts);
+  return inputTokens > limit ? { inputTokens, limit } : { limit };
 }
 
 function createModelError(
@@ -125,12 +128,12 @@ type FailedResponse = {
 
 /** Creates the error for a response by its status and body (Contract 4, Model). */
 export function createStatusError(response: FailedResponse): ModelError {
-  const { request, status, body, retryAfterMs, variables, ...confidential } = response;
+  const { request, status, body, retryAfterMs, variables, ...confidentialParts } = response;
   const error = parseServerError(body);
   const text = formatSentence(
     `The model server answered ${status} to ${request}`,
     error?.message ?? extractPlainText(body),
-    confidential,
+    confidentialParts,
   );
   const message = `${text} ${formatAdvice(status, variables)}`.trim();
   return createModelError(message, status, error, retryAfterMs);
@@ -140,9 +143,12 @@ export function createStatusError(response: FailedResponse): ModelError {
  * Creates the error for a stream that fails after it began with status 200. The status of the error is its `code`
  * (llama.cpp, vLLM), or is derived from its type (OpenAI, Ollama).
  */
-export function createStreamError(error: ServerError, confidential: ConfidentialParts): ModelError {
+export function createStreamError(
+  error: ServerError,
+  confidentialParts: ConfidentialParts,
+): ModelError {
   const text = 'The model server ended its answer with an error';
-  const message = formatSentence(text, error.message, confidential);
+  const message = formatSentence(text, error.message, confidentialParts);
   return createModelError(message, deriveStatus(error), error);
 }
 
@@ -151,9 +157,9 @@ function deriveStatus({ type, code }: ServerError): number {
   if (status >= 400 && status <= 599) return status;
   const kind = `${type} ${code}`;
   if (/rate_?limit|too_?many|quota/i.test(kind)) return 429;
-  const isRejection =
+  const rejectionPattern =
     /invalid|bad_?request|not_?found|authentication|permission|context_length|exceed_context/i;
-  return isRejection.test(kind) ? 400 : 500;
+  return rejectionPattern.test(kind) ? 400 : 500;
 }
 
 function formatAdvice(status: number, { baseUrl, apiKey }: ServerVariables): string {
@@ -173,8 +179,8 @@ function extractPlainText(body: string): string | undefined {
 function formatSentence(
   text: string,
   reason: string | undefined,
-  confidential: ConfidentialParts,
+  confidentialParts: ConfidentialParts,
 ): string {
-  const line = reason === undefined ? text : `${text}: ${quote(reason, confidential)}`;
+  const line = reason === undefined ? text : `${text}: ${quote(reason, confidentialParts)}`;
   return /[.!?…]$/.test(line) ? line : `${line}.`;
 }

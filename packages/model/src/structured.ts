@@ -17,10 +17,11 @@ export type ObjectRequest<S extends TSchema> = CompletionDefinition<S> & {
   observe?: Observer | undefined;
 };
 
-/** Validated completion of a model, and the name of the model in the response. */
+/** Validated completion, and the model name in the response. */
 export type ObjectResult<T> = { value: T; model: string; usage: Usage };
 
-const EXPECTED = 'a chat completion. Check that MODEL_CHAT and MODEL_VISION name chat models.';
+const EXPECTED_RESPONSE =
+  'a chat completion. Check that MODEL_CHAT and MODEL_VISION name chat models.';
 
 /** Maximum length of an invalid completion in a repair request, so that it does not fill the context of the model. */
 const MAX_QUOTED_COMPLETION_LENGTH = 20_000;
@@ -29,7 +30,7 @@ const MAX_QUOTED_COMPLETION_LENGTH = 20_000;
 const modelsWithoutFormat = new WeakSet<LanguageModelV4>();
 
 /**
- * Requests a completion that follows a schema. An invalid completion is sent back once with its problems (repair).
+ * Requests a completion that follows a schema. Sends an invalid completion back once with its problems (repair).
  * The repair does not count as an attempt, but shares the deadline (Contract 4, Model). If a server rejects the
  * schema as a response format, later requests omit it.
  * @throws ModelError MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT, and all other codes of a request.
@@ -62,13 +63,13 @@ export async function generateObject<S extends TSchema>(
     });
   };
 
-  // The prompt is kept across attempts, so that the next attempt repeats a repair that failed.
+  // Attempts share the prompt, so the next attempt repeats a failed repair.
   const completion = await lane.retry(request.signal, async (context) => {
     for (;;) {
       try {
         return await sendRequest(lane, context, {
           operation: request.operation,
-          expected: EXPECTED,
+          expectedResponse: EXPECTED_RESPONSE,
           send,
           tokens: ({ usage: { inputTokens, outputTokens } }) =>
             readTokens(inputTokens.total, outputTokens.total),
@@ -116,10 +117,11 @@ function createPrompt(request: ObjectRequest<TSchema>): LanguageModelV4Prompt {
   ];
 }
 
-function createRepairMessages(invalid: InvalidCompletionError): LanguageModelV4Prompt {
-  const problems = invalid.problems.map((problem) => `- ${problem}`).join('\n');
+function createRepairMessages(invalidCompletion: InvalidCompletionError): LanguageModelV4Prompt {
+  const problems = invalidCompletion.problems.map((problem) => `- ${problem}`).join('\n');
   // Some servers reject empty messages of the assistant.
-  const completion = invalid.completion.slice(0, MAX_QUOTED_COMPLETION_LENGTH) || '(nothing)';
+  const completion =
+    invalidCompletion.completion.slice(0, MAX_QUOTED_COMPLETION_LENGTH) || '(nothing)';
   const request = `Your answer does not follow the JSON Schema:\n${problems}\nAnswer again with the whole corrected JSON value and nothing else.`;
   return [
     { role: 'assistant', content: [{ type: 'text', text: completion }] },
@@ -153,7 +155,7 @@ function extractText({
 }
 
 /**
- * Error of a completion that does not follow its schema. A private field keeps the completion out of logs, because
+ * Thrown if a completion does not follow its schema. A private field keeps the completion out of logs, because
  * it may contain personal data.
  */
 class InvalidCompletionError extends ModelError {
@@ -178,15 +180,15 @@ const validators = new WeakMap<TSchema, Validator>();
  * @throws InvalidCompletionError with the problems, each with a JSON pointer and the broken rule.
  */
 function parseCompletion<S extends TSchema>(schema: S, completion: string): Static<S> {
-  let parsed: unknown;
+  let parsedJson: unknown;
   try {
-    parsed = parseCompletionJson(completion);
+    parsedJson = parseCompletionJson(completion);
   } catch {
     throw new InvalidCompletionError(completion, ['it is not one JSON value']);
   }
   const validator = validators.get(schema) ?? Compile(schema);
   validators.set(schema, validator);
-  const value = validator.Clean(parsed);
+  const value = validator.Clean(parsedJson);
   const isValid = (candidate: unknown): candidate is Static<S> => validator.Check(candidate);
   if (isValid(value)) return value;
   const problems = validator
@@ -196,7 +198,7 @@ function parseCompletion<S extends TSchema>(schema: S, completion: string): Stat
 }
 
 const END_OF_REASONING = '</think>';
-const FENCE = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
+const FENCE_PATTERN = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
 
 /**
  * Parses the JSON value of a completion. Ignores reasoning up to `</think>` and one Markdown fence, which Ollama and
@@ -208,5 +210,5 @@ function parseCompletionJson(text: string): unknown {
   // If the text starts with JSON or a fence, `</think>` can only be inside a string.
   const end = /^(?:[{[]|```)/.test(json) ? -1 : json.indexOf(END_OF_REASONING);
   if (end !== -1) json = json.slice(end + END_OF_REASONING.length).trim();
-  return JSON.parse(FENCE.exec(json)?.[1] ?? json);
+  return JSON.parse(FENCE_PATTERN.exec(json)?.[1] ?? json);
 }

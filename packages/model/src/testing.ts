@@ -51,10 +51,10 @@ export async function startModelServer(handle: RequestHandler, { handlesProbes =
   const { port } = server.address() as AddressInfo;
   const close = async (): Promise<void> => {
     if (!server.listening) return;
-    const closed = once(server, 'close');
+    const closeEvent = once(server, 'close');
     server.close();
     server.closeAllConnections();
-    await closed;
+    await closeEvent;
   };
   const connections = promisify(server.getConnections.bind(server));
   return {
@@ -65,22 +65,22 @@ export async function startModelServer(handle: RequestHandler, { handlesProbes =
   };
 }
 
-function respond(scripted: ScriptedResponse, response: ServerResponse): void {
-  if (scripted === 'silence') return;
-  if (scripted === 'reset') {
+function respond(scriptedResponse: ScriptedResponse, response: ServerResponse): void {
+  if (scriptedResponse === 'silence') return;
+  if (scriptedResponse === 'reset') {
     response.socket?.resetAndDestroy();
     return;
   }
-  if (scripted === 'cut') {
+  if (scriptedResponse === 'cut') {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
     response.write('{"choices":', () => response.socket?.resetAndDestroy());
     return;
   }
-  if ('write' in scripted) return scripted.write(response);
-  const { status = 200, headers = {}, body } = scripted;
+  if ('write' in scriptedResponse) return scriptedResponse.write(response);
+  const { status = 200, headers = {}, body } = scriptedResponse;
   const isText = typeof body === 'string';
-  const type = isText ? 'text/html' : 'application/json';
-  response.writeHead(status, { 'content-type': type, ...headers });
+  const contentType = isText ? 'text/html' : 'application/json';
+  response.writeHead(status, { 'content-type': contentType, ...headers });
   response.end(isText ? body : JSON.stringify(body));
 }
 
@@ -109,7 +109,7 @@ export const LISTING = {
   features: [],
 };
 
-/** Creates a response with a chat completion of the OpenAI API. */
+/** Creates a response with an OpenAI chat completion. */
 export function completion(
   content: string,
   options: {
@@ -142,10 +142,10 @@ export function embeddings(
   return {
     body: {
       object: 'list',
-      data: vectors.map((embedding, nth) => ({
+      data: vectors.map((embedding, index) => ({
         object: 'embedding',
         embedding,
-        index: indexes[nth],
+        index: indexes[index],
       })),
       model: 'embeddinggemma',
       usage: { prompt_tokens: tokens, total_tokens: tokens },
@@ -162,7 +162,7 @@ export function extractEmbeddedTexts({ path, body }: ReceivedRequest): string[] 
 
 /**
  * Creates a handler that returns the same listing for all payloads, and an empty list of models.
- * @param options.vectorOf Returns the embedding of a text, with `EMBEDDING_DIMENSIONS` numbers.
+ * @param options.vectorOf Returns a text's embedding, with `EMBEDDING_DIMENSIONS` numbers.
  */
 export function createConstantHandler(options: {
   listing?: object;
@@ -181,11 +181,11 @@ export function createConstantHandler(options: {
 
 /** Creates a function that returns the same vector for all texts. */
 export function constantVector(dimensions: number): () => readonly number[] {
-  const vector = Array.from({ length: dimensions }, (_, nth) => nth + 1);
+  const vector = Array.from({ length: dimensions }, (_, index) => index + 1);
   return () => vector;
 }
 
-/** Creates a chunk of a streamed chat completion of the OpenAI API. */
+/** Creates a chunk of an OpenAI chat completion stream. */
 export function chunk(
   delta: object,
   options: { finishReason?: string | null; model?: string; usage?: object } = {},
@@ -203,8 +203,8 @@ export function chunk(
 
 /** Creates a chunk with a tool call. */
 export function createToolCallChunk(call: { id: string; name: string; arguments: string }): object {
-  const { id, ...called } = call;
-  return chunk({ tool_calls: [{ index: 0, id, type: 'function', function: called }] });
+  const { id, ...functionCall } = call;
+  return chunk({ tool_calls: [{ index: 0, id, type: 'function', function: functionCall }] });
 }
 
 /** Writes an event to a stream. */
@@ -223,9 +223,9 @@ export function createStreamedResponse(
     write(response) {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       void (async () => {
-        for (const next of chunks) {
-          if (typeof next === 'function') await next(response);
-          else writeEvent(response, next);
+        for (const part of chunks) {
+          if (typeof part === 'function') await part(response);
+          else writeEvent(response, part);
           if (response.destroyed) return;
         }
         writeEvent(response, '[DONE]');

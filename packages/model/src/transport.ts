@@ -6,8 +6,8 @@ import { extractTexts } from './quote.ts';
 import { createStatusError } from './server-error.ts';
 
 // The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 6 MiB.
-const MIB = 1024 * 1024;
-const MAX_RESPONSE_BYTES = 16 * MIB;
+const BYTES_PER_MIB = 1024 * 1024;
+const MAX_RESPONSE_BYTES = 16 * BYTES_PER_MIB;
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /**
@@ -19,7 +19,7 @@ const MAX_ERROR_BYTES = 64 * 1024;
  */
 export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>) {
   const { apiKey, variables } = server;
-  // The deadline of the call limits the time. The default timeouts of undici (300 s) would abort slow responses.
+  // The call's deadline limits the time. The default timeouts of undici (300 s) would abort slow responses.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 
   const fetch: typeof globalThis.fetch = async (input, init) => {
@@ -34,13 +34,13 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
     } catch (error) {
       throw signal?.aborted ? error : createUnreachableError(variables.baseUrl, error);
     }
-    const { statusCode: status, headers: received } = response;
+    const { statusCode: status, headers: responseHeaders } = response;
     if (status < 200 || status > 299) {
       throw createStatusError({
         request: `${method} ${url.pathname}`,
         status,
         body: await readBeginning(response),
-        retryAfterMs: readRetryAfterMs(received, Date.now()),
+        retryAfterMs: readRetryAfterMs(responseHeaders, Date.now()),
         variables,
         apiKey,
         texts: body === null ? [] : extractTexts(JSON.parse(body)),
@@ -48,7 +48,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
     }
     const content = ReadableStream.from(limitSize(response, signal, variables));
     return new Response(content, {
-      headers: { 'content-type': firstValue(received['content-type']) },
+      headers: { 'content-type': getFirstValue(responseHeaders['content-type']) },
     });
   };
 
@@ -66,7 +66,7 @@ async function* limitSize(
     for await (const chunk of body) {
       size += chunk.length;
       if (size > MAX_RESPONSE_BYTES) {
-        const message = `The model server's answer is larger than ${MAX_RESPONSE_BYTES / MIB} MiB.`;
+        const message = `The model server's answer is larger than ${MAX_RESPONSE_BYTES / BYTES_PER_MIB} MiB.`;
         throw new ModelError('MODEL_INVALID_OUTPUT', message);
       }
       yield chunk;
@@ -78,7 +78,7 @@ async function* limitSize(
   }
 }
 
-/** Reads the beginning of the body of an error response. Returns an empty text if the connection breaks. */
+/** Reads the beginning of an error response. Returns an empty string if the connection breaks. */
 async function readBeginning({ body }: Dispatcher.ResponseData): Promise<string> {
   let beginning = Buffer.alloc(0);
   try {
@@ -101,12 +101,12 @@ export function readRetryAfterMs(
   headers: Dispatcher.ResponseData['headers'],
   now: number,
 ): number | undefined {
-  const milliseconds = Number(firstValue(headers['retry-after-ms']) || Number.NaN);
+  const milliseconds = Number(getFirstValue(headers['retry-after-ms']) || Number.NaN);
   if (milliseconds >= 0) return Math.min(milliseconds, MAX_RETRY_AFTER_MS);
-  return parseRetryAfter(firstValue(headers['retry-after']), now);
+  return parseRetryAfter(getFirstValue(headers['retry-after']), now);
 }
 
-const firstValue = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
+const getFirstValue = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
 
 /** Creates the error of a failed connection, with its code or its message as the reason. */
 function createUnreachableError(variable: string, cause: unknown): ModelError {

@@ -6,7 +6,7 @@ export type Tokens = {
   outputTokens: number | null;
 };
 
-/** Tokens of one call, and the number of its requests to the server, including retries and repairs. */
+/** Token counts of one call, and its number of requests, including retries and repairs. */
 export type Usage = { calls: number } & Tokens;
 
 export type ModelCallEvent = {
@@ -20,20 +20,20 @@ export type ModelCallEvent = {
 
 export type Observer = (event: ModelCallEvent) => void;
 
-/** Token counts of a failed request, or of a server that does not report them. */
+/** Token counts if the request failed or the server does not report them. */
 export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
 
 /** Converts token counts of the SDK. A missing count is undefined or NaN. */
 export function readTokens(input: number | undefined, output?: number): Tokens {
-  return { inputTokens: toCount(input), outputTokens: toCount(output) };
+  return { inputTokens: normalizeCount(input), outputTokens: normalizeCount(output) };
 }
 
-function toCount(tokens: number | undefined): number | null {
+function normalizeCount(tokens: number | undefined): number | null {
   return Number.isFinite(tokens) ? (tokens ?? null) : null;
 }
 
-const sum = (known: number | null, more: number | null): number | null =>
-  more === null ? known : (known ?? 0) + more;
+const addCounts = (count: number | null, addend: number | null): number | null =>
+  addend === null ? count : (count ?? 0) + addend;
 
 /** Creates an accumulator for the usage of one call. */
 export function createUsage(): { add(request: Tokens): void; total(): Usage } {
@@ -41,8 +41,8 @@ export function createUsage(): { add(request: Tokens): void; total(): Usage } {
   return {
     add({ inputTokens, outputTokens }) {
       total.calls += 1;
-      total.inputTokens = sum(total.inputTokens, inputTokens);
-      total.outputTokens = sum(total.outputTokens, outputTokens);
+      total.inputTokens = addCounts(total.inputTokens, inputTokens);
+      total.outputTokens = addCounts(total.outputTokens, outputTokens);
     },
     total: () => ({ ...total }),
   };

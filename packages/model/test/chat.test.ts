@@ -19,7 +19,7 @@ const searchTool = {
   input: defineModelSchema('search_listings', Type.Object({ query: Type.String() })),
 };
 
-/** The end of a complete answer. */
+/** Last chunk of a complete answer. */
 const stop = chunk(
   {},
   { finishReason: 'stop', usage: { prompt_tokens: 20, completion_tokens: 3 } },
@@ -30,16 +30,16 @@ function start(t: TestContext, ...answers: Parameters<typeof createStreamedRespo
 }
 
 test('An answer is streamed with its end and its tokens', async (t) => {
-  const held = Promise.withResolvers<void>();
+  const secondChunk = Promise.withResolvers<void>();
   const scene = await start(t, [
     chunk({ role: 'assistant', content: 'Так' }),
-    () => held.promise,
+    () => secondChunk.promise,
     chunk({ content: ', є дві.' }),
     stop,
   ]);
   const parts = scene.client.streamChat(question);
   assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
-  held.resolve();
+  secondChunk.resolve();
   assert.deepEqual((await parts.next()).value, { type: 'text', text: ', є дві.' });
   assert.deepEqual((await parts.next()).value, {
     type: 'end',
@@ -72,8 +72,8 @@ test('The model calls a tool and continues with its result', async (t) => {
     ],
     [chunk({ content: 'Ось.' }), stop],
   );
-  const asked = { ...question, tools: [searchTool] };
-  const [call, end] = await Array.fromAsync(scene.client.streamChat(asked));
+  const toolRequest = { ...question, tools: [searchTool] };
+  const [call, end] = await Array.fromAsync(scene.client.streamChat(toolRequest));
   const toolCall = { id: 'call-1', name: 'search_listings', input: { query: 'Львів' } };
   assert.deepEqual(call, { type: 'tool_call', call: toolCall });
   assert.equal(end?.type === 'end' && end.reason, 'tool_calls');
@@ -83,21 +83,23 @@ test('The model calls a tool and continues with its result', async (t) => {
     { role: 'assistant', content: '', toolCalls: [toolCall] },
     { role: 'tool', toolCallId: 'call-1', toolName: 'search_listings', content: '2 found' },
   ];
-  const rest = await Array.fromAsync(scene.client.streamChat({ ...asked, messages }));
-  assert.deepEqual(rest[0], { type: 'text', text: 'Ось.' });
-  const sent = parseChatBody(scene.server.requests[1]).messages;
+  const followUpParts = await Array.fromAsync(
+    scene.client.streamChat({ ...toolRequest, messages }),
+  );
+  assert.deepEqual(followUpParts[0], { type: 'text', text: 'Ось.' });
+  const sentMessages = parseChatBody(scene.server.requests[1]).messages;
   assert.deepEqual(
-    sent.map(({ role }) => role),
+    sentMessages.map(({ role }) => role),
     ['system', 'user', 'assistant', 'tool'],
   );
-  assert.match(JSON.stringify(sent), /call-1.*2 found/s);
+  assert.match(JSON.stringify(sentMessages), /call-1.*2 found/s);
 });
 
 test('Tools are sent even if they may not be called', async (t) => {
   const scene = await start(t, [stop], [stop]);
-  const asked = { ...question, tools: [searchTool] };
-  await Array.fromAsync(scene.client.streamChat(asked));
-  await Array.fromAsync(scene.client.streamChat({ ...asked, toolChoice: 'none' }));
+  const toolRequest = { ...question, tools: [searchTool] };
+  await Array.fromAsync(scene.client.streamChat(toolRequest));
+  await Array.fromAsync(scene.client.streamChat({ ...toolRequest, toolChoice: 'none' }));
   const [before, last] = scene.server.requests.map(parseChatBody);
   assert.deepEqual([before?.tool_choice, last?.tool_choice], ['auto', 'none']);
   assert.equal(before?.tools?.length, 1);
@@ -105,8 +107,8 @@ test('Tools are sent even if they may not be called', async (t) => {
 });
 
 test('The input of a tool is parsed: an empty one is an object, and invalid JSON stays text', async (t) => {
-  const written = ['', '  ', '{"query":', 'Львів', '[1]'];
-  const calls = written.map((input, index) =>
+  const writtenInputs = ['', '  ', '{"query":', 'Львів', '[1]'];
+  const calls = writtenInputs.map((input, index) =>
     createToolCallChunk({ id: `call-${index}`, name: 'search_listings', arguments: input }),
   );
   const scene = await start(
@@ -114,7 +116,7 @@ test('The input of a tool is parsed: an empty one is an object, and invalid JSON
     ...calls.map((call) => [call, chunk({}, { finishReason: 'tool_calls' })]),
   );
   const inputs: unknown[] = [];
-  for (const _ of written) {
+  for (const _ of writtenInputs) {
     const [call] = await Array.fromAsync(
       scene.client.streamChat({ ...question, tools: [searchTool] }),
     );
@@ -142,8 +144,11 @@ test('A failure is retried before the first part, and ends the answer afterwards
 });
 
 test('A stream without a next part fails after the timeout of one part', async (t) => {
-  const silent = createStreamedResponse([chunk({ content: 'Т' }), () => new Promise(() => {})]);
-  const scene = await startScene(t, [silent], { timeoutMs: 200 });
+  const silentResponse = createStreamedResponse([
+    chunk({ content: 'Т' }),
+    () => new Promise(() => {}),
+  ]);
+  const scene = await startScene(t, [silentResponse], { timeoutMs: 200 });
   const parts = scene.client.streamChat(question);
   await parts.next();
   const { message } = await expectFailure(parts.next(), 'MODEL_TIMEOUT');
@@ -163,13 +168,13 @@ test('The time of the reader does not count against the timeout of one part', as
 });
 
 test('A reader that leaves aborts the request', async (t) => {
-  const closed = Promise.withResolvers<void>();
+  const connectionClosed = Promise.withResolvers<void>();
   const scene = await start(t, [
     chunk({ content: 'Т' }),
     (response) =>
       new Promise<void>((resolve) => {
         response.on('close', () => {
-          closed.resolve();
+          connectionClosed.resolve();
           resolve();
         });
       }),
@@ -178,7 +183,7 @@ test('A reader that leaves aborts the request', async (t) => {
     assert.equal(part.type, 'text');
     break;
   }
-  await closed.promise;
+  await connectionClosed.promise;
   assert.deepEqual(scene.outcomes(), ['MODEL_ABORTED']);
 
   const controller = new AbortController();
@@ -191,11 +196,11 @@ test('A reader that leaves aborts the request', async (t) => {
 
 test('An incomplete or missing answer is an error', async (t) => {
   const scene = await start(t, [chunk({ content: 'Т' })], []);
-  const cut = scene.client.streamChat(question);
-  await cut.next();
-  await expectFailure(cut.next(), 'MODEL_INVALID_OUTPUT');
-  const none = scene.client.streamChat(question);
-  await expectFailure(none.next(), 'MODEL_INVALID_OUTPUT');
+  const abandonedStream = scene.client.streamChat(question);
+  await abandonedStream.next();
+  await expectFailure(abandonedStream.next(), 'MODEL_INVALID_OUTPUT');
+  const unusedStream = scene.client.streamChat(question);
+  await expectFailure(unusedStream.next(), 'MODEL_INVALID_OUTPUT');
   scene.server.play({ body: '<html>proxy</html>' });
   const page = scene.client.streamChat(question);
   await expectFailure(page.next(), 'MODEL_INVALID_OUTPUT');

@@ -42,7 +42,7 @@ suite('health', () => {
     assert.equal(events.length, 0);
   });
 
-  const down: [name: string, answer: ScriptedResponse, detail: RegExp][] = [
+  const unhealthyResponses: [name: string, answer: ScriptedResponse, detail: RegExp][] = [
     ['loads its model', failure.loading, /503 .*Loading model/],
     [
       'rejects the key',
@@ -52,7 +52,7 @@ suite('health', () => {
     ['resets the connection', 'reset', /cannot be reached/],
     ['times out', 'silence', /^The model server did not answer\.$/],
   ];
-  for (const [name, answer, detail] of down) {
+  for (const [name, answer, detail] of unhealthyResponses) {
     test(`Health is down while the server ${name}, and the breaker does not change`, async (t) => {
       const options = { timeoutMs: 500, breaker: { failures: 1 } };
       const { client, server } = await startScene(t, [answer], options);
@@ -100,26 +100,26 @@ suite('closing', () => {
     const call = ask(client);
     await t.waitFor(() => assert.equal(server.requests.length, 1));
 
-    let closed = false;
-    const closing = client.close().finally(() => {
-      closed = true;
+    let isClosed = false;
+    const closePromise = client.close().finally(() => {
+      isClosed = true;
     });
     await expectFailure(ask(client), 'MODEL_CLOSED');
     await expectFailure(client.embed(['a']), 'MODEL_CLOSED');
     assert.equal((await client.health()).status, 'down');
-    assert.equal(closed, false);
+    assert.equal(isClosed, false);
 
     // The call in progress may still need a repair.
     answer.resolve(failure.loading);
     assert.equal((await call).usage.calls, 2);
-    await closing;
+    await closePromise;
     assert.equal(server.requests.length, 2);
     await client.close();
   });
 });
 
 /** Sums the usage of events. */
-function summed(events: readonly ModelCallEvent[]) {
+function sumEvents(events: readonly ModelCallEvent[]) {
   const usage = createUsage();
   for (const event of events) usage.add(event);
   return usage.total();
@@ -134,11 +134,11 @@ suite('the usage of a call', () => {
     ]);
     const { usage } = await ask(client);
     assert.deepEqual(usage, { calls: 3, inputTokens: 52, outputTokens: 18 });
-    assert.deepEqual(summed(events), usage);
+    assert.deepEqual(sumEvents(events), usage);
 
     server.play(chat('nonsense'));
-    const own: ModelCallEvent[] = [];
-    const observe = (event: ModelCallEvent) => own.push(event);
+    const ownEvents: ModelCallEvent[] = [];
+    const observe = (event: ModelCallEvent) => ownEvents.push(event);
     const question = {
       ...flatCompletion,
       system: 'Read.',
@@ -147,13 +147,15 @@ suite('the usage of a call', () => {
       observe,
     };
     await expectFailure(client.generateObject(question), 'MODEL_INVALID_OUTPUT');
-    assert.deepEqual(summed(own), { calls: 2, inputTokens: 52, outputTokens: 18 });
-    assert.deepEqual(own, events.slice(3));
+    assert.deepEqual(sumEvents(ownEvents), { calls: 2, inputTokens: 52, outputTokens: 18 });
+    assert.deepEqual(ownEvents, events.slice(3));
 
     server.play(failure.crash, embeddings([[1, 2, 3]]));
     await client.embed(['a'], { observe });
-    const seen = own.slice(2).map(({ outcome, inputTokens }) => [outcome, inputTokens]);
-    assert.deepEqual(seen, [
+    const seenOutcomes = ownEvents
+      .slice(2)
+      .map(({ outcome, inputTokens }) => [outcome, inputTokens]);
+    assert.deepEqual(seenOutcomes, [
       ['MODEL_UNAVAILABLE', null],
       ['ok', 8],
     ]);
@@ -168,7 +170,7 @@ test('The README explains every error code and its retries', async () => {
   assert.deepEqual(documented, table);
 });
 
-/** Starts a chat server, an embedding server, and a client of both. */
+/** Starts a chat server, an embedding server, and a client for both. */
 async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = {}) {
   const embedding = await startScriptedServer(t, embeddings([[1, 2, 3]]));
   const scene = await startScene(t, [chat(FLAT)], {
@@ -178,20 +180,24 @@ async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = 
   return { ...scene, embedding };
 }
 
-const asked = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
+const summarizeRequest = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
 
 suite('separate servers', () => {
-  const keys: [name: string, embeddingApiKey: string | undefined, sent: string][] = [
+  const keys: [name: string, embeddingApiKey: string | undefined, expectedHeader: string][] = [
     ['one key', undefined, API_KEY],
     ['a key each', 'sk-embed', 'sk-embed'],
   ];
-  for (const [name, embeddingApiKey, sent] of keys) {
+  for (const [name, embeddingApiKey, expectedHeader] of keys) {
     test(`Servers are called at their own addresses, with ${name}`, async (t) => {
       const { client, server, embedding } = await startBoth(t, { embeddingApiKey });
       await ask(client);
       await client.embed(['two rooms']);
-      assert.deepEqual(server.requests.map(asked), [['/v1/chat/completions', `Bearer ${API_KEY}`]]);
-      assert.deepEqual(embedding.requests.map(asked), [['/v1/embeddings', `Bearer ${sent}`]]);
+      assert.deepEqual(server.requests.map(summarizeRequest), [
+        ['/v1/chat/completions', `Bearer ${API_KEY}`],
+      ]);
+      assert.deepEqual(embedding.requests.map(summarizeRequest), [
+        ['/v1/embeddings', `Bearer ${expectedHeader}`],
+      ]);
     });
   }
 
@@ -267,7 +273,7 @@ suite('settings of servers', () => {
     ],
     apiKey: ['hidden\n', 'hid den', 'hidden\u2026'],
   };
-  const own = { baseUrl: 'embeddingBaseUrl', apiKey: 'embeddingApiKey' } as const;
+  const optionNames = { baseUrl: 'embeddingBaseUrl', apiKey: 'embeddingApiKey' } as const;
   const suffix = { baseUrl: 'BASE_URL', apiKey: 'API_KEY' };
   for (const name of ['baseUrl', 'apiKey'] as const) {
     for (const value of invalid[name]) {
@@ -278,7 +284,8 @@ suite('settings of servers', () => {
             message: new RegExp(`^${variable} must (?!.*hid)`),
           });
         rejects({ [name]: value }, `MODEL_${suffix[name]}`);
-        if (value !== '') rejects({ [own[name]]: value }, `MODEL_EMBEDDING_${suffix[name]}`);
+        if (value !== '')
+          rejects({ [optionNames[name]]: value }, `MODEL_EMBEDDING_${suffix[name]}`);
       });
     }
   }

@@ -43,16 +43,16 @@ suite('embedding', () => {
   test('Many texts are embedded in batches of 64, each with separate attempts', async (t) => {
     const texts = Array.from({ length: 150 }, (_, index) => String(index));
     const sizes: number[] = [];
-    let failed = 0;
+    let failureCount = 0;
     const { client, server } = await startScene(t, [
       ({ body }) => {
         const { input } = Parse(EmbedBody, body);
         // Every batch fails twice before it succeeds.
-        if (failed < 2) {
-          failed += 1;
+        if (failureCount < 2) {
+          failureCount += 1;
           return failure.loading;
         }
-        failed = 0;
+        failureCount = 0;
         sizes.push(input.length);
         return embeddings(input.map((text) => [Number(text), 1, 0]));
       },
@@ -68,35 +68,39 @@ suite('embedding', () => {
   });
 });
 
-// 1e999 is valid JSON, and infinity once it is parsed.
+// 1e999 is valid JSON, and JSON.parse returns infinity for it.
 const OVERFLOWING =
   '{"data":[{"index":0,"embedding":[1,2,3]},{"index":1,"embedding":[1e999,0,0]}]}';
 
 suite('invalid vectors', () => {
-  const good = [1, 2, 3];
-  const bad: [name: string, answer: ScriptedResponse, pattern: RegExp][] = [
+  const validVector = [1, 2, 3];
+  const invalidResponses: [name: string, answer: ScriptedResponse, pattern: RegExp][] = [
     [
       'another width',
-      embeddings([good, [1, 2, 3, 4]]),
+      embeddings([validVector, [1, 2, 3, 4]]),
       /MODEL_EMBEDDING.*4 numbers.*EMBEDDING_DIMENSIONS is 3/,
     ],
-    ['no width', embeddings([good, []]), /0 numbers.*EMBEDDING_DIMENSIONS is 3/],
-    ['zeros', embeddings([good, [0, 0, -0]]), /MODEL_EMBEDDING.*zeros/],
+    ['no width', embeddings([validVector, []]), /0 numbers.*EMBEDDING_DIMENSIONS is 3/],
+    ['zeros', embeddings([validVector, [0, 0, -0]]), /MODEL_EMBEDDING.*zeros/],
     // pgvector stores single precision, and computes useless distances for very large and very small vectors.
-    ['infinity in single precision', embeddings([[1e39, 1, 0], good]), /not finite/],
-    ['zeros in single precision', embeddings([[1e-46, -1e-300, 0], good]), /zeros only/],
-    ['squares past the range', embeddings([good, [1e30, 0, 0]]), /too large/],
-    ['squares below the range', embeddings([good, [3e-23, 0, 0]]), /too small/],
+    ['infinity in single precision', embeddings([[1e39, 1, 0], validVector]), /not finite/],
+    ['zeros in single precision', embeddings([[1e-46, -1e-300, 0], validVector]), /zeros only/],
+    ['squares past the range', embeddings([validVector, [1e30, 0, 0]]), /too large/],
+    ['squares below the range', embeddings([validVector, [3e-23, 0, 0]]), /too small/],
     // llama.cpp writes NaN and infinity as null.
-    ['null for NaN', embeddings([good, [1, null, 3]]), /MODEL_EMBEDDING.*embedding model/],
+    ['null for NaN', embeddings([validVector, [1, null, 3]]), /MODEL_EMBEDDING.*embedding model/],
     ['numbers past the range', { body: OVERFLOWING }, /MODEL_EMBEDDING/],
     ['NaN, which is no JSON', { body: '{"data":[{"embedding":[NaN]}]}' }, /not JSON/],
-    ['too few', embeddings([good]), /MODEL_EMBEDDING/],
-    ['too many', embeddings([good, good, good]), /MODEL_EMBEDDING/],
-    ['an index twice', embeddings([good, good], { indexes: [0, 0] }), /MODEL_EMBEDDING/],
+    ['too few', embeddings([validVector]), /MODEL_EMBEDDING/],
+    ['too many', embeddings([validVector, validVector, validVector]), /MODEL_EMBEDDING/],
+    [
+      'an index twice',
+      embeddings([validVector, validVector], { indexes: [0, 0] }),
+      /MODEL_EMBEDDING/,
+    ],
     ['a chat completion', chat('hello'), /MODEL_EMBEDDING/],
   ];
-  for (const [name, answer, pattern] of bad) {
+  for (const [name, answer, pattern] of invalidResponses) {
     test(`An invalid vector is rejected without a retry: ${name}`, async (t) => {
       const { client, server, outcomes } = await startScene(t, [answer]);
       const error = await expectFailure(client.embed(['a', 'b']), 'MODEL_INVALID_OUTPUT');
@@ -108,7 +112,7 @@ suite('invalid vectors', () => {
   }
 });
 
-/** Starts a server with a limit of tokens, which counts one for `letters` letters. */
+/** Starts a server with a token limit. One token is `letters` letters. */
 function startEmbedding(
   t: Parameters<typeof startScene>[0],
   {
@@ -120,8 +124,8 @@ function startEmbedding(
   return startScene(t, [
     ({ body }) => {
       const { input } = Parse(EmbedBody, body);
-      const most = Math.max(...input.map((text) => Math.ceil(text.length / letters)));
-      return most > limit ? say(most) : embeddings(input.map(() => [1, 2, 3]));
+      const maxTokens = Math.max(...input.map((text) => Math.ceil(text.length / letters)));
+      return maxTokens > limit ? say(maxTokens) : embeddings(input.map(() => [1, 2, 3]));
     },
   ]);
 }
@@ -152,10 +156,10 @@ suite('long texts', () => {
     assert.equal(usage.calls, 2);
     const [, second] = server.requests.map(({ body }) => Parse(EmbedBody, body).input);
     assert.equal(second?.[0], 'short');
-    const kept = second?.[1] ?? '';
+    const keptText = second?.[1] ?? '';
     assert.ok(
-      long.startsWith(kept) && kept.length > 1000,
-      `${kept.length} whole letters were kept`,
+      long.startsWith(keptText) && keptText.length > 1000,
+      `${keptText.length} whole letters were kept`,
     );
 
     await client.embed([long]);

@@ -20,7 +20,7 @@ import { expectFailure } from './support.ts';
 type Payload = Parameters<typeof extractListing>[0];
 const extract = (payload: Payload): Record<string, unknown> => ({ ...extractListing(payload) });
 
-/** Texts, and the facts that a person reads in them. */
+/** Texts with their expected facts. */
 const LISTINGS: [description: string, facts: Record<string, unknown>][] = [
   [
     'Здам 2-к кв на Сихові, просп. Червоної Калини 60. 52/31/8, 5/9 пов. Ціна 15 тис. грн + комунальні (влітку десь 1800 грн). Застава 9000 грн. Без тварин. Тел. +380 00 123 45 01, Оксана.',
@@ -98,17 +98,20 @@ const LISTINGS: [description: string, facts: Record<string, unknown>][] = [
 suite('listings', () => {
   for (const [description, facts] of LISTINGS) {
     test(`The mock reads: ${description}`, () => {
-      const found = extract({ description });
-      const read = Object.fromEntries(Object.keys(facts).map((key) => [key, found[key]]));
+      const extracted = extract({ description });
+      const read = Object.fromEntries(Object.keys(facts).map((key) => [key, extracted[key]]));
       assert.deepEqual(read, facts);
     });
   }
 
   test('Fields of the payload take precedence over its text', () => {
-    const given = { price: 44_000, city: 'Kiev', rooms: 3, deal_type: 'rent' } as const;
-    const found = extract({ description: 'Продам 2-кімнатну, Одеса, 45 000 $', ...given });
-    const { price, city, rooms, deal_type } = found;
-    assert.deepEqual({ price, city, rooms, deal_type }, { ...given, city: 'Київ' });
+    const payloadFields = { price: 44_000, city: 'Kiev', rooms: 3, deal_type: 'rent' } as const;
+    const extracted = extract({
+      description: 'Продам 2-кімнатну, Одеса, 45 000 $',
+      ...payloadFields,
+    });
+    const { price, city, rooms, deal_type } = extracted;
+    assert.deepEqual({ price, city, rooms, deal_type }, { ...payloadFields, city: 'Київ' });
   });
 
   const others = [
@@ -181,9 +184,9 @@ test('The samples have three texts without a listing, and small existing images'
     (line): Payload & { source_slug: string; external_id: string; image_urls?: string[] } =>
       JSON.parse(line),
   );
-  const found = payloads.map((payload) => ({ id: payload.external_id, ...extract(payload) }));
+  const extracted = payloads.map((payload) => ({ id: payload.external_id, ...extract(payload) }));
   const [listings, others] = [true, false].map((isListing) =>
-    found.filter((one: Record<string, unknown>) => one['is_listing'] === isListing),
+    extracted.filter((one: Record<string, unknown>) => one['is_listing'] === isListing),
   );
   assert.deepEqual(others?.map(({ id }) => id).toSorted(), ['50021', 'A-310', 'ld-1011']);
   assert.equal(listings?.length, 92);
@@ -235,8 +238,8 @@ suite('the mock client', () => {
     const data = { hint: 'kitchen.jpg' };
     const { value } = await startMock().generateObject({ ...question, data, image });
     assert.deepEqual(value, { description: 'A kitchen.', room_type: 'kitchen', quality: 'good' });
-    const blind = startMock().generateObject({ ...question, data });
-    assert.match((await expectFailure(blind, 'MODEL_REJECTED')).message, /no image/);
+    const imagelessRequest = startMock().generateObject({ ...question, data });
+    assert.match((await expectFailure(imagelessRequest, 'MODEL_REJECTED')).message, /no image/);
   });
 
   test('Unknown schemas are rejected, and answers are validated', async () => {
@@ -255,10 +258,10 @@ suite('the mock client', () => {
   });
 
   test('The mock agent streams answers and calls tools', async () => {
-    const seen: Conversation[] = [];
+    const conversations: Conversation[] = [];
     const toolCalls = [{ id: 'c-1', name: 'look', input: { at: 'дім' } }];
     const client = startMock((conversation) => {
-      seen.push(conversation);
+      conversations.push(conversation);
       return { text: 'Зараз  гляну.', toolCalls };
     });
     const chat = {
@@ -285,7 +288,9 @@ suite('the mock client', () => {
         usage: { inputTokens: 4, outputTokens: 12 },
       },
     ]);
-    assert.deepEqual(seen, [{ system: 'Help.', messages: chat.messages, tools: ['look'] }]);
+    assert.deepEqual(conversations, [
+      { system: 'Help.', messages: chat.messages, tools: ['look'] },
+    ]);
     await expectFailure(startMock().streamChat(chat).next(), 'MODEL_REJECTED');
   });
 });
@@ -310,12 +315,12 @@ test('A description follows the words of the file name', () => {
 });
 
 suite('embeddings', () => {
-  function cosine(a: string, b: string): number {
+  function computeCosine(a: string, b: string): number {
     const [left, right] = [embedText(a, 384), embedText(b, 384)];
     return left.reduce((sum, value, at) => sum + value * (right[at] ?? 0), 0);
   }
 
-  /** A text, one with a similar meaning, and one with another meaning. */
+  /** Three texts per line: the second is close in meaning to the first, the third is not. */
   const TRIPLES = `квартира у Львові | apartment in Lviv | гараж в Одессе
 оренда квартири подобово | посуточная аренда квартиры | продаж земельної ділянки
 будинок з садом | house with a garden | офіс у центрі
@@ -330,7 +335,7 @@ Flat in Dnipro | квартира у Дніпрі | будинок у Полта
   test('Texts with the same meaning have similar embeddings', () => {
     for (const line of TRIPLES.split('\n')) {
       const [text = '', related = '', other = ''] = line.split(' | ');
-      assert.ok(cosine(text, related) > cosine(text, other), line);
+      assert.ok(computeCosine(text, related) > computeCosine(text, other), line);
     }
     assert.deepEqual(embedText('КВАPТИРА, мёд, пʼять', 64), embedText("квартира мед п'ять", 64));
   });

@@ -36,7 +36,12 @@ suite('attempts', () => {
     });
   }
 
-  const final: [name: string, answer: ScriptedResponse, status: number, message: RegExp][] = [
+  const finalResponses: [
+    name: string,
+    answer: ScriptedResponse,
+    status: number,
+    message: RegExp,
+  ][] = [
     ['a missing model', failure.missingModel, 404, /try pulling it first\. Check/],
     ['a wrong parameter', { status: 400, body: { error: 'no such key' } }, 400, /no such key/],
     [
@@ -47,7 +52,7 @@ suite('attempts', () => {
     ],
     ['a redirect', { status: 307, headers: { location: '/x' }, body: '' }, 307, /MODEL_BASE_URL/],
   ];
-  for (const [name, answer, status, message] of final) {
+  for (const [name, answer, status, message] of finalResponses) {
     test(`${name} is attempted once`, async (t) => {
       const { client, server, events } = await startScene(t, [answer]);
       const error = await expectFailure(ask(client), 'MODEL_REJECTED');
@@ -152,7 +157,7 @@ suite('the closed breaker', () => {
 
     await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
-    // The second call fails twice and then finds the breaker open: its error is its own failure.
+    // The second call fails twice and then finds the breaker open. Its error must be its own failure.
     await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['open', true]);
     assert.equal((await expectFailure(ask(client), 'MODEL_BREAKER_OPEN')).retryable, true);
@@ -178,10 +183,10 @@ suite('the closed breaker', () => {
 
   test('Rejected requests and invalid or truncated answers neither open nor reset the breaker', async (t) => {
     const nonsense = chat('nonsense');
-    const others = [failure.missingModel, nonsense, nonsense, chat(FLAT, 'length')];
-    const script = [...others, ...repeat(4, failure.crash), ...others, 'reset' as const];
+    const otherCalls = [failure.missingModel, nonsense, nonsense, chat(FLAT, 'length')];
+    const script = [...otherCalls, ...repeat(4, failure.crash), ...otherCalls, 'reset' as const];
     const { client } = await startSingle(t, script);
-    // Two of the requests in `others` belong to one call: the answer and its repair.
+    // Two of the responses in `otherCalls` belong to one call: the completion and its repair.
     for (let call = 0; call < 3 + 4 + 3; call += 1) await ask(client).catch(() => undefined);
     assert.equal(client.breaker.state, 'closed');
     await expectFailure(ask(client), 'MODEL_UNREACHABLE');
@@ -215,7 +220,7 @@ suite('the closed breaker', () => {
       const { client } = await startSingle(t, [script], 30);
       const states: BreakerState[] = [];
       client.breaker.onChange((state) => states.push(state));
-      for (let nth = 0; nth < 5; nth += 1) {
+      for (let index = 0; index < 5; index += 1) {
         assert.equal(client.breaker.state, 'closed');
         await ask(client);
         await expectFailure(call(client), 'MODEL_UNREACHABLE');
@@ -247,15 +252,15 @@ suite('the half-open breaker', () => {
     const { client, server } = await startHalfOpen(t);
     const answer = Promise.withResolvers<ScriptedResponse>();
     server.play(() => answer.promise);
-    const before = server.requests.length;
+    const requestsBefore = server.requests.length;
     assert.equal(client.breaker.isOpen, false, 'a probe is due and not in progress');
-    const [probe, ...others] = Array.from({ length: 50 }, () => ask(client));
-    for (const other of others) await expectFailure(other, 'MODEL_BREAKER_OPEN');
+    const [probe, ...otherCalls] = Array.from({ length: 50 }, () => ask(client));
+    for (const call of otherCalls) await expectFailure(call, 'MODEL_BREAKER_OPEN');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['half-open', true]);
     answer.resolve(chat(FLAT));
     assert.ok(await probe);
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
-    assert.equal(server.requests.length - before, 1);
+    assert.equal(server.requests.length - requestsBefore, 1);
   });
 
   test('A half-open breaker opens again when the probe fails, as the same outage', async (t) => {
@@ -282,10 +287,10 @@ suite('a context too small for concurrent requests', () => {
   test('A server with a full context gets fewer concurrent requests, and answers all', async (t) => {
     const room = 2;
     let inProgress = 0;
-    let most = 0;
+    let maxInProgress = 0;
     const script: ScriptEntry = async () => {
       inProgress += 1;
-      most = Math.max(most, inProgress);
+      maxInProgress = Math.max(maxInProgress, inProgress);
       const isFull = inProgress > room;
       await sleep(20);
       inProgress -= 1;
@@ -293,19 +298,19 @@ suite('a context too small for concurrent requests', () => {
     };
     const { client, outcomes } = await startScene(t, [script], { breaker: { failures: 2 } });
     await Promise.all(Array.from({ length: 4 }, () => ask(client)));
-    assert.deepEqual([most, client.breaker.state], [4, 'closed']);
-    most = 0;
-    const before = outcomes().length;
+    assert.deepEqual([maxInProgress, client.breaker.state], [4, 'closed']);
+    maxInProgress = 0;
+    const outcomesBefore = outcomes().length;
     await Promise.all(Array.from({ length: 12 }, () => ask(client)));
-    assert.ok(most <= room, `${most} at once`);
-    assert.deepEqual(new Set(outcomes().slice(before)), new Set(['ok']));
+    assert.ok(maxInProgress <= room, `${maxInProgress} at once`);
+    assert.deepEqual(new Set(outcomes().slice(outcomesBefore)), new Set(['ok']));
   });
 
   test('A request beyond the context fails only its call', async (t) => {
     const { client, server } = await startScene(t, [failure.contextFull]);
-    const first = await expectFailure(ask(client), 'MODEL_CONTEXT_FULL');
-    const second = await expectFailure(ask(client), 'MODEL_CONTEXT_FULL');
-    assert.ok(first.outage && second.outage && first.outage !== second.outage);
+    const firstError = await expectFailure(ask(client), 'MODEL_CONTEXT_FULL');
+    const secondError = await expectFailure(ask(client), 'MODEL_CONTEXT_FULL');
+    assert.ok(firstError.outage && secondError.outage && firstError.outage !== secondError.outage);
     assert.deepEqual([server.requests.length, client.breaker.state], [6, 'closed']);
   });
 });

@@ -8,7 +8,7 @@ import { createStatusError } from '../src/server-error.ts';
 import { chunk, createStreamedResponse } from '../src/testing.ts';
 import { API_KEY, ask, expectFailure, startScene } from './support.ts';
 
-/** Errors as real servers send them. */
+/** Error responses of real servers. */
 const ERRORS: {
   name: string;
   status: number;
@@ -36,7 +36,7 @@ suite('described errors', () => {
 suite('errors with only a status', () => {
   const request = 'POST /v1/chat/completions';
   const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
-  const messageOf = (body: string) =>
+  const getMessage = (body: string) =>
     createStatusError({ request, variables, status: 500, body }).message;
 
   test('An error with only a status is retryable for 408, 409, 425, 429 and 5xx', () => {
@@ -62,9 +62,9 @@ suite('errors with only a status', () => {
   ];
   test('An error quotes its body in known formats', () => {
     for (const [body, quoted] of bodies) {
-      assert.equal(messageOf(body), `The model server answered 500 to ${request}${quoted}.`);
+      assert.equal(getMessage(body), `The model server answered 500 to ${request}${quoted}.`);
     }
-    assert.ok(messageOf(JSON.stringify({ error: 'long '.repeat(10_000) })).length < 400);
+    assert.ok(getMessage(JSON.stringify({ error: 'long '.repeat(10_000) })).length < 400);
   });
 });
 
@@ -74,8 +74,8 @@ const question = {
   messages: [{ role: 'user' as const, content: 'Двокімнатна у Львові, біля парку?' }],
 };
 
-/** Errors that end a stream after the status 200. */
-const STREAMED: [error: object | string, code: ModelErrorCode, quoted: string][] = [
+/** Errors that end a stream after status 200. */
+const STREAMED_ERRORS: [error: object | string, code: ModelErrorCode, quoted: string][] = [
   [{ code: 500, message: 'Compute error.' }, 'MODEL_UNAVAILABLE', 'Compute error.'],
   [
     { code: 500, message: 'Context size has been exceeded.' },
@@ -108,12 +108,13 @@ const STREAMED: [error: object | string, code: ModelErrorCode, quoted: string][]
 
 const COMPUTE_ERROR = { error: { code: 500, message: 'Compute error.' } };
 /** Creates a stream that ends with an event after one part. */
-const ending = (body: object) => createStreamedResponse([chunk({ content: 'Так' }), body]);
+const createFailingStream = (body: object) =>
+  createStreamedResponse([chunk({ content: 'Так' }), body]);
 
 suite('errors in a stream', () => {
-  for (const [error, code, quoted] of STREAMED) {
+  for (const [error, code, quoted] of STREAMED_ERRORS) {
     test(`An error in a stream is ${code}: ${JSON.stringify(error)}`, async (t) => {
-      const { client, events } = await startScene(t, [ending({ error })]);
+      const { client, events } = await startScene(t, [createFailingStream({ error })]);
       const parts = client.streamChat(question);
       assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
       const { message } = await expectFailure(parts.next(), code);
@@ -139,27 +140,28 @@ suite('errors in a stream', () => {
   test('Infrastructure errors within streams open the breaker', async (t) => {
     const { client, server } = await startScene(
       t,
-      [ending({ error: { code: 400, message: 'bad grammar' } })],
+      [createFailingStream({ error: { code: 400, message: 'bad grammar' } })],
       {
         breaker: { failures: 3, halfOpenAfterMs: 60_000 },
       },
     );
-    const talk = async () => {
+    const startChat = async () => {
       for await (const part of client.streamChat(question)) void part;
     };
-    for (let nth = 0; nth < 4; nth += 1) await expectFailure(talk(), 'MODEL_REJECTED');
+    for (let index = 0; index < 4; index += 1) await expectFailure(startChat(), 'MODEL_REJECTED');
     assert.equal(client.breaker.state, 'closed');
-    server.play(ending(COMPUTE_ERROR));
-    for (let nth = 0; nth < 2; nth += 1) await expectFailure(talk(), 'MODEL_UNAVAILABLE');
-    server.play(ending(chunk({}, { finishReason: 'stop' })));
-    await talk();
-    server.play(ending(COMPUTE_ERROR));
-    for (let nth = 0; nth < 3; nth += 1) {
+    server.play(createFailingStream(COMPUTE_ERROR));
+    for (let index = 0; index < 2; index += 1)
+      await expectFailure(startChat(), 'MODEL_UNAVAILABLE');
+    server.play(createFailingStream(chunk({}, { finishReason: 'stop' })));
+    await startChat();
+    server.play(createFailingStream(COMPUTE_ERROR));
+    for (let index = 0; index < 3; index += 1) {
       assert.equal(client.breaker.state, 'closed', 'an answer that came to its end is a success');
-      await expectFailure(talk(), 'MODEL_UNAVAILABLE');
+      await expectFailure(startChat(), 'MODEL_UNAVAILABLE');
     }
     assert.equal(client.breaker.state, 'open');
-    await expectFailure(talk(), 'MODEL_BREAKER_OPEN');
+    await expectFailure(startChat(), 'MODEL_BREAKER_OPEN');
   });
 });
 

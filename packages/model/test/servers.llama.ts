@@ -12,7 +12,7 @@ import {
 import { startLlamaServer, WIDTH } from '@oselya/testing/llama';
 import { expectFailure } from './support.ts';
 
-// The model has random weights: its answers are meaningless, the behavior of the server is real.
+// The model has random weights: its answers are meaningless, but the server is real.
 const SLOT = 4_096;
 const [chat, embedder] = await Promise.all([
   startLlamaServer('--ctx-size', String(2 * SLOT), '--parallel', '2', '--alias', 'random'),
@@ -20,7 +20,7 @@ const [chat, embedder] = await Promise.all([
 ]);
 after(() => Promise.all([chat.close(), embedder.close()]));
 
-function clientOf(options: Partial<ModelClientOptions> = {}) {
+function createClient(options: Partial<ModelClientOptions> = {}) {
   const client = createModelClient({
     mode: 'openai',
     baseUrl: chat.url,
@@ -35,21 +35,25 @@ function clientOf(options: Partial<ModelClientOptions> = {}) {
   after(() => client.close());
   return client;
 }
-const client = clientOf();
+const client = createClient();
 
-const Small = Type.Object({
+const smallSchema = Type.Object({
   deal: Type.Union([Type.Enum(['sale', 'rent']), Type.Null()]),
   rooms: Type.Union([Type.Number(), Type.Null()]),
   isNew: Type.Boolean(),
 });
-const small = defineCompletion({ schemaName: 'small', schema: Small, maxOutputTokens: 1_000 });
+const smallCompletion = defineCompletion({
+  schemaName: 'small',
+  schema: smallSchema,
+  maxOutputTokens: 1_000,
+});
 const question = { operation: 'test', system: 'Read.', data: { title: 'Квартира у Львові' } };
 
 /** Returns the error of a call; undefined after a success. */
-const reasonOf = (asked: Promise<unknown>) => asked.then(() => undefined, String);
+const getFailureReason = (call: Promise<unknown>) => call.then(() => undefined, String);
 
 /** Waits for the final rejection of a call, and returns its reason. */
-async function rejection(call: Promise<unknown>): Promise<string> {
+async function expectRejection(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
     () => assert.fail('the call succeeded'),
     (reason: unknown) => reason,
@@ -59,8 +63,11 @@ async function rejection(call: Promise<unknown>): Promise<string> {
 }
 
 test('A grammar keeps a small answer within its schema without a repair', async () => {
-  for (let nth = 0; nth < 5; nth += 1) {
-    const { value, usage, model } = await client.generateObject({ ...question, ...small });
+  for (let index = 0; index < 5; index += 1) {
+    const { value, usage, model } = await client.generateObject({
+      ...question,
+      ...smallCompletion,
+    });
     assert.deepEqual(Object.keys(value), ['deal', 'rooms', 'isNew']);
     assert.equal(usage.calls, 1);
     assert.ok((usage.inputTokens ?? 0) > 100 && (usage.outputTokens ?? 0) > 5, 'tokens');
@@ -69,25 +76,28 @@ test('A grammar keeps a small answer within its schema without a repair', async 
 });
 
 test('An answer ends at its limit', async () => {
-  const endless = { ...small, maxOutputTokens: 3 };
-  await expectFailure(client.generateObject({ ...question, ...endless }), 'MODEL_TRUNCATED');
+  const endlessRequest = { ...smallCompletion, maxOutputTokens: 3 };
+  await expectFailure(client.generateObject({ ...question, ...endlessRequest }), 'MODEL_TRUNCATED');
 });
 
 test('A text-only server rejects an image with its reason, and continues to chat', async () => {
   const image = { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' };
   const request = { ...question, ...imageDescription, image };
-  for (let nth = 0; nth < 6; nth += 1) {
-    const reason = await rejection(client.generateObject(request));
+  for (let index = 0; index < 6; index += 1) {
+    const reason = await expectRejection(client.generateObject(request));
     assert.match(reason, /image input is not supported/);
   }
   assert.equal(client.breaker.state, 'closed');
-  await client.generateObject({ ...question, ...small });
+  await client.generateObject({ ...question, ...smallCompletion });
 });
 
 test('A question longer than the context is rejected with both sizes', async () => {
   const data = 'слово '.repeat(SLOT);
-  const asked = client.generateObject({ ...question, ...small, data });
-  assert.match(await rejection(asked), /exceeds the available context size \(4096 tokens\)/);
+  const completionRequest = client.generateObject({ ...question, ...smallCompletion, data });
+  assert.match(
+    await expectRejection(completionRequest),
+    /exceeds the available context size \(4096 tokens\)/,
+  );
 });
 
 test('Embeddings have the order of the texts, the width of the model, and tokens', async () => {
@@ -96,13 +106,15 @@ test('Embeddings have the order of the texts, the width of the model, and tokens
   assert.deepEqual(vectors[0], vectors[2]);
   assert.notDeepEqual(vectors[0], vectors[1]);
   assert.ok((usage.inputTokens ?? 0) > 0);
-  const wide = clientOf({ embeddingDimensions: 384 });
-  const error = await expectFailure(wide.embed(['flat']), 'MODEL_INVALID_OUTPUT');
+  const wideClient = createClient({ embeddingDimensions: 384 });
+  const error = await expectFailure(wideClient.embed(['flat']), 'MODEL_INVALID_OUTPUT');
   assert.match(error.message, new RegExp(`of ${WIDTH} numbers, but EMBEDDING_DIMENSIONS is 384`));
 });
 
 test('A chat server reports that it has no embeddings', async () => {
-  const reason = await rejection(clientOf({ embeddingBaseUrl: chat.url }).embed(['flat']));
+  const reason = await expectRejection(
+    createClient({ embeddingBaseUrl: chat.url }).embed(['flat']),
+  );
   assert.match(reason, /does not support embeddings/);
 });
 
@@ -119,7 +131,7 @@ test('A stream has several parts and its tokens, and ends at its limit', async (
 test('Concurrent answers that exceed the shared context fail with that reason, also within a stream', async () => {
   const sizes = ['--ctx-size', '512', '--parallel', '4', '--kv-unified'];
   await using shared = await startLlamaServer(...sizes);
-  const endless = defineCompletion({
+  const endlessRequest = defineCompletion({
     schemaName: 'endless',
     schema: Type.Object({ words: Type.Array(Type.Enum(['flat', 'room'])) }),
     maxOutputTokens: 500,
@@ -131,11 +143,14 @@ test('Concurrent answers that exceed the shared context fail with that reason, a
     messages: [{ role: 'user', content: data }] as const,
   };
   for (const ask of [
-    (sharing: ModelClient) => sharing.generateObject({ ...question, ...endless, data }),
-    (sharing: ModelClient) => Array.fromAsync(sharing.streamChat(stream)),
+    (sharedClient: ModelClient) =>
+      sharedClient.generateObject({ ...question, ...endlessRequest, data }),
+    (sharedClient: ModelClient) => Array.fromAsync(sharedClient.streamChat(stream)),
   ]) {
-    const sharing = clientOf({ baseUrl: shared.url });
-    const reasons = await Promise.all(Array.from({ length: 8 }, () => reasonOf(ask(sharing))));
+    const sharedClient = createClient({ baseUrl: shared.url });
+    const reasons = await Promise.all(
+      Array.from({ length: 8 }, () => getFailureReason(ask(sharedClient))),
+    );
     assert.ok(
       reasons.some((reason) => /^ModelError: .*context size has been exceeded/i.test(reason ?? '')),
       reasons.join('\n'),

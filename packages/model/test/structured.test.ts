@@ -67,14 +67,14 @@ suite('the request', () => {
 
 suite('the repair', () => {
   test('A repair sends the answer and its problems back', async (t) => {
-    const wrong = '{"city":"Львів","price":"52 000"}';
-    const { client, server, outcomes } = await startScene(t, [chat(wrong), chat(FLAT)]);
+    const wrongCompletion = '{"city":"Львів","price":"52 000"}';
+    const { client, server, outcomes } = await startScene(t, [chat(wrongCompletion), chat(FLAT)]);
     const result = await ask(client);
     assert.deepEqual(result.value, FLAT_VALUE);
     assert.deepEqual(result.usage, { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(outcomes(), ['MODEL_INVALID_OUTPUT', 'ok']);
     const [, , answer, problems] = parseChatBody(server.requests[1]).messages;
-    assert.deepEqual(answer, { role: 'assistant', content: wrong });
+    assert.deepEqual(answer, { role: 'assistant', content: wrongCompletion });
     assert.match(String(problems?.content), /^- \/price must be number$/m);
   });
 
@@ -113,14 +113,14 @@ suite('an unusable answer', () => {
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
 
-  const unreadable: [name: string, body: unknown, pattern: RegExp][] = [
+  const unreadableResponses: [name: string, body: unknown, pattern: RegExp][] = [
     ['garbage', '{"choices": [', /not JSON.*MODEL_BASE_URL/],
     ['a page', '<!doctype html><title>Open WebUI</title>', /not JSON.*MODEL_BASE_URL/],
     ['no choices', { id: 'x', choices: [] }, /not a chat completion.*MODEL_CHAT/],
     ['another object', { hello: 'world' }, /not a chat completion.*MODEL_CHAT/],
     ['an error with status 200', { error: { message: 'no such route' } }, /says: no such route/],
   ];
-  for (const [name, body, pattern] of unreadable) {
+  for (const [name, body, pattern] of unreadableResponses) {
     test(`An unusable answer is rejected without a repair: ${name}`, async (t) => {
       const { client, server } = await startScene(t, [{ body }]);
       const error = await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');

@@ -34,23 +34,23 @@ export type ScriptedServer = {
 /** Starts a scripted server for one test. */
 export async function startScriptedServer(
   t: TestContext,
-  ...first: ScriptEntry[]
+  ...initialScript: ScriptEntry[]
 ): Promise<ScriptedServer> {
   const requests: ReceivedRequest[] = [];
-  let script = first;
+  let script = initialScript;
   const server = await startModelServer((request) => {
     requests.push(request);
     const entry = (script.length > 1 ? script.shift() : script[0]) ?? 'reset';
     return typeof entry === 'function' ? entry(request) : entry;
   });
   t.after(server.close);
-  return { baseUrl: server.url, requests, play: (...next) => (script = next) };
+  return { baseUrl: server.url, requests, play: (...nextScript) => (script = nextScript) };
 }
 
 /** Key of the test client, which no output may contain. */
 export const API_KEY = 'sk-test-0123456789';
 
-/** Starts a scripted server, and a client of it with short waits. */
+/** Starts a scripted server, and a client with short delays. */
 export async function startScene(
   t: TestContext,
   script: ScriptEntry[],
@@ -74,14 +74,14 @@ export async function startScene(
   return { client, server, events, outcomes };
 }
 
-/** Answer that tests request. */
+/** Completion that the tests request. */
 export const flatCompletion = defineCompletion({
   schemaName: 'flat',
   schema: Type.Object({ city: Type.String(), price: Type.Union([Type.Number(), Type.Null()]) }),
   maxOutputTokens: 200,
 });
 
-/** Valid answer, and its value. */
+/** Valid completion, and its value. */
 export const FLAT = '{"city":"Львів","price":52000}';
 export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
 
@@ -107,7 +107,7 @@ export function look(client: ModelClient) {
   });
 }
 
-const ChatBody = Type.Object({
+const chatBodySchema = Type.Object({
   model: Type.String(),
   messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Unknown() })),
   response_format: Type.Optional(Type.Unknown()),
@@ -119,7 +119,7 @@ const ChatBody = Type.Object({
 
 /** Parses the body of a chat request. */
 export const parseChatBody = (request: ReceivedRequest | undefined) =>
-  Parse(ChatBody, request?.body);
+  Parse(chatBodySchema, request?.body);
 
 /** Waits for a call to fail with a code, and returns the error. */
 export async function expectFailure(

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 /** Page that a browser loaded. */
 export type Page = { url: URL; status: number; body: string; headers: Headers };
 
-const MAX_HOPS = 20;
+const MAX_REDIRECTS = 20;
 
 /** Simulates a browser without scripts. It stores cookies by path, and shares them among all hosts and ports. */
 export class Browser {
@@ -19,11 +19,11 @@ export class Browser {
     const url = new URL(address);
     // Use a new connection, because a kept-alive one would fail after a restart of the server.
     const headers = new Headers({ accept: 'text/html', connection: 'close' });
-    const cookie = this.#cookieOf(url);
+    const cookie = this.#getCookieHeader(url);
     if (cookie !== '') headers.set('cookie', cookie);
     new Headers(init.headers).forEach((value, name) => headers.set(name, value));
     const response = await fetch(url, { redirect: 'manual', ...init, headers });
-    for (const header of response.headers.getSetCookie()) this.#keep(header);
+    for (const header of response.headers.getSetCookie()) this.#storeCookie(header);
     return response;
   }
 
@@ -48,36 +48,38 @@ export class Browser {
   ): Promise<Page> {
     let url = new URL(address);
     let response = await (form === undefined ? this.get(url) : this.post(url, form));
-    for (let hops = 0; hops < MAX_HOPS; hops += 1) {
+    for (let redirectCount = 0; redirectCount < MAX_REDIRECTS; redirectCount += 1) {
       const body = await response.text();
       const refresh = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(body)?.[1];
-      const next = response.headers.get('location') ?? (refresh && decodeEntities(refresh));
-      if (next === undefined || next === '') {
+      const nextUrl = response.headers.get('location') ?? (refresh && decodeEntities(refresh));
+      if (nextUrl === undefined || nextUrl === '') {
         return { url, status: response.status, body, headers: response.headers };
       }
-      url = new URL(next, url);
+      url = new URL(nextUrl, url);
       response = await this.get(url);
     }
-    throw new Error(`More than ${MAX_HOPS} redirects from ${new URL(address).href}`);
+    throw new Error(`More than ${MAX_REDIRECTS} redirects from ${new URL(address).href}`);
   }
 
   /** Submits the first form of a page with its hidden fields and additional fields. */
   submit({ url, body }: Page, fields: Record<string, string> = {}): Promise<Page> {
     const action = /<form[^>]* action="([^"]*)"/.exec(body)?.[1];
     assert.ok(action !== undefined, `There is no form at ${url.href}: ${body.slice(0, 500)}`);
-    const hidden = [...body.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
-    const known = Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, value]));
-    return this.open(new URL(decodeEntities(action), url), { ...known, ...fields });
+    const hiddenInputs = [...body.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+    const hiddenFields = Object.fromEntries(
+      hiddenInputs.map(([, name = '', value = '']) => [name, value]),
+    );
+    return this.open(new URL(decodeEntities(action), url), { ...hiddenFields, ...fields });
   }
 
-  #cookieOf(url: URL): string {
+  #getCookieHeader(url: URL): string {
     const isCookiePath = (path: string) =>
       url.pathname === path || url.pathname.startsWith(path.replace(/\/?$/, '/'));
     const cookies = [...this.#cookies.values()].filter(({ path }) => isCookiePath(path));
     return cookies.map(({ pair }) => pair).join('; ');
   }
 
-  #keep(header: string): void {
+  #storeCookie(header: string): void {
     const [pair = '', ...attributes] = header.split(/; */);
     const getAttribute = (name: string) =>
       attributes.find((text) => text.toLowerCase().startsWith(`${name}=`))?.slice(name.length + 1);

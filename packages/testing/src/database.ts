@@ -27,26 +27,27 @@ export async function openTestDatabase<Schema>(
 ): Promise<TestDatabase<Schema>> {
   const server = process.env['TEST_DATABASE_URL'];
   const state = await hashState(migrations);
-  const created =
+  const createdDatabase =
     server === undefined ? undefined : await createDatabase(server, { state, migrations });
   const image =
-    created === undefined
+    createdDatabase === undefined
       ? await openAsBlob(await createImageFile({ state, migrations }))
       : undefined;
-  const database = await connect<Schema>({ url: created?.url, image }).catch(
+  const database = await connect<Schema>({ url: createdDatabase?.url, image }).catch(
     async (error: unknown) => {
-      await created?.drop();
+      await createdDatabase?.drop();
       throw error;
     },
   );
-  const close = once(async () => {
-    const inUse = database.pool.totalCount - database.pool.idleCount;
+  const close = runOnce(async () => {
+    const usedConnections = database.pool.totalCount - database.pool.idleCount;
     await database.close();
-    await created?.drop();
-    if (inUse > 0) throw new Error(`The tests left ${inUse} connections checked out of the pool`);
+    await createdDatabase?.drop();
+    if (usedConnections > 0)
+      throw new Error(`The tests left ${usedConnections} connections checked out of the pool`);
   });
   deferCleanup(close);
-  return { ...database, url: created?.url, close };
+  return { ...database, url: createdDatabase?.url, close };
 }
 
 /** Returns a name for the migrated state. It changes when a migration file or a variable changes. */
@@ -60,12 +61,12 @@ async function hashState(migrations: readonly MigrateOptions[]): Promise<string>
   return state.digest('hex').slice(0, 16);
 }
 
-function once(work: () => Promise<void>): () => Promise<void> {
-  let done: Promise<void> | undefined;
-  return () => (done ??= work());
+function runOnce(work: () => Promise<void>): () => Promise<void> {
+  let promise: Promise<void> | undefined;
+  return () => (promise ??= work());
 }
 
-const TERMINATE = `
+const TERMINATE_SCRIPT = `
   import pg from 'pg';
   const client = new pg.Client({ connectionString: process.env.DATABASE_URL });
   await client.connect();
@@ -75,11 +76,11 @@ const TERMINATE = `
   await client.end();`;
 
 /**
- * Terminates all connections to a database, like a restart of its server. Blocks this process, so clients notice the
+ * Terminates all connections to a database, like a server restart. Blocks this process, so clients notice the
  * loss only at their next query.
  */
 export function cutConnections(url: string): void {
-  execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE], {
+  execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE_SCRIPT], {
     cwd: import.meta.dirname,
     env: { ...process.env, DATABASE_URL: url },
   });
@@ -110,9 +111,9 @@ export function watchDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<
   return db.withPlugin(plugin);
 }
 
-/** Simulated loss of the connection. */
+/** Simulated connection loss. */
 export type Loss = {
-  /** Part of the text of the statement. */
+  /** Part of the statement text. */
   statement: string;
   /** Whether the connection is lost before or after the server executes the statement. */
   when: 'before' | 'after';
@@ -122,16 +123,17 @@ export type Loss = {
 /** Wraps a database so that it loses its connection at the statements that a test selects. */
 export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
   const losses: Loss[] = [];
-  const lose = (when: Loss['when']) => (text: string) => {
+  const createLossHook = (when: Loss['when']) => (text: string) => {
     const loss = losses.find(
-      (one) => one.when === when && one.times > 0 && text.includes(one.statement),
+      (candidate) =>
+        candidate.when === when && candidate.times > 0 && text.includes(candidate.statement),
     );
     if (loss === undefined) return;
     loss.times -= 1;
     throw createOutageError();
   };
   return {
-    db: watchDatabase(db, { before: lose('before'), after: lose('after') }),
+    db: watchDatabase(db, { before: createLossHook('before'), after: createLossHook('after') }),
     lose: (loss: Loss) => void losses.push(loss),
     /** Returns whether all losses have happened. */
     isOver: () => losses.every(({ times }) => times === 0),

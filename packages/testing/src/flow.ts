@@ -2,7 +2,7 @@ import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Default time limit. Much longer than any condition takes, even on a busy machine. */
-const LIMIT_MS = 60_000;
+const DEFAULT_LIMIT_MS = 60_000;
 
 const MIN_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 100;
@@ -13,15 +13,15 @@ const PAUSE_FACTOR = 9;
 /** Condition that is met when it returns a value other than `undefined` and `false`. */
 type Condition<Result> = () => Promise<Result | undefined | false> | Result | undefined | false;
 
-const opened = new AsyncDisposableStack();
-after(() => opened.disposeAsync());
+const cleanups = new AsyncDisposableStack();
+after(() => cleanups.disposeAsync());
 
 /**
  * Registers a function that runs after the tests of the file. The functions run in reverse order, even if one of them
  * fails. Hooks of Node run in order of registration, and stop after a failure.
  */
 export function deferCleanup(work: () => Promise<void> | void): void {
-  opened.defer(work);
+  cleanups.defer(work);
 }
 
 /**
@@ -42,23 +42,27 @@ export function until<Result>(
   options?: { limitMs?: number },
 ): Promise<Result>;
 export async function until<Result>(
-  ...given:
+  ...overloadArguments:
     | [description: string, condition: Condition<Result>, limitMs?: number]
     | [condition: Condition<Result>, options?: { limitMs?: number }]
 ): Promise<Result> {
-  const [description, condition, limitMs = LIMIT_MS] =
-    typeof given[0] === 'string'
-      ? (given as [string, Condition<Result>, number?])
-      : ['the condition', given[0], (given[1] as { limitMs?: number } | undefined)?.limitMs];
+  const [description, condition, limitMs = DEFAULT_LIMIT_MS] =
+    typeof overloadArguments[0] === 'string'
+      ? (overloadArguments as [string, Condition<Result>, number?])
+      : [
+          'the condition',
+          overloadArguments[0],
+          (overloadArguments[1] as { limitMs?: number } | undefined)?.limitMs,
+        ];
   const deadline = performance.now() + limitMs;
   for (;;) {
-    const began = performance.now();
+    const startedAt = performance.now();
     const result = await condition();
     if (result !== undefined && result !== false) return result;
     if (performance.now() > deadline) {
       throw new Error(`Waited in vain for ${description}, ${limitMs} ms`);
     }
-    const pauseMs = PAUSE_FACTOR * (performance.now() - began);
+    const pauseMs = PAUSE_FACTOR * (performance.now() - startedAt);
     await sleep(Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, pauseMs)));
   }
 }

@@ -11,7 +11,7 @@ export type GgufValue =
 export type Tensor = { name: string; dimensions: readonly number[]; data: Float32Array };
 
 const ALIGNMENT = 32;
-const TYPE = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 };
+const VALUE_TYPE = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 };
 
 const encodeU32 = (value: number) => encodeBytes(4, (view) => view.setUint32(0, value, true));
 const encodeI32 = (value: number) => encodeBytes(4, (view) => view.setInt32(0, value, true));
@@ -33,22 +33,27 @@ function encodeText(value: string): Buffer {
 function encodeMetadata(entry: GgufValue): Buffer {
   switch (entry.type) {
     case 'u32':
-      return Buffer.concat([encodeU32(TYPE.u32), encodeU32(entry.value)]);
+      return Buffer.concat([encodeU32(VALUE_TYPE.u32), encodeU32(entry.value)]);
     case 'f32':
-      return Buffer.concat([encodeU32(TYPE.f32), encodeF32(entry.value)]);
+      return Buffer.concat([encodeU32(VALUE_TYPE.f32), encodeF32(entry.value)]);
     case 'bool':
-      return Buffer.concat([encodeU32(TYPE.bool), Buffer.from([entry.value ? 1 : 0])]);
+      return Buffer.concat([encodeU32(VALUE_TYPE.bool), Buffer.from([entry.value ? 1 : 0])]);
     case 'string':
-      return Buffer.concat([encodeU32(TYPE.string), encodeText(entry.value)]);
+      return Buffer.concat([encodeU32(VALUE_TYPE.string), encodeText(entry.value)]);
     case 'strings':
-      return encodeArray(TYPE.string, entry.value.map(encodeText));
+      return encodeArray(VALUE_TYPE.string, entry.value.map(encodeText));
     default:
-      return encodeArray(TYPE.i32, entry.value.map(encodeI32));
+      return encodeArray(VALUE_TYPE.i32, entry.value.map(encodeI32));
   }
 }
 
-function encodeArray(type: number, items: readonly Buffer[]): Buffer {
-  return Buffer.concat([encodeU32(TYPE.array), encodeU32(type), encodeU64(items.length), ...items]);
+function encodeArray(type: number, elements: readonly Buffer[]): Buffer {
+  return Buffer.concat([
+    encodeU32(VALUE_TYPE.array),
+    encodeU32(type),
+    encodeU64(elements.length),
+    ...elements,
+  ]);
 }
 
 const createPadding = (length: number) =>
@@ -65,7 +70,7 @@ export function writeGguf(
     return Buffer.concat([content, createPadding(content.length)]);
   });
   let offset = 0;
-  const infos = tensors.map(({ name, dimensions }, index) => {
+  const tensorInfos = tensors.map(({ name, dimensions }, index) => {
     // The number after the dimensions is the tensor type: 0 for 32-bit floats.
     const info = [
       encodeText(name),
@@ -77,13 +82,13 @@ export function writeGguf(
     offset += contents[index]?.length ?? 0;
     return Buffer.concat(info);
   });
-  const head = Buffer.concat([
+  const header = Buffer.concat([
     Buffer.from('GGUF'),
     encodeU32(3),
     encodeU64(tensors.length),
     encodeU64(entries.length),
     ...entries.flatMap(([key, entry]) => [encodeText(key), encodeMetadata(entry)]),
-    ...infos,
+    ...tensorInfos,
   ]);
-  return Buffer.concat([head, createPadding(head.length), ...contents]);
+  return Buffer.concat([header, createPadding(header.length), ...contents]);
 }

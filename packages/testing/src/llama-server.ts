@@ -9,10 +9,10 @@ import { createRandomModel } from './random-model.ts';
 
 export { WIDTH } from './random-model.ts';
 
-const COMMAND = join(import.meta.dirname, '../../../scripts/llama-server');
+const LLAMA_SERVER_PATH = join(import.meta.dirname, '../../../scripts/llama-server');
 
 /** Time limit for the start, because the first start downloads packages. */
-const START_MS = 180_000;
+const START_TIMEOUT_MS = 180_000;
 
 /** Server of llama.cpp with a random model. */
 export type LlamaServer = { url: string; close: () => Promise<void> } & AsyncDisposable;
@@ -28,23 +28,23 @@ export async function startLlamaServer(...args: string[]): Promise<LlamaServer> 
   await writeFile(file, createRandomModel({ pooling: args.includes('--embeddings') }));
   const port = await findFreePort();
   const address = ['--host', '127.0.0.1', '--port', String(port)];
-  const all = ['-m', file, ...address, '--threads', '1', ...args];
-  const child = spawn(COMMAND, all, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const allArgs = ['-m', file, ...address, '--threads', '1', ...args];
+  const child = spawn(LLAMA_SERVER_PATH, allArgs, { stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       log = (log + text).slice(-4_000);
     });
   }
-  const exited = once(child, 'exit');
+  const exitEvent = once(child, 'exit');
   const close = async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    await exited;
+    await exitEvent;
     await rm(folder, { recursive: true, force: true });
   };
   const url = `http://127.0.0.1:${port}`;
-  const deadline = Date.now() + START_MS;
-  while (!(await answers(`${url}/health`))) {
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  while (!(await isResponding(`${url}/health`))) {
     if (child.exitCode !== null || Date.now() > deadline) {
       await close();
       throw new Error(`llama-server does not answer:\n${log}`);
@@ -54,7 +54,7 @@ export async function startLlamaServer(...args: string[]): Promise<LlamaServer> 
   return { url: `${url}/v1`, close, [Symbol.asyncDispose]: close };
 }
 
-async function answers(url: string): Promise<boolean> {
+async function isResponding(url: string): Promise<boolean> {
   const response = await fetch(url).catch(() => undefined);
   return response?.ok ?? false;
 }

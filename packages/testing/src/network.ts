@@ -5,8 +5,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { buffer } from 'node:stream/consumers';
 
 /** Range below the ephemeral ports: Linux uses ports from 32768, other systems from 49152. */
-const PORTS = { from: 20_000, below: 32_000 };
-const MAX_TRIES = 100;
+const PORT_RANGE = { from: 20_000, below: 32_000 };
+const MAX_ATTEMPTS = 100;
 
 /**
  * Finds a free port for a server whose URL must be known before it starts. The port is not ephemeral, so the system
@@ -14,14 +14,14 @@ const MAX_TRIES = 100;
  * @throws Error if none of 100 random ports is free.
  */
 export async function findFreePort(): Promise<number> {
-  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-    const port = randomInt(PORTS.from, PORTS.below);
-    if (await isFree(port)) return port;
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
+    const port = randomInt(PORT_RANGE.from, PORT_RANGE.below);
+    if (await isPortFree(port)) return port;
   }
-  throw new Error(`None of ${MAX_TRIES} ports below ${PORTS.below} is free`);
+  throw new Error(`None of ${MAX_ATTEMPTS} ports below ${PORT_RANGE.below} is free`);
 }
 
-async function isFree(port: number): Promise<boolean> {
+async function isPortFree(port: number): Promise<boolean> {
   // Listens on all addresses, because `localhost` may be an IPv4 or an IPv6 address.
   const server = createServer().listen(port);
   try {

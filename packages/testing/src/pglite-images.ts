@@ -11,15 +11,18 @@ import { migrate, type MigrateOptions } from '@oselya/db';
 import pg from 'pg';
 import manifest from '../package.json' with { type: 'json' };
 
-const CACHE = join(import.meta.dirname, '../../../node_modules/.cache/test-databases');
+const CACHE_FOLDER = join(import.meta.dirname, '../../../node_modules/.cache/test-databases');
 
-const EMPTY = { state: `empty-${manifest.dependencies['@electric-sql/pglite']}`, migrations: [] };
+const EMPTY_DATABASE = {
+  state: `empty-${manifest.dependencies['@electric-sql/pglite']}`,
+  migrations: [],
+};
 
 /** Creates an embedded database in a new data folder. Copies a cached one, which is faster than initializing it. */
 export async function fillDataFolder(dataDir: string): Promise<void> {
   const folder = join(dataDir, 'database');
   await mkdir(folder, { recursive: true });
-  const file = await createImageFile(EMPTY);
+  const file = await createImageFile(EMPTY_DATABASE);
   await promisify(execFile)('tar', ['-xf', file, '-C', folder]);
 }
 
@@ -31,39 +34,39 @@ export async function createImageFile(options: {
   state: string;
   migrations: readonly MigrateOptions[];
 }): Promise<string> {
-  const file = join(CACHE, `${options.state}.tar`);
+  const file = join(CACHE_FOLDER, `${options.state}.tar`);
   if (!existsSync(file)) {
     const image = await createImage(options.migrations);
     // Concurrent processes may create the same file. The link makes the file appear complete, and the first file stays:
     // a blob cannot be read after its file is replaced.
-    const part = `${file}.${randomUUID()}`;
-    await mkdir(CACHE, { recursive: true });
-    await writeFile(part, Buffer.from(await image.arrayBuffer()));
-    await link(part, file).catch((error: NodeJS.ErrnoException) => {
+    const partialFile = `${file}.${randomUUID()}`;
+    await mkdir(CACHE_FOLDER, { recursive: true });
+    await writeFile(partialFile, Buffer.from(await image.arrayBuffer()));
+    await link(partialFile, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
     });
-    await unlink(part);
+    await unlink(partialFile);
   }
   return file;
 }
 
 async function createImage(migrations: readonly MigrateOptions[]): Promise<Blob> {
   const isEmpty = migrations.length === 0;
-  const image = isEmpty ? undefined : await openAsBlob(await createImageFile(EMPTY));
-  const lite = await PGlite.create({
+  const image = isEmpty ? undefined : await openAsBlob(await createImageFile(EMPTY_DATABASE));
+  const pglite = await PGlite.create({
     ...(image !== undefined && { loadDataDir: image }),
     extensions: { vector },
   });
-  const pool = new pg.Pool(Object.assign({ max: 1 }, createPgConfig(lite)));
+  const pool = new pg.Pool(Object.assign({ max: 1 }, createPgConfig(pglite)));
   for (const options of migrations) await migrate({ pool }, options);
   if (isEmpty) {
-    // The template databases are two thirds of the files and are not used, so dropping them makes loading faster.
+    // Drop the unused template databases, because they are two thirds of the files and slow down loading.
     await pool.query('update pg_database set datistemplate = false');
     await pool.query('drop database template0');
     await pool.query('drop database template1');
   }
   await pool.end();
-  const dump = await lite.dumpDataDir('none');
-  await lite.close();
+  const dump = await pglite.dumpDataDir('none');
+  await pglite.close();
   return dump;
 }

@@ -24,11 +24,12 @@ export async function createDatabase(
     url: createUrl(server, name),
     drop: () =>
       withClient(server, async (client) => {
-        const left = await countConnections(client, name);
+        const connectionCount = await countConnections(client, name);
         // An autovacuum worker may use the database. Without `force`, the server stops the worker; with `force`, it may
         // not, because the worker is a superuser.
-        await client.query(`drop database ${name} ${left > 0 ? 'with (force)' : ''}`);
-        if (left > 0) throw new Error(`The tests left ${left} connections to the server open`);
+        await client.query(`drop database ${name} ${connectionCount > 0 ? 'with (force)' : ''}`);
+        if (connectionCount > 0)
+          throw new Error(`The tests left ${connectionCount} connections to the server open`);
       }),
   };
 }
@@ -41,11 +42,11 @@ async function ensureTemplate(
   if (migrations.length === 0) return 'template1';
   const template = `oselya_template_${state}`;
   await withClient(server, async (client) => {
-    if (await exists(client, template)) return;
+    if (await databaseExists(client, template)) return;
     const name = generateName();
     await client.query(`create database ${name}`);
     const database = await connect({ url: createUrl(server, name) });
-    for (const one of migrations) await migrate(database, one);
+    for (const migration of migrations) await migrate(database, migration);
     await database.close();
     await countConnections(client, name);
     try {
@@ -53,13 +54,13 @@ async function ensureTemplate(
     } catch (error) {
       await client.query(`drop database ${name}`);
       // Another process may have created the template first.
-      if (!(await exists(client, template))) throw error;
+      if (!(await databaseExists(client, template))) throw error;
     }
   });
   return template;
 }
 
-async function exists(client: pg.Client, name: string): Promise<boolean> {
+async function databaseExists(client: pg.Client, name: string): Promise<boolean> {
   const { rows } = await client.query('select from pg_database where datname = $1', [name]);
   return rows.length > 0;
 }
@@ -76,13 +77,13 @@ function createUrl(server: string, name: string): string {
 
 /** Counts the open connections. Waits up to 5 s, because the server lists closed connections a little longer. */
 async function countConnections(client: pg.Client, name: string): Promise<number> {
-  for (let tries = 0; ; tries += 1) {
+  for (let attempt = 0; ; attempt += 1) {
     const { rows } = await client.query<{ n: number }>(
       'select count(*)::int as n from pg_stat_activity where datname = $1 and backend_type = $2',
       [name, 'client backend'],
     );
-    const left = rows[0]?.n ?? 0;
-    if (left === 0 || tries === 50) return left;
+    const connectionCount = rows[0]?.n ?? 0;
+    if (connectionCount === 0 || attempt === 50) return connectionCount;
     await sleep(100);
   }
 }

@@ -48,13 +48,13 @@ export function startProcess(
     await ended;
   };
   deferCleanup(() => kill());
-  const failure = async (): Promise<never> => {
+  const rejectWhenEnded = async (): Promise<never> => {
     const { status, stdout, stderr } = await ended;
     throw new Error(`The process ended with ${status}: ${stdout}${stderr}`);
   };
   const message = async (): Promise<unknown> => {
-    const [first] = await Promise.race([once(child, 'message'), failure()]);
-    return first;
+    const [firstMessage] = await Promise.race([once(child, 'message'), rejectWhenEnded()]);
+    return firstMessage;
   };
   return { child, output, ended, message, kill };
 }

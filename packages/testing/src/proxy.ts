@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deferCleanup } from './flow.ts';
 import { listen } from './network.ts';
 
-type Connection = { near: Socket; far: Socket; isSilent: boolean };
+type Connection = { clientSocket: Socket; serverSocket: Socket; isSilent: boolean };
 
 /** TCP proxy that can simulate network failures. */
 export type Proxy = {
@@ -22,7 +22,7 @@ export type Proxy = {
 
 /**
  * Starts a proxy to a TCP server. It is closed after the tests of the file.
- * @param target URL of the server. The default port is that of PostgreSQL.
+ * @param target URL of the server. Defaults to PostgreSQL's port.
  */
 export async function startProxy(target: string | URL): Promise<Proxy> {
   const url = new URL(target);
@@ -31,38 +31,39 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
   const way = { delayMs: 0 };
   let isFrozen = false;
 
-  function pass(connection: Connection, from: Socket, to: Socket): void {
-    let before = Promise.resolve();
-    const passOn = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
-      await earlier;
+  function forwardData(connection: Connection, from: Socket, to: Socket): void {
+    let lastWrite = Promise.resolve();
+    const forwardChunk = async (previousWrite: Promise<void>, chunk: Buffer, delayMs: number) => {
+      await previousWrite;
       if (delayMs > 0) await sleep(delayMs);
       if (!connection.isSilent && to.writable) to.write(chunk);
     };
     from.on('data', (chunk: Buffer) => {
-      before = passOn(before, chunk, way.delayMs);
+      lastWrite = forwardChunk(lastWrite, chunk, way.delayMs);
     });
     from.on('close', () => {
-      if (connection.isSilent && from === connection.near) return;
+      if (connection.isSilent && from === connection.clientSocket) return;
       connections.delete(connection);
-      void before.then(() => to.destroySoon());
+      void lastWrite.then(() => to.destroySoon());
     });
   }
 
   function cut(): void {
-    for (const { near, far } of connections) {
-      near.resetAndDestroy();
-      far.resetAndDestroy();
+    for (const { clientSocket, serverSocket } of connections) {
+      clientSocket.resetAndDestroy();
+      serverSocket.resetAndDestroy();
     }
   }
 
-  const server = createServer((near) => {
-    const far = connect(Number(port || 5432), hostname);
-    const connection: Connection = { near, far, isSilent: false };
+  const server = createServer((clientSocket) => {
+    const serverSocket = connect(Number(port || 5432), hostname);
+    const connection: Connection = { clientSocket, serverSocket, isSilent: false };
     connections.add(connection);
-    for (const socket of [near, far]) socket.setNoDelay(true).on('error', () => undefined);
-    pass(connection, near, far);
-    pass(connection, far, near);
-    if (isFrozen) near.pause();
+    for (const socket of [clientSocket, serverSocket])
+      socket.setNoDelay(true).on('error', () => undefined);
+    forwardData(connection, clientSocket, serverSocket);
+    forwardData(connection, serverSocket, clientSocket);
+    if (isFrozen) clientSocket.pause();
   });
   url.port = String(await listen(server));
   url.hostname = '127.0.0.1';
@@ -77,7 +78,10 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
     },
     freeze(isFreezing) {
       isFrozen = isFreezing;
-      for (const socket of [...connections].flatMap(({ near, far }) => [near, far])) {
+      for (const socket of [...connections].flatMap(({ clientSocket, serverSocket }) => [
+        clientSocket,
+        serverSocket,
+      ])) {
         if (isFreezing) socket.pause();
         else socket.resume();
       }

@@ -2,14 +2,14 @@ import { type GgufValue, type Tensor, writeGguf } from './gguf.ts';
 
 /** Width of the random model and its embeddings. */
 export const WIDTH = 64;
-const FEED_FORWARD = 128;
-const BLOCKS = 2;
-const HEADS = 4;
-const CONTEXT = 32_768;
+const FEED_FORWARD_WIDTH = 128;
+const BLOCK_COUNT = 2;
+const HEAD_COUNT = 4;
+const CONTEXT_LENGTH = 32_768;
 
 /** Control tokens for the start and the end of messages and tool calls. */
-const MARKS = ['<|begin|>', '<|end|>', '<tool_call>', '</tool_call>'];
-const END = MARKS.indexOf('<|end|>');
+const CONTROL_TOKENS = ['<|begin|>', '<|end|>', '<tool_call>', '</tool_call>'];
+const END_TOKEN_ID = CONTROL_TOKENS.indexOf('<|end|>');
 
 /**
  * Chat template in a common format: tools in the system message, and tool calls as JSON between two control tokens. The
@@ -45,19 +45,19 @@ const isPrintable = (byte: number) =>
 
 /** Returns the printable characters that byte-level tokenizers use for the 256 bytes. */
 function listByteCharacters(): string[] {
-  let next = 0x100;
+  let nextCodePoint = 0x100;
   return Array.from({ length: 256 }, (_, byte) =>
-    String.fromCodePoint(isPrintable(byte) ? byte : next++),
+    String.fromCodePoint(isPrintable(byte) ? byte : nextCodePoint++),
   );
 }
 
-/** Words of the vocabulary. All of their prefixes are also tokens, for the list of merges. */
-const WORDS = ['flat', 'room', 'rent', 'sale', 'price', 'city', 'true', 'false', 'null'];
+/** Vocabulary words. All of their prefixes are also tokens, for the merge list. */
+const VOCABULARY_WORDS = ['flat', 'room', 'rent', 'sale', 'price', 'city', 'true', 'false', 'null'];
 
-function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
-  const tokens = [...MARKS, ...listByteCharacters()];
+function createVocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
+  const tokens = [...CONTROL_TOKENS, ...listByteCharacters()];
   const merges: string[] = [];
-  for (const word of WORDS) {
+  for (const word of VOCABULARY_WORDS) {
     for (let length = 2; length <= word.length; length += 1) {
       const token = word.slice(0, length);
       if (tokens.includes(token)) continue;
@@ -67,7 +67,7 @@ function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
   }
   // Token types: 1 is normal, 3 is control (not printed), 4 is user-defined (printed).
   const types = tokens.map((token) => {
-    if (!MARKS.includes(token)) return 1;
+    if (!CONTROL_TOKENS.includes(token)) return 1;
     return token.includes('tool') ? 4 : 3;
   });
   return { tokens, merges, types };
@@ -83,7 +83,7 @@ function createRandom(seed: number): () => number {
 }
 
 /** Bias of tokens in the output. Positive values make strings, lists and answers end. */
-const BIAS: Readonly<Record<string, number>> = {
+const TOKEN_BIASES: Readonly<Record<string, number>> = {
   '"': 1,
   ']': 0.7,
   '}': 0.7,
@@ -95,9 +95,9 @@ const BIAS: Readonly<Record<string, number>> = {
 };
 
 /** Returns the bias of a token. Tokens outside printable ASCII are unlikely, because random bytes are invalid UTF-8. */
-const getBias = (token: string) => BIAS[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
+const getBias = (token: string) => TOKEN_BIASES[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
 
-const u32 = (value: number): GgufValue => ({ type: 'u32', value });
+const createU32 = (value: number): GgufValue => ({ type: 'u32', value });
 
 /**
  * Creates a language model with random weights as a GGUF file of 0.5 MB. Its output has no meaning, but servers treat
@@ -106,60 +106,62 @@ const u32 = (value: number): GgufValue => ({ type: 'u32', value });
  */
 export function createRandomModel({ seed = 1, pooling = false } = {}): Buffer {
   const random = createRandom(seed);
-  const { tokens, merges, types } = vocabulary();
-  const matrix = (name: string, inner: number, outer: number, scale = 1): Tensor => {
-    const data = new Float32Array(inner * outer).map(() => (random() * scale) / Math.sqrt(inner));
-    return { name, dimensions: [inner, outer], data };
+  const { tokens, merges, types } = createVocabulary();
+  const createMatrix = (name: string, inputSize: number, outputSize: number, scale = 1): Tensor => {
+    const data = new Float32Array(inputSize * outputSize).map(
+      () => (random() * scale) / Math.sqrt(inputSize),
+    );
+    return { name, dimensions: [inputSize, outputSize], data };
   };
-  const norm = (name: string): Tensor => ({
+  const createNorm = (name: string): Tensor => ({
     name,
     dimensions: [WIDTH],
     data: new Float32Array(WIDTH).fill(1),
   });
-  const embedding = matrix('token_embd.weight', WIDTH, tokens.length, 4);
-  const output = matrix('output.weight', WIDTH, tokens.length, 2);
+  const embedding = createMatrix('token_embd.weight', WIDTH, tokens.length, 4);
+  const output = createMatrix('output.weight', WIDTH, tokens.length, 2);
   for (const [index, token] of tokens.entries()) {
     // The first element is 1 for all tokens, so that the first output weight acts as a bias.
     embedding.data[index * WIDTH] = 1;
     output.data[index * WIDTH] = getBias(token);
   }
-  const blocks = Array.from({ length: BLOCKS }, (_, block) => {
+  const blocks = Array.from({ length: BLOCK_COUNT }, (_, block) => {
     const name = (part: string) => `blk.${block}.${part}.weight`;
     return [
-      norm(name('attn_norm')),
+      createNorm(name('attn_norm')),
       ...['attn_q', 'attn_k', 'attn_v', 'attn_output'].map((part) =>
-        matrix(name(part), WIDTH, WIDTH),
+        createMatrix(name(part), WIDTH, WIDTH),
       ),
-      norm(name('ffn_norm')),
-      matrix(name('ffn_gate'), WIDTH, FEED_FORWARD),
-      matrix(name('ffn_up'), WIDTH, FEED_FORWARD),
-      matrix(name('ffn_down'), FEED_FORWARD, WIDTH),
+      createNorm(name('ffn_norm')),
+      createMatrix(name('ffn_gate'), WIDTH, FEED_FORWARD_WIDTH),
+      createMatrix(name('ffn_up'), WIDTH, FEED_FORWARD_WIDTH),
+      createMatrix(name('ffn_down'), FEED_FORWARD_WIDTH, WIDTH),
     ];
   });
   return writeGguf(
     {
       'general.architecture': { type: 'string', value: 'llama' },
       'general.name': { type: 'string', value: 'random' },
-      'llama.context_length': u32(CONTEXT),
-      'llama.embedding_length': u32(WIDTH),
-      'llama.block_count': u32(BLOCKS),
-      'llama.feed_forward_length': u32(FEED_FORWARD),
-      'llama.attention.head_count': u32(HEADS),
-      'llama.attention.head_count_kv': u32(HEADS),
+      'llama.context_length': createU32(CONTEXT_LENGTH),
+      'llama.embedding_length': createU32(WIDTH),
+      'llama.block_count': createU32(BLOCK_COUNT),
+      'llama.feed_forward_length': createU32(FEED_FORWARD_WIDTH),
+      'llama.attention.head_count': createU32(HEAD_COUNT),
+      'llama.attention.head_count_kv': createU32(HEAD_COUNT),
       'llama.attention.layer_norm_rms_epsilon': { type: 'f32', value: 1e-5 },
-      'llama.rope.dimension_count': u32(WIDTH / HEADS),
+      'llama.rope.dimension_count': createU32(WIDTH / HEAD_COUNT),
       // 1 stands for mean pooling.
-      ...(pooling && { 'llama.pooling_type': u32(1) }),
+      ...(pooling && { 'llama.pooling_type': createU32(1) }),
       'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
       'tokenizer.ggml.pre': { type: 'string', value: 'gpt-2' },
       'tokenizer.ggml.tokens': { type: 'strings', value: tokens },
       'tokenizer.ggml.token_type': { type: 'i32s', value: types },
       'tokenizer.ggml.merges': { type: 'strings', value: merges },
-      'tokenizer.ggml.bos_token_id': u32(0),
-      'tokenizer.ggml.eos_token_id': u32(END),
+      'tokenizer.ggml.bos_token_id': createU32(0),
+      'tokenizer.ggml.eos_token_id': createU32(END_TOKEN_ID),
       'tokenizer.ggml.add_bos_token': { type: 'bool', value: false },
       'tokenizer.chat_template': { type: 'string', value: CHAT_TEMPLATE },
     },
-    [embedding, ...blocks.flat(), norm('output_norm.weight'), output],
+    [embedding, ...blocks.flat(), createNorm('output_norm.weight'), output],
   );
 }

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { deferCleanup } from './flow.ts';
 import { listen } from './network.ts';
 
-/** Request that the server received. */
+/** Request at the test server. */
 export type ReceivedRequest = {
   method: string;
   path: string;
@@ -47,18 +47,18 @@ export async function startServer(
   const requests: ReceivedRequest[] = [];
   const server = createServer((incoming, response) => {
     void (async () => {
-      const request = await receive(incoming);
+      const request = await receiveRequest(incoming);
       requests.push(request);
-      perform(await answer(request), response);
+      sendResponse(await answer(request), response);
     })();
   });
   const port = await listen(server);
   const close = async (): Promise<void> => {
     if (!server.listening) return;
-    const closed = once(server, 'close');
+    const closeEvent = once(server, 'close');
     server.close();
     server.closeAllConnections();
-    await closed;
+    await closeEvent;
   };
   deferCleanup(close);
   return {
@@ -69,7 +69,7 @@ export async function startServer(
   };
 }
 
-async function receive(incoming: IncomingMessage): Promise<ReceivedRequest> {
+async function receiveRequest(incoming: IncomingMessage): Promise<ReceivedRequest> {
   const { method = '', url: path = '', headers } = incoming;
   const content = await text(incoming);
   return { method, path, headers, text: content, body: parseBody(content) };
@@ -83,7 +83,7 @@ function parseBody(content: string): unknown {
   }
 }
 
-function perform(answer: ScriptedResponse, response: ServerResponse): void {
+function sendResponse(answer: ScriptedResponse, response: ServerResponse): void {
   if (answer === 'silence') return;
   if (answer === 'reset') {
     response.socket?.resetAndDestroy();
@@ -97,7 +97,7 @@ function perform(answer: ScriptedResponse, response: ServerResponse): void {
   if ('write' in answer) return answer.write(response);
   const { status = 200, headers = {}, body } = answer;
   const isText = typeof body === 'string';
-  const type = isText ? 'text/html' : 'application/json';
-  response.writeHead(status, { 'content-type': type, ...headers });
+  const contentType = isText ? 'text/html' : 'application/json';
+  response.writeHead(status, { 'content-type': contentType, ...headers });
   response.end(isText ? body : JSON.stringify(body));
 }

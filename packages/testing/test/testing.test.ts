@@ -73,15 +73,15 @@ test('a proxy passes, delays, freezes and breaks connections', async () => {
   proxy.way.delayMs = 1;
   assert.match((await exchange(proxy.url, request)).text, /here\r\n/);
   proxy.freeze(true);
-  const frozen = exchange(proxy.url, request);
+  const frozenResponse = exchange(proxy.url, request);
   await until('the connection', () => proxy.connections() === 1);
   proxy.freeze(false);
-  assert.equal((await frozen).status, 200);
+  assert.equal((await frozenResponse).status, 200);
   proxy.freeze(true);
-  const broken = exchange(proxy.url, request);
+  const brokenResponse = exchange(proxy.url, request);
   await until('the connection', () => proxy.connections() === 1);
   proxy.cut();
-  await assert.rejects(broken);
+  await assert.rejects(brokenResponse);
 });
 
 test('a process gets its arguments, environment and input, and can be killed', async () => {
@@ -102,11 +102,11 @@ test('an image stays readable when another process makes the same one', async (t
     state: `test-${process.pid}`,
     migrations: [{ component: 'images', folder }],
   };
-  const both = [createImageFile(migrated), createImageFile(migrated)];
-  const file = await Promise.race(both);
+  const imageFiles = [createImageFile(migrated), createImageFile(migrated)];
+  const file = await Promise.race(imageFiles);
   t.after(() => rm(file));
   const opened = await openAsBlob(file);
-  const [one, other] = await Promise.all(both);
+  const [one, other] = await Promise.all(imageFiles);
   assert.equal(one, other);
   assert.equal((await opened.arrayBuffer()).byteLength, (await readFile(file)).byteLength);
 });

@@ -12,7 +12,7 @@ export const sessionCookieSchema = Type.Object({
   value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
 });
 
-/** The session cookie of this terminal. */
+/** Session cookie of this terminal. */
 export type SessionCookie = Static<typeof sessionCookieSchema>;
 
 const SLOW_REQUEST_MS = 3000;
@@ -30,18 +30,18 @@ const sessionsSchema = Type.Array(
   }),
 );
 
-/** Sessions of the user, the latest first. */
+/** User sessions, latest first. */
 export type ListedSessions = Static<typeof sessionsSchema>;
 
 /** HTTP client of the assistant for requests outside the WebSocket. */
 export class AssistantClient {
   readonly url: string;
-  readonly #note: (line: string) => void;
+  readonly #writeNote: (line: string) => void;
 
-  /** @param note Called with a line when a request is slow. */
-  constructor(url: string, note: (line: string) => void) {
+  /** @param writeNote Called with a line when a request is slow. */
+  constructor(url: string, writeNote: (line: string) => void) {
     this.url = url;
-    this.#note = note;
+    this.#writeNote = writeNote;
   }
 
   /**
@@ -89,7 +89,7 @@ export class AssistantClient {
   ): Promise<HttpResponse> {
     const { method, cookie, body } = request;
     const notice = formatSlowNotice(SLOW_REQUEST_MS / 1000);
-    const timer = setTimeout(this.#note, SLOW_REQUEST_MS, notice);
+    const timer = setTimeout(this.#writeNote, SLOW_REQUEST_MS, notice);
     const headers = {
       accept: 'application/json',
       'user-agent': USER_AGENT,
@@ -126,7 +126,7 @@ export function formatSlowNotice(seconds: number): string {
   return `The assistant has not answered for ${seconds} s. Still waiting.`;
 }
 
-/** Creates the error for a server that is not an assistant. */
+/** Creates the error for a server other than an assistant. */
 export function createNotAssistantError(url: string): CommandError {
   return new CommandError(
     `the server at ${url} is not an Oselya assistant: set BASE_URL to the address of one`,

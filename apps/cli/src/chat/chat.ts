@@ -28,7 +28,6 @@ import { signIn } from './sign-in.ts';
 
 const MAX_LISTED_SESSIONS = 20;
 
-/** Options of a chat. */
 export type ChatOptions = {
   url: string;
   /** Message to send. Undefined for a conversation. */
@@ -47,27 +46,30 @@ export type ChatOptions = {
 export async function chat(options: ChatOptions, context: Context): Promise<void> {
   const { url, text, opensBrowser } = options;
   const { env, stderr, exitWith } = context;
-  const note = createNoteWriter(stderr, env);
-  const assistant = new AssistantClient(url, note);
-  const cookie = await ensureSignedIn(assistant, { env, opensBrowser, note });
-  const ended = Promise.withResolvers<never>();
-  // A single message reports its own failure, so this rejection is ignored.
-  ended.promise.catch(() => undefined);
-  const notices = { onMessage: note };
+  const writeNote = createNoteWriter(stderr, env);
+  const assistant = new AssistantClient(url, writeNote);
+  const cookie = await ensureSignedIn(assistant, { env, opensBrowser, writeNote });
+  const connectionEnd = Promise.withResolvers<never>();
+  // A single message reports its own failure, so ignore this rejection.
+  connectionEnd.promise.catch(() => undefined);
+  const notices = { onMessage: writeNote };
   const reportStatus = createStatusReporter((line) => notices.onMessage(line));
   const onStatus = (status: ConnectionStatus) => {
     reportStatus(status);
-    if (status.type === 'ended') ended.reject(status.error);
+    if (status.type === 'ended') connectionEnd.reject(status.error);
   };
   try {
     const client = await openChat({ url, openSocket: createCookieSocketOpener(cookie), onStatus });
     const listSessions = () => assistant.listSessions(cookie, MAX_LISTED_SESSIONS);
-    const status = await (
+    const exitStatus = await (
       text === undefined
-        ? converse({ ...options, client, ended: ended.promise, listSessions, notices }, context)
+        ? converse(
+            { ...options, client, connectionEnd: connectionEnd.promise, listSessions, notices },
+            context,
+          )
         : sendMessage(client, { ...options, text }, context)
     ).finally(() => client.close());
-    exitWith(status);
+    exitWith(exitStatus);
   } catch (error) {
     throw error instanceof ChatError ? createCommandError(error, url) : error;
   }
@@ -86,14 +88,14 @@ export async function signOut(url: string, { env, stderr, print }: Context): Pro
 /** Returns the stored session cookie if it is valid. Otherwise signs the user in. */
 async function ensureSignedIn(
   assistant: AssistantClient,
-  options: { env: NodeJS.ProcessEnv; opensBrowser: boolean; note: (line: string) => void },
+  options: { env: NodeJS.ProcessEnv; opensBrowser: boolean; writeNote: (line: string) => void },
 ): Promise<SessionCookie> {
   const store = new SessionCookieStore(options.env);
-  const stored = await store.find(assistant.url);
+  const storedCookie = await store.find(assistant.url);
   // Even without a cookie, this request detects an unreachable assistant before a browser opens.
-  const account = await assistant.getAccount(stored);
-  if (stored !== undefined && account !== undefined) return stored;
-  if (stored !== undefined) options.note('This terminal was signed out: sign in again.');
+  const account = await assistant.getAccount(storedCookie);
+  if (storedCookie !== undefined && account !== undefined) return storedCookie;
+  if (storedCookie !== undefined) options.writeNote('This terminal was signed out: sign in again.');
   const cookie = await signIn(assistant, options);
   await store.save(assistant.url, cookie);
   return cookie;
@@ -114,8 +116,8 @@ async function sendMessage(
   if (signal.aborted) return INTERRUPTED_STATUS;
   const answer = client.send(id, text);
   const screen = {
-    text: (part: string) => void stdout.write(part),
-    note: createNoteWriter(stderr, env),
+    writeText: (part: string) => void stdout.write(part),
+    writeNote: createNoteWriter(stderr, env),
   };
   const outcome = await (json ? showAnswerJson(answer, print) : showAnswer(answer, screen));
   if (signal.aborted) return INTERRUPTED_STATUS;
@@ -123,38 +125,42 @@ async function sendMessage(
 }
 
 /** Creates a function that reports changes of the connection status. */
-function createStatusReporter(note: (line: string) => void): (status: ConnectionStatus) => void {
-  let isLost = false;
+function createStatusReporter(
+  writeNote: (line: string) => void,
+): (status: ConnectionStatus) => void {
+  let isConnectionLost = false;
   return (status) => {
     switch (status.type) {
       case 'waiting': {
         const { code, reason, delayMs } = status;
-        isLost = true;
+        isConnectionLost = true;
         // Only code 1006 has a useful reason from the system.
-        const detail = code === 1006 && reason !== '' ? ` (${sanitizeLine(reason)})` : '';
-        const message = `The connection was lost: ${describeClose(code)}${detail}`;
-        note(`${message}. Reconnecting in ${toSeconds(delayMs)} s.`);
+        const reasonSuffix = code === 1006 && reason !== '' ? ` (${sanitizeLine(reason)})` : '';
+        const message = `The connection was lost: ${describeClose(code)}${reasonSuffix}`;
+        writeNote(`${message}. Reconnecting in ${toSeconds(delayMs)} s.`);
         break;
       }
       case 'connected':
-        if (isLost) note('Reconnected.');
-        isLost = false;
+        if (isConnectionLost) writeNote('Reconnected.');
+        isConnectionLost = false;
         break;
       case 'quiet':
-        note(formatSlowNotice(toSeconds(status.quietMs)));
+        writeNote(formatSlowNotice(toSeconds(status.quietMs)));
         break;
       case 'responsive':
-        note('The assistant answers again.');
+        writeNote('The assistant answers again.');
         break;
       case 'unavailable':
-        note(`${sanitizeLine(status.problem.title)}: retrying in ${toSeconds(status.delayMs)} s.`);
+        writeNote(
+          `${sanitizeLine(status.problem.title)}: retrying in ${toSeconds(status.delayMs)} s.`,
+        );
     }
   };
 }
 
 const toSeconds = (ms: number): number => Math.ceil(ms / 1000);
 
-const ADVICE: Readonly<Partial<Record<ChatError['code'], string>>> = {
+const ADVICE_BY_CODE: Readonly<Partial<Record<ChatError['code'], string>>> = {
   signed_out: 'the sign-in has ended: run the command again to sign in',
   forbidden: 'this account has no permission for this: ask an administrator',
   too_many:
@@ -166,7 +172,7 @@ function createCommandError(error: ChatError, url: string): CommandError {
   const message = sanitizeLine(error.message);
   if (error.code === 'unreachable') return createUnreachableError(url, message, error);
   if (error.code === 'no_assistant') return createNotAssistantError(url);
-  return new CommandError(ADVICE[error.code] ?? message, { cause: error });
+  return new CommandError(ADVICE_BY_CODE[error.code] ?? message, { cause: error });
 }
 
 const MAX_INPUT_BYTES = 256 * 1024;
@@ -182,11 +188,11 @@ export async function readMessage(
   if (words.length > 0) return words.join(' ').trim();
   if (stdin.isTTY === true) return undefined;
   const chunks: Buffer[] = [];
-  let bytes = 0;
+  let byteCount = 0;
   for await (const chunk of stdin) {
     chunks.push(Buffer.from(chunk));
-    bytes += chunk.length;
-    if (bytes > MAX_INPUT_BYTES) break;
+    byteCount += chunk.length;
+    if (byteCount > MAX_INPUT_BYTES) break;
   }
   return Buffer.concat(chunks).toString().trim();
 }

@@ -10,12 +10,17 @@ import {
 import { INTERRUPTED_STATUS, type Io } from '../command.ts';
 import { sanitizeLine, sanitizeText } from '../terminal.ts';
 import type { ListedSessions } from './assistant-client.ts';
-import { ConversationScreen, describeChange, type FinishedStep, showAnswer } from './screen.ts';
+import {
+  ConversationScreen,
+  describeChange,
+  type ToolFinishedEvent,
+  showAnswer,
+} from './screen.ts';
 
-type Options = {
+type ConversationOptions = {
   client: ChatClient;
-  /** Rejects when the client gives up reconnecting. */
-  ended: Promise<never>;
+  /** Rejects when the client stops reconnecting. */
+  connectionEnd: Promise<never>;
   listSessions: () => Promise<ListedSessions>;
   sessionId: string | undefined;
   profileId: string | undefined;
@@ -23,7 +28,7 @@ type Options = {
   notices: { onMessage: (line: string) => void };
 };
 
-const HELP = [
+const HELP_LINES = [
   '/new          start a new session',
   '/sessions     list your latest sessions',
   '/open N       open the session with this number or id',
@@ -33,55 +38,55 @@ const HELP = [
   '/quit         leave (also Ctrl-D)',
 ];
 
-const SHOWN_MESSAGES = 6;
+const MAX_SHOWN_MESSAGES = 6;
 
-/** Problem codes of an undo for which a retry is useless. */
+/** Problem codes of an undo that cannot succeed on a retry. */
 const FINAL_UNDO_CODES: ReadonlySet<string | undefined> = new Set([
   'nothing_to_undo',
   'session_not_found',
   'session_not_yours',
 ]);
 
-/** Errors that concern one message only. */
-const MESSAGE_ERRORS: ReadonlySet<string> = new Set(['rejected', 'too_large', 'answer_lost']);
+/** Codes of errors that concern a single message. */
+const MESSAGE_ERROR_CODES: ReadonlySet<string> = new Set(['rejected', 'too_large', 'answer_lost']);
 
 /**
  * Holds a conversation at the terminal, line by line, until the user leaves.
  * @returns The exit status: 0, or 130 after Ctrl-C.
  * @throws ChatError when the connection is lost for good.
  */
-export async function converse(options: Options, io: Io): Promise<number> {
+export async function converse(options: ConversationOptions, io: Io): Promise<number> {
   return new Conversation(options, io).run();
 }
 
 class Conversation {
   readonly #client: ChatClient;
-  readonly #options: Options;
+  readonly #options: ConversationOptions;
   readonly #screen: ConversationScreen;
   readonly #terminal: Interface;
-  readonly #ended = Promise.withResolvers<number>();
+  readonly #exitStatus = Promise.withResolvers<number>();
   #sessionId: string | undefined;
-  #listed: ListedSessions = [];
+  #listedSessions: ListedSessions = [];
   /** Memory changes that can be undone, oldest first. */
-  readonly #changes: FinishedStep[] = [];
+  readonly #memoryChanges: ToolFinishedEvent[] = [];
   /** Queue of input lines. The user may paste several lines. */
-  #queue = Promise.resolve();
+  #inputQueue = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
   #isCancelling = false;
 
   readonly #commands = new Map<string, (argument: string) => Promise<void> | void>([
-    ['/help', () => this.#note(...HELP)],
-    ['/quit', () => this.#ended.resolve(0)],
+    ['/help', () => this.#writeNote(...HELP_LINES)],
+    ['/quit', () => this.#exitStatus.resolve(0)],
     ['/new', () => this.#startSession()],
     ['/sessions', () => this.#printSessions()],
-    ['/open', (which) => this.#openListed(which)],
+    ['/open', (reference) => this.#openByReference(reference)],
     ['/retry', () => this.#retry()],
     ['/undo', () => this.#undo()],
-    ['/cancel', () => this.#note('No answer is in progress.')],
+    ['/cancel', () => this.#writeNote('No answer is in progress.')],
   ]);
 
-  constructor(options: Options, { stdin, stdout, env }: Io) {
+  constructor(options: ConversationOptions, { stdin, stdout, env }: Io) {
     this.#options = options;
     this.#client = options.client;
     this.#terminal = createInterface({
@@ -94,72 +99,74 @@ class Conversation {
   }
 
   async run(): Promise<number> {
-    const { notices, ended, sessionId } = this.#options;
+    const { notices, connectionEnd, sessionId } = this.#options;
     const terminal = this.#terminal;
     this.#client.onArrived((received) => {
-      this.#queue = this.#queue.then(() => this.#showReceived(received));
+      this.#inputQueue = this.#inputQueue.then(() => this.#showReceived(received));
     });
-    notices.onMessage = (line) => this.#note(line);
+    notices.onMessage = (line) => this.#writeNote(line);
     terminal.on('line', (line) => this.#onLine(line.trim()));
     terminal.on('SIGINT', () => this.#onInterrupt());
     terminal.on('close', () => {
       this.#isClosed = true;
-      this.#ended.resolve(0);
+      this.#exitStatus.resolve(0);
     });
     // Wait for the answer in progress, which reports its own failure.
-    ended.catch((error: unknown) => this.#queue.then(() => this.#ended.reject(error)));
+    connectionEnd.catch((error: unknown) =>
+      this.#inputQueue.then(() => this.#exitStatus.reject(error)),
+    );
     try {
-      this.#note('Ask for what you look for. /help lists the commands, /quit leaves.');
-      this.#queue = this.#begin(sessionId);
-      return await this.#ended.promise;
+      this.#writeNote('Ask for what you look for. /help lists the commands, /quit leaves.');
+      this.#inputQueue = this.#openFirstSession(sessionId);
+      return await this.#exitStatus.promise;
     } finally {
       terminal.close();
     }
   }
 
-  async #begin(sessionId: string | undefined): Promise<void> {
+  async #openFirstSession(sessionId: string | undefined): Promise<void> {
     try {
       const answer = sessionId === undefined ? null : await this.#open(sessionId);
       await this.#guard(() => this.#show(answer));
-      this.#prompt();
+      this.#showPrompt();
     } catch (error) {
-      this.#ended.reject(error);
+      this.#exitStatus.reject(error);
     }
   }
 
-  #note(...lines: string[]): void {
-    for (const line of lines) this.#screen.note(line);
+  #writeNote(...lines: string[]): void {
+    for (const line of lines) this.#screen.writeNote(line);
   }
 
-  #prompt(): void {
-    if (!this.#isClosed) this.#screen.prompt();
+  #showPrompt(): void {
+    if (!this.#isClosed) this.#screen.showPrompt();
   }
 
   /** Cancels the answer in progress, or ends the conversation. */
   #onInterrupt(): void {
     if (this.#isAnswering && !this.#isCancelling) void this.#guard(() => this.#cancel());
-    else this.#ended.resolve(INTERRUPTED_STATUS);
+    else this.#exitStatus.resolve(INTERRUPTED_STATUS);
   }
 
   #onLine(line: string): void {
     this.#screen.onEnter();
     if (!this.#isAnswering) {
-      this.#queue = this.#executeAfter(this.#queue, line);
+      this.#inputQueue = this.#executeAfter(this.#inputQueue, line);
     } else if (line === '/quit') {
-      this.#ended.resolve(0);
+      this.#exitStatus.resolve(0);
     } else if (line === '/cancel') {
       void this.#guard(() => this.#cancel());
     } else if (line !== '') {
-      this.#note('An answer is in progress: /cancel ends it.');
+      this.#writeNote('An answer is in progress: /cancel ends it.');
     }
   }
 
-  async #executeAfter(earlier: Promise<void>, line: string): Promise<void> {
-    await earlier;
+  async #executeAfter(previousLine: Promise<void>, line: string): Promise<void> {
+    await previousLine;
     // The previous pasted line may have redrawn the prompt.
     this.#screen.clearPrompt();
     await this.#guard(() => this.#execute(line));
-    this.#prompt();
+    this.#showPrompt();
   }
 
   /** Runs an action and shows its error. A lost connection ends the conversation. */
@@ -167,9 +174,9 @@ class Conversation {
     try {
       await action();
     } catch (error) {
-      const isOver = error instanceof ChatError && !MESSAGE_ERRORS.has(error.code);
-      if (isOver || !(error instanceof Error)) this.#ended.reject(error);
-      else this.#note(sanitizeLine(error.message));
+      const isFatal = error instanceof ChatError && !MESSAGE_ERROR_CODES.has(error.code);
+      if (isFatal || !(error instanceof Error)) this.#exitStatus.reject(error);
+      else this.#writeNote(sanitizeLine(error.message));
     }
   }
 
@@ -179,17 +186,17 @@ class Conversation {
     const command = this.#commands.get(name);
     if (command !== undefined) return command(argument);
     if (!/^\/\w+$/.test(name)) return this.#send(line);
-    this.#note(`There is no ${sanitizeLine(name)}: /help lists the commands.`);
+    this.#writeNote(`There is no ${sanitizeLine(name)}: /help lists the commands.`);
   }
 
   #startSession(): void {
     this.#sessionId = undefined;
-    this.#note('The next message starts a new session.');
+    this.#writeNote('The next message starts a new session.');
   }
 
   async #send(text: string): Promise<void> {
     if (text.length > MAX_MESSAGE_LENGTH) {
-      this.#note(`The message is longer than ${MAX_MESSAGE_LENGTH} characters.`);
+      this.#writeNote(`The message is longer than ${MAX_MESSAGE_LENGTH} characters.`);
       return;
     }
     const { profileId } = this.#options;
@@ -198,31 +205,31 @@ class Conversation {
   }
 
   async #retry(): Promise<void> {
-    if (this.#sessionId === undefined) this.#note('There is no answer yet.');
+    if (this.#sessionId === undefined) this.#writeNote('There is no answer yet.');
     else await this.#show(this.#client.retry(this.#sessionId));
   }
 
-  #onChange(step: FinishedStep): void {
-    this.#changes.push(step);
-    this.#note(
-      ...step.tool.changes.map((change) => `${describeChange(change)}. /undo reverts it.`),
+  #onChange(event: ToolFinishedEvent): void {
+    this.#memoryChanges.push(event);
+    this.#writeNote(
+      ...event.tool.changes.map((change) => `${describeChange(change)}. /undo reverts it.`),
     );
   }
 
   async #undo(): Promise<void> {
-    const step = this.#changes.at(-1);
-    if (step === undefined) return this.#note('There is no change to undo.');
+    const event = this.#memoryChanges.at(-1);
+    if (event === undefined) return this.#writeNote('There is no change to undo.');
     try {
-      await this.#client.undo(step.session_id, step.tool.step_id);
+      await this.#client.undo(event.session_id, event.tool.step_id);
     } catch (error) {
       // A change remains after a temporary failure, so that the user can retry the undo.
       if (error instanceof ChatError && FINAL_UNDO_CODES.has(error.problem?.code)) {
-        this.#changes.pop();
+        this.#memoryChanges.pop();
       }
       throw error;
     }
-    this.#changes.pop();
-    this.#note(...step.tool.changes.map((change) => `Undone: ${describeChange(change)}`));
+    this.#memoryChanges.pop();
+    this.#writeNote(...event.tool.changes.map((change) => `Undone: ${describeChange(change)}`));
   }
 
   async #cancel(): Promise<void> {
@@ -236,7 +243,7 @@ class Conversation {
     this.#isAnswering = true;
     this.#isCancelling = false;
     try {
-      await showAnswer(answer, this.#screen, (step) => this.#onChange(step));
+      await showAnswer(answer, this.#screen, (event) => this.#onChange(event));
     } finally {
       this.#isAnswering = false;
     }
@@ -247,35 +254,37 @@ class Conversation {
     if (this.#isClosed) return;
     if (sessionId !== this.#sessionId) {
       if (message.unasked !== true) return;
-      return this.#note(`Another session has a new message: /open ${sanitizeLine(sessionId)}`);
+      return this.#writeNote(`Another session has a new message: /open ${sanitizeLine(sessionId)}`);
     }
     if (answer !== undefined) this.#screen.clearPrompt();
-    this.#screen.text(formatMessage(message));
+    this.#screen.writeText(formatMessage(message));
     if (answer === undefined) return;
     await this.#guard(() => this.#show(answer));
-    this.#prompt();
+    this.#showPrompt();
   }
 
   async #printSessions(): Promise<void> {
-    this.#listed = await this.#options.listSessions();
-    if (this.#listed.length === 0) this.#note('There is no session yet.');
-    for (const [index, session] of this.#listed.entries()) {
+    this.#listedSessions = await this.#options.listSessions();
+    if (this.#listedSessions.length === 0) this.#writeNote('There is no session yet.');
+    for (const [index, session] of this.#listedSessions.entries()) {
       const name = sanitizeLine(session.name) || '(without a name)';
       const time = sanitizeLine(session.last_active).slice(0, 16).replace('T', ' ');
       const number = String(index + 1).padStart(3);
-      this.#note(`${number}  ${time}  ${name}, ${session.message_count} messages`);
+      this.#writeNote(`${number}  ${time}  ${name}, ${session.message_count} messages`);
     }
   }
 
-  /** @param which Number of a session in the list, or its id. */
-  async #openListed(which: string): Promise<void> {
-    if (which === '') return this.#note('/open needs a number of /sessions, or an id.');
-    let id: string | undefined = which;
-    if (/^\d{1,3}$/.test(which)) {
-      if (this.#listed.length === 0) this.#listed = await this.#options.listSessions();
-      id = this.#listed[Number(which) - 1]?.session_id;
+  /** @param reference Number of a session in the list, or its id. */
+  async #openByReference(reference: string): Promise<void> {
+    if (reference === '') return this.#writeNote('/open needs a number of /sessions, or an id.');
+    let id: string | undefined = reference;
+    if (/^\d{1,3}$/.test(reference)) {
+      if (this.#listedSessions.length === 0)
+        this.#listedSessions = await this.#options.listSessions();
+      id = this.#listedSessions[Number(reference) - 1]?.session_id;
     }
-    if (id === undefined) this.#note(`There is no session ${which}: /sessions lists them.`);
+    if (id === undefined)
+      this.#writeNote(`There is no session ${reference}: /sessions lists them.`);
     else await this.#show(await this.#open(id));
   }
 
@@ -283,9 +292,9 @@ class Conversation {
   async #open(sessionId: string): Promise<StreamedAnswer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
-    this.#note(`Session ${sanitizeLine(session.name) || sanitizeLine(session.session_id)}`);
-    for (const message of messages.slice(-SHOWN_MESSAGES)) {
-      this.#screen.text(formatMessage(message));
+    this.#writeNote(`Session ${sanitizeLine(session.name) || sanitizeLine(session.session_id)}`);
+    for (const message of messages.slice(-MAX_SHOWN_MESSAGES)) {
+      this.#screen.writeText(formatMessage(message));
     }
     return answer;
   }

@@ -4,46 +4,47 @@ import type { AnswerEvent, MemoryChange, Message, StreamedAnswer } from '@oselya
 import type { Output } from '../command.ts';
 import { sanitizeLine, formatJson, sanitizeText } from '../terminal.ts';
 
-/** Output of an answer. */
+/** Output of streamed text and notes. */
 export type Screen = {
-  text: (text: string) => void;
-  note: (line: string) => void;
+  writeText: (text: string) => void;
+  writeNote: (line: string) => void;
 };
 
 /** Event of a finished tool call. */
-export type FinishedStep = Extract<AnswerEvent, { type: 'tool.finished' }>;
+export type ToolFinishedEvent = Extract<AnswerEvent, { type: 'tool.finished' }>;
 
-/** Outcome of an answer. */
 export type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
 
 /**
  * Streams an answer to the screen: its printable text, and a line for each tool call.
- * @param onChanged Called with each step that changed the memory.
+ * @param onChanged Called with the event of each tool call that changed the memory.
  * @throws ChatError if the connection is lost before the answer ends.
  */
 export async function showAnswer(
   answer: StreamedAnswer,
   screen: Screen,
-  onChanged: (step: FinishedStep) => void = () => undefined,
+  onChanged: (event: ToolFinishedEvent) => void = () => undefined,
 ): Promise<AnswerOutcome> {
-  let shown = '';
+  let shownText = '';
   /** First half of a surrogate pair. */
-  let half = '';
+  let pendingSurrogate = '';
 
   function write(text: string): void {
-    shown += text;
-    const whole = half + text;
-    half = /[\uD800-\uDBFF]$/.exec(whole)?.[0] ?? '';
-    const ready = sanitizeText(whole.slice(0, whole.length - half.length));
-    if (ready !== '') screen.text(ready);
+    shownText += text;
+    const joinedText = pendingSurrogate + text;
+    pendingSurrogate = /[\uD800-\uDBFF]$/.exec(joinedText)?.[0] ?? '';
+    const printableText = sanitizeText(
+      joinedText.slice(0, joinedText.length - pendingSurrogate.length),
+    );
+    if (printableText !== '') screen.writeText(printableText);
   }
 
-  function finish(stored: Message | undefined): void {
-    const content = stored?.content ?? '';
+  function finishOutput(storedMessage: Message | undefined): void {
+    const content = storedMessage?.content ?? '';
     // The stored message contains text that was lost with the connection.
-    if (content.startsWith(shown)) write(content.slice(shown.length));
-    else if (!shown.startsWith(content)) write(`\n\n${content}`);
-    if (shown !== '') screen.text('\n');
+    if (content.startsWith(shownText)) write(content.slice(shownText.length));
+    else if (!shownText.startsWith(content)) write(`\n\n${content}`);
+    if (shownText !== '') screen.writeText('\n');
   }
 
   for await (const event of answer) {
@@ -52,26 +53,26 @@ export async function showAnswer(
         write(event.text);
         break;
       case 'tool.started':
-        screen.note(`… ${sanitizeLine(event.tool.title)}`);
+        screen.writeNote(`… ${sanitizeLine(event.tool.title)}`);
         break;
       case 'tool.finished': {
         const { status, title, summary, changes } = event.tool;
-        screen.note(
+        screen.writeNote(
           `${status === 'done' ? '✓' : '✗'} ${sanitizeLine(title)}: ${sanitizeLine(summary)}`,
         );
         if (changes.length > 0) onChanged(event);
         break;
       }
       case 'message.completed': {
-        finish(event.message);
+        finishOutput(event.message);
         const outcome = getOutcome(event.message);
-        const note = OUTCOME_NOTES[outcome];
-        if (note !== undefined) screen.note(note);
+        const outcomeNote = OUTCOME_NOTES[outcome];
+        if (outcomeNote !== undefined) screen.writeNote(outcomeNote);
         return outcome;
       }
       case 'error':
-        finish(event.message);
-        screen.note(
+        finishOutput(event.message);
+        screen.writeNote(
           `The answer failed: ${sanitizeLine(event.problem.detail ?? event.problem.title)}`,
         );
         return 'failed';
@@ -80,7 +81,7 @@ export async function showAnswer(
   return 'failed';
 }
 
-/** Prints each event as a line of JSON. */
+/** Prints each event as one line of JSON. */
 export async function showAnswerJson(
   answer: StreamedAnswer,
   print: (line: string) => void,
@@ -115,45 +116,45 @@ export function createNoteWriter(stream: Output, env: NodeJS.ProcessEnv): (line:
   };
 }
 
-/** Describes a change of the memory. */
+/** Describes a memory change. */
 export function describeChange({ category, key, value, previous }: MemoryChange): string {
   const fact = sanitizeLine(`${category}/${key}`);
   if (value === null) return `Forgotten: ${fact}: ${sanitizeLine(previous ?? '')}`;
-  const before = previous === null ? '' : ` (before: ${sanitizeLine(previous)})`;
-  return `Remembered: ${fact}: ${sanitizeLine(value)}${before}`;
+  const previousNote = previous === null ? '' : ` (before: ${sanitizeLine(previous)})`;
+  return `Remembered: ${fact}: ${sanitizeLine(value)}${previousNote}`;
 }
 
 /** Screen of a conversation. Output appears above the prompt and keeps the typed text. */
 export class ConversationScreen implements Screen {
   readonly #stdout: Output;
   readonly #terminal: Pick<Interface, 'prompt'>;
-  readonly #writeNote: (line: string) => void;
+  readonly #writeDimLine: (line: string) => void;
   #hasPrompt = false;
   #isMidLine = false;
 
   constructor(stdout: Output, terminal: Pick<Interface, 'prompt'>, env: NodeJS.ProcessEnv) {
     this.#stdout = stdout;
     this.#terminal = terminal;
-    this.#writeNote = createNoteWriter(stdout, env);
+    this.#writeDimLine = createNoteWriter(stdout, env);
   }
 
-  text(text: string): void {
+  writeText(text: string): void {
     this.#writeAbovePrompt(() => {
       this.#stdout.write(text);
       this.#isMidLine = !text.endsWith('\n');
     });
   }
 
-  note(line: string): void {
+  writeNote(line: string): void {
     this.#writeAbovePrompt(() => {
       if (this.#isMidLine) this.#stdout.write('\n');
       this.#isMidLine = false;
-      this.#writeNote(line);
+      this.#writeDimLine(line);
     });
   }
 
   /** Shows the prompt with the text typed so far. */
-  prompt(): void {
+  showPrompt(): void {
     this.#hasPrompt = true;
     this.#terminal.prompt(true);
   }
@@ -163,7 +164,7 @@ export class ConversationScreen implements Screen {
     this.#hasPrompt = false;
   }
 
-  /** Removes the prompt before streamed output. */
+  /** Clears the prompt before streamed output. */
   clearPrompt(): void {
     if (!this.#hasPrompt) return;
     clearLine(this.#stdout, 0);
@@ -175,6 +176,6 @@ export class ConversationScreen implements Screen {
     const hadPrompt = this.#hasPrompt;
     this.clearPrompt();
     write();
-    if (hadPrompt) this.prompt();
+    if (hadPrompt) this.showPrompt();
   }
 }

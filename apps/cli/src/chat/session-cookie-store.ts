@@ -8,7 +8,7 @@ import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type SessionCookie, sessionCookieSchema } from './assistant-client.ts';
 
-const fileSchema = Type.Record(Type.String(), sessionCookieSchema);
+const cookieFileSchema = Type.Record(Type.String(), sessionCookieSchema);
 
 /** File and folder are accessible only to the user. */
 const FILE_MODE = 0o600;
@@ -36,8 +36,8 @@ export class SessionCookieStore {
   }
 
   async delete(url: string): Promise<void> {
-    const { [url]: _deleted, ...rest } = await this.#read();
-    await this.#write(rest);
+    const { [url]: _deletedCookie, ...otherCookies } = await this.#read();
+    await this.#write(otherCookies);
   }
 
   async #read(): Promise<Record<string, SessionCookie>> {
@@ -46,21 +46,21 @@ export class SessionCookieStore {
       throw this.#createError('read', error);
     });
     const cookies = parseJson(text);
-    if (Value.Check(fileSchema, cookies)) return cookies;
+    if (Value.Check(cookieFileSchema, cookies)) return cookies;
     throw new CommandError(`${this.path} is damaged: delete it and sign in again`);
   }
 
   /** Replaces the file atomically, because another command may be reading it. */
   async #write(cookies: Record<string, SessionCookie>): Promise<void> {
-    const draft = `${this.path}.${randomUUID()}`;
+    const draftPath = `${this.path}.${randomUUID()}`;
     try {
       await mkdir(dirname(this.path), { recursive: true, mode: FOLDER_MODE });
-      await writeFile(draft, `${JSON.stringify(cookies, null, 2)}\n`, { mode: FILE_MODE });
+      await writeFile(draftPath, `${JSON.stringify(cookies, null, 2)}\n`, { mode: FILE_MODE });
       // The umask may have removed the user's own permissions.
-      await chmod(draft, FILE_MODE);
-      await rename(draft, this.path);
+      await chmod(draftPath, FILE_MODE);
+      await rename(draftPath, this.path);
     } catch (error) {
-      await rm(draft, { force: true });
+      await rm(draftPath, { force: true });
       throw this.#createError('write', error);
     }
   }
@@ -79,10 +79,10 @@ export class SessionCookieStore {
  * @see https://specifications.freedesktop.org/basedir-spec
  */
 function getConfigFolder(env: NodeJS.ProcessEnv): string {
-  const home = env['HOME'] || homedir();
+  const homeFolder = env['HOME'] || homedir();
   const folder =
     process.platform === 'win32'
-      ? env['APPDATA'] || join(home, 'AppData', 'Roaming')
-      : env['XDG_CONFIG_HOME'] || join(home, '.config');
+      ? env['APPDATA'] || join(homeFolder, 'AppData', 'Roaming')
+      : env['XDG_CONFIG_HOME'] || join(homeFolder, '.config');
   return join(folder, 'oselya');
 }

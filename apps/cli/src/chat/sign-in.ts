@@ -15,17 +15,17 @@ const TIMEOUT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 /**
  * Signs this terminal in with the user's browser. The browser sends a code to a port of this machine, and the code is
  * redeemed with a verifier. RFC 8252, RFC 7636.
- * @param options.note Called with messages for the user.
+ * @param options.writeNote Called with messages for the user.
  * @throws CommandError if the user denies the sign-in, or after the time limit.
  */
 export async function signIn(
   assistant: AssistantClient,
-  { opensBrowser, note }: { opensBrowser: boolean; note: (line: string) => void },
+  { opensBrowser, writeNote }: { opensBrowser: boolean; writeNote: (line: string) => void },
 ): Promise<SessionCookie> {
   const [verifier, state] = [createSecret(), createSecret()];
   const challenge = hash('sha256', verifier, 'base64url');
   const server = await listenForBrowser(state);
-  const timer = new AbortController();
+  const timeoutController = new AbortController();
   try {
     const query = new URLSearchParams({
       port: String(server.port),
@@ -36,12 +36,14 @@ export async function signIn(
     const url = `${assistant.url}/auth/terminal?${query.toString()}`;
     const { protocol, hostname } = new URL(assistant.url);
     if (protocol === 'http:' && !isLoopback(hostname)) {
-      note('This assistant uses plain http: others on the network can read everything.');
+      writeNote('This assistant uses plain http: others on the network can read everything.');
     }
-    note(`Sign in with your browser on this computer: ${url}`);
-    note(`The page must show the code ${shortenCodeChallenge(challenge)}`);
+    writeNote(`Sign in with your browser on this computer: ${url}`);
+    writeNote(`The page must show the code ${shortenCodeChallenge(challenge)}`);
     if (opensBrowser) openBrowser(url);
-    const timeout = sleep(TIMEOUT_MINUTES * 60_000, undefined, { signal: timer.signal });
+    const timeout = sleep(TIMEOUT_MINUTES * 60_000, undefined, {
+      signal: timeoutController.signal,
+    });
     const result = await Promise.race([server.result, timeout.catch(() => undefined)]);
     if (result === undefined) {
       throw new CommandError(`no sign-in within ${TIMEOUT_MINUTES} minutes: run the command again`);
@@ -52,12 +54,12 @@ export async function signIn(
       );
     }
     const cookie = await assistant.redeemCode(result.code, verifier);
-    // Another local user may have confirmed the sign-in with their account, so the account is shown.
+    // Another local user may have confirmed the sign-in with their account, so show the account.
     const account = await assistant.getAccount(cookie);
-    note(account === undefined ? 'Signed in.' : `Signed in as ${sanitizeLine(account)}.`);
+    writeNote(account === undefined ? 'Signed in.' : `Signed in as ${sanitizeLine(account)}.`);
     return cookie;
   } finally {
-    timer.abort();
+    timeoutController.abort();
     server.close();
   }
 }
@@ -72,11 +74,14 @@ const createPage = (title: string, text: string) => `<!doctype html>
 <h1>${title}</h1><p>${text}</p></html>
 `;
 
-const DONE = createPage('Go back to the terminal', 'It is signed in. You can close this page.');
-const DENIED = createPage('The terminal was not signed in', 'You can close this page.');
-const NOT_FOUND = createPage('Page not found', 'Start again with <code>oselya chat</code>.');
+const DONE_PAGE = createPage(
+  'Go back to the terminal',
+  'It is signed in. You can close this page.',
+);
+const DENIED_PAGE = createPage('The terminal was not signed in', 'You can close this page.');
+const NOT_FOUND_PAGE = createPage('Page not found', 'Start again with <code>oselya chat</code>.');
 
-const HEADERS = {
+const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'cache-control': 'no-store',
@@ -86,19 +91,19 @@ const HEADERS = {
 };
 
 /**
- * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Requests without the expected state are
- * answered 404. RFC 8252 §7.3, §8.3.
+ * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Answers 404 to requests without the expected
+ * state. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
   const { promise, resolve } = Promise.withResolvers<BrowserResult>();
   const server = createServer((request, response) => {
     const result = parseCallback(request, state);
     if (result === undefined) {
-      response.writeHead(404, HEADERS).end(NOT_FOUND);
+      response.writeHead(404, PAGE_HEADERS).end(NOT_FOUND_PAGE);
       return;
     }
-    const page = 'code' in result ? DONE : DENIED;
-    response.writeHead(200, HEADERS).end(page, () => resolve(result));
+    const page = 'code' in result ? DONE_PAGE : DENIED_PAGE;
+    response.writeHead(200, PAGE_HEADERS).end(page, () => resolve(result));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -125,16 +130,17 @@ function parseCallback(
 }
 
 /** Programs that open a URL in the user's browser, with their first arguments. */
-const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>>> = {
-  darwin: ['open'],
-  // `start` would pass the URL to a shell.
-  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
-};
+const BROWSER_COMMANDS: Readonly<Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>>> =
+  {
+    darwin: ['open'],
+    // `start` would pass the URL to a shell.
+    win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+  };
 
 /** Tries to open a URL in the browser. Ignores failures, because the URL was printed. */
 function openBrowser(url: string): void {
-  const [program, ...first] = OPENERS[process.platform] ?? ['xdg-open'];
-  const child = spawn(program, [...first, url], { stdio: 'ignore', detached: true });
+  const [program, ...firstArguments] = BROWSER_COMMANDS[process.platform] ?? ['xdg-open'];
+  const child = spawn(program, [...firstArguments, url], { stdio: 'ignore', detached: true });
   child.on('error', () => undefined);
   child.unref();
 }

@@ -8,7 +8,7 @@ import {
   parseSourceSlug,
 } from '../command.ts';
 
-// Copied from the collector, so `--help` does not load the collector. The compiler compares the copies.
+// Copied from the collector, so `--help` does not load the collector. The compiler compares them.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 
 type CreateOptions = { scope: (typeof SCOPES)[number][]; source?: string[] };
@@ -32,8 +32,8 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .option(
       '--source <slugs...>',
       'the sources it may send for; any when not given',
-      (value: string, earlier: string[] | undefined) => [
-        ...(earlier ?? []),
+      (value: string, previousSlugs: string[] | undefined) => [
+        ...(previousSlugs ?? []),
         parseSourceSlug(value),
       ],
     )
@@ -59,9 +59,9 @@ export function addApiKeyCommand(program: Command, context: Context): void {
         for (const row of rows) {
           const sources = row.source_slugs === null ? 'any source' : row.source_slugs.join(',');
           const state = row.revoked_at === null ? 'active' : `revoked ${formatDay(row.revoked_at)}`;
-          const use =
+          const lastUse =
             row.last_used_at === null ? 'never used' : `used ${formatDay(row.last_used_at)}`;
-          print([row.id, row.name, row.scopes.join(','), sources, state, use].join('\t'));
+          print([row.id, row.name, row.scopes.join(','), sources, state, lastUse].join('\t'));
         }
       }),
     );

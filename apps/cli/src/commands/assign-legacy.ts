@@ -1,7 +1,7 @@
 import type { LegacyReport, Tables } from '@oselya/assistant';
 import { type Command, InvalidArgumentError } from 'commander';
 import { addCommand, CommandError, type Context, openDatabase } from '../command.ts';
-import { formatFirst, sanitizeLine } from '../terminal.ts';
+import { formatFirstLines, sanitizeLine } from '../terminal.ts';
 
 /** Large databases need more time than the queries of a service. */
 const QUERY_TIMEOUT_MS = 600_000;
@@ -47,8 +47,12 @@ export function describeReport(
   { userId, dryRun }: { userId: string; dryRun: boolean },
 ): string[] {
   const owner = sanitizeLine(JSON.stringify(userId));
-  const outcome = { none: 'none', assigned: 'assigned', merged: "merged with the user's own" };
-  const merged = summaries.legacy > 1 ? ` (${summaries.legacy} as one)` : '';
+  const outcomeLabels = {
+    none: 'none',
+    assigned: 'assigned',
+    merged: "merged with the user's own",
+  };
+  const mergedNote = summaries.legacy > 1 ? ` (${summaries.legacy} as one)` : '';
   return [
     dryRun
       ? `This would become the data of ${owner}. Nothing was changed.`
@@ -58,7 +62,7 @@ export function describeReport(
     ...listFacts('replace an older value of the user', facts.replaced),
     ...listFacts("deleted, because the user's own value is newer", facts.kept),
     ...(facts.doubles === 0 ? [] : [`  deleted as doubles of the same name: ${facts.doubles}`]),
-    `summary: ${outcome[summaries.outcome]}${merged}`,
+    `summary: ${outcomeLabels[summaries.outcome]}${mergedNote}`,
   ];
 }
 
@@ -67,5 +71,5 @@ function listFacts(title: string, facts: LegacyReport['facts']['kept']): string[
   const names = facts.map(
     ({ category, key }) => `${sanitizeLine(category)} / ${sanitizeLine(key)}`,
   );
-  return [`  ${title}: ${facts.length}`, ...formatFirst(names, MAX_NAMED_FACTS, '    ')];
+  return [`  ${title}: ${facts.length}`, ...formatFirstLines(names, MAX_NAMED_FACTS, '    ')];
 }

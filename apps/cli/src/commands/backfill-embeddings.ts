@@ -8,7 +8,7 @@ import {
   INTERRUPTED_STATUS,
   openCollector,
 } from '../command.ts';
-import { formatFirst, sanitizeLine } from '../terminal.ts';
+import { formatFirstLines, sanitizeLine } from '../terminal.ts';
 
 const MAX_NAMED_FAILURES = 10;
 
@@ -20,32 +20,32 @@ export function addBackfillCommand(program: Command, context: Context): void {
     note: 'It may be stopped at any time and continues from there. Stop a collector on the embedded database first.',
   })
     .option('--dry-run', 'only count them')
-    .action(({ dryRun = false }: { dryRun?: boolean }) => backfill(dryRun, context));
+    .action(({ dryRun = false }: { dryRun?: boolean }) => runBackfill(dryRun, context));
 }
 
-async function backfill(dryRun: boolean, context: Context): Promise<void> {
+async function runBackfill(dryRun: boolean, context: Context): Promise<void> {
   const { stderr, print, exitWith } = context;
   const { ModelError } = await import('@oselya/collector');
   const { showProgress } = await import('../progress.ts');
   const signal = createInterruptSignal();
   await using maintenance = await openCollector(context);
   let progress: ReturnType<typeof showProgress> | undefined;
-  let embedded = 0;
+  let embeddedCount = 0;
   const report = await maintenance
     .backfillEmbeddings({
       dryRun,
       signal,
-      onProgress(current, total) {
-        ({ embedded } = current);
+      onProgress(counts, total) {
+        embeddedCount = counts.embedded;
         progress ??= showProgress({ unit: 'listings', total }, stderr);
-        const note = dryRun ? `${current.outdated} to embed` : `${embedded} embedded`;
-        progress.update(current.checked, note);
+        const note = dryRun ? `${counts.outdated} to embed` : `${embeddedCount} embedded`;
+        progress.update(counts.checked, note);
       },
     })
     .catch((cause: unknown) => {
       if (!(cause instanceof ModelError)) throw cause;
       throw new CommandError(
-        `the model failed after ${embedded} listings: ${sanitizeLine(cause.message)} Fix it, then give the command again: it continues where it stopped`,
+        `the model failed after ${embeddedCount} listings: ${sanitizeLine(cause.message)} Fix it, then give the command again: it continues where it stopped`,
         { cause },
       );
     })
@@ -72,6 +72,6 @@ function describeReport(report: BackfillReport, dryRun: boolean): string[] {
   return [
     `${embedded} of ${checked} listings were embedded, ${checked - outdated} were up to date.`,
     ...(changed === 0 ? [] : [`${changed} changed meanwhile: their worker embeds them.`]),
-    ...formatFirst(failures, MAX_NAMED_FAILURES),
+    ...formatFirstLines(failures, MAX_NAMED_FAILURES),
   ];
 }

@@ -7,7 +7,7 @@ With a message, or one on standard input, it prints the answer; steps go to stan
 Exit status: 0 answered, 1 no complete answer, 2 wrong use, 130 cancelled by Ctrl-C.
 `;
 
-type Options = {
+type ChatCommandOptions = {
   url?: string;
   session?: string;
   profile?: string;
@@ -31,14 +31,14 @@ export function addChatCommand(program: Command, context: Context): void {
     .option('--json', 'print one JSON event a line')
     .option('--no-browser', 'print the sign-in address and open no browser')
     .option('--sign-out', 'sign this terminal out')
-    .action((words: string[], options: Options, command: Command) =>
+    .action((words: string[], options: ChatCommandOptions, command: Command) =>
       runChat(words, options, command, context),
     );
 }
 
 async function runChat(
   words: string[],
-  options: Options,
+  options: ChatCommandOptions,
   command: Command,
   context: Context,
 ): Promise<void> {

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { addCommand, type Context, parseWholeNumber } from '../command.ts';
+import { addCommand, type Context, parsePositiveInteger } from '../command.ts';
 import type { EvaluateOptions } from '../evaluate/evaluate.ts';
 
-/** Adds `oselya evaluate`, which measures the extractions of the configured model and of the mock. */
+/** Adds `oselya evaluate`, which compares the extractions of the configured model with those of the mock. */
 export function addEvaluateCommand(program: Command, context: Context): void {
   addCommand(program, 'evaluate', {
     description: 'measure how well the configured model reads listings, beside the mock',
@@ -11,7 +11,7 @@ export function addEvaluateCommand(program: Command, context: Context): void {
     note: 'How to set a model up, and how to read the figures, is in docs/models.md.',
   })
     .argument('[file]', 'golden texts of your own; samples/README.md has the format')
-    .option('--limit <n>', 'number of texts to read', parseWholeNumber)
+    .option('--limit <n>', 'number of texts to read', parsePositiveInteger)
     .option('--verbose', 'print every value that is not as it should be')
     .option('--json', 'print the figures as JSON')
     .action(async (file: string | undefined, options: EvaluateOptions) => {

@@ -4,7 +4,7 @@ import type { DelimiterName } from '../ingest/csv.ts';
 import type { IngestOptions } from '../ingest/ingest.ts';
 import type { FileFormat, FILE_FORMATS as FileFormats } from '../ingest/rows.ts';
 
-// Copied from the readers, so `--help` does not load the readers. The compiler compares the copies.
+// Copied from the readers, so `--help` does not load the readers. The compiler compares them.
 const FORMATS: typeof FileFormats = ['json', 'jsonl', 'csv'];
 const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'];
 
@@ -22,7 +22,9 @@ Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 
 130 interrupted.
 `;
 
-type Options = Omit<IngestOptions, 'file' | 'format' | 'collector'> & { format?: FileFormat };
+type IngestCommandOptions = Omit<IngestOptions, 'file' | 'format' | 'collector'> & {
+  format?: FileFormat;
+};
 
 /** Adds `oselya ingest`, which sends the records of a file to a running collector over HTTP. */
 export function addIngestCommand(program: Command, context: Context): void {
@@ -56,14 +58,14 @@ export function addIngestCommand(program: Command, context: Context): void {
       parseLoadName,
     )
     .option('--dry-run', 'only check the records')
-    .action((file: string, options: Options, command: Command) =>
+    .action((file: string, options: IngestCommandOptions, command: Command) =>
       runIngest(file, options, command, context),
     );
 }
 
 async function runIngest(
   file: string,
-  options: Options,
+  options: IngestCommandOptions,
   command: Command,
   context: Context,
 ): Promise<void> {
@@ -93,11 +95,15 @@ function parseLoadName(value: string): string {
   throw new InvalidArgumentError('A name has letters, digits, ., _ and -, at most 64 of them.');
 }
 
-function parseMapping(value: string, earlier = new Map<string, string>()): Map<string, string> {
+function parseMapping(
+  value: string,
+  previousMappings = new Map<string, string>(),
+): Map<string, string> {
   const [, field = '', column = ''] = /^\s*([^=\s]+)\s*=\s*(.*\S)\s*$/s.exec(value) ?? [];
   if (field === '') throw new InvalidArgumentError('It is FIELD=COLUMN, such as price=cost.');
-  if (earlier.has(field)) throw new InvalidArgumentError(`The field ${field} is mapped twice.`);
-  return new Map([...earlier, [field, column]]);
+  if (previousMappings.has(field))
+    throw new InvalidArgumentError(`The field ${field} is mapped twice.`);
+  return new Map([...previousMappings, [field, column]]);
 }
 
 function parseEncoding(label: string): string {

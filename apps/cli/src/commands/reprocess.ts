@@ -7,11 +7,11 @@ import {
   INTERRUPTED_STATUS,
   openCollector,
   parseSourceSlug,
-  parseWholeNumber,
+  parsePositiveInteger,
 } from '../command.ts';
 import { sanitizeLine } from '../terminal.ts';
 
-type Options = {
+type ReprocessCommandOptions = {
   source?: string;
   listing?: number;
   outdated?: boolean;
@@ -32,7 +32,7 @@ export function addReprocessCommand(program: Command, context: Context): void {
     note: 'It asks before it writes. A stopped run prints how to continue. Stop a collector on the embedded database first.',
   })
     .option('--source <slug>', 'only listings of this source', parseSourceSlug)
-    .option('--listing <id>', 'only this listing', parseWholeNumber)
+    .option('--listing <id>', 'only this listing', parsePositiveInteger)
     .option('--outdated', 'only listings read by another prompt or model')
     .addOption(
       new Option(
@@ -43,16 +43,22 @@ export function addReprocessCommand(program: Command, context: Context): void {
     .option(
       '--after <id>',
       'only listings with a larger id: a stopped run names it',
-      parseWholeNumber,
+      parsePositiveInteger,
     )
-    .option('--limit <n>', 'at most this many listings', parseWholeNumber)
+    .option('--limit <n>', 'at most this many listings', parsePositiveInteger)
     .option('--dry-run', 'write nothing')
     .option('--yes', 'write without a question, each listing as soon as it is read')
     .option('--verbose', 'print every change')
-    .action((options: Options, command: Command) => runReprocess(options, command, context));
+    .action((options: ReprocessCommandOptions, command: Command) =>
+      runReprocess(options, command, context),
+    );
 }
 
-async function runReprocess(options: Options, command: Command, context: Context): Promise<void> {
+async function runReprocess(
+  options: ReprocessCommandOptions,
+  command: Command,
+  context: Context,
+): Promise<void> {
   const { stdin, print, exitWith } = context;
   const { source, listing: listingId, after, limit = Infinity } = options;
   const { dryRun = false, yes = false, verbose = false } = options;
@@ -63,39 +69,39 @@ async function runReprocess(options: Options, command: Command, context: Context
   const { ModelError } = await import('@oselya/collector');
   const { confirm } = await import('../progress.ts');
   const { reprocess, reprocessImages } = await import('../reprocess/reprocess.ts');
-  const interrupt = new AbortController();
+  const interruptController = new AbortController();
   await using maintenance = await openCollector(context);
   const selection = { source, listingId, after };
   const runOptions = {
     limit,
     dryRun,
     yes,
-    signal: AbortSignal.any([createInterruptSignal(), interrupt.signal]),
+    signal: AbortSignal.any([createInterruptSignal(), interruptController.signal]),
     context,
     confirm: (question: string, signal?: AbortSignal) =>
-      confirm(question, { signal, onInterrupt: () => interrupt.abort() }, context),
+      confirm(question, { signal, onInterrupt: () => interruptController.abort() }, context),
   };
-  const outdated = options.outdated ? maintenance.reprocess.current : undefined;
-  const { failed, stopped } = options.pictures
+  const currentVersion = options.outdated ? maintenance.reprocess.current : undefined;
+  const { failedCount, earlyStop } = options.pictures
     ? await reprocessImages(maintenance.reprocessImages, { selection, ...runOptions })
     : await reprocess(maintenance, {
-        selection: { ...selection, outdated },
+        selection: { ...selection, outdated: currentVersion },
         verbose,
         ...runOptions,
       });
-  if (stopped === undefined) {
-    if (failed > 0) exitWith(1);
+  if (earlyStop === undefined) {
+    if (failedCount > 0) exitWith(1);
     return;
   }
-  const { error } = stopped;
-  const again = stopped.after === undefined ? '' : ` with --after ${stopped.after}`;
+  const { error } = earlyStop;
+  const continuation = earlyStop.after === undefined ? '' : ` with --after ${earlyStop.after}`;
   if (error instanceof ModelError) {
     throw new CommandError(
-      `the model failed: ${sanitizeLine(error.message)} Fix it, then give the command again${again} to continue`,
+      `the model failed: ${sanitizeLine(error.message)} Fix it, then give the command again${continuation} to continue`,
       { cause: error },
     );
   }
-  print(`It was stopped: give the command again${again} to continue.`);
+  print(`It was stopped: give the command again${continuation} to continue.`);
   if (error !== undefined) throw error;
   exitWith(INTERRUPTED_STATUS);
 }

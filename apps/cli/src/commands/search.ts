@@ -7,7 +7,7 @@ const MAX_LIMIT = 100;
 
 const MAX_TITLE_LENGTH = 90;
 
-type Options = { similar?: boolean; limit: number; json?: boolean };
+type SearchCommandOptions = { similar?: boolean; limit: number; json?: boolean };
 
 /** Adds `oselya search`, which searches a running collector over HTTP. */
 export function addSearchCommand(program: Command, { env, print }: Context): void {
@@ -20,7 +20,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
     .option('--similar', 'find listings near in meaning, instead of those with all the words')
     .option('--limit <n>', `how many to show, 1 to ${MAX_LIMIT}`, parseLimit, 10)
     .option('--json', 'print the answer of the API')
-    .action(async (words: string[], { similar, limit, json }: Options) => {
+    .action(async (words: string[], { similar, limit, json }: SearchCommandOptions) => {
       const { loadConfig } = await import('@oselya/kit');
       const { clientConfig, resolveCollector } = await import('../config.ts');
       const { createNotCollectorError, describeRejection, requestCollector } =
@@ -32,8 +32,8 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
       const body = { query: words.join(' '), limit };
       const response = await requestCollector(collector, path, { method: 'POST', body });
       if (response.status >= 400) {
-        const subject = { subject: 'the search', scope: 'search' };
-        throw new CommandError(describeRejection(response, subject));
+        const rejectionOptions = { subject: 'the search', scope: 'search' };
+        throw new CommandError(describeRejection(response, rejectionOptions));
       }
       if (response.status !== 200 || !Value.Check(resultsSchema, response.body)) {
         throw createNotCollectorError(collector.url);
@@ -48,18 +48,18 @@ function parseLimit(value: string): number {
   throw new InvalidArgumentError(`It is a whole number, 1 to ${MAX_LIMIT}.`);
 }
 
-const text = Type.Union([Type.String(), Type.Null()]);
+const nullableStringSchema = Type.Union([Type.String(), Type.Null()]);
 
-/** Printed members of a search response, except the fields of the facts line. Contract 4, Search. */
+/** Printed fields of a search response, except the fields in the details line. Contract 4, Search. */
 const resultsSchema = Type.Object({
   items: Type.Array(
     Type.Object({
       listing: Type.Object({
         listing_id: Type.Integer(),
-        title: text,
-        summary: text,
+        title: nullableStringSchema,
+        summary: nullableStringSchema,
         description: Type.String(),
-        currency: text,
+        currency: nullableStringSchema,
       }),
       rank: Type.Optional(Type.Number()),
       distance: Type.Optional(Type.Number()),
@@ -80,23 +80,23 @@ export async function formatResults({ items, total }: Results): Promise<string> 
   const { FIELD_NAMES, getField } = await import('@oselya/collector/fields');
   const { formatAmount, formatListingId, formatPrice } = await import('@oselya/kit');
   const { sanitizeLine } = await import('../terminal.ts');
-  const names = FIELD_NAMES.filter((name) => getField(name).display === 'line');
+  const lineFields = FIELD_NAMES.filter((name) => getField(name).display === 'line');
   const lines = items.flatMap(({ listing, rank, distance }) => {
     const values: Partial<Record<string, unknown>> = listing;
-    const facts = names.map((name) => {
+    const details = lineFields.map((name) => {
       const value = values[name];
       if (typeof value === 'string') return sanitizeLine(value);
       if (typeof value !== 'number') return '';
       if (name === 'price') return formatPrice(value, sanitizeLine(listing.currency ?? ''));
       return formatAmount(value, getField(name).unit);
     });
-    if (rank !== undefined) facts.push(`rank ${rank.toPrecision(3)}`);
-    if (distance !== undefined) facts.push(`distance ${distance.toFixed(3)}`);
+    if (rank !== undefined) details.push(`rank ${rank.toPrecision(3)}`);
+    if (distance !== undefined) details.push(`distance ${distance.toFixed(3)}`);
     const { title, summary, description } = listing;
     const id = formatListingId(listing.listing_id).padEnd(5);
     return [
       `${id} ${shortenTitle(sanitizeLine(title ?? summary ?? description))}`,
-      `      ${facts.filter((fact) => fact !== '').join(' · ')}`,
+      `      ${details.filter((detail) => detail !== '').join(' · ')}`,
     ];
   });
   return [...lines, formatCount(items.length, total)].join('\n');
@@ -110,9 +110,9 @@ function shortenTitle(title: string): string {
   return `${characters.slice(0, MAX_TITLE_LENGTH - 1).join('')}…`;
 }
 
-function formatCount(shown: number, total: Results['total']): string {
+function formatCount(shownCount: number, total: Results['total']): string {
   // A similarity search has no total, because every listing has a rank.
-  if (total === undefined) return shown === 0 ? '0 found' : `the ${shown} nearest`;
-  const found = `${total.relation === 'gte' ? 'at least ' : ''}${total.value} found`;
-  return shown < total.value ? `${found}, ${shown} shown` : found;
+  if (total === undefined) return shownCount === 0 ? '0 found' : `the ${shownCount} nearest`;
+  const totalLabel = `${total.relation === 'gte' ? 'at least ' : ''}${total.value} found`;
+  return shownCount < total.value ? `${totalLabel}, ${shownCount} shown` : totalLabel;
 }

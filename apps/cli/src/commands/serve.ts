@@ -42,14 +42,13 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
   }
 }
 
-/** Runs one role until the process receives a stop signal. */
 async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
   const { createLogger, onShutdown } = await import('@oselya/kit');
   const { level, start } = await loadService(role, env);
   const log = createLogger({ level, service: role });
-  const starting = start(env);
+  const startup = start(env);
   // Registered before the start completes, so that an early signal also closes everything.
-  await Promise.all([starting, onShutdown(log, async () => (await starting).close())]);
+  await Promise.all([startup, onShutdown(log, async () => (await startup).close())]);
 }
 
 async function loadService(role: Role, env: NodeJS.ProcessEnv) {
@@ -58,8 +57,8 @@ async function loadService(role: Role, env: NodeJS.ProcessEnv) {
     return { level: readConfig(env).LOG_LEVEL, start };
   }
   const { readConfig, start, startWorker } = await import('@oselya/collector');
-  const api = role === 'collector';
-  return { level: readConfig(env, { api }).LOG_LEVEL, start: api ? start : startWorker };
+  const hasApi = role === 'collector';
+  return { level: readConfig(env, { api: hasApi }).LOG_LEVEL, start: hasApi ? start : startWorker };
 }
 
 /** Adds `oselya migrate` and `oselya keygen`. Contract 1. */
@@ -78,8 +77,8 @@ export function addSetUpCommands(program: Command, context: Context): void {
     await using database = await openDatabase<never>(config, context);
     for (const { migrateDatabase } of [assistant, collector]) {
       const { component, applied } = await migrateDatabase(env, database);
-      const result = applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`;
-      print(`${component}: ${result}`);
+      const migrationStatus = applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`;
+      print(`${component}: ${migrationStatus}`);
     }
   });
   addCommand(program, 'keygen', {

@@ -31,15 +31,15 @@ const INVENTORY_FILE = join(import.meta.dirname, '../../../../inventory/endpoint
 export async function dev({ env, print }: Pick<Context, 'env' | 'print'>): Promise<void> {
   const settings = readSettings(env);
   const log = createLogger({ level: settings.config.LOG_LEVEL, service: 'dev' });
-  const stopping = new AbortController();
-  const starting = start(settings, { log, print, signal: stopping.signal });
+  const stopController = new AbortController();
+  const startup = start(settings, { log, print, signal: stopController.signal });
   // Registered before the start completes, so that an early signal also closes everything.
-  const stopped = onShutdown(log, async () => {
-    stopping.abort();
+  const shutdown = onShutdown(log, async () => {
+    stopController.abort();
     print('\nOselya is stopping; Ctrl-C again ends it at once.');
-    await (await starting).disposeAsync();
+    await (await startup).disposeAsync();
   });
-  await Promise.all([starting, stopped]);
+  await Promise.all([startup, shutdown]);
 }
 
 async function start(
@@ -47,42 +47,43 @@ async function start(
   options: { log: Logger; print: Context['print']; signal: AbortSignal },
 ): Promise<AsyncDisposableStack> {
   const { log, print, signal } = options;
-  const { config, appEnv, keysRequired, collectorKey } = settings;
+  const { config, appEnv, requiresKeys, collectorKey } = settings;
   const { DATABASE_URL: url, DATA_DIR: dataDir } = config;
   const startedAt = performance.now();
 
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const database = await connect<never>({
     url,
     dataDir,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
     onWarning: (message) => log.warn(message),
   });
-  opened.defer(database.close);
+  resources.defer(database.close);
   const secrets = readSecrets(dataDir);
   const idp = await startIdentityProvider(settings, secrets);
-  opened.defer(idp.close);
+  resources.defer(idp.close);
   const env = { ...appEnv, ...secrets };
-  const shared = { database, log };
-  const collector = await startCollector(env, shared);
-  opened.defer(() => collector.close());
+  const sharedServices = { database, log };
+  const collector = await startCollector(env, sharedServices);
+  resources.defer(() => collector.close());
 
   // The collector has created its tables in the shared database.
   const keys = createApiKeyStore(database as unknown as Database<Tables>);
   /** Creates an API key for this process. Revokes a key of the same name left by a killed process. */
   async function createKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
     const name = `oselya dev, ${purpose}`;
-    for (const earlier of await keys.list()) {
-      if (earlier.name === name && earlier.revoked_at === null) await keys.revoke(earlier.id);
+    for (const existingKey of await keys.list()) {
+      if (existingKey.name === name && existingKey.revoked_at === null)
+        await keys.revoke(existingKey.id);
     }
     const { id, key } = await keys.create({ name, scopes });
     const revoke = async () => void (await keys.revoke(id));
-    opened.defer(revoke);
+    resources.defer(revoke);
     return { key, revoke };
   }
 
   const searchKey =
-    keysRequired && collectorKey === '' ? await createKey('assistant', ['search']) : undefined;
+    requiresKeys && collectorKey === '' ? await createKey('assistant', ['search']) : undefined;
   const assistant = await startAssistant(
     {
       INVENTORY_FILE,
@@ -90,20 +91,20 @@ async function start(
       COLLECTOR_URL: collector.url,
       COLLECTOR_API_KEY: searchKey?.key ?? collectorKey,
     },
-    shared,
+    sharedServices,
   );
-  opened.defer(() => assistant.close());
+  resources.defer(() => assistant.close());
 
   // Messages about the samples appear below the summary.
-  const summarized = Promise.withResolvers<void>();
+  const summaryOutput = Promise.withResolvers<void>();
   async function report(line: string): Promise<void> {
-    await summarized.promise;
+    await summaryOutput.promise;
     if (!signal.aborted) print(`  ${line}`);
   }
 
   let samples: SamplesState = 0;
   if (!hasLoadedSamples(dataDir)) {
-    const key = keysRequired ? await createKey('sample listings', ['ingest', 'admin']) : undefined;
+    const key = requiresKeys ? await createKey('sample listings', ['ingest', 'admin']) : undefined;
     samples = await sendSamples({
       dataDir,
       collector: { url: collector.url, apiKey: key?.key },
@@ -124,13 +125,13 @@ async function start(
         accounts: idp.accounts,
         seconds: (performance.now() - startedAt) / 1000,
         samples,
-        keysRequired,
-        ignored: settings.ignored,
+        requiresKeys,
+        ignoredVariables: settings.ignoredVariables,
       }),
     );
   }
-  summarized.resolve();
-  return opened.move();
+  summaryOutput.resolve();
+  return resources.move();
 }
 
 /**

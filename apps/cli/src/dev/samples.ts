@@ -11,16 +11,16 @@ import { type CollectorConnection, describeRejection, requestCollector } from '.
 import { createDeliver } from '../ingest/deliver.ts';
 import { sanitizeLine } from '../terminal.ts';
 
-const FOLDER = join(import.meta.dirname, '../../../../samples');
+const SAMPLES_FOLDER = join(import.meta.dirname, '../../../../samples');
 
-/** Folder of the sample images. */
-export const SAMPLE_IMAGES_FOLDER = join(FOLDER, 'images');
+/** Sample image folder. */
+export const SAMPLE_IMAGES_FOLDER = join(SAMPLES_FOLDER, 'images');
 
 const SAMPLE_FILE_ORIGIN = 'http://127.0.0.1:8002';
 
 const QUEUE_POLL_MS = 200;
 
-/** Maximum delay of the summary. It suggests searches, so it waits for the samples. */
+/** Maximum wait for the samples. The summary suggests searches, which need them. */
 const SAMPLES_TIMEOUT_MS = 15_000;
 
 /** Number of sent sample listings, or `being sent` while the sending continues. */
@@ -41,7 +41,7 @@ export type SampleOptions = {
 
 const getMarkerPath = (dataDir: string) => join(dataDir, 'samples-loaded');
 
-/** Tells whether all sample listings of this data folder have been sent. */
+/** Returns whether all sample listings of this data folder have been sent. */
 export function hasLoadedSamples(dataDir: string): boolean {
   return existsSync(getMarkerPath(dataDir));
 }
@@ -53,14 +53,14 @@ export function hasLoadedSamples(dataDir: string): boolean {
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
-  const delayed = Promise.withResolvers<SamplesState>();
+  const delayNotice = Promise.withResolvers<SamplesState>();
   const delivery = sendAll(options, (reason) => {
     report(`Sending the sample listings: ${reason}`);
-    delayed.resolve('being sent');
+    delayNotice.resolve('being sent');
   });
   const timeout = sleep(timeoutMs, 'being sent' as const, { signal, ref: false });
   void reportOutcome(delivery, options);
-  return Promise.race<SamplesState>([delivery, delayed.promise, timeout]).catch(() => 0);
+  return Promise.race<SamplesState>([delivery, delayNotice.promise, timeout]).catch(() => 0);
 }
 
 /** Sends the samples in order, because later samples change earlier samples. A repeated call adds no duplicates. */
@@ -68,7 +68,7 @@ async function sendAll(
   { dataDir, collector, imagesOrigin, signal }: SampleOptions,
   onRetry: (reason: string) => void,
 ): Promise<number> {
-  const text = await readFile(join(FOLDER, 'listings.jsonl'), 'utf8');
+  const text = await readFile(join(SAMPLES_FOLDER, 'listings.jsonl'), 'utf8');
   const lines = text.replaceAll(SAMPLE_FILE_ORIGIN, imagesOrigin).trim().split('\n');
   const deliver = createDeliver({ collector, onRetry });
   for (const [index, line] of lines.entries()) {
@@ -105,16 +105,16 @@ async function reportOutcome(
   }
 }
 
-const countSchema = Type.Union([Type.Integer(), Type.Null()]);
+const nullableCountSchema = Type.Union([Type.Integer(), Type.Null()]);
 
-/** The used part of `GET /admin/queue`. Contract 4, Operations. */
+/** Fields of `GET /admin/queue` that this module uses. Contract 4, Operations. */
 const queueSchema = Type.Object({
   counts: Type.Object({
     pending: Type.Integer(),
     processing: Type.Integer(),
-    completed: countSchema,
-    invalid: countSchema,
-    failed: countSchema,
+    completed: nullableCountSchema,
+    invalid: nullableCountSchema,
+    failed: nullableCountSchema,
   }),
 });
 
@@ -136,8 +136,8 @@ async function waitUntilProcessed(
     } else if (status === 503) {
       waitMs = Math.max(waitMs, parseRetryAfter(headers.get('retry-after')) ?? 0);
     } else {
-      const subject = { subject: 'to show its queue', scope: 'admin' };
-      throw new CommandError(describeRejection(response, subject));
+      const rejectionOptions = { subject: 'to show its queue', scope: 'admin' };
+      throw new CommandError(describeRejection(response, rejectionOptions));
     }
     await sleep(waitMs, undefined, { signal });
   }

@@ -10,10 +10,8 @@ import { generateKey } from '../command.ts';
 import { devConfig } from '../config.ts';
 import { parseJson } from '../http.ts';
 
-/** Default host of the development platform. */
 export const DEFAULT_HOST = '127.0.0.1';
 
-/** The settings of `oselya dev`. */
 export type DevSettings = ReturnType<typeof readSettings>;
 
 /**
@@ -35,13 +33,13 @@ export function readSettings(env: NodeJS.ProcessEnv) {
     config: { ...config, DATA_DIR: resolve(config.DATA_DIR) },
     appEnv: createEnv(),
     webhookUrl: getWebhookUrl(assistant),
-    keysRequired: collector.COLLECTOR_AUTH === 'required',
+    requiresKeys: collector.COLLECTOR_AUTH === 'required',
     collectorKey: assistant.COLLECTOR_API_KEY,
-    ignored: OWN_VARIABLES.filter((name) => (env[name] ?? '').trim() !== ''),
+    ignoredVariables: RESERVED_VARIABLES.filter((name) => (env[name] ?? '').trim() !== ''),
   };
 }
 
-const OWN_VARIABLES = [
+const RESERVED_VARIABLES = [
   'IDP_BASE_URL',
   'IDP_CLIENT_ID',
   'IDP_CLIENT_SECRET',

@@ -3,7 +3,7 @@ import type { DevAccount } from '@oselya/dev-idp';
 import { DEFAULT_ASSISTANT_URL, DEFAULT_COLLECTOR_URL } from '../config.ts';
 import type { SamplesState } from './samples.ts';
 
-export type SummaryFacts = {
+export type SummaryData = {
   assistantUrl: string;
   collectorUrl: string;
   idpUrl: string;
@@ -13,34 +13,34 @@ export type SummaryFacts = {
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
   samples: SamplesState;
-  keysRequired: boolean;
-  ignored: readonly string[];
+  requiresKeys: boolean;
+  ignoredVariables: readonly string[];
 };
 
-/** Formats the text that is printed when the platform is ready. */
-export function formatSummary(facts: SummaryFacts): string {
-  const { assistantUrl, collectorUrl, idpUrl } = facts;
-  const accounts = facts.accounts.map(
+/** Formats the text to print when the platform is ready. */
+export function formatSummary(data: SummaryData): string {
+  const { assistantUrl, collectorUrl, idpUrl } = data;
+  const accounts = data.accounts.map(
     ({ email, display_name, role_ids }) =>
       `    ${email.padEnd(24)} ${display_name}, ${role_ids.includes('svc_admin') ? 'admin' : 'user'}`,
   );
   return `
-Oselya is ready (${facts.seconds.toFixed(1)} s). Everything below works as printed; stop with Ctrl-C.
+Oselya is ready (${data.seconds.toFixed(1)} s). Everything below works as printed; stop with Ctrl-C.
 
   Assistant          ${assistantUrl}
   Collector          ${collectorUrl}/docs
   Identity provider  ${idpUrl} (development only)
-  Data               ${facts.dataDir}
+  Data               ${data.dataDir}
 
   Sign in at ${assistantUrl}/auth/login as one of (no password):
 ${accounts.join('\n')}
   Then block them, change their roles or log everybody out at ${idpUrl}
 
-${formatIgnored(facts.ignored)}  Try next:
-${listSuggestions(facts)
+${formatIgnored(data.ignoredVariables)}  Try next:
+${listSuggestions(data)
   .map((line) => `    ${line}`)
   .join('\n')}
-${formatSamples(facts.samples)}`;
+${formatSamples(data.samples)}`;
 }
 
 function formatSamples(samples: SamplesState): string {
@@ -58,26 +58,27 @@ function formatIgnored(names: readonly string[]): string {
 `;
 }
 
-function listSuggestions(facts: SummaryFacts): string[] {
-  const { assistantUrl, collectorUrl } = facts;
-  const option = assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `;
-  const chat = `npx oselya chat ${option}двокімнатна у Львові до 15000 грн`;
-  const variable = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
-  const validate = 'npx oselya inventory validate inventory/endpoints.json';
-  if (facts.keysRequired) {
+function listSuggestions(data: SummaryData): string[] {
+  const { assistantUrl, collectorUrl } = data;
+  const urlOption = assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `;
+  const chatCommand = `npx oselya chat ${urlOption}двокімнатна у Львові до 15000 грн`;
+  const urlVariable =
+    collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
+  const validateCommand = 'npx oselya inventory validate inventory/endpoints.json';
+  if (data.requiresKeys) {
     return [
-      chat,
-      validate,
+      chatCommand,
+      validateCommand,
       `${collectorUrl}/health`,
-      `To search, stop, make a key with  ${formatDatabaseVariable(facts)}npx oselya api-key create NAME`,
-      `start again, and then  ${variable}COLLECTOR_API_KEY=… npx oselya search квартира Львів`,
+      `To search, stop, make a key with  ${formatDatabaseVariable(data)}npx oselya api-key create NAME`,
+      `start again, and then  ${urlVariable}COLLECTOR_API_KEY=… npx oselya search квартира Львів`,
     ];
   }
   return [
-    chat,
-    `${variable}npx oselya search квартира Львів --limit 3`,
-    `${variable}npx oselya search --similar "flat with a balcony in Lviv" --limit 3`,
-    validate,
+    chatCommand,
+    `${urlVariable}npx oselya search квартира Львів --limit 3`,
+    `${urlVariable}npx oselya search --similar "flat with a balcony in Lviv" --limit 3`,
+    validateCommand,
     `${collectorUrl}/api/v1/raw/1`,
     `${collectorUrl}/api/v1/listings/2/history`,
     `${collectorUrl}/health`,
@@ -85,7 +86,7 @@ function listSuggestions(facts: SummaryFacts): string[] {
 }
 
 /** Formats the variable that selects the same database. A database URL may contain a password. */
-function formatDatabaseVariable({ isEmbedded, dataDir }: SummaryFacts): string {
+function formatDatabaseVariable({ isEmbedded, dataDir }: SummaryData): string {
   if (!isEmbedded) return 'DATABASE_URL=… ';
   if (dataDir === resolve('var')) return '';
   return `DATA_DIR='${dataDir.replaceAll("'", "'\\''")}' `;

@@ -19,7 +19,6 @@ import {
 } from './report.ts';
 import { scoreTexts } from './score.ts';
 
-/** The options of an evaluation. */
 export type EvaluateOptions = {
   limit?: number;
   json?: boolean;
@@ -27,7 +26,7 @@ export type EvaluateOptions = {
 };
 
 /**
- * Measures the extractions of the configured model and of the mock on the golden texts. Uses no database.
+ * Scores the configured model and the mock on the golden texts. Uses no database.
  * @param file File of golden texts. Defaults to the golden texts of Oselya.
  * @throws CommandError if the model's server fails.
  */
@@ -48,7 +47,7 @@ export async function evaluate(
     }
     const evaluation: Evaluation = {
       promptVersion: trial.promptVersion,
-      texts: texts.length,
+      textCount: texts.length,
       results,
       embedding: isMock ? undefined : await checkEmbedding(trial, texts, signal),
     };
@@ -81,21 +80,21 @@ async function evaluateModel(
 ): Promise<ModelResult> {
   const startedAt = performance.now();
   const progress = showProgress({ unit: 'texts', total: texts.length }, stderr);
-  const failed = new AbortController();
+  const failureController = new AbortController();
   const usage = createUsage();
   const extractions = new Map<GoldenText, TrialExtraction | ModelError>();
-  let textsMs = 0;
+  let totalTextMs = 0;
   const options = {
-    signal: AbortSignal.any([signal, failed.signal]),
+    signal: AbortSignal.any([signal, failureController.signal]),
     observe: (event: Tokens) => usage.add(event),
   };
-  const queue = texts.values();
+  const pendingTexts = texts.values();
 
   async function extractQueued(): Promise<void> {
-    for (const text of queue) {
+    for (const text of pendingTexts) {
       const textStartedAt = performance.now();
-      extractions.set(text, await trial.read(text.payload, options).catch(returnUnusable));
-      textsMs += performance.now() - textStartedAt;
+      extractions.set(text, await trial.read(text.payload, options).catch(returnUnusableError));
+      totalTextMs += performance.now() - textStartedAt;
       progress.update(extractions.size, sanitizeLine(trial.chatModel));
     }
   }
@@ -103,12 +102,12 @@ async function evaluateModel(
   try {
     await Promise.all(Array.from({ length: trial.parallel }, extractQueued));
   } finally {
-    failed.abort();
+    failureController.abort();
     progress.stop();
   }
   const scores = scoreTexts(texts, extractions);
-  const [failure] = scores.failed;
-  if (failure !== undefined && scores.failed.length === texts.length) {
+  const [failure] = scores.failures;
+  if (failure !== undefined && scores.failures.length === texts.length) {
     throw new CommandError(
       `the model gave no usable answer to any text. The first failure: ${sanitizeLine(failure.message)} See docs/models.md`,
     );
@@ -118,19 +117,19 @@ async function evaluateModel(
     ...scores,
     ...usage.total(),
     durationMs: performance.now() - startedAt,
-    textMs: textsMs / texts.length,
+    meanTextMs: totalTextMs / texts.length,
   };
 }
 
 /** Error codes that concern one text. All other codes are failures of the server. */
-const UNUSABLE_CODES: ReadonlySet<string> = new Set([
+const UNUSABLE_OUTPUT_CODES: ReadonlySet<string> = new Set([
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',
   'MODEL_REFUSED',
 ]);
 
-function returnUnusable(error: unknown): ModelError {
-  if (error instanceof ModelError && UNUSABLE_CODES.has(error.code)) return error;
+function returnUnusableError(error: unknown): ModelError {
+  if (error instanceof ModelError && UNUSABLE_OUTPUT_CODES.has(error.code)) return error;
   throw error;
 }
 

@@ -7,21 +7,23 @@ import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import { parseJson } from '../http.ts';
 
-/** File of the golden texts of Oselya. */
+/** Oselya's own golden texts. */
 export const GOLDEN_TEXTS_FILE = join(
   import.meta.dirname,
   '../../../../samples/golden/listings.jsonl',
 );
 
 /** Returns the schema of an expected value: one value, several alternatives, or null if the text has no value. */
-const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Number>>(
+const createAlternativesSchema = <
+  Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Number>,
+>(
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
 const LISTING_FIELDS = FIELD_NAMES.filter((name) => getField(name).evaluation !== undefined);
 
-/** Names of the evaluated fields in the order of the report. */
-export const JUDGED_FIELDS: readonly string[] = ['is_listing', ...LISTING_FIELDS];
+/** Evaluated fields, in report order. */
+export const EVALUATED_FIELDS: readonly string[] = ['is_listing', ...LISTING_FIELDS];
 
 const expectedSchema = Type.Object(
   {
@@ -29,7 +31,9 @@ const expectedSchema = Type.Object(
     ...mapFields(LISTING_FIELDS, (name) => {
       const { kind } = getField(name);
       if (kind === 'list') return Type.Optional(Type.Array(Type.String()));
-      return oneOf(kind === 'integer' || kind === 'number' ? Type.Number() : Type.String());
+      return createAlternativesSchema(
+        kind === 'integer' || kind === 'number' ? Type.Number() : Type.String(),
+      );
     }),
   },
   { additionalProperties: false },
@@ -41,7 +45,7 @@ const goldenSchema = Type.Object({
   expected: expectedSchema,
 });
 
-/** Expected values by field. Missing fields are not evaluated. */
+/** Expected values by field. The evaluation skips missing fields. */
 export type ExpectedValues = Readonly<Record<string, unknown>>;
 
 /** A payload and the values that a model should extract. */

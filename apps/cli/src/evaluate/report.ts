@@ -1,4 +1,4 @@
-import { formatFirst, sanitizeLine } from '../terminal.ts';
+import { formatFirstLines, sanitizeLine } from '../terminal.ts';
 import { computePrecision, computeRecall, type Scores, sumTallies, type Tally } from './score.ts';
 
 /** Result of the embedding check: the dimensions, or the failure. */
@@ -6,7 +6,6 @@ export type EmbeddingCheck =
   | { model: string; dimensions: number }
   | { model: string; error: { code: string; message: string } };
 
-/** Result of one model. */
 export type ModelResult = Scores & {
   model: string;
   calls: number;
@@ -14,29 +13,28 @@ export type ModelResult = Scores & {
   inputTokens: number | null;
   outputTokens: number | null;
   durationMs: number;
-  /** Mean time of one text. */
-  textMs: number;
+  /** Mean time per text. */
+  meanTextMs: number;
 };
 
-/** Figures of an evaluation. */
 export type Evaluation = {
   promptVersion: string;
-  texts: number;
-  /** Results of the configured model and, for comparison, of the mock. */
+  textCount: number;
+  /** Configured model first, then the mock for comparison. */
   results: ModelResult[];
   embedding: EmbeddingCheck | undefined;
 };
 
 const MAX_NAMED_FAILURES = 10;
 
-const integers = new Intl.NumberFormat('en');
+const integerFormat = new Intl.NumberFormat('en');
 
 /** Formats an evaluation as lines for a terminal. */
 export function describeEvaluation(evaluation: Evaluation): string[] {
-  const { promptVersion, texts, results, embedding } = evaluation;
+  const { promptVersion, textCount, results, embedding } = evaluation;
   const fields = [...(results[0]?.tallies.keys() ?? [])];
   return [
-    `${texts} texts, prompt ${promptVersion}`,
+    `${textCount} texts, prompt ${promptVersion}`,
     '',
     ...formatTable([
       ['', '', ...results.flatMap(({ model }) => [sanitizeLine(model), ''])],
@@ -55,13 +53,13 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
     '',
     ...formatTable([
       ['cost', 'calls', 'tokens in', 'tokens out', 'time', 'per text'],
-      ...results.map(({ model, calls, inputTokens, outputTokens, durationMs, textMs }) => [
+      ...results.map(({ model, calls, inputTokens, outputTokens, durationMs, meanTextMs }) => [
         sanitizeLine(model),
-        integers.format(calls),
+        integerFormat.format(calls),
         formatTokens(inputTokens),
         formatTokens(outputTokens),
         formatSeconds(durationMs),
-        formatSeconds(textMs),
+        formatSeconds(meanTextMs),
       ]),
     ]),
     ...results.flatMap(describeFailures),
@@ -73,7 +71,7 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
 function createRow(title: string, tallies: readonly Tally[]): string[] {
   const [{ right, missed } = { right: 0, missed: 0 }] = tallies;
   const shares = tallies.flatMap((tally) => [computePrecision(tally), computeRecall(tally)]);
-  return [title, integers.format(right + missed), ...shares.map(formatShare)];
+  return [title, integerFormat.format(right + missed), ...shares.map(formatShare)];
 }
 
 function formatTable(rows: string[][]): string[] {
@@ -91,7 +89,6 @@ function formatTable(rows: string[][]): string[] {
   );
 }
 
-/** Formats each difference as a line. */
 export function describeDifferences({ model, differences }: ModelResult): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>
@@ -102,24 +99,24 @@ export function describeDifferences({ model, differences }: ModelResult): string
   );
 }
 
-/** Returns an evaluation as the value of `--json`. */
-export function toEvaluationJson({ promptVersion, texts, results, embedding }: Evaluation) {
+/** Converts an evaluation to the output of `--json`. */
+export function toEvaluationJson({ promptVersion, textCount, results, embedding }: Evaluation) {
   return {
     prompt_version: promptVersion,
-    texts,
+    texts: textCount,
     models: results.map((result) => ({
       model: result.model,
       fields: Object.fromEntries(
         [...result.tallies].map(([field, tally]) => [field, toTallyJson(tally)]),
       ),
       all: toTallyJson(sumTallies(result.tallies)),
-      failed: result.failed,
+      failed: result.failures,
       differences: result.differences,
       calls: result.calls,
       input_tokens: result.inputTokens,
       output_tokens: result.outputTokens,
       duration_ms: Math.round(result.durationMs),
-      text_ms: Math.round(result.textMs),
+      text_ms: Math.round(result.meanTextMs),
     })),
     ...(embedding && { embedding }),
   };
@@ -129,13 +126,13 @@ function toTallyJson(tally: Tally) {
   return { ...tally, precision: computePrecision(tally), recall: computeRecall(tally) };
 }
 
-function describeFailures({ model, failed }: ModelResult): string[] {
-  if (failed.length === 0) return [];
-  const failures = failed.map(({ text, message }) => sanitizeLine(`${text}: ${message}`));
+function describeFailures({ model, failures }: ModelResult): string[] {
+  if (failures.length === 0) return [];
+  const lines = failures.map(({ text, message }) => sanitizeLine(`${text}: ${message}`));
   return [
     '',
-    `${sanitizeLine(model)} gave no usable answer to ${failed.length} ${failed.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
-    ...formatFirst(failures, MAX_NAMED_FAILURES, '  '),
+    `${sanitizeLine(model)} gave no usable answer to ${failures.length} ${failures.length === 1 ? 'text' : 'texts'}, whose values count as missed:`,
+    ...formatFirstLines(lines, MAX_NAMED_FAILURES, '  '),
   ];
 }
 
@@ -150,7 +147,7 @@ function formatShare(share: number | null): string {
 }
 
 function formatTokens(count: number | null): string {
-  return count === null ? 'unknown' : integers.format(count);
+  return count === null ? 'unknown' : integerFormat.format(count);
 }
 
 function formatSeconds(ms: number): string {

@@ -1,6 +1,6 @@
 import { ModelError, normaliseText, type TrialExtraction } from '@oselya/collector';
 import { FIELD_NAMES, getField } from '@oselya/collector/fields';
-import { type ExpectedValues, type GoldenText, JUDGED_FIELDS } from './golden.ts';
+import { type ExpectedValues, type GoldenText, EVALUATED_FIELDS } from './golden.ts';
 
 /** Counts of a field's values. An incorrect value counts as both wrong and missed. */
 export type Tally = {
@@ -11,17 +11,16 @@ export type Tally = {
   missed: number;
 };
 
-/** Tallies by field. */
 export type Tallies = ReadonlyMap<string, Tally>;
 
-/** A field with a wrong value. */
+/** Field with a wrong value. */
 export type Difference = { field: string; expected: unknown; found: unknown };
 
 const createTally = (): Tally => ({ right: 0, wrong: 0, missed: 0 });
 
 /** Creates an empty tally for each field. */
 export function createTallies(): Tallies {
-  return new Map(JUDGED_FIELDS.map((field) => [field, createTally()]));
+  return new Map(EVALUATED_FIELDS.map((field) => [field, createTally()]));
 }
 
 /** Computes the precision: the correct share of the extracted values. Null if there are none. */
@@ -51,30 +50,35 @@ export function scoreText(
   expected: ExpectedValues,
   extraction: TrialExtraction | undefined,
 ): Difference[] {
-  const found: Record<string, unknown> = {
+  const extractedValues: Record<string, unknown> = {
     ...extraction?.facts,
     is_listing: extraction?.isListing,
   };
   const differences: Difference[] = [];
   for (const [field, sum] of tallies) {
     if (expected[field] === undefined) continue;
-    const tally = compareValues(field, expected[field], found[field]);
+    const tally = compareValues(field, expected[field], extractedValues[field]);
     addTally(sum, tally);
     if (tally.wrong + tally.missed === 0) continue;
-    differences.push({ field, expected: expected[field], found: found[field] ?? null });
+    differences.push({ field, expected: expected[field], found: extractedValues[field] ?? null });
   }
   return differences;
 }
 
 function compareValues(field: string, expected: unknown, found: unknown): Tally {
   const definition = findField(field);
-  const normalise = (value: unknown) =>
-    new Set(toList(value).map((item) => normaliseValue(item, definition?.evaluation)));
-  const [alternatives, values] = [normalise(expected), normalise(found)];
+  const normalizeAll = (value: unknown) =>
+    new Set(toList(value).map((element) => normalizeValue(element, definition?.evaluation)));
+  const [alternatives, values] = [normalizeAll(expected), normalizeAll(found)];
   const right = values.intersection(alternatives).size;
   // A list needs all of its items. Other fields need one of the alternatives.
-  const wanted = definition?.kind === 'list' ? alternatives.size : Math.min(alternatives.size, 1);
-  return { right, wrong: values.size - right, missed: wanted - Math.min(right, wanted) };
+  const expectedCount =
+    definition?.kind === 'list' ? alternatives.size : Math.min(alternatives.size, 1);
+  return {
+    right,
+    wrong: values.size - right,
+    missed: expectedCount - Math.min(right, expectedCount),
+  };
 }
 
 /** Returns the values of a field as a list. False counts as no value. */
@@ -84,12 +88,12 @@ function toList(value: unknown): unknown[] {
 }
 
 function findField(field: string) {
-  const name = FIELD_NAMES.find((known) => known === field);
+  const name = FIELD_NAMES.find((fieldName) => fieldName === field);
   return name && getField(name);
 }
 
 /** Normalizes a value for comparison. Names are compared by words, phone numbers by digits. */
-function normaliseValue(value: unknown, comparison: string | undefined): unknown {
+function normalizeValue(value: unknown, comparison: string | undefined): unknown {
   if (typeof value !== 'string') return value;
   if (comparison === 'digits') return value.replaceAll(/\D/g, '');
   if (comparison !== 'words') return value;
@@ -103,12 +107,11 @@ function addTally(sum: Tally, { right, wrong, missed }: Tally): void {
   sum.missed += missed;
 }
 
-/** Scores of a model. */
 export type Scores = {
   tallies: Tallies;
   differences: { text: string; fields: Difference[] }[];
   /** Texts without a usable completion. */
-  failed: { text: string; code: string; message: string }[];
+  failures: { text: string; code: string; message: string }[];
 };
 
 /** Scores the extractions of texts. An error counts as an empty extraction. */
@@ -116,13 +119,13 @@ export function scoreTexts(
   texts: readonly GoldenText[],
   extractions: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,
 ): Scores {
-  const scores: Scores = { tallies: createTallies(), differences: [], failed: [] };
+  const scores: Scores = { tallies: createTallies(), differences: [], failures: [] };
   for (const text of texts) {
     const extraction = extractions.get(text);
     const error = extraction instanceof ModelError ? extraction : undefined;
-    const usable = extraction instanceof ModelError ? undefined : extraction;
-    const fields = scoreText(scores.tallies, text.expected, usable);
-    if (error) scores.failed.push({ text: text.name, code: error.code, message: error.message });
+    const usableExtraction = extraction instanceof ModelError ? undefined : extraction;
+    const fields = scoreText(scores.tallies, text.expected, usableExtraction);
+    if (error) scores.failures.push({ text: text.name, code: error.code, message: error.message });
     else if (fields.length > 0) scores.differences.push({ text: text.name, fields });
   }
   return scores;

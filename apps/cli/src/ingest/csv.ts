@@ -3,17 +3,15 @@ import { CsvError, parse } from 'csv-parse';
 import { CommandError } from '../command.ts';
 import { createBadRow, peek, type Row, type RowPosition } from './row.ts';
 
-/** The delimiters by their option names. */
+/** Delimiters by option name. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as const;
 
-/** The option name of a delimiter. */
 export type DelimiterName = keyof typeof DELIMITERS;
 
 /** Limit of a CSV record. It stops a record with an unclosed quote. */
 const MAX_RECORD_LENGTH = 2 * 1024 * 1024;
 const MAX_HEADER_LENGTH = 64 * 1024;
 
-/** Options for reading CSV. */
 export type CsvOptions = {
   name: string;
   /** Delimiter. Undefined to detect it from the header. */
@@ -27,15 +25,15 @@ type ParsedRecord = { info: { lines: number; bytes: number }; record: string[] }
 /**
  * Reads CSV whose first record names the columns. Quotes inside a cell are allowed.
  * @see RFC 4180
- * @throws CommandError for a missing header, a repeated column, an unclosed quote or a too long record.
+ * @throws CommandError for a missing header, a repeated column, an unclosed quote or an overlong record.
  */
 export async function* readCsv(
   text: AsyncIterable<string>,
   { name, delimiter, onColumns }: CsvOptions,
 ): AsyncGenerator<Row> {
-  const { head, all } = await peek(text, (pieces) => {
-    const begin = pieces.join('');
-    return /[^\r\n][\r\n]/.test(begin) || begin.length >= MAX_HEADER_LENGTH;
+  const { head, allItems } = await peek(text, (pieces) => {
+    const beginning = pieces.join('');
+    return /[^\r\n][\r\n]/.test(beginning) || beginning.length >= MAX_HEADER_LENGTH;
   });
   const [header = ''] = head
     .join('')
@@ -50,7 +48,7 @@ export async function* readCsv(
     max_record_size: MAX_RECORD_LENGTH,
   });
   // A decoding error destroys the parser, and the loop below throws the error.
-  pipeline(Readable.from(all), parser, () => undefined);
+  pipeline(Readable.from(allItems), parser, () => undefined);
   let columns: string[] | undefined;
   try {
     for await (const { info, record } of parser as AsyncIterable<ParsedRecord>) {
@@ -59,8 +57,8 @@ export async function* readCsv(
         onColumns(columns);
         continue;
       }
-      const lineEnds = record.reduce((count, cell) => count + cell.split('\n').length - 1, 0);
-      yield createRow(columns, record, { line: info.lines - lineEnds, end: info.bytes });
+      const lineBreakCount = record.reduce((count, cell) => count + cell.split('\n').length - 1, 0);
+      yield createRow(columns, record, { line: info.lines - lineBreakCount, end: info.bytes });
     }
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
@@ -78,20 +76,22 @@ function createEmptyError(name: string): CommandError {
 
 /** Detects the most frequent delimiter of a header outside quotes. Defaults to a comma. */
 export function detectDelimiter(header: string): string {
-  const unquoted = header.replaceAll(/"[^"]*"/g, '');
-  const count = (delimiter: string) => unquoted.split(delimiter).length;
+  const unquotedHeader = header.replaceAll(/"[^"]*"/g, '');
+  const countCells = (delimiter: string) => unquotedHeader.split(delimiter).length;
   // The sort is stable, so a tie selects the comma.
-  const [best = ','] = Object.values(DELIMITERS).toSorted((one, two) => count(two) - count(one));
-  return best;
+  const [bestDelimiter = ','] = Object.values(DELIMITERS).toSorted(
+    (one, two) => countCells(two) - countCells(one),
+  );
+  return bestDelimiter;
 }
 
 function parseHeader(name: string, cells: string[]): string[] {
   if (cells.every((cell) => cell.trim() === '')) throw createEmptyError(name);
   const columns = cells.map((cell, index) => cell.trim() || `column_${index + 1}`);
-  const repeated = columns.find((column, index) => columns.indexOf(column) !== index);
-  if (repeated === undefined) return columns;
+  const repeatedColumn = columns.find((column, index) => columns.indexOf(column) !== index);
+  if (repeatedColumn === undefined) return columns;
   throw new CommandError(
-    `${name} has the column ${JSON.stringify(repeated)} twice: give each column its own name`,
+    `${name} has the column ${JSON.stringify(repeatedColumn)} twice: give each column its own name`,
   );
 }
 

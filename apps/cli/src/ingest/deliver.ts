@@ -53,7 +53,7 @@ const MIN_THROTTLE_MS = 1000;
 /** HTTP statuses that apply to every record, so they end the run. */
 const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
 
-const TEMPORARY_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
+const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
  * Creates a function that sends payloads. It waits for rate limits (429) without a limit, and retries failures of the
@@ -95,8 +95,8 @@ export function createDeliver({
         throw new CommandError(`${reason}: give the command again in ${hours} hours`);
       }
       if (status === 429 && retryAfterMs !== undefined) {
-        const until = performance.now() + Math.max(retryAfterMs, MIN_THROTTLE_MS);
-        throttledUntil = Math.max(throttledUntil, until);
+        const retryTime = performance.now() + Math.max(retryAfterMs, MIN_THROTTLE_MS);
+        throttledUntil = Math.max(throttledUntil, retryTime);
         reportRetry(reason);
         continue;
       }
@@ -135,7 +135,7 @@ async function sendOnce(
   }
   const problem = parseProblem(body)?.text.replace(/\.$/, '');
   const reason = `the collector answered ${status}${problem === undefined ? '' : `: ${problem}`}`;
-  if (status < 500 && !TEMPORARY_STATUSES.has(status)) return { outcome: 'rejected', reason };
+  if (status < 500 && !RETRYABLE_STATUSES.has(status)) return { outcome: 'rejected', reason };
   const retryAfterMs = parseRetryAfter(headers.get('retry-after'));
   return { outcome: 'temporary', reason, status, retryAfterMs };
 }

@@ -17,11 +17,10 @@ import { addName, checkMapping, createPayloadConverter, formatNames } from './pa
 import { type FileFormat, openRows } from './rows.ts';
 import type { ByteCounts } from './text.ts';
 
-const KIBIBYTE = 1024;
+const BYTES_PER_KIBIBYTE = 1024;
 
-const PROGRESS_STEP = 1000;
+const PROGRESS_STEP_RECORDS = 1000;
 
-/** Options of `oselya ingest`. */
 export type IngestOptions = {
   file: string;
   format: FileFormat;
@@ -45,30 +44,36 @@ export type IngestOptions = {
  */
 export async function ingestFile(options: IngestOptions, context: Context): Promise<void> {
   const { stdin, stderr, print, exitWith } = context;
-  const { source, collector, format, dryRun = false, map = new Map<string, string>() } = options;
+  const {
+    source,
+    collector,
+    format,
+    dryRun = false,
+    map: mapping = new Map<string, string>(),
+  } = options;
   const signal = createInterruptSignal();
-  const stopReading = new AbortController();
+  const readController = new AbortController();
   const attributes = new Set<string>();
   const input = await openRows({
     path: options.file,
     format,
     encoding: options.encoding,
     delimiter: options.delimiter,
-    onColumns: (columns) => checkColumns(map, columns),
+    onColumns: (columns) => checkColumns(mapping, columns),
     stdin,
-    signal: AbortSignal.any([signal, stopReading.signal]),
+    signal: AbortSignal.any([signal, readController.signal]),
   });
   const rejectedFile = openRejected(options, stdin);
-  const progress = showReading(input.size, input.read, stderr);
+  const progress = showReadProgress(input.size, input.byteCounts, stderr);
   const note = (line: string) => {
     progress.clear();
     stderr.write(`${sanitizeLine(line)}\n`);
   };
   const { id, canResume } = createLoadId(options);
-  const result = await loadRecords(checkMapping(input.rows, map, note), {
+  const result = await loadRecords(checkMapping(input.rows, mapping, note), {
     toPayload: createPayloadConverter({
       source,
-      mapping: map,
+      mapping,
       onUnknown: (name) => addName(attributes, name),
     }),
     deliver: createDeliver({ collector, onRetry: note }),
@@ -76,7 +81,7 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
     keyPrefix: `load-${id}`,
     rejectedFile,
     signal,
-    stopReading,
+    readController,
     onBadRow(description) {
       progress.clear();
       print(description);
@@ -88,21 +93,21 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
   progress.stop();
   rejectedFile?.close();
   const isEmpty = counts.read === 0 && result.error === undefined && !signal.aborted;
-  const error = isEmpty ? createNoRecordsError(input.name, format, input.read) : result.error;
+  const error = isEmpty ? createNoRecordsError(input.name, format, input.byteCounts) : result.error;
   // Without records, the error alone is reported.
   if (counts.read > 0 || error === undefined) {
     print(...describeCounts(counts, { dryRun, attributes }));
   }
-  const next = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
+  const nextRun = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
   // A Ctrl-C after the last record does not count as an interruption.
   if (signal.aborted && (error !== undefined || hasGivenUp || counts.failed > 0)) {
-    print(`It was stopped: give the command again, and ${next}.`);
+    print(`It was stopped: give the command again, and ${nextRun}.`);
     exitWith(INTERRUPTED_STATUS);
   } else if (error !== undefined) {
     throw error;
   } else if (hasGivenUp) {
     throw new CommandError(
-      `too many records failed in a row, so it stopped: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to its address, then give the command again: ${next}`,
+      `too many records failed in a row, so it stopped: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to its address, then give the command again: ${nextRun}`,
     );
   } else if (counts.rejected + counts.failed + counts.unprocessed > 0) {
     exitWith(1);
@@ -119,8 +124,8 @@ function createLoadId(options: IngestOptions): { id: string; canResume: boolean 
   const stats = again === true || file === '-' ? undefined : getFileStats(file);
   if (stats === undefined) return { id: randomUUID(), canResume: false };
   const { size, mtimeNs, ctimeNs, ino } = stats;
-  const reading = [format, [...(map ?? [])], encoding, delimiter, source];
-  const identity = JSON.stringify([[size, mtimeNs, ctimeNs, ino].map(String), reading]);
+  const readOptions = [format, [...(map ?? [])], encoding, delimiter, source];
+  const identity = JSON.stringify([[size, mtimeNs, ctimeNs, ino].map(String), readOptions]);
   return { id: hash('sha256', identity).slice(0, 32), canResume: true };
 }
 
@@ -146,8 +151,8 @@ function openRejected({ rejected, file }: IngestOptions, stdin: Context['stdin']
   return openRejectedFile(path);
 }
 
-function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string[]): void {
-  for (const [field, column] of map) {
+function checkColumns(mapping: ReadonlyMap<string, string>, columns: readonly string[]): void {
+  for (const [field, column] of mapping) {
     if (columns.includes(column)) continue;
     throw new CommandError(
       `there is no column ${JSON.stringify(column)} (--map ${field}=${column}): the file has ${sanitizeLine(columns.join(', '))}`,
@@ -161,8 +166,12 @@ const NO_RECORDS_REASONS: Readonly<Record<FileFormat, string>> = {
   jsonl: 'it has only blank lines',
 };
 
-function createNoRecordsError(name: string, format: FileFormat, read: ByteCounts): CommandError {
-  const reason = read.bytes === 0 ? 'it is empty' : NO_RECORDS_REASONS[format];
+function createNoRecordsError(
+  name: string,
+  format: FileFormat,
+  byteCounts: ByteCounts,
+): CommandError {
+  const reason = byteCounts.bytes === 0 ? 'it is empty' : NO_RECORDS_REASONS[format];
   return new CommandError(`${name} has no records: ${reason}. Nothing was sent`);
 }
 
@@ -170,19 +179,25 @@ function createNoRecordsError(name: string, format: FileFormat, read: ByteCounts
  * Shows the progress through a file.
  * @param size File size in bytes. Undefined for a pipe.
  */
-function showReading(size: number | undefined, read: Readonly<ByteCounts>, output: Output) {
-  const total = Math.ceil((size ?? 0) / KIBIBYTE);
+function showReadProgress(
+  size: number | undefined,
+  byteCounts: Readonly<ByteCounts>,
+  output: Output,
+) {
+  const total = Math.ceil((size ?? 0) / BYTES_PER_KIBIBYTE);
   const progress =
     size === undefined ? silentProgress : showProgress({ unit: 'KiB', total }, output);
-  let shown = 0;
+  let lastShownCount = 0;
   return {
     ...progress,
     advance(records: number, end: number): void {
       if (size !== undefined) {
-        const kibibytes = Math.floor(((end / read.utf8Bytes) * read.bytes) / KIBIBYTE);
+        const kibibytes = Math.floor(
+          ((end / byteCounts.utf8Bytes) * byteCounts.bytes) / BYTES_PER_KIBIBYTE,
+        );
         progress.update(Math.min(kibibytes, total - 1), countRecords(records));
-      } else if (records >= shown + PROGRESS_STEP) {
-        shown = records;
+      } else if (records >= lastShownCount + PROGRESS_STEP_RECORDS) {
+        lastShownCount = records;
         output.write(`${countRecords(records)}\n`);
       }
     },
@@ -198,14 +213,14 @@ function describeCounts(
   { read, accepted, known, unprocessed, rejected, failed }: LoadCounts,
   { dryRun, attributes }: { dryRun: boolean; attributes: ReadonlySet<string> },
 ): string[] {
-  const unsent = read - accepted - known - unprocessed - rejected - failed;
+  const unsentCount = read - accepted - known - unprocessed - rejected - failed;
   const counts = [
     `${accepted} accepted`,
     `${known} already known`,
     ...(unprocessed === 0 ? [] : [`${unprocessed} known but not processed`]),
     `${rejected} rejected`,
     `${failed} failed`,
-    ...(unsent === 0 ? [] : [`${unsent} not sent`]),
+    ...(unsentCount === 0 ? [] : [`${unsentCount} not sent`]),
   ];
   const lines = [
     dryRun

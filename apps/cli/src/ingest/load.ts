@@ -10,12 +10,12 @@ import type { GoodRow, Row } from './row.ts';
 const MAX_PARALLEL_REQUESTS = 8;
 
 /** Number of consecutive failures after which a load ends. */
-const MAX_FAILED_IN_ROW = 5;
+const MAX_CONSECUTIVE_FAILURES = 5;
 
-/** Maximum number of reported bad records. Further records are counted. */
+/** Maximum number of reported bad records. The load only counts further ones. */
 const MAX_REPORTED_ROWS = 100;
 
-/** Numbers of records by result. */
+/** Record counts by result. */
 export type LoadCounts = {
   read: number;
   accepted: number;
@@ -28,7 +28,6 @@ export type LoadCounts = {
   failed: number;
 };
 
-/** Result of a load. */
 export type LoadResult = {
   counts: LoadCounts;
   /** Whether the load ended after too many consecutive failures. */
@@ -37,7 +36,6 @@ export type LoadResult = {
   error: unknown;
 };
 
-/** Options of a load. */
 export type LoadOptions = {
   toPayload: ReturnType<typeof createPayloadConverter>;
   deliver: DeliverPayload;
@@ -46,7 +44,7 @@ export type LoadOptions = {
   rejectedFile: RejectedFile | undefined;
   signal: AbortSignal;
   /** Aborted if the load ends early. The abort also ends a pending read of the input. */
-  stopReading: AbortController;
+  readController: AbortController;
   onBadRow: (description: string) => void;
   /** @param end Length of the text up to the last record, in UTF-8 bytes. */
   onProgress: (records: number, end: number) => void;
@@ -61,13 +59,13 @@ export async function loadRecords(
   rows: AsyncIterable<Row>,
   options: LoadOptions,
 ): Promise<LoadResult> {
-  const { toPayload, deliver, dryRun, keyPrefix, rejectedFile, stopReading } = options;
+  const { toPayload, deliver, dryRun, keyPrefix, rejectedFile, readController } = options;
   const counts = { read: 0, accepted: 0, known: 0, unprocessed: 0, rejected: 0, failed: 0 };
-  const signal = AbortSignal.any([options.signal, stopReading.signal]);
-  const sending = new Map<string, Promise<void>>();
+  const signal = AbortSignal.any([options.signal, readController.signal]);
+  const deliveries = new Map<string, Promise<void>>();
   const errors: unknown[] = [];
-  let reported = 0;
-  let failedInRow = 0;
+  let reportedCount = 0;
+  let consecutiveFailures = 0;
   let hasGivenUp = false;
 
   function addBadRow(
@@ -76,11 +74,11 @@ export async function loadRecords(
     outcome: 'unprocessed' | 'rejected' | 'failed',
   ): void {
     counts[outcome] += 1;
-    reported += 1;
-    if (reported <= MAX_REPORTED_ROWS) {
+    reportedCount += 1;
+    if (reportedCount <= MAX_REPORTED_ROWS) {
       options.onBadRow(sanitizeLine(`${formatPosition(row)}: ${reason}`));
     }
-    if (reported === MAX_REPORTED_ROWS) {
+    if (reportedCount === MAX_REPORTED_ROWS) {
       options.onBadRow('… further ones are only counted; --rejected keeps all of them');
     }
     rejectedFile?.add(row, reason);
@@ -90,27 +88,27 @@ export async function loadRecords(
     const content = hash('sha256', JSON.stringify(payload));
     const key = `${keyPrefix}-${row.index ?? row.line}-${content}`;
     const delivery = await deliver(payload, key, signal);
-    failedInRow = delivery.outcome === 'failed' ? failedInRow + 1 : 0;
+    consecutiveFailures = delivery.outcome === 'failed' ? consecutiveFailures + 1 : 0;
     if ('reason' in delivery) addBadRow(row, delivery.reason, delivery.outcome);
     else counts[delivery.outcome] += 1;
-    if (failedInRow === MAX_FAILED_IN_ROW) {
+    if (consecutiveFailures === MAX_CONSECUTIVE_FAILURES) {
       hasGivenUp = true;
-      stopReading.abort();
+      readController.abort();
     }
     options.onProgress(counts.read, row.end);
   }
 
   async function enqueue(row: GoodRow, payload: Record<string, unknown>): Promise<void> {
-    const listing = String(payload['external_id']);
-    await sending.get(listing);
-    const sent = send(row, payload)
+    const externalId = String(payload['external_id']);
+    await deliveries.get(externalId);
+    const delivery = send(row, payload)
       .catch((error: unknown) => {
         errors.push(error);
-        stopReading.abort();
+        readController.abort();
       })
-      .finally(() => sending.delete(listing));
-    sending.set(listing, sent);
-    if (sending.size >= MAX_PARALLEL_REQUESTS) await Promise.race(sending.values());
+      .finally(() => deliveries.delete(externalId));
+    deliveries.set(externalId, delivery);
+    if (deliveries.size >= MAX_PARALLEL_REQUESTS) await Promise.race(deliveries.values());
   }
 
   try {
@@ -127,9 +125,9 @@ export async function loadRecords(
     }
   } catch (error) {
     errors.push(error);
-    stopReading.abort();
+    readController.abort();
   }
-  await Promise.all(sending.values());
+  await Promise.all(deliveries.values());
   return { counts, hasGivenUp, error: hasGivenUp ? undefined : errors[0] };
 }
 
@@ -147,7 +145,6 @@ function formatPosition({ line, index }: Row): string {
   return index === undefined ? `line ${line}` : `record ${index} (line ${line})`;
 }
 
-/** File of bad records. */
 export type RejectedFile = ReturnType<typeof openRejectedFile>;
 
 /**

@@ -7,19 +7,22 @@ import { sanitizeLine } from '../terminal.ts';
 import { isRecord, peek, type Row } from './row.ts';
 
 /** Kind of a field's value. A price is a number with at most two decimals. */
-type Kind = 'text' | 'number' | 'price' | 'list' | 'object';
+type FieldKind = 'text' | 'number' | 'price' | 'list' | 'object';
 
-const KINDS: Readonly<Record<string, Kind>> = {
+const KIND_BY_SCHEMA_TYPE: Readonly<Record<string, FieldKind>> = {
   number: 'number',
   integer: 'number',
   array: 'list',
   object: 'object',
 };
 
-const FIELD_KINDS = new Map<string, Kind>(
+const FIELD_KINDS = new Map<string, FieldKind>(
   Object.entries<TSchema>(PayloadSchema.properties)
     .filter(([field]) => field !== 'source_slug')
-    .map(([field, schema]) => [field, KINDS[String(Reflect.get(schema, 'type'))] ?? 'text']),
+    .map(([field, schema]) => [
+      field,
+      KIND_BY_SCHEMA_TYPE[String(Reflect.get(schema, 'type'))] ?? 'text',
+    ]),
 );
 FIELD_KINDS.set('price', 'price');
 
@@ -28,7 +31,7 @@ export const PAYLOAD_FIELDS: readonly string[] = [...FIELD_KINDS.keys()];
 
 const REQUIRED_FIELDS: ReadonlySet<string> = new Set(PayloadSchema.required);
 
-/** Number of records that are searched for the mapped columns before anything is sent. */
+/** Maximum number of records to search for the mapped columns before the first request. */
 const MAX_SEARCHED_ROWS = 100;
 
 const MAX_NAMES = 20;
@@ -53,7 +56,7 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
 
   return (record: Record<string, unknown>): Conversion => {
     const payload: Record<string, unknown> = { source_slug: source };
-    const others: [string, unknown][] = [];
+    const unknownColumns: [string, unknown][] = [];
     for (const [name, value] of Object.entries(record)) {
       if (mappedColumns.has(name) || isBlank(value)) continue;
       const kind = mapping.has(name) ? undefined : FIELD_KINDS.get(name);
@@ -61,34 +64,34 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
         payload[name] = convertValue(kind, value);
       } else if (name !== 'source_slug') {
         onUnknown(name);
-        others.push([name, value]);
+        unknownColumns.push([name, value]);
       }
     }
     for (const [field, column] of mapping) {
       const value = Object.hasOwn(record, column) ? record[column] : undefined;
-      const converted = convertValue(FIELD_KINDS.get(field) ?? 'text', value);
-      if (converted !== undefined) payload[field] = converted;
+      const convertedValue = convertValue(FIELD_KINDS.get(field) ?? 'text', value);
+      if (convertedValue !== undefined) payload[field] = convertedValue;
     }
     const attributes = payload['attributes'] ?? {};
     // The schema rejects attributes that are not an object.
-    if (others.length === 0 || !isRecord(attributes)) return { payload };
-    for (const [name, value] of others) {
+    if (unknownColumns.length === 0 || !isRecord(attributes)) return { payload };
+    for (const [name, value] of unknownColumns) {
       if (!Object.hasOwn(attributes, name) || isDeepStrictEqual(attributes[name], value)) continue;
       return {
         reason: `${name} is given twice, by itself and within attributes: leave one of them out`,
       };
     }
-    payload['attributes'] = Object.fromEntries([...others, ...Object.entries(attributes)]);
+    payload['attributes'] = Object.fromEntries([...unknownColumns, ...Object.entries(attributes)]);
     return { payload };
   };
 }
 
 /**
- * Converts a value of a file to the kind of its field: numbers and lists from text, and ids from numbers.
+ * Converts a file value to the kind of its field: numbers and lists from text, and ids from numbers.
  * Other values remain unchanged for validation by the payload schema.
  * @returns Undefined for null and blank text.
  */
-export function convertValue(kind: Kind, value: unknown): unknown {
+export function convertValue(kind: FieldKind, value: unknown): unknown {
   if (isBlank(value)) return undefined;
   // JSON.parse rounds unsafe integers, so different ids could become equal.
   if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
@@ -106,12 +109,12 @@ function isBlank(value: unknown): boolean {
 }
 
 // Digits, or groups of three digits separated by spaces, with optional decimals.
-const NUMBER = /^([+-]?)(\d{1,3}(?:[ \u00A0\u2009\u202F]\d{3})+|\d+)(?:[.,](\d+))?$/;
+const NUMBER_PATTERN = /^([+-]?)(\d{1,3}(?:[ \u00A0\u2009\u202F]\d{3})+|\d+)(?:[.,](\d+))?$/;
 // "1,200" and "1.200" may mean 1200 or 1.2.
-const AMBIGUOUS_NUMBER = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
+const AMBIGUOUS_NUMBER_PATTERN = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
 
-function isAmbiguous(kind: Kind, text: string): boolean {
-  return AMBIGUOUS_NUMBER.test(text) && (kind === 'price' || text.includes(','));
+function isAmbiguous(kind: FieldKind, text: string): boolean {
+  return AMBIGUOUS_NUMBER_PATTERN.test(text) && (kind === 'price' || text.includes(','));
 }
 
 /** Returns advice on how to write an ambiguous value. Undefined for other values. */
@@ -121,13 +124,13 @@ export function getFormatAdvice(field: string, value: unknown): string | undefin
   if ((kind !== 'number' && kind !== 'price') || typeof value !== 'string') return undefined;
   const text = value.trim();
   if (!isAmbiguous(kind, text)) return undefined;
-  const whole = text.replace(/[.,]/, '');
-  const decimal = Number(text.replace(',', '.'));
-  return `${text} may be ${whole} or ${decimal}: write ${whole}, or at most two decimals`;
+  const integerReading = text.replace(/[.,]/, '');
+  const decimalReading = Number(text.replace(',', '.'));
+  return `${text} may be ${integerReading} or ${decimalReading}: write ${integerReading}, or at most two decimals`;
 }
 
 function parseNumber(text: string): number | undefined {
-  const match = NUMBER.exec(text);
+  const match = NUMBER_PATTERN.exec(text);
   if (match === null) return undefined;
   const [, sign = '', digits = '', decimals = '0'] = match;
   return Number(`${sign}${digits.replaceAll(/\D/g, '')}.${decimals}`);
@@ -136,8 +139,8 @@ function parseNumber(text: string): number | undefined {
 /** Splits phone numbers or URLs. A comma within a URL is not followed by a space. */
 function splitList(text: string): string[] {
   const separator = /^https?:/i.test(text) ? /[\s|]+|[,;](?=https?:)|[,;]\s+/i : /[,;|\n]/;
-  const items = text.split(separator).map((item) => item.trim());
-  return items.filter((item) => item !== '');
+  const values = text.split(separator).map((value) => value.trim());
+  return values.filter((value) => value !== '');
 }
 
 /** Adds a name, up to one more than `formatNames` shows. */
@@ -147,8 +150,8 @@ export function addName(names: Set<string>, name: string): void {
 
 /** Formats names as one line. */
 export function formatNames(names: ReadonlySet<string>): string {
-  const shown = [...names].slice(0, MAX_NAMES).map(sanitizeLine).join(', ');
-  return names.size > MAX_NAMES ? `${shown}, …` : shown;
+  const shownNames = [...names].slice(0, MAX_NAMES).map(sanitizeLine).join(', ');
+  return names.size > MAX_NAMES ? `${shownNames}, …` : shownNames;
 }
 
 /**
@@ -162,32 +165,32 @@ export async function* checkMapping(
   mapping: ReadonlyMap<string, string>,
   onMissing: (line: string) => void,
 ): AsyncGenerator<Row> {
-  const missing = new Map(mapping);
+  const missingColumns = new Map(mapping);
   const names = new Set<string>();
-  let records = 0;
-  const { isWhole, all } = await peek(rows, (head) => {
+  let recordCount = 0;
+  const { isComplete, allItems } = await peek(rows, (head) => {
     const row = head.at(-1);
     if (row !== undefined && 'fields' in row) {
-      records += 1;
+      recordCount += 1;
       for (const name of Object.keys(row.fields)) addName(names, name);
-      for (const [field, column] of missing) {
-        if (Object.hasOwn(row.fields, column)) missing.delete(field);
+      for (const [field, column] of missingColumns) {
+        if (Object.hasOwn(row.fields, column)) missingColumns.delete(field);
       }
     }
-    return missing.size === 0 || head.length >= MAX_SEARCHED_ROWS;
+    return missingColumns.size === 0 || head.length >= MAX_SEARCHED_ROWS;
   });
-  const [absent] = [...missing].toSorted(
+  const [firstMissingColumn] = [...missingColumns].toSorted(
     ([one], [other]) => Number(REQUIRED_FIELDS.has(other)) - Number(REQUIRED_FIELDS.has(one)),
   );
   // Without readable records, only the bad rows are reported.
-  if (absent !== undefined && records > 0) {
-    const [field, column] = absent;
-    const subject = isWhole ? 'no record has' : `none of the first ${records} records has`;
+  if (firstMissingColumn !== undefined && recordCount > 0) {
+    const [field, column] = firstMissingColumn;
+    const subject = isComplete ? 'no record has' : `none of the first ${recordCount} records has`;
     const message = `${subject} ${JSON.stringify(sanitizeLine(column))} (--map ${field}=${sanitizeLine(column)})`;
-    if (isWhole || REQUIRED_FIELDS.has(field)) {
+    if (isComplete || REQUIRED_FIELDS.has(field)) {
       throw new CommandError(`${message}: they have ${formatNames(names)}`);
     }
     onMissing(`Their ${field} is missing: ${message}.`);
   }
-  yield* all;
+  yield* allItems;
 }

@@ -1,20 +1,20 @@
-/** Position of a record in a file. */
+/** Record position in a file. */
 export type RowPosition = {
   /** First line of the record. 1-based. */
   line: number;
-  /** Length of the text up to the end of the record, in UTF-8 bytes. */
+  /** Offset of the end of the record, in UTF-8 bytes. */
   end: number;
   /** 1-based index in an array. */
   index?: number;
 };
 
-/** A record with its fields by column name. */
+/** Record with its fields by column name. */
 export type GoodRow = RowPosition & { fields: Record<string, unknown> };
 
-/** Text that is not a valid record, with the reason. */
+/** Invalid record text, with the reason. */
 export type BadRow = RowPosition & { reason: string; text: string };
 
-/** A valid or invalid record of a file. */
+/** Valid or invalid record. */
 export type Row = GoodRow | BadRow;
 
 const MAX_TEXT_LENGTH = 1000;
@@ -24,7 +24,7 @@ export function createBadRow(position: RowPosition, reason: string, text: string
   return { ...position, reason, text: text.slice(0, MAX_TEXT_LENGTH).toWellFormed() };
 }
 
-/** Tells whether a JSON value is an object. */
+/** Returns whether a JSON value is an object. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -36,18 +36,18 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 export async function peek<Item>(
   items: AsyncIterable<Item>,
   isEnough: (head: readonly Item[]) => boolean,
-): Promise<{ head: readonly Item[]; isWhole: boolean; all: AsyncIterable<Item> }> {
+): Promise<{ head: readonly Item[]; isComplete: boolean; allItems: AsyncIterable<Item> }> {
   const iterator = items[Symbol.asyncIterator]();
   const head: Item[] = [];
-  let isWhole = false;
-  while (!isWhole && !isEnough(head)) {
+  let isComplete = false;
+  while (!isComplete && !isEnough(head)) {
     const next = await iterator.next();
-    if (next.done) isWhole = true;
+    if (next.done) isComplete = true;
     else head.push(next.value);
   }
-  async function* all() {
+  async function* readAll() {
     yield* head;
     yield* { [Symbol.asyncIterator]: () => iterator };
   }
-  return { head, isWhole, all: all() };
+  return { head, isComplete, allItems: readAll() };
 }

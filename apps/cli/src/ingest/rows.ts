@@ -8,10 +8,8 @@ import { type CsvOptions, readCsv } from './csv.ts';
 import { createBadRow, isRecord, type Row, type RowPosition } from './row.ts';
 import { type ByteCounts, decodeText } from './text.ts';
 
-/** Supported file formats. */
 export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
 
-/** A supported file format. */
 export type FileFormat = (typeof FILE_FORMATS)[number];
 
 /** A payload has at most 1 MiB. JSON escapes may enlarge it six times. */
@@ -35,7 +33,7 @@ export type FileOptions = Omit<CsvOptions, 'name'> & {
 };
 
 /**
- * Opens a file of records. Records are read on demand, so memory does not grow with the file.
+ * Opens a file of records. Reads records on demand, so memory does not grow with the file.
  * @returns The size in bytes (undefined for a pipe), the name for messages, the rows, and the bytes read so far.
  * @throws CommandError if the file cannot be read. The iteration of the rows may throw it too.
  */
@@ -43,7 +41,7 @@ export async function openRows(options: FileOptions): Promise<{
   size: number | undefined;
   name: string;
   rows: AsyncIterable<Row>;
-  read: Readonly<ByteCounts>;
+  byteCounts: Readonly<ByteCounts>;
 }> {
   const { path, format, encoding, stdin, signal } = options;
   const isStdin = path === '-';
@@ -52,14 +50,14 @@ export async function openRows(options: FileOptions): Promise<{
   const stream = addAbortSignal(signal, isStdin ? stdin : createReadStream(path));
   // The iteration throws the error. An abort may also follow the iteration.
   stream.on('error', () => undefined);
-  const read = { bytes: 0, utf8Bytes: 0 };
-  const text = decodeText(readBytes(stream, { name, signal }), { name, encoding }, read);
+  const byteCounts = { bytes: 0, utf8Bytes: 0 };
+  const text = decodeText(readBytes(stream, { name, signal }), { name, encoding }, byteCounts);
   const readers = {
     json: () => readJsonArray(text, name),
     jsonl: () => readJsonLines(text),
     csv: () => readCsv(text, { ...options, name }),
   };
-  return { size, name, rows: readers[format](), read };
+  return { size, name, rows: readers[format](), byteCounts };
 }
 
 async function* readBytes(
@@ -73,7 +71,7 @@ async function* readBytes(
   }
 }
 
-const REASONS: Readonly<Record<string, string>> = {
+const READ_ERROR_REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a folder',
   EACCES: 'this user may not read it',
@@ -81,7 +79,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function createReadError(name: string, cause: unknown): CommandError {
   const { code = String(cause) } = cause as NodeJS.ErrnoException;
-  return new CommandError(`${name} cannot be read: ${REASONS[code] ?? code}`, { cause });
+  return new CommandError(`${name} cannot be read: ${READ_ERROR_REASONS[code] ?? code}`, { cause });
 }
 
 async function getFileSize(path: string): Promise<number | undefined> {
@@ -113,8 +111,8 @@ export async function* readJsonArray(
       if (event.kind === 'problem') {
         throw createSyntaxError(event.problem.position.line, event.problem.message);
       }
-      const values = event.kind === 'run' ? event.run.getRawValues() : [event.value];
-      for (const { text: content, start, truncation } of values) {
+      const values = event.kind === 'run' ? event.run.rawValues() : [event.value];
+      for (const { text: content, start, cut: truncation } of values) {
         index += 1;
         const position = { line: start.line, end, index };
         const value = parseJson(content);
@@ -129,10 +127,10 @@ export async function* readJsonArray(
   }
 
   for await (const piece of text) {
-    const [first] = piece.trimStart();
-    if (!hasBegun && first !== undefined) {
+    const [firstCharacter] = piece.trimStart();
+    if (!hasBegun && firstCharacter !== undefined) {
       hasBegun = true;
-      if (first !== '[') throw createNotArrayError(name, first);
+      if (firstCharacter !== '[') throw createNotArrayError(name, firstCharacter);
     }
     const bytes = Buffer.from(piece);
     yield* toRows(scanner.push(bytes));
@@ -141,13 +139,13 @@ export async function* readJsonArray(
   if (hasBegun) yield* toRows(scanner.end());
 }
 
-function createNotArrayError(name: string, first: string): CommandError {
+function createNotArrayError(name: string, firstCharacter: string): CommandError {
   const advice =
-    first === '{'
+    firstCharacter === '{'
       ? 'add --format jsonl if each line is a record, otherwise put the records into [ and ]'
       : 'name its format with --format';
   return new CommandError(
-    `${name} is not a JSON array, because it begins with ${JSON.stringify(first)}: ${advice}`,
+    `${name} is not a JSON array, because it begins with ${JSON.stringify(firstCharacter)}: ${advice}`,
   );
 }
 
@@ -158,7 +156,7 @@ export async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerato
   for await (const piece of text) {
     const parts = piece.split('\n');
     for (const [index, part] of parts.entries()) {
-      // Text beyond the limit is dropped. Only its length is counted.
+      // Drop text beyond the limit, but count its length.
       if (line.length <= MAX_LINE_LENGTH) line += part;
       position.end += Buffer.byteLength(part);
       if (index === parts.length - 1) break;

@@ -1,7 +1,7 @@
 import { CommandError } from '../command.ts';
 import { peek } from './row.ts';
 
-const HEAD_BYTES = 64;
+const ENCODING_SAMPLE_BYTES = 64;
 
 /** A few non-ASCII characters may be valid UTF-8 by chance. */
 const MIN_UTF8_CHARACTERS = 8;
@@ -13,27 +13,27 @@ export type ByteCounts = { bytes: number; utf8Bytes: number };
  * Decodes a byte stream and removes the byte order mark.
  * @param options.name The file's name, for error messages.
  * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
- * @param read Counters that are increased during the reading.
+ * @param byteCounts Counters that are increased during the reading.
  * @throws CommandError with the line if the bytes are invalid in this encoding. A wrong encoding would store
  *   garbled text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
   { name, encoding }: { name: string; encoding: string },
-  read: ByteCounts,
+  byteCounts: ByteCounts,
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder(encoding, { fatal: true });
-  const { head, all } = await peek(bytes, (chunks) => {
-    return chunks.reduce((length, chunk) => length + chunk.length, 0) >= HEAD_BYTES;
+  const { head, allItems: allChunks } = await peek(bytes, (chunks) => {
+    return chunks.reduce((length, chunk) => length + chunk.length, 0) >= ENCODING_SAMPLE_BYTES;
   });
   const advice = getEncodingAdvice(Buffer.concat(head), decoder.encoding);
   if (advice !== undefined) throw new CommandError(`${name} ${advice}`);
   let line = 1;
-  for await (const chunk of all) {
+  for await (const chunk of allChunks) {
     const text = decode(chunk);
     line += countLines(text);
-    read.bytes += chunk.length;
-    read.utf8Bytes += Buffer.byteLength(text);
+    byteCounts.bytes += chunk.length;
+    byteCounts.utf8Bytes += Buffer.byteLength(text);
     yield text;
   }
   yield decode();
@@ -43,13 +43,13 @@ export async function* decodeText(
       return decoder.decode(chunk, { stream: chunk !== undefined });
     } catch (cause) {
       // A lenient decoder replaces the invalid bytes by U+FFFD.
-      const [before = ''] = new TextDecoder(encoding).decode(chunk).split('\uFFFD', 1);
+      const [validText = ''] = new TextDecoder(encoding).decode(chunk).split('\uFFFD', 1);
       const [label, remedy] =
         decoder.encoding === 'utf-8'
           ? ['UTF-8', 'save it as UTF-8, or name its encoding, such as --encoding windows-1251']
           : [decoder.encoding, 'name another with --encoding'];
       throw new CommandError(
-        `${name} is not ${label} text (line ${line + countLines(before)}): ${remedy}`,
+        `${name} is not ${label} text (line ${line + countLines(validText)}): ${remedy}`,
         { cause },
       );
     }
@@ -60,19 +60,20 @@ export async function* decodeText(
 function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
   const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {
-    if (utf16 === encoding || head.length < HEAD_BYTES) return undefined;
+    if (utf16 === encoding || head.length < ENCODING_SAMPLE_BYTES) return undefined;
     return `is not ${encoding} text: leave --encoding out for UTF-8, or name another`;
   }
   if (utf16 !== undefined) return `is UTF-16 text: add --encoding ${utf16}`;
   return encoding !== 'utf-8' && isUtf8(head) ? 'is UTF-8 text: leave --encoding out' : undefined;
 }
 
-/** Detects UTF-16 by its byte order mark or by a zero byte, which other texts do not contain. */
+/** Detects UTF-16 by its byte order mark or by a zero byte, which text in other encodings does not contain. */
 function detectUtf16(head: Buffer): string | undefined {
-  const mark = head.toString('hex', 0, 2);
+  const byteOrderMark = head.toString('hex', 0, 2);
   const firstZero = head.indexOf(0);
-  if (mark === 'fffe' || (mark !== 'feff' && firstZero % 2 === 1)) return 'utf-16le';
-  return mark === 'feff' || firstZero !== -1 ? 'utf-16be' : undefined;
+  if (byteOrderMark === 'fffe' || (byteOrderMark !== 'feff' && firstZero % 2 === 1))
+    return 'utf-16le';
+  return byteOrderMark === 'feff' || firstZero !== -1 ? 'utf-16be' : undefined;
 }
 
 function isUtf8(head: Buffer): boolean {

@@ -16,7 +16,7 @@ import {
   type ImagesSummary,
 } from './summary.ts';
 
-/** Options of a reprocess run. */
+/** Reprocessing options. */
 export type ReprocessOptions = {
   selection: ListingSelection;
   limit: number;
@@ -29,7 +29,7 @@ export type ReprocessOptions = {
   confirm: (question: string, signal?: AbortSignal) => Promise<boolean>;
 };
 
-/** Early end of a run. */
+/** Reason and position of a run that stopped early. */
 export type EarlyStop = {
   /** Id up to which all selected listings are done. */
   after: number | undefined;
@@ -38,7 +38,7 @@ export type EarlyStop = {
 };
 
 /** Number of failed listings, and the early end of the run, if any. */
-export type ReprocessResult = { failed: number; stopped: EarlyStop | undefined };
+export type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined };
 
 /**
  * Reads listings again, prints the changes, and writes them after a question. With `yes` each listing is
@@ -64,8 +64,11 @@ export async function reprocess(
     written[result.outcome] += 1;
     report(describeFailure(extraction.listingId, result));
   }
-  const createResult = (stopped: EarlyStop | undefined): ReprocessResult => {
-    return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
+  const createResult = (earlyStop: EarlyStop | undefined): ReprocessResult => {
+    return {
+      failedCount: read.failed + written.failed + written.kept + written.incomplete,
+      earlyStop,
+    };
   };
 
   await using spool = await openSpool<RepeatedExtraction>();
@@ -74,7 +77,7 @@ export async function reprocess(
   if (!verbose || stdout.isTTY !== true) {
     progress = showProgress({ unit: 'listings', total }, stderr);
   }
-  const stopped = await processListings(
+  const earlyStop = await processListings(
     service.read(selection, { limit, signal, dryRun }),
     async (extraction) => {
       countExtraction(summary, extraction);
@@ -86,28 +89,28 @@ export async function reprocess(
       after,
       signal,
       parallel: yes ? parallel : 1,
-      onDone: (count) => progress.update(count, `${summary.changing} would change`),
+      onDone: (count) => progress.update(count, `${summary.changingCount} would change`),
     },
   );
   progress.stop();
   print(...describeExtractions(summary));
   if (yes) {
     print(...describeWritten(summary));
-    return createResult(stopped);
+    return createResult(earlyStop);
   }
   const question =
-    stopped === undefined
+    earlyStop === undefined
       ? `Write ${read.read} listings?`
       : `It stopped. Write the ${read.read} listings read so far?`;
   // A stopped run still asks the question. Another Ctrl-C answers no.
-  const questionSignal = stopped === undefined ? signal : undefined;
+  const questionSignal = earlyStop === undefined ? signal : undefined;
   if (dryRun || read.read === 0 || !(await confirm(question, questionSignal))) {
     print('Nothing was changed.');
-    const isStopped = stopped !== undefined || signal.aborted;
-    return createResult(dryRun || !isStopped ? stopped : { ...stopped, after });
+    const isStopped = earlyStop !== undefined || signal.aborted;
+    return createResult(dryRun || !isStopped ? earlyStop : { ...earlyStop, after });
   }
   progress = showProgress({ unit: 'listings', total: read.read }, stderr);
-  const stoppedWriting = await processListings(spool.values(), write, {
+  const writeStop = await processListings(spool.values(), write, {
     after,
     signal: questionSignal,
     parallel,
@@ -115,7 +118,7 @@ export async function reprocess(
   });
   progress.stop();
   print(...describeWritten(summary));
-  return createResult(stoppedWriting ?? stopped);
+  return createResult(writeStop ?? earlyStop);
 }
 
 /**
@@ -134,10 +137,10 @@ export async function reprocessImages(
   const question = `Describe those of ${total} listings?`;
   if (dryRun || total === 0 || !(yes || (await confirm(question, signal)))) {
     print('Nothing was changed.');
-    return { failed: 0, stopped: signal.aborted ? { after } : undefined };
+    return { failedCount: 0, earlyStop: signal.aborted ? { after } : undefined };
   }
   const progress = showProgress({ unit: 'listings', total }, stderr);
-  const stopped = await processListings(
+  const earlyStop = await processListings(
     service.describe(selection, { limit, signal }),
     async (result) => {
       summary[result.outcome] += 1;
@@ -149,7 +152,7 @@ export async function reprocessImages(
   );
   progress.stop();
   print(...describeImages(summary));
-  return { failed: summary.failed, stopped };
+  return { failedCount: summary.failed, earlyStop };
 }
 
 /**
@@ -168,7 +171,7 @@ async function processListings<Listing extends { listingId: number }>(
   },
 ): Promise<EarlyStop | undefined> {
   const { signal, parallel, onDone } = options;
-  const running = new Set<Promise<void>>();
+  const jobs = new Set<Promise<void>>();
   const failures: { listingId: number; error: unknown }[] = [];
   let { after } = options;
   let count = 0;
@@ -176,12 +179,12 @@ async function processListings<Listing extends { listingId: number }>(
   try {
     for await (const listing of listings) {
       const { listingId } = listing;
-      if (running.size >= parallel) await Promise.race(running);
+      if (jobs.size >= parallel) await Promise.race(jobs);
       if (failures.length > 0) break;
       const job = work(listing)
         .catch((error: unknown) => void failures.push({ listingId, error }))
-        .finally(() => running.delete(job));
-      running.add(job);
+        .finally(() => jobs.delete(job));
+      jobs.add(job);
       after = listingId;
       count += 1;
       onDone(count);
@@ -190,7 +193,7 @@ async function processListings<Listing extends { listingId: number }>(
   } catch (error) {
     readError = error;
   }
-  await Promise.all(running);
+  await Promise.all(jobs);
   // A continued run begins with the first failed listing.
   const [failure] = failures.toSorted((one, other) => one.listingId - other.listingId);
   if (failure) return { error: failure.error, after: failure.listingId - 1 || undefined };

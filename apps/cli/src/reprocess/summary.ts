@@ -3,33 +3,31 @@ import { sanitizeLine } from '../terminal.ts';
 
 const MAX_VALUE_LENGTH = 60;
 
-/** Results of a run so far. */
+/** Running counts. */
 export type ReprocessSummary = {
   read: Record<ExtractionOutcome['outcome'], number>;
-  changing: number;
+  changingCount: number;
   fields: Record<string, number>;
   written: Record<WriteOutcome['outcome'], number>;
 };
 
-/** Numbers of listings by outcome of describing their images. */
+/** Listing counts by image description outcome. */
 export type ImagesSummary = Record<ImageReprocessOutcome['outcome'], number>;
 
-/** Creates an empty summary. */
 export function createReprocessSummary(): ReprocessSummary {
   return {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },
-    changing: 0,
+    changingCount: 0,
     fields: {},
     written: { written: 0, incomplete: 0, changed: 0, queued: 0, kept: 0, failed: 0 },
   };
 }
 
-/** Adds an extraction to the summary. */
 export function countExtraction(summary: ReprocessSummary, extraction: ExtractionOutcome): void {
   summary.read[extraction.outcome] += 1;
   if (extraction.outcome !== 'read') return;
   const fields = Object.keys(extraction.changes);
-  if (fields.length > 0) summary.changing += 1;
+  if (fields.length > 0) summary.changingCount += 1;
   for (const field of fields) summary.fields[field] = (summary.fields[field] ?? 0) + 1;
 }
 
@@ -56,10 +54,10 @@ export function describeFailure(
 }
 
 /** Describes the results of all extractions. */
-export function describeExtractions({ read, changing, fields }: ReprocessSummary): string[] {
+export function describeExtractions({ read, changingCount, fields }: ReprocessSummary): string[] {
   const counts = Object.entries(fields).toSorted(([, one], [, other]) => other - one);
   return [
-    `${read.read} listings were read again: ${changing} would change.`,
+    `${read.read} listings were read again: ${changingCount} would change.`,
     ...counts.map(([field, count]) => `  ${field}: ${count}`),
     ...describeCounts([
       [read.not_a_listing, 'are not listings for the model now, and stay unchanged'],

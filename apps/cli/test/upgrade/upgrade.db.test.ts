@@ -12,17 +12,17 @@ import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 
 const DIMENSIONS = 8;
-/** Last migration of each app in the earlier version. */
-const LAST = { assistant: '0017', collector: '0024' };
+/** Each app's last migration in the earlier version. */
+const LAST_MIGRATION = { assistant: '0017', collector: '0024' };
 
 const folder = mkdtempSync(join(tmpdir(), 'oselya-upgrade-'));
 after(() => rmSync(folder, { recursive: true }));
 
 const database = await openTestDatabase<assistant.Tables & collector.Tables>();
-for (const [component, last] of Object.entries(LAST)) {
-  const from = join(import.meta.dirname, '../../../', component, 'migrations');
-  for (const name of readdirSync(from).filter((file) => file.slice(0, 4) <= last)) {
-    cpSync(join(from, name), join(folder, component, name));
+for (const [component, last] of Object.entries(LAST_MIGRATION)) {
+  const migrationFolder = join(import.meta.dirname, '../../../', component, 'migrations');
+  for (const name of readdirSync(migrationFolder).filter((file) => file.slice(0, 4) <= last)) {
+    cpSync(join(migrationFolder, name), join(folder, component, name));
   }
   const variables = { embedding_dimensions: DIMENSIONS };
   await migrate(database, { component, folder: join(folder, component), variables });
@@ -74,9 +74,9 @@ async function query<Row>(statement: string): Promise<Row[]> {
 type Raw = { id: number; status: string; listing_id: number };
 
 test('a pending payload of the earlier version is processed', async () => {
-  const waiting = `select id, status, listing_id from raw_data where external_id = 'waiting'`;
+  const waitingRecordQuery = `select id, status, listing_id from raw_data where external_id = 'waiting'`;
   const raw = await until('the payload', async () => {
-    const [row] = await query<Raw>(waiting);
+    const [row] = await query<Raw>(waitingRecordQuery);
     return row?.status === 'completed' && row;
   });
   const listing = await request<Record<string, unknown>>(`/listings/${raw.listing_id}`);
@@ -87,22 +87,27 @@ test('a pending payload of the earlier version is processed', async () => {
 });
 
 test('search finds an earlier listing by words and by meaning, with its history', async () => {
-  const [earlier] = await query<{ id: number; title: string }>(
+  const [existingListing] = await query<{ id: number; title: string }>(
     `select listing_id as id, listing->>'title' as title from listing_snapshots
      where changes <> '{}' order by id limit 1`,
   );
-  assert.ok(earlier);
+  assert.ok(existingListing);
   type Found = { items: { listing: { listing_id: number; year_built: null } }[] };
-  const { items } = await request<Found>('/search/fulltext', { query: earlier.title });
-  const hit = items.find(({ listing }) => listing.listing_id === earlier.id);
-  assert.equal(hit?.listing.year_built, null);
-  const near = await request<Found>('/search/similar', { listing_id: earlier.id, limit: 3 });
-  assert.equal(near.items.length, 3);
+  const { items } = await request<Found>('/search/fulltext', { query: existingListing.title });
+  const match = items.find(({ listing }) => listing.listing_id === existingListing.id);
+  assert.equal(match?.listing.year_built, null);
+  const similarListings = await request<Found>('/search/similar', {
+    listing_id: existingListing.id,
+    limit: 3,
+  });
+  assert.equal(similarListings.items.length, 3);
   type Snapshot = { changes: Record<string, { from: unknown; to: unknown }> };
-  const history = await request<Snapshot[]>(`/listings/${earlier.id}/history`);
+  const history = await request<Snapshot[]>(`/listings/${existingListing.id}/history`);
   assert.equal(history.length, 2);
   assert.ok(history[0]?.changes['price']);
-  const { provenance } = await request<{ provenance: object | null }>(`/listings/${earlier.id}`);
+  const { provenance } = await request<{ provenance: object | null }>(
+    `/listings/${existingListing.id}`,
+  );
   assert.ok(provenance);
 });
 
@@ -124,7 +129,7 @@ test('sessions, messages, facts and saved searches are kept, and legacy data is 
   ]);
 });
 
-/** Statements for the objects that `pg_dump` creates after the data. */
+/** SQL for the objects that `pg_dump` creates after the data. */
 const objects = sql<{ drop: string; create: string }>`
   select format('drop trigger %I on %s', tgname, tgrelid::regclass) as "drop",
     pg_get_triggerdef(oid) as "create"
@@ -146,7 +151,7 @@ const objects = sql<{ drop: string; create: string }>`
 
 test('triggers, indexes, checks and defaults of a dump can be restored', async () => {
   const rollback = new Error('rolled back');
-  const restoring = database.db.transaction().execute(async (trx) => {
+  const restoration = database.db.transaction().execute(async (trx) => {
     await sql`set local search_path = ''`.execute(trx);
     const { rows } = await objects.execute(trx);
     assert.ok(rows.length > 100, `${rows.length} objects`);
@@ -156,5 +161,5 @@ test('triggers, indexes, checks and defaults of a dump can be restored', async (
     }
     throw rollback;
   });
-  await assert.rejects(restoring, rollback);
+  await assert.rejects(restoration, rollback);
 });

@@ -2,60 +2,66 @@ import { findPlaces } from './places.ts';
 import { clean, compileTable, fold, readTable } from './text.ts';
 
 /** Concepts with the beginnings of their words in Ukrainian, Russian and English. */
-const CONCEPTS = compileTable(readTable('concepts'));
+const CONCEPT_PATTERNS = compileTable(readTable('concepts'));
 
-const MAX_TEXT = 20_000;
+const MAX_TEXT_LENGTH = 20_000;
 const MAX_WORDS = 3_000;
-const GRAM = 3;
+const TRIGRAM_LENGTH = 3;
 
 /** Matches concepts for the place, the rooms, the deal and the property type. They weigh more than other concepts. */
-const KEY_CONCEPT =
+const KEY_CONCEPT_PATTERN =
   /^(?:city|district):|_rooms?$|^(?:rent|sale|daily|house|land|garage|commercial)$/;
 
-/** Returns the 32-bit FNV-1a hash of the UTF-16 code units of a text. */
+/** Returns the 32-bit FNV-1a hash of a string's UTF-16 code units. */
 function fnv1a(text: string): number {
   let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at += 1) {
-    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  for (let index = 0; index < text.length; index += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   }
-  // The low bits of FNV-1a are poorly distributed for short inputs, so the high bits are mixed in.
+  // Mix in the high bits, because the low bits of FNV-1a are poorly distributed for short inputs.
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
 function splitIntoTrigrams(word: string): string[] {
-  const padded = `<${word}>`;
-  return Array.from({ length: padded.length - GRAM + 1 }, (_, at) => padded.slice(at, at + GRAM));
+  const paddedWord = `<${word}>`;
+  return Array.from({ length: paddedWord.length - TRIGRAM_LENGTH + 1 }, (_, index) =>
+    paddedWord.slice(index, index + TRIGRAM_LENGTH),
+  );
 }
 
 /** Adds hashed tokens to a vector. The sum of their squared weights is `share` squared. */
 function addTokens(vector: number[], tokens: Map<string, number>, share: number): void {
   const length = Math.hypot(...tokens.values());
   for (const [token, weight] of tokens) {
-    const at = fnv1a(token) % vector.length;
+    const index = fnv1a(token) % vector.length;
     const sign = fnv1a(`±${token}`) & 1 ? 1 : -1;
-    vector[at] = (vector[at] ?? 0) + (sign * weight * share) / length;
+    vector[index] = (vector[index] ?? 0) + (sign * weight * share) / length;
   }
 }
 
-/** Returns the weight of each token: the square root of its number of occurrences. */
+/** Returns token weights: the square root of each token's count. */
 function weighTokens(tokens: string[]): Map<string, number> {
   const groups = Map.groupBy(tokens, (token) => token);
   return new Map([...groups].map(([token, { length }]) => [token, Math.sqrt(length)]));
 }
 
 /**
- * Embeds a text so that related texts have a high cosine similarity. The vector combines hashed words, character
+ * Embeds text so that related texts have a high cosine similarity. The vector combines hashed words, character
  * trigrams, and concepts shared by Ukrainian, Russian and English. Equal texts get equal vectors of length 1.
  * @param dimensions Number of elements of the vector.
  */
 export function embedText(text: string, dimensions: number): number[] {
-  const folded = fold(clean(text, MAX_TEXT));
-  const words = (folded.match(/[\p{L}\p{N}]+/gu) ?? []).slice(0, MAX_WORDS);
-  const named = CONCEPTS.filter(([, pattern]) => folded.search(pattern) >= 0).map(([name]) => name);
-  const concepts = [...named, ...findPlaces(folded)].map((concept): [string, number] => [
-    `concept:${concept}`,
-    KEY_CONCEPT.test(concept) ? 2 : 1,
-  ]);
+  const foldedText = fold(clean(text, MAX_TEXT_LENGTH));
+  const words = (foldedText.match(/[\p{L}\p{N}]+/gu) ?? []).slice(0, MAX_WORDS);
+  const namedConcepts = CONCEPT_PATTERNS.filter(
+    ([, pattern]) => foldedText.search(pattern) >= 0,
+  ).map(([name]) => name);
+  const concepts = [...namedConcepts, ...findPlaces(foldedText)].map(
+    (concept): [string, number] => [
+      `concept:${concept}`,
+      KEY_CONCEPT_PATTERN.test(concept) ? 2 : 1,
+    ],
+  );
   const vector = Array.from({ length: dimensions }, () => 0);
   // Concepts weigh more than words, and words more than trigrams.
   addTokens(vector, new Map(concepts), 0.8);
@@ -64,6 +70,6 @@ export function embedText(text: string, dimensions: number): number[] {
   addTokens(vector, weighTokens(grams), 0.33);
   const length = Math.hypot(...vector);
   // A text without words, or whose words cancel out, has no direction, so it gets a fixed one.
-  if (length < Number.EPSILON) return vector.map((_, at) => (at === 0 ? 1 : 0));
+  if (length < Number.EPSILON) return vector.map((_, index) => (index === 0 ? 1 : 0));
   return vector.map((value) => value / length);
 }

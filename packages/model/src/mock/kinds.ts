@@ -5,8 +5,8 @@ export type DealType = 'sale' | 'rent' | 'daily_rent';
 
 export type PropertyType = 'apartment' | 'house' | 'room' | 'land' | 'commercial' | 'garage';
 
-/** Keywords that offer a deal explicitly. The first match in a text determines the deal. */
-const OFFERS = compileTable<'sale' | 'rent'>(
+/** Keywords that offer a deal explicitly. The first match determines the deal. */
+const OFFER_PATTERNS = compileTable<'sale' | 'rent'>(
   String.raw`
 sale: прода(?:м|ю|є|єця|єтся|еться|ємо|емо|ем|ються|ється|еться|ется|ются|ж|жа|жу|жи|же|єм|ємся|но|дим)|на продаж|пропонується до продажу|(?:for|on) sale|selling|sale|to sell|we sell
 rent: зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|єм|но|ються|сться)|сда(?:м|ю|ется|ем|ется|ются|ётся|єтся|єм|еться)|оренда|оренду|оренди|оренді|аренда|аренду|аренды|аренде|(?:for|to) (?:rent|let)|rent(?:al|als|ing)?|to let|lease|long[- ]term|sublet(?:ting)?|довгострок\p{L}+|довготривал\p{L}+|долгосроч\p{L}+|(?:на )?(?:тривалий термін|длительный срок)|помісячно|помесячно
@@ -14,7 +14,7 @@ rent: зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|
   compileWords,
 );
 
-const matches = createPatternTester(String.raw`
+const matchesPattern = createPatternTester(String.raw`
 daily: \<(?:подобов\p{L}*|посуточн\p{L}*|щодоб\p{L}*|на добу|за добу|в добу|доба|на сутки|за сутки|в сутки|сутки|сут|per night|nightly|a night|by the night|(?<=/ ?)(?:night|day|ніч|ночь|добу|сут)|per day|daily (?:rent|rental|let)|short[- ](?:term|stays?|let|lets)|за ніч|на ніч|за ночь|на ночь|почасово)\>
 monthly: \<(?:(?<=/ ?)(?:міс|мес|mo|month)|(?:на|в|за|у|per|a) (?:місяць|міс|месяц|мес|month)|pcm|monthly|щомісяч\p{L}*|ежемесячн\p{L}*)\>
 # The property is sold with its current tenant, so the words for rent are not an offer.
@@ -30,25 +30,31 @@ exchanged: (?:обмін|обмен|обміняю|обменяю|exchange)[^.\n
 counted: [2-9] ?-? ?$|\d-$
 `);
 
-const NOT_DAILY = compileWords(
+const DAILY_DENIAL_PATTERN = compileWords(
   String.raw`(?:не|без|no|not|крім|кроме) (?:зда\p{L}+ |сда\p{L}+ |for |a )?(?:подобов\p{L}*|посуточн\p{L}*|на добу|на сутки|daily|short[- ]\p{L}+|nightly|почасово)`,
   'gu',
 );
 
 function findOffer(text: string): 'sale' | 'rent' | undefined {
-  const found = OFFERS.map(([deal, pattern]) => ({ deal, at: text.search(pattern) }));
-  return found.filter(({ at }) => at >= 0).toSorted((a, b) => a.at - b.at)[0]?.deal;
+  const occurrences = OFFER_PATTERNS.map(([deal, pattern]) => ({
+    deal,
+    position: text.search(pattern),
+  }));
+  return occurrences
+    .filter(({ position }) => position >= 0)
+    .toSorted((a, b) => a.position - b.position)[0]?.deal;
 }
 
-/** Reads the deal type from the words of a text, or returns null. The title takes precedence. */
-export function readDealType(foldedTitle: string, folded: string): DealType | null {
-  const offer = findOffer(foldedTitle) ?? findOffer(folded);
+/** Reads the deal type from keywords, or returns null. The title takes precedence. */
+export function readDealType(foldedTitle: string, foldedText: string): DealType | null {
+  const offer = findOffer(foldedTitle) ?? findOffer(foldedText);
   if (offer === 'sale') return 'sale';
-  if (matches('daily', folded.replace(NOT_DAILY, ' '))) return 'daily_rent';
+  if (matchesPattern('daily', foldedText.replace(DAILY_DENIAL_PATTERN, ' '))) return 'daily_rent';
   if (offer !== undefined) return offer;
-  if (matches('letAlready', folded)) return 'sale';
-  if (matches('monthly', folded) || matches('plusUtilities', folded)) return 'rent';
-  return matches('paidForGood', folded) ? 'sale' : null;
+  if (matchesPattern('letAlready', foldedText)) return 'sale';
+  if (matchesPattern('monthly', foldedText) || matchesPattern('plusUtilities', foldedText))
+    return 'rent';
+  return matchesPattern('paidForGood', foldedText) ? 'sale' : null;
 }
 
 /** Price bounds by currency: lower prices are monthly rents, higher ones are sales. Prices between are ambiguous. */
@@ -70,7 +76,7 @@ export function guessDealType(price: number | null, currency: string | null): De
  * Nouns in the cases that an offered property takes: nominative, accusative, and genitive after "продаж" and "оренда".
  * The locative ("у новому будинку") is excluded, because it describes the building of a flat.
  */
-const NOUNS = compileTable<PropertyType>(
+const NOUN_PATTERNS = compileTable<PropertyType>(
   String.raw`
 apartment: (?:квартир|кватир|квартер|кв[ао]ртир|квартирк|апартамент|апартмент|апарт|студі|студи|смарт|гостинк|полуторк|полторушк|півторк|півторушк|малосімейк|малосемейк|пентхаус|пентхауз)\p{L}*|(?:одн|дв|тр|четвер|чотир)[уоеьи]{0,2}шк[аиуо]й?|трьошк[ау]|трешк[ау]|однокімнатн\p{L}*|\d ?-? ?(?:х |х-|х|ох|ьох|ти|и|но)? ?-?(?:(?:кімнатн|комнатн|кімн|комн)\p{L}*|кім|ком)\.? ?(?:кв)?|\d ?-? ?х? ?[кk]\.? ?(?:кв|кварт\p{L}*)|(?<!\d[.,])\dк{1,2}(?! ?\$| ?грн| ?у| ?usd)|flats?|apartments?|apts?|appartments?|apartement|condo|studio|penthouse|loft|\d ?-? ?(?:br|bdr|bed|bedrooms?)
 house: будинок|будиночок|дім|дом|домик|дач(?:а|у|і|и|ка|ку)|хат[аиу]|(?:продаж|продажа|оренда|аренда)\p{L}* (?:\p{L}+ )?(?:будинку|дома|будиночка|домика)|(?:половин|частин|част|пів|пол)\p{L}* ?(?:будинку|дома)|півбудинку|полдома|(?:котедж|коттедж|таунхаус|таунхауз|дуплекс|вілл|вилл|особняк|садиб|усадьб|маєт)\p{L}*|house|cottage|townhouse|villa|duplex|bungalow
@@ -82,22 +88,25 @@ garage: гараж|гаража|гаражний|гаражный|(?:парко�
   compileWords,
 );
 
-/** Returns the type that a text names first, except parts, neighbours and exchanges of the offered property. */
-function findType(text: string): PropertyType | undefined {
-  const found = NOUNS.flatMap(([type, pattern]) =>
-    Array.from(text.matchAll(pattern), ({ index: at }) => ({ type, at })),
+/** Returns the first property type in the text, except parts, neighbours and exchanges of the offered property. */
+function findPropertyType(text: string): PropertyType | undefined {
+  const occurrences = NOUN_PATTERNS.flatMap(([type, pattern]) =>
+    Array.from(text.matchAll(pattern), ({ index: position }) => ({ type, position })),
   );
-  return found
-    .toSorted((a, b) => a.at - b.at)
-    .find(({ type, at }) => {
-      const before = text.slice(Math.max(0, at - 40), at);
-      if (matches('exchanged', before) || (type === 'room' && matches('counted', before)))
+  return occurrences
+    .toSorted((a, b) => a.position - b.position)
+    .find(({ type, position }) => {
+      const precedingText = text.slice(Math.max(0, position - 40), position);
+      if (
+        matchesPattern('exchanged', precedingText) ||
+        (type === 'room' && matchesPattern('counted', precedingText))
+      )
         return false;
-      return type === 'apartment' || !matches('aside', before);
+      return type === 'apartment' || !matchesPattern('aside', precedingText);
     })?.type;
 }
 
 /** Reads the type of the offered property. The title takes precedence. */
-export function readPropertyType(foldedTitle: string, folded: string): PropertyType | null {
-  return findType(foldedTitle) ?? findType(folded) ?? null;
+export function readPropertyType(foldedTitle: string, foldedText: string): PropertyType | null {
+  return findPropertyType(foldedTitle) ?? findPropertyType(foldedText) ?? null;
 }

@@ -6,64 +6,68 @@ const CITIES = parseTable(readTable('cities')).map(([name, forms]) => ({
   forms: compileWords(forms, 'gu'),
 }));
 
-const RAION = String.raw`(?:р-н\p{L}*|район\p{L}*|district|raion)`;
+const DISTRICT_WORD = String.raw`(?:р-н\p{L}*|район\p{L}*|district|raion)`;
 
 /** Districts with their canonical names. `city` is undefined if several cities have a district with this name. */
 const DISTRICTS = parseTable(readTable('districts')).map(([key, forms]) => {
   const [title = '', city] = key.split(', ');
   const name = title.replace(' район', '');
   const root = `(?:${forms})(?:ий|ому|ого|ім|ом|ый|ой|yi|iy|y|yy)?`;
-  const source = name === title ? forms : `${root} ${RAION}|${RAION} ${root}`;
+  const source = name === title ? forms : `${root} ${DISTRICT_WORD}|${DISTRICT_WORD} ${root}`;
   return { name, city, forms: compileWords(source, 'gu') };
 });
 
-/** Returns the cities and districts that a folded text names, as `city:Львів` and `district:Центр`. */
-export function findPlaces(folded: string): string[] {
-  const found = (places: readonly { name: string; forms: RegExp }[], kind: string) =>
-    places.flatMap(({ name, forms }) => (folded.search(forms) >= 0 ? [`${kind}:${name}`] : []));
-  return [...new Set([...found(CITIES, 'city'), ...found(DISTRICTS, 'district')])];
+/** Returns the cities and districts in folded text, as `city:Львів` and `district:Центр`. */
+export function findPlaces(foldedText: string): string[] {
+  const findNames = (places: readonly { name: string; forms: RegExp }[], kind: string) =>
+    places.flatMap(({ name, forms }) => (foldedText.search(forms) >= 0 ? [`${kind}:${name}`] : []));
+  return [...new Set([...findNames(CITIES, 'city'), ...findNames(DISTRICTS, 'district')])];
 }
 
 /** Text before a city that is not the location: a distance, or the name of a station, a street or a river. */
-const ELSEWHERE = compilePattern(
+const OTHER_LOCATION_PATTERN = compilePattern(
   String.raw`(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до)|метро|геро(?:їв|ев)|heroes of|вид\p{L}* на|view of|бере[гз]\p{L}*|наб\.|набережн\p{L}*|річк\p{L}*|рек[аеи])(?: м\.?| г\.?| міста| города)? ?$`,
 );
 
 /** A town or village that the table lacks: a capitalized name after a word such as "село". */
-const SETTLEMENT = compilePattern(
+const SETTLEMENT_PATTERN = compilePattern(
   String.raw`(?:^|[\s,(])(?:(с\.|село|селі|селе|смт\.?|сел\.|village(?: of)?)|м\.|місто|г\.|город|city of) ?(?!\p{L}+(?:ська|ская|цька|цкая)(?!\p{L}))(\p{Lu}[\p{L}'-]+(?: (?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`,
 );
 
 /** Returns the canonical name of a city, or the cleaned input if the city is unknown. */
-export function normalizeCity(written: string): string {
-  const cleaned = clean(written, 200);
-  const known = CITIES.find(({ forms }) => fold(cleaned).search(forms) >= 0);
-  return known?.name ?? cleaned.replace(/^(?:м\.|г\.|с\.|смт)\s?/u, '').trim();
+export function normalizeCity(originalText: string): string {
+  const cleanedText = clean(originalText, 200);
+  const knownCity = CITIES.find(({ forms }) => fold(cleanedText).search(forms) >= 0);
+  return knownCity?.name ?? cleanedText.replace(/^(?:м\.|г\.|с\.|смт)\s?/u, '').trim();
 }
 
-/** Returns the place that a text names first. */
-function findFirst<T extends { forms: RegExp }>(folded: string, places: T[]): T | undefined {
-  const found = places.flatMap((place) => {
-    const match = [...folded.matchAll(place.forms)].find(
-      ({ index }) => !ELSEWHERE.test(folded.slice(Math.max(0, index - 24), index)),
+/** Returns the first place in the text. */
+function findFirstPlace<T extends { forms: RegExp }>(
+  foldedText: string,
+  places: T[],
+): T | undefined {
+  const occurrences = places.flatMap((place) => {
+    const match = [...foldedText.matchAll(place.forms)].find(
+      ({ index }) => !OTHER_LOCATION_PATTERN.test(foldedText.slice(Math.max(0, index - 24), index)),
     );
-    return match ? [{ place, at: match.index }] : [];
+    return match ? [{ place, position: match.index }] : [];
   });
-  return found.toSorted((a, b) => a.at - b.at)[0]?.place;
+  return occurrences.toSorted((a, b) => a.position - b.position)[0]?.place;
 }
 
 /**
  * Reads the city and the district. If only one city has the district, it determines the city as well.
- * @param written The cleaned text in its original case.
- * @param known The city in the payload.
+ * @param originalText The cleaned text in its original case.
+ * @param knownCity The city in the payload.
  */
-export function readPlace(written: string, folded: string, known: string | undefined) {
-  const [, village, name] = SETTLEMENT.exec(written) ?? [];
-  const city = known ?? (village ? name : findFirst(folded, CITIES)?.name);
+export function readPlace(originalText: string, foldedText: string, knownCity: string | undefined) {
+  const [, village, name] = SETTLEMENT_PATTERN.exec(originalText) ?? [];
+  const city = knownCity ?? (village ? name : findFirstPlace(foldedText, CITIES)?.name);
   const districts = DISTRICTS.filter((district) => !city || (district.city ?? city) === city);
   // A specific name takes precedence over "Центр", which is vague.
-  const [centre, specific] = [districts.slice(-1), districts.slice(0, -1)];
-  const district = findFirst(folded, specific) ?? findFirst(folded, centre);
+  const [centralDistricts, specificDistricts] = [districts.slice(-1), districts.slice(0, -1)];
+  const district =
+    findFirstPlace(foldedText, specificDistricts) ?? findFirstPlace(foldedText, centralDistricts);
   return {
     city: city ?? district?.city ?? (name === undefined ? null : normalizeCity(name)),
     district: district?.name ?? null,
@@ -71,20 +75,20 @@ export function readPlace(written: string, folded: string, known: string | undef
 }
 
 /** Words for streets and squares, longer forms first. */
-const KIND = String.raw`[Вв]ул(?:иц[яіюі]|\.)|[Вв]ул(?= )|[Уу]л(?:иц[аеуы]|\.)|[Уу]л(?= )|[Пп]росп(?:ект[іуае]?|\.)|[Пп]р(?:-т|\.)|[Бб]ул(?:ьвар[іуае]?|\.)|[Бб]-р|[Пп]л(?:ощ[аі]|ощадь|ощади|\.)|[Пп]ров(?:улок|улку|\.)|[Пп]ер(?:еулок|еулке|\.)|[Нн]абережн(?:а|ая|ій|ой)|[Шш]осе|шоссе|узвіз`;
+const STREET_KIND = String.raw`[Вв]ул(?:иц[яіюі]|\.)|[Вв]ул(?= )|[Уу]л(?:иц[аеуы]|\.)|[Уу]л(?= )|[Пп]росп(?:ект[іуае]?|\.)|[Пп]р(?:-т|\.)|[Бб]ул(?:ьвар[іуае]?|\.)|[Бб]-р|[Пп]л(?:ощ[аі]|ощадь|ощади|\.)|[Пп]ров(?:улок|улку|\.)|[Пп]ер(?:еулок|еулке|\.)|[Нн]абережн(?:а|ая|ій|ой)|[Шш]осе|шоссе|узвіз`;
 /** Part of a street name, as in "Шевченка", "І. Франка", "8 Березня" and "Академіка Глушкова". */
 const NAME_PART = String.raw`\p{Lu}(?:\.|[\p{L}'-]*)`;
 const STREET_NAME = String.raw`(?:\d{1,3}(?:-?\p{Ll}{1,2})? )?${NAME_PART}(?: ?${NAME_PART}){0,2}`;
 /** House number. After a comma, a number such as "4/9" is excluded: it usually means floors. */
-const HOUSE = String.raw`(?!, ?\d{1,2}/\d),? ?(?:буд\. ?|будинок |дом |д\. ?|№ ?|No ?)?\d{1,4}(?:[-/]\d{1,3})?(?:-?[А-Яа-яІі](?!\p{L}))?(?!\d| ?(?:м|кв|хв|мин|пов|поверх|эт|этаж|й|кімн|комн|к|грн|\$|у\.)(?!\p{L}))`;
-const STREET = compilePattern(
-  String.raw`(?<!\p{L})(?:${KIND}) ?(?:${STREET_NAME}|\p{Ll}[\p{L}'-]{3,30})(?:${HOUSE})?`,
+const HOUSE_NUMBER = String.raw`(?!, ?\d{1,2}/\d),? ?(?:буд\. ?|будинок |дом |д\. ?|№ ?|No ?)?\d{1,4}(?:[-/]\d{1,3})?(?:-?[А-Яа-яІі](?!\p{L}))?(?!\d| ?(?:м|кв|хв|мин|пов|поверх|эт|этаж|й|кімн|комн|к|грн|\$|у\.)(?!\p{L}))`;
+const STREET_PATTERN = compilePattern(
+  String.raw`(?<!\p{L})(?:${STREET_KIND}) ?(?:${STREET_NAME}|\p{Ll}[\p{L}'-]{3,30})(?:${HOUSE_NUMBER})?`,
   'gu',
 );
 
 /** Reads a street, if possible with a house number, in the spelling of the cleaned text. */
-export function readAddress(written: string): string | null {
-  const streets = [...written.matchAll(STREET)].map(([street]) => street);
+export function readAddress(originalText: string): string | null {
+  const streets = [...originalText.matchAll(STREET_PATTERN)].map(([street]) => street);
   const street = streets.find((candidate) => /\d\p{L}?$/u.test(candidate)) ?? streets[0];
   return street?.replace(/\s+/gu, ' ').replace(/[\s,.;-]+$/u, '') ?? null;
 }

@@ -9,13 +9,13 @@ UAH: uah|₴|грн|гривень|гривні|гривня|гривна|гри
 PLN: pln|zł|злотих|злотых
 GBP: gbp|£
 `);
-const CURRENCY = CURRENCIES.map(([, forms]) => forms).join('|');
-const CODES = CURRENCIES.map(([code, forms]): [string, RegExp] => [
+const CURRENCY_SOURCE = CURRENCIES.map(([, forms]) => forms).join('|');
+const CURRENCY_CODE_PATTERNS = CURRENCIES.map(([code, forms]): [string, RegExp] => [
   code,
   compilePattern(`^(?:${forms})$`),
 ]);
 
-/** A number in a text that may be a sum of money, with the words around it. */
+/** Number that may be a sum of money, with the words around it. */
 type Amount = {
   value: number;
   currency: string | null;
@@ -28,54 +28,61 @@ type Amount = {
 
 const CONTEXT_LENGTH = 48;
 /** Smallest "к" amount without a currency: "2к" is a flat with two rooms. */
-const MIN_THOUSANDS = 7_000;
+const MIN_UNLABELLED_THOUSANDS = 7_000;
 
-const NUMBER = String.raw`\d{1,3}(?:[ .,]\d{3})+(?!\d)(?:[.,]\d{1,2}(?!\d))?|\d{1,9}(?:[.,]\d{1,2}(?!\d))?`;
-const THOUSAND = String.raw`тис(?:яч[аіуи]?)?\.?|т[иы]щ[аиіу]?|штук[аиу]?(?= ?(?:${CURRENCY}))|тыс(?:яч[аиу]?)?\.?|thousand|[кk](?![\p{L}])|т\.?(?= ?(?:${CURRENCY}))`;
-const MILLION = String.raw`млн\.?|мільйон\p{L}*|миллион\p{L}*|million|mln|m(?= ?(?:usd|eur|uah|\$|€))`;
+const NUMBER_SOURCE = String.raw`\d{1,3}(?:[ .,]\d{3})+(?!\d)(?:[.,]\d{1,2}(?!\d))?|\d{1,9}(?:[.,]\d{1,2}(?!\d))?`;
+const THOUSAND_SOURCE = String.raw`тис(?:яч[аіуи]?)?\.?|т[иы]щ[аиіу]?|штук[аиу]?(?= ?(?:${CURRENCY_SOURCE}))|тыс(?:яч[аиу]?)?\.?|thousand|[кk](?![\p{L}])|т\.?(?= ?(?:${CURRENCY_SOURCE}))`;
+const MILLION_SOURCE = String.raw`млн\.?|мільйон\p{L}*|миллион\p{L}*|million|mln|m(?= ?(?:usd|eur|uah|\$|€))`;
 
-const AMOUNT = compilePattern(
-  String.raw`(?<!\d)(?<!\d[.,/])(?:(?<pre>(?<!\p{L})(?:${CURRENCY})) ?)?(?<number>${NUMBER})` +
+const AMOUNT_PATTERN = compilePattern(
+  String.raw`(?<!\d)(?<!\d[.,/])(?:(?<pre>(?<!\p{L})(?:${CURRENCY_SOURCE})) ?)?(?<number>${NUMBER_SOURCE})` +
     String.raw`(?: ?[-–] ?\d{1,3}(?:[ .,]?\d{3})*(?=[^\d/]))?` +
-    String.raw` ?(?:(?<thousand>${THOUSAND})|(?<million>${MILLION})(?: (?<rest>\d{1,3}) ?(?:тис|тыс)\p{L}*\.?)?)?` +
-    String.raw`(?: ?(?<post>${CURRENCY})(?![\p{L}\d]))?`,
+    String.raw` ?(?:(?<thousand>${THOUSAND_SOURCE})|(?<million>${MILLION_SOURCE})(?: (?<rest>\d{1,3}) ?(?:тис|тыс)\p{L}*\.?)?)?` +
+    String.raw`(?: ?(?<post>${CURRENCY_SOURCE})(?![\p{L}\d]))?`,
   'gu',
 );
 
 const parseCurrency = (form: string | undefined): string | null =>
-  CODES.find(([, pattern]) => form !== undefined && pattern.test(form.trim()))?.[0] ?? null;
+  CURRENCY_CODE_PATTERNS.find(
+    ([, pattern]) => form !== undefined && pattern.test(form.trim()),
+  )?.[0] ?? null;
 
 /** Parses "85 000" and "85.000" as thousands, and "1,2" as a decimal. Before a multiplier, all points are decimal. */
-function parseAmount(written: string, factor: number, rest: string): number {
+function parseAmount(numberText: string, factor: number, thousandsText: string): number {
   if (factor > 1) {
-    return Number(written.replaceAll(' ', '').replace(',', '.')) * factor + Number(rest) * 1_000;
+    return (
+      Number(numberText.replaceAll(' ', '').replace(',', '.')) * factor +
+      Number(thousandsText) * 1_000
+    );
   }
-  const groups = /^\d{1,3}(?:[ .,]\d{3})+/u.exec(written)?.[0] ?? '';
-  return Number((groups.replace(/[ .,]/gu, '') + written.slice(groups.length)).replace(',', '.'));
+  const groups = /^\d{1,3}(?:[ .,]\d{3})+/u.exec(numberText)?.[0] ?? '';
+  return Number(
+    (groups.replace(/[ .,]/gu, '') + numberText.slice(groups.length)).replace(',', '.'),
+  );
 }
 
-/** Returns all numbers of a folded text that may be sums of money, in the order of the text. */
-function readAmounts(folded: string): Amount[] {
+/** Returns all numbers in folded text that may be sums of money, in text order. */
+function readAmounts(foldedText: string): Amount[] {
   const amounts: Amount[] = [];
   let previousEnd = 0;
-  for (const match of folded.matchAll(AMOUNT)) {
+  for (const match of foldedText.matchAll(AMOUNT_PATTERN)) {
     const { pre, number = '', thousand, million, rest = '0', post } = match.groups ?? {};
     const end = match.index + match[0].length;
     const factor = thousand === undefined ? (million === undefined ? 1 : 1_000_000) : 1_000;
     const value = Math.round(parseAmount(number, factor, rest) * 100) / 100;
     const currency = parseCurrency(post) ?? parseCurrency(pre);
-    if (thousand === 'к' && currency === null && value < MIN_THOUSANDS) continue;
+    if (thousand === 'к' && currency === null && value < MIN_UNLABELLED_THOUSANDS) continue;
     const start = Math.max(previousEnd, match.index - CONTEXT_LENGTH);
     amounts.push({
       value,
       currency,
       isScaled: factor > 1,
       before:
-        folded
+        foldedText
           .slice(start, match.index)
           .split(/[;\n!?+]|,(?!\d)|\. /u)
           .at(-1) ?? '',
-      after: folded.slice(end, end + CONTEXT_LENGTH).split(/[;\n]/u, 1)[0] ?? '',
+      after: foldedText.slice(end, end + CONTEXT_LENGTH).split(/[;\n]/u, 1)[0] ?? '',
     });
     // A bare number does not separate a label from its amount: "депозит за 1 місяць 9000 грн".
     if (currency !== null || factor > 1) previousEnd = end;
@@ -83,25 +90,25 @@ function readAmounts(folded: string): Amount[] {
   return amounts;
 }
 
-/** Role of an amount: `new` is the price after a reduction, `other` the cost of something else. */
-type Role = 'new' | 'price' | 'other';
+/** `new` is the price after a reduction, `other` is another cost. */
+type AmountRole = 'new' | 'price' | 'other';
 
 /** Phrases before a former price: "Ціна впала з". */
-const PRICE_REDUCED_FROM = String.raw`(?:знижен|снижен|знизил|снизил|впал|упал|зменшен|reduced|dropped|lowered)\p{L}* (?:ціни |ціну |цены |цену |цена )?(?:з|із|с|from)(?!\p{L})`;
+const PRICE_REDUCTION_SOURCE = String.raw`(?:знижен|снижен|знизил|снизил|впал|упал|зменшен|reduced|dropped|lowered)\p{L}* (?:ціни |ціну |цены |цену |цена )?(?:з|із|с|from)(?!\p{L})`;
 
 /** Labels before an amount, by role. The label nearest to the amount counts. */
-const LABELS = compileTable<Role>(String.raw`
-new: (?:->|=>|>>|[→⇒➔➡]\uFE0F?) ?$|тепер|теперь|зараз|сейчас|now|стало|нова ціна|новая цена|знижен\p{L}* (?:ціни )?до|снижен\p{L}* (?:цены )?до|reduced to|down to|${PRICE_REDUCED_FROM} \d[\d .,]{0,12} ?(?:\$|грн|usd)? ?(?:to|до)|new price|актуальн
+const ROLE_LABELS = compileTable<AmountRole>(String.raw`
+new: (?:->|=>|>>|[→⇒➔➡]\uFE0F?) ?$|тепер|теперь|зараз|сейчас|now|стало|нова ціна|новая цена|знижен\p{L}* (?:ціни )?до|снижен\p{L}* (?:цены )?до|reduced to|down to|${PRICE_REDUCTION_SOURCE} \d[\d .,]{0,12} ?(?:\$|грн|usd)? ?(?:to|до)|new price|актуальн
 price: цін[аиіуо]|цен[аыеу]|ценой|price|вартіст|вартост|стоимост|оренд|аренд|rent(?!ed)|asking|плат[аи](?!\p{L})|прошу|хоч[уе]м?|відда(?:м|є|д)|отда(?:м|е|д)|всього|всего лишь|за все|only|just|бюджет
 other: депозит|заста[вн]|завдат|залог|задат|deposit|гаранті|комун|коммун|кварплат|світл|свет(?!л)|електр|электр|опален|отоплен|газ(?!\p{L})|вод[аиу](?!\p{L})|інтернет|интернет|internet|utilit|bills|осбб|осмд|heating|electricity
 other: комісі|комисси|commission|fee(?:s)?(?!\p{L})|послуг|услуг|рієлтор|риелтор|риэлтор|agency|прибиран|уборк|cleaning|консьєрж|консьерж|охорон
-other: було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|(?:з|по|від)?робили|(?:с|по)?делали|витратил|потратил|купува|купил|покупал|придбал|bought|paid(?!\p{L})|spent|${PRICE_REDUCED_FROM}
+other: було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|(?:з|по|від)?робили|(?:с|по)?делали|витратил|потратил|купува|купил|покупал|придбал|bought|paid(?!\p{L})|spent|${PRICE_REDUCTION_SOURCE}
 other: знижк|скидк|discount|торг|уступ|доплат|внес|взнос|аванс|розтерм|розстроч|рассроч|installment|instalment|down payment|курс|rate(?!\p{L})
 other: паркінг|паркинг|комор[аиу]|кладов|parking|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)
 `);
 
 /** Patterns for the text before and after an amount. */
-const matches = createPatternTester(String.raw`
+const matchesPattern = createPatternTester(String.raw`
 # Text after an amount that is not the price: per square metre, hour or year; an additional cost; a retracted amount.
 notPrice: ^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)
 notPrice: ^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))
@@ -119,13 +126,13 @@ letNow: \<(?:здан[аоі]|сдан[аоы]|здаєт|сдает|оренд�
 
 const MIN_PRICE: Record<DealType, number> = { sale: 500, rent: 30, daily_rent: 5 };
 /** Minimum prices without a currency, with and without a label. */
-const MIN_LABELLED = 100;
-const MIN_BARE = 1_000;
-const MAX_BARE = 100_000_000;
+const MIN_LABELLED_PRICE = 100;
+const MIN_UNLABELLED_PRICE = 1_000;
+const MAX_UNLABELLED_PRICE = 100_000_000;
 
 /** Returns the role that the label nearest to an amount gives it. */
-function findRole(before: string): Role | undefined {
-  const labels = LABELS.flatMap(([role, pattern]) =>
+function findRole(before: string): AmountRole | undefined {
+  const labels = ROLE_LABELS.flatMap(([role, pattern]) =>
     Array.from(before.matchAll(pattern), (match) => ({ role, end: match.index + match[0].length })),
   );
   return labels.toSorted((a, b) => a.end - b.end).at(-1)?.role;
@@ -135,26 +142,28 @@ function findRole(before: string): Role | undefined {
 function scoreAmount(amount: Amount, deal: DealType | null): number {
   const { value, currency, isScaled, before, after } = amount;
   const role = findRole(before);
-  const isMonthly = matches('monthly', after);
-  const isDaily = matches('daily', after) || matches('dailyBefore', before);
+  const isMonthly = matchesPattern('monthly', after);
+  const isDaily = matchesPattern('daily', after) || matchesPattern('dailyBefore', before);
   const isOfOtherDeal =
     deal === 'sale'
-      ? isMonthly || matches('letNow', before)
+      ? isMonthly || matchesPattern('letNow', before)
       : deal === 'rent'
         ? isDaily
         : isMonthly;
   if (role === 'other' || (deal !== null && isOfOtherDeal)) return 0;
-  if (value < MIN_PRICE[deal ?? 'daily_rent'] || matches('notPrice', after)) return 0;
+  if (value < MIN_PRICE[deal ?? 'daily_rent'] || matchesPattern('notPrice', after)) return 0;
   if (currency !== null || isScaled) {
-    const bonus = role === 'new' ? 6 : role === 'price' ? 2 : 0;
-    return 4 + bonus + (isMonthly || isDaily ? 3 : 0);
+    const roleBonus = role === 'new' ? 6 : role === 'price' ? 2 : 0;
+    return 4 + roleBonus + (isMonthly || isDaily ? 3 : 0);
   }
   // A number without a currency is a price only if a label, a period or its size matches so.
   const isYear = value >= 1900 && value <= 2035;
-  if (isMonthly || isDaily) return value >= MIN_LABELLED ? 3 : 0;
-  if (matches('measure', after)) return 0;
-  if (role !== undefined) return value >= MIN_LABELLED && (role === 'price' || !isYear) ? 3 : 0;
-  const isRound = value >= MIN_BARE && value <= MAX_BARE && value % 50 === 0;
+  if (isMonthly || isDaily) return value >= MIN_LABELLED_PRICE ? 3 : 0;
+  if (matchesPattern('measure', after)) return 0;
+  if (role !== undefined)
+    return value >= MIN_LABELLED_PRICE && (role === 'price' || !isYear) ? 3 : 0;
+  const isRound =
+    value >= MIN_UNLABELLED_PRICE && value <= MAX_UNLABELLED_PRICE && value % 50 === 0;
   return isRound && !isYear && deal !== null && !/[№#/-] ?$/u.test(before) ? 1 : 0;
 }
 
@@ -163,23 +172,25 @@ export type Price = { price: number | null; currency: string | null };
 /**
  * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. The
  * amount with the highest score wins, and the first one of equal scores.
- * @param known Price in the payload. The text may contain its currency.
+ * @param knownPrice Price in the payload. The text may contain its currency.
  */
 export function readPrice(
-  folded: string,
-  { deal, known }: { deal: DealType | null; known: number | null | undefined },
+  foldedText: string,
+  { deal, knownPrice }: { deal: DealType | null; knownPrice: number | null | undefined },
 ): Price {
-  const amounts = readAmounts(folded);
-  const scored = amounts.map((amount) => ({ ...amount, score: scoreAmount(amount, deal) }));
-  const [best] = scored.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score);
-  const price = known ?? best?.value;
+  const amounts = readAmounts(foldedText);
+  const scoredAmounts = amounts.map((amount) => ({ ...amount, score: scoreAmount(amount, deal) }));
+  const [bestAmount] = scoredAmounts
+    .filter(({ score }) => score > 0)
+    .toSorted((a, b) => b.score - a.score);
+  const price = knownPrice ?? bestAmount?.value;
   if (price === undefined) return { price: null, currency: null };
   const currency = amounts.find((amount) => amount.value === price && amount.currency)?.currency;
   return { price, currency: currency ?? guessCurrency(price, deal) };
 }
 
 /** Rents without a currency are in hryvnias from these amounts up. */
-const MIN_HRYVNIAS: Record<string, number> = { rent: 3_000, daily_rent: 300 };
+const MIN_HRYVNIA_RENT: Record<string, number> = { rent: 3_000, daily_rent: 300 };
 
 const guessCurrency = (price: number, deal: DealType | null): string | null =>
-  price >= (MIN_HRYVNIAS[deal ?? ''] ?? Infinity) ? 'UAH' : null;
+  price >= (MIN_HRYVNIA_RENT[deal ?? ''] ?? Infinity) ? 'UAH' : null;

@@ -5,21 +5,24 @@ import { readFileSync } from 'node:fs';
  * Folding reduces them to one spelling.
  */
 
-const LATIN = 'ABCEHIKMOPTXYaceikmoptxy';
-const CYRILLIC = 'АВСЕНІКМОРТХУасеікмортху';
+const LATIN_LOOKALIKES = 'ABCEHIKMOPTXYaceikmoptxy';
+const CYRILLIC_LOOKALIKES = 'АВСЕНІКМОРТХУасеікмортху';
 
 /** Converts a word that mixes Latin and Cyrillic letters to the alphabet of most of its letters. */
 function unmixAlphabets(word: string): string {
-  const latin = word.match(/\p{Script=Latin}/gu)?.length ?? 0;
-  const all = word.match(/\p{L}/gu)?.length ?? 0;
-  if (latin === 0 || latin === all) return word;
-  const [from, to] = latin * 2 > all ? [CYRILLIC, LATIN] : [LATIN, CYRILLIC];
+  const latinCount = word.match(/\p{Script=Latin}/gu)?.length ?? 0;
+  const letterCount = word.match(/\p{L}/gu)?.length ?? 0;
+  if (latinCount === 0 || latinCount === letterCount) return word;
+  const [from, to] =
+    latinCount * 2 > letterCount
+      ? [CYRILLIC_LOOKALIKES, LATIN_LOOKALIKES]
+      : [LATIN_LOOKALIKES, CYRILLIC_LOOKALIKES];
   return word.replace(/./gu, (letter) => to[from.indexOf(letter)] ?? letter);
 }
 
 /**
- * Normalizes a text and cuts it to `limit` characters: one kind of dash, apostrophe and space, no invisible characters,
- * and one alphabet per word. Preserves case, which identifies names.
+ * Normalizes text and truncates it to `limit` characters: one kind of dash, apostrophe and space, no invisible
+ * characters, and one alphabet per word. Preserves case, which identifies names.
  */
 export function clean(text: string, limit: number): string {
   return (
@@ -38,35 +41,36 @@ export function clean(text: string, limit: number): string {
   );
 }
 
-/** Returns a cleaned text in lower case, with "е" for "ё" and without apostrophes inside words and numbers. */
-export function fold(cleaned: string): string {
-  return cleaned
+/** Returns cleaned text in lower case, with "е" for "ё" and without apostrophes inside words and numbers. */
+export function fold(cleanedText: string): string {
+  return cleanedText
     .toLowerCase()
     .replace(/ё/gu, 'е')
     .replace(/(?<=[\p{L}\p{N}])'(?=[\p{L}\p{N}])/gu, '');
 }
 
 /** Letters and digits. Compiling all patterns with full Unicode classes would take 0.3 s. */
-const RANGES: Record<string, string> = { L: 'A-Za-zªµºÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ', N: '0-9' };
+const CHARACTER_RANGES: Record<string, string> = { L: 'A-Za-zªµºÀ-ÖØ-öø-ɏЀ-ҁҊ-ԯ', N: '0-9' };
 
 /** Word boundaries. `\b` recognizes only ASCII letters. */
-const BOUNDARIES: Record<string, string> = {
-  '\\<': `(?<![${RANGES['L']}${RANGES['N']}])`,
-  '\\>': `(?![${RANGES['L']}${RANGES['N']}])`,
+const WORD_BOUNDARIES: Record<string, string> = {
+  '\\<': `(?<![${CHARACTER_RANGES['L']}${CHARACTER_RANGES['N']}])`,
+  '\\>': `(?![${CHARACTER_RANGES['L']}${CHARACTER_RANGES['N']}])`,
 };
 
-function narrow(text: string): string {
-  return text.replace(/\\p\{([LN])\}/gu, (_, kind) => RANGES[kind] ?? '');
+function narrowClasses(text: string): string {
+  return text.replace(/\\p\{([LN])\}/gu, (_, kind) => CHARACTER_RANGES[kind] ?? '');
 }
 
 /** Compiles a pattern for folded text. `\<` and `\>` stand for the start and the end of a word. */
 export function compilePattern(source: string, flags = 'u'): RegExp {
-  const narrowed = source.replace(
+  const narrowedSource = source.replace(
     /\[(?:\\p\{.\}|\\.|[^\]\\])*\]|\\p\{[LN]\}|\\./gu,
     (token) =>
-      BOUNDARIES[token] ?? (/^\\p.[LN].$/u.test(token) ? `[${narrow(token)}]` : narrow(token)),
+      WORD_BOUNDARIES[token] ??
+      (/^\\p.[LN].$/u.test(token) ? `[${narrowClasses(token)}]` : narrowClasses(token)),
   );
-  return new RegExp(narrowed, flags);
+  return new RegExp(narrowedSource, flags);
 }
 
 /** Compiles a pattern that matches whole words. */
@@ -81,12 +85,12 @@ export const compileStems = (source: string, flags = 'u'): RegExp =>
 export function parseTable(table: string): [name: string, source: string][] {
   const lines = table.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('#'));
   return lines.map((line) => {
-    const at = line.indexOf(': ');
-    return [line.slice(0, at), line.slice(at + 2)];
+    const separatorIndex = line.indexOf(': ');
+    return [line.slice(0, separatorIndex), line.slice(separatorIndex + 2)];
   });
 }
 
-/** Reads a table from a file of this folder. */
+/** Reads a table from a file in this folder. */
 export const readTable = (name: string): string =>
   readFileSync(new URL(`${name}.txt`, import.meta.url), 'utf8');
 
@@ -98,7 +102,7 @@ export function compileTable<Name extends string = string>(
   return parseTable(table).map(([name, source]) => [name as Name, compile(source, 'gu')]);
 }
 
-/** Creates a function that tests a text against the named patterns of a table. */
+/** Creates a function that tests text against the patterns with a name in a table. */
 export function createPatternTester(table: string): (name: string, text: string) => boolean {
   const patterns = parseTable(table).map(([name, form]) => ({ name, form: compilePattern(form) }));
   return (name, text) => patterns.some((rule) => rule.name === name && rule.form.test(text));
