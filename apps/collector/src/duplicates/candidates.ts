@@ -2,14 +2,14 @@ import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
 import { MAX_COPY_DISTANCE } from '../images/decode.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum ratio of two areas of the same property. Measurements differ slightly. */
-export const AREA_RATIO = 1.03;
+/** Maximum area ratio of duplicates, because measurements differ slightly. */
+export const MAX_AREA_RATIO = 1.03;
 
-/** Maximum ratio of two prices of the same property: agencies ask different prices. */
-export const PRICE_RATIO = 1.3;
+/** Maximum price ratio of duplicates, because agencies ask different prices. */
+export const MAX_PRICE_RATIO = 1.3;
 
-/** Maximum length of a compared text, in UTF-16 code units. */
-export const TEXT_LENGTH = 4000;
+/** Maximum compared text length, in UTF-16 code units. */
+export const MAX_TEXT_LENGTH = 4000;
 
 export const COMPARED_COLUMNS = [
   'id',
@@ -30,7 +30,7 @@ export const COMPARED_COLUMNS = [
   'phones',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** Image of a listing. The fingerprint is 0n if the image is blank, and null if it was not computed. */
+/** Listing image. The fingerprint is 0n if the image is blank, and null if it was not computed. */
 export type ComparedImage = { sha256: string; fingerprint: bigint | null };
 
 /** Listing with the data that a comparison needs. */
@@ -43,7 +43,7 @@ export type ComparedListing = Pick<
   images: readonly ComparedImage[];
 };
 
-/** Maximum number of images of a listing to compare. */
+/** Maximum number of compared images per listing. */
 const MAX_COMPARED_IMAGES = 20;
 
 /** Loads listings for comparison, by ID. Unknown IDs are omitted. */
@@ -55,14 +55,14 @@ export async function loadComparedListings(
   const rows = await db
     .selectFrom('property_listings')
     .select(COMPARED_COLUMNS)
-    .select(sql<string>`left(search_text, ${TEXT_LENGTH})`.as('text'))
+    .select(sql<string>`left(search_text, ${MAX_TEXT_LENGTH})`.as('text'))
     .select(
       sql<{ sha256: string; fingerprint: string | null }[]>`(
-        select coalesce(jsonb_agg(shown), '[]') from (
+        select coalesce(jsonb_agg(image), '[]') from (
           select distinct on (images.sha256) images.sha256, images.fingerprint::text
           from listing_images join images on images.sha256 = listing_images.sha256
           where listing_images.listing_id = property_listings.id
-            and listing_images.position < ${MAX_COMPARED_IMAGES}) as shown)`.as('images'),
+            and listing_images.position < ${MAX_COMPARED_IMAGES}) as image)`.as('images'),
     )
     .where('id', 'in', ids)
     .execute();
@@ -90,7 +90,7 @@ const MAX_NEIGHBOURS = 20;
 export const MAX_CANDIDATES = 280;
 
 /**
- * Finds the live listings that may be duplicates of a listing. They have similar facts, images or meaning. Each query is
+ * Finds the live listings that may be duplicates. They have similar facts, images or meaning. Each query is
  * bounded and uses an index. If there are too many candidates, prefers listings that several queries found.
  */
 export async function findCandidates(
@@ -103,14 +103,14 @@ export async function findCandidates(
     buildSimilarImagesQuery(listing.id),
   ];
   const { rows } = await sql<{ id: number }>`
-    select id from (${sql.join(queries, sql` union all `)}) as found
+    select id from (${sql.join(queries, sql` union all `)}) as candidate
     where id <> ${listing.id}
     group by id order by count(*) desc, id desc limit ${MAX_CANDIDATES}`.execute(trx);
   const neighbours = await findNeighbours(trx, listing.id);
   return [...new Set([...rows.map(({ id }) => id), ...neighbours])];
 }
 
-const numeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
+const toNumeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
 
 /**
  * Returns the queries for listings with the same city, deal type, rooms and floor, and a similar area and price. A
@@ -119,22 +119,23 @@ const numeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
 export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
   const { city_key: city, deal_type: dealType, rooms, area_total: area, floor, price } = listing;
   if (city === null || dealType === null || area === null) return [];
-  const hasSimilarPrice =
+  const priceCondition =
     price === null
       ? sql`price is null`
-      : sql`price between ${numeric(price / PRICE_RATIO)} and ${numeric(price * PRICE_RATIO)}`;
-  const floors = floor === null ? [sql`true`] : [sql`floor = ${floor}`, sql`floor is null`];
-  return floors.flatMap((hasFloor) => {
+      : sql`price between ${toNumeric(price / MAX_PRICE_RATIO)} and ${toNumeric(price * MAX_PRICE_RATIO)}`;
+  const floorConditions =
+    floor === null ? [sql`true`] : [sql`floor = ${floor}`, sql`floor is null`];
+  return floorConditions.flatMap((floorCondition) => {
     const query = sql`select id from property_listings
       where city_key = ${city} and deal_type = ${dealType}
         and ${rooms === null ? sql`rooms is null` : sql`rooms = ${rooms}`}
-        and ${hasSimilarPrice} and archived_at is null and id <> ${listing.id} and ${hasFloor}`;
+        and ${priceCondition} and archived_at is null and id <> ${listing.id} and ${floorCondition}`;
     return [
       sql<{ id: number }>`(${query}
-        and area_total between ${area} and ${numeric(area * AREA_RATIO)}
+        and area_total between ${area} and ${toNumeric(area * MAX_AREA_RATIO)}
         order by area_total limit ${MAX_LISTINGS_PER_QUERY})`,
       sql<{ id: number }>`(${query}
-        and area_total >= ${numeric(area / AREA_RATIO)} and area_total < ${area}
+        and area_total >= ${toNumeric(area / MAX_AREA_RATIO)} and area_total < ${area}
         order by area_total desc limit ${MAX_LISTINGS_PER_QUERY})`,
     ];
   });
@@ -143,21 +144,21 @@ export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{
 /** Returns the query for live listings that share an identical image with a listing. */
 export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
-    select shown.listing_id as id
-    from listing_images as own
+    select candidate.listing_id as id
+    from listing_images as compared
     cross join lateral (
       select listing_id, count(*) over () as times from (
         select listing_id from listing_images
-        where sha256 = own.sha256 and listing_id <> ${listingId} limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as shown
+        where sha256 = compared.sha256 and listing_id <> ${listingId} limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as candidate
     ${selectRareImages(listingId)})`;
 }
 
 /** Returns the query for live listings that have an image with a similar fingerprint. */
 export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: number }> {
   return sql`(
-    select shown.listing_id as id
-    from listing_images as own
-    join images as image on image.sha256 = own.sha256 and image.fingerprint <> 0
+    select candidate.listing_id as id
+    from listing_images as compared
+    join images as image on image.sha256 = compared.sha256 and image.fingerprint <> 0
     cross join lateral (
       select listing_id, count(*) over () as times from (
         select listing_images.listing_id
@@ -169,31 +170,33 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
           limit ${MAX_LISTINGS_PER_IMAGE + 1}) as near
         join listing_images on listing_images.sha256 = near.sha256
         where listing_images.listing_id <> ${listingId}
-        limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as shown
+        limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as candidate
     ${selectRareImages(listingId)})`;
 }
 
-/** Restricts `shown` to live listings, and `own` to compared images that few listings show. */
+/** Restricts `candidate` to live listings, and `compared` to images that few listings show. */
 const selectRareImages = (listingId: number) => sql`
-    join property_listings on property_listings.id = shown.listing_id and archived_at is null
-    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_IMAGES}
-      and shown.times <= ${MAX_LISTINGS_PER_IMAGE}`;
+    join property_listings on property_listings.id = candidate.listing_id and archived_at is null
+    where compared.listing_id = ${listingId} and compared.position < ${MAX_COMPARED_IMAGES}
+      and candidate.times <= ${MAX_LISTINGS_PER_IMAGE}`;
 
 /** Returns the nearest listings with an embedding of the same model, except those with another deal type. */
 async function findNeighbours(trx: Kysely<Tables>, id: number): Promise<number[]> {
-  const own = await trx
+  const listing = await trx
     .selectFrom('property_listings')
     .select(['embedding', 'embedding_model', 'deal_type'])
     .where('id', '=', id)
     .executeTakeFirst();
-  if (own === undefined || own.embedding === null) return [];
-  const { rows } = await buildNearestQuery(own.embedding).execute(trx);
+  if (listing === undefined || listing.embedding === null) return [];
+  const { rows } = await buildNearestQuery(listing.embedding).execute(trx);
   return rows
     .filter(
       (row) =>
         row.id !== id &&
-        row.embedding_model === own.embedding_model &&
-        (row.deal_type === own.deal_type || row.deal_type === null || own.deal_type === null),
+        row.embedding_model === listing.embedding_model &&
+        (row.deal_type === listing.deal_type ||
+          row.deal_type === null ||
+          listing.deal_type === null),
     )
     .map((row) => row.id);
 }

@@ -2,20 +2,20 @@ import { MAX_COPY_DISTANCE, getHammingDistance } from '../images/decode.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normaliseText } from '../text.ts';
 import {
-  AREA_RATIO,
+  MAX_AREA_RATIO,
   type ComparedImage,
   type ComparedListing,
-  PRICE_RATIO,
-  TEXT_LENGTH,
+  MAX_PRICE_RATIO,
+  MAX_TEXT_LENGTH,
 } from './candidates.ts';
 
-/** Likelihood that two listings offer the same property. The score is the sum of the parts. */
+/** Likelihood that two listings offer the same property. The score is the sum of its parts. */
 export type Comparison = { score: number; reasons: Reason[] };
 
-/** Minimum score of a duplicate. It separates the labelled pairs of the golden set with a margin on both sides. */
+/** Minimum duplicate score. It separates the labelled golden pairs with a margin on both sides. */
 export const MIN_DUPLICATE_SCORE = 0.56;
 
-/** Parts of the score by finding. The values for texts and images are maxima. */
+/** Score parts by finding. The values for texts and images are maxima. */
 const WEIGHTS = {
   copiedText: 0.45,
   sameStreet: 0.1,
@@ -46,10 +46,10 @@ const WEIGHTS = {
   sameSeller: 0.08,
 } as const;
 
-/** Maximum distance between two listings of the same property. It is large because sites blur coordinates. */
-const MAX_METRES = 3000;
+/** Maximum distance between duplicates. It is large because sites blur coordinates. */
+const MAX_DISTANCE_METRES = 3000;
 
-/** Part of the score, negative for evidence against a duplicate; undefined without evidence. */
+/** Score part, negative for evidence against a duplicate; undefined without evidence. */
 type Evidence = { part: number; detail: string } | undefined;
 
 type Scorer = (a: ComparedListing, b: ComparedListing) => Evidence;
@@ -75,35 +75,34 @@ export const REASONS = Object.keys(SCORERS) as ReasonName[];
  * @returns The score from 0 to 1 and its reasons; undefined if facts contradict, such as sale and rent.
  */
 export function compareListings(a: ComparedListing, b: ComparedListing): Comparison | undefined {
-  if (isContradiction(a, b)) return undefined;
+  if (areContradictory(a, b)) return undefined;
   const reasons = REASONS.flatMap((reason): Reason[] => {
     const evidence = SCORERS[reason](a, b);
     if (evidence === undefined || evidence.part === 0) return [];
-    return [{ reason, part: round(evidence.part), detail: evidence.detail }];
+    return [{ reason, part: roundScore(evidence.part), detail: evidence.detail }];
   });
   const sum = reasons.reduce((total, { part }) => total + part, 0);
-  return { score: round(Math.min(1, Math.max(0, sum))), reasons };
+  return { score: roundScore(Math.min(1, Math.max(0, sum))), reasons };
 }
 
 /** Rounds a score to the three decimals that are stored and shown. */
-const round = (value: number) => Number(value.toFixed(3));
+const roundScore = (value: number) => Number(value.toFixed(3));
 
-/** Facts that are equal for the same property. */
-const EQUAL_FACTS = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
+/** Listings of the same property agree on these facts. */
+const IDENTIFYING_FACTS = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
 
-/** Returns whether facts of two listings contradict each other. */
-function isContradiction(a: ComparedListing, b: ComparedListing): boolean {
+function areContradictory(a: ComparedListing, b: ComparedListing): boolean {
   return (
-    EQUAL_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
-    isOtherArea(a.area_total, b.area_total) ||
-    (getDistanceMetres(a, b) ?? 0) > MAX_METRES
+    IDENTIFYING_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
+    areDifferentAreas(a.area_total, b.area_total) ||
+    (getDistanceMetres(a, b) ?? 0) > MAX_DISTANCE_METRES
   );
 }
 
-function isOtherArea(a: number | null, b: number | null): boolean {
+function areDifferentAreas(a: number | null, b: number | null): boolean {
   if (a === null || b === null || a === 0 || b === 0) return false;
   const areRounded = Math.abs(a - b) < 1;
-  return !areRounded && Math.max(a, b) / Math.min(a, b) > AREA_RATIO;
+  return !areRounded && Math.max(a, b) / Math.min(a, b) > MAX_AREA_RATIO;
 }
 
 const METRES_PER_DEGREE = 111_320;
@@ -113,49 +112,52 @@ function getDistanceMetres(a: ComparedListing, b: ComparedListing): number | und
   const { latitude: lat1, longitude: lon1 } = a;
   const { latitude: lat2, longitude: lon2 } = b;
   if (lat1 === null || lon1 === null || lat2 === null || lon2 === null) return undefined;
-  const middle = ((lat1 + lat2) / 2) * (Math.PI / 180);
-  const east = (lon1 - lon2) * Math.cos(middle);
-  return METRES_PER_DEGREE * Math.hypot(lat1 - lat2, east);
+  const meanLatitude = ((lat1 + lat2) / 2) * (Math.PI / 180);
+  const longitudeOffset = (lon1 - lon2) * Math.cos(meanLatitude);
+  return METRES_PER_DEGREE * Math.hypot(lat1 - lat2, longitudeOffset);
 }
 
 /** Scores similar texts. Texts of the same seller share templates, so they count only if they are almost equal. */
 function scoreText(a: ComparedListing, b: ComparedListing): Evidence {
   const similarity = getTextSimilarity(a.text, b.text);
   if (similarity === undefined) return undefined;
-  const minimum = haveSameSeller(a, b) ? 0.85 : 0.4;
-  const part = WEIGHTS.copiedText * Math.max(0, (similarity - minimum) / (1 - minimum));
+  const minSimilarity = haveSameSeller(a, b) ? 0.85 : 0.4;
+  const part = WEIGHTS.copiedText * Math.max(0, (similarity - minSimilarity) / (1 - minSimilarity));
   return { part, detail: `${Math.round(similarity * 100)} % of the text` };
 }
 
 /** Minimum number of word pairs. Shorter texts may be similar by chance. */
-const MIN_PAIRS = 8;
+const MIN_WORD_PAIRS = 8;
 
 /**
  * Returns the similarity of two normalised texts from 0 to 1: Dice's coefficient of their pairs of adjacent words.
- * Returns undefined if a text is too short.
+ * Returns undefined if either text is too short.
  */
 function getTextSimilarity(a: string, b: string): number | undefined {
   const [pairsOfA, pairsOfB] = [listWordPairs(a), listWordPairs(b)];
-  if (Math.min(pairsOfA.size, pairsOfB.size) < MIN_PAIRS) return undefined;
+  if (Math.min(pairsOfA.size, pairsOfB.size) < MIN_WORD_PAIRS) return undefined;
   return (2 * pairsOfA.intersection(pairsOfB).size) / (pairsOfA.size + pairsOfB.size);
 }
 
 function listWordPairs(text: string): Set<string> {
-  const words = text.slice(0, TEXT_LENGTH).split(' ');
+  const words = text.slice(0, MAX_TEXT_LENGTH).split(' ');
   return new Set(words.slice(1).map((word, index) => `${words[index]} ${word}`));
 }
 
 function scoreAddress(a: ComparedListing, b: ComparedListing): Evidence {
-  const [one, other] = [parseAddress(a), parseAddress(b)];
-  if (one.street.size === 0 || other.street.size === 0) return undefined;
+  const [addressA, addressB] = [parseAddress(a), parseAddress(b)];
+  if (addressA.street.size === 0 || addressB.street.size === 0) return undefined;
   // One name may be shorter, such as "франка" and "івана франка".
-  if (!one.street.isSubsetOf(other.street) && !other.street.isSubsetOf(one.street)) {
+  if (
+    !addressA.street.isSubsetOf(addressB.street) &&
+    !addressB.street.isSubsetOf(addressA.street)
+  ) {
     return { part: WEIGHTS.otherStreet, detail: 'another street' };
   }
-  if (one.house === undefined || other.house === undefined) {
+  if (addressA.house === undefined || addressB.house === undefined) {
     return { part: WEIGHTS.sameStreet, detail: 'same street' };
   }
-  return one.house === other.house
+  return addressA.house === addressB.house
     ? { part: WEIGHTS.sameBuilding, detail: 'same building' }
     : { part: WEIGHTS.otherBuilding, detail: 'another building of the street' };
 }
@@ -171,11 +173,11 @@ const GENERIC_WORDS = new Set(
     .split(' '),
 );
 
-/** Words before the number of a flat, as opposed to the number of a building. */
+/** Words before a flat number, as opposed to a building number. */
 const FLAT_WORDS = new Set('кв квартира flat apt apartment офіс офис office'.split(' '));
 
 /**
- * Parses the words of the street and the number of the building: `вул. Івана Франка, 12-А, кв. 7` is the street
+ * Parses the street words and the building number: `вул. Івана Франка, 12-А, кв. 7` is the street
  * `івана франка` and the house `12а`.
  */
 function parseAddress({ address, city }: ComparedListing): {
@@ -186,20 +188,24 @@ function parseAddress({ address, city }: ComparedListing): {
   const words = normaliseText(address ?? '').split(' ');
   const isIgnored = (word: string) =>
     word === '' || GENERIC_WORDS.has(word) || FLAT_WORDS.has(word) || cityWords.has(word);
-  const street = new Set<string>();
-  const numbers: string[] = [];
+  const streetWords = new Set<string>();
+  const houseNumbers: string[] = [];
   for (const [index, word] of words.entries()) {
-    const before = words[index - 1] ?? '';
+    const previousWord = words[index - 1] ?? '';
     if (/^\d/u.test(word)) {
-      if (!FLAT_WORDS.has(before)) numbers.push(word);
-    } else if (word.length === 1 && /^\d+$/u.test(before) && numbers.at(-1) === before) {
-      numbers.splice(-1, 1, before + word);
+      if (!FLAT_WORDS.has(previousWord)) houseNumbers.push(word);
+    } else if (
+      word.length === 1 &&
+      /^\d+$/u.test(previousWord) &&
+      houseNumbers.at(-1) === previousWord
+    ) {
+      houseNumbers.splice(-1, 1, previousWord + word);
     } else if (!isIgnored(word)) {
-      street.add(word);
+      streetWords.add(word);
     }
   }
   // The last number belongs to the building. Numbers in street names come before it.
-  return { street, house: numbers.at(-1) };
+  return { street: streetWords, house: houseNumbers.at(-1) };
 }
 
 function scoreDistance(a: ComparedListing, b: ComparedListing): Evidence {
@@ -212,10 +218,10 @@ function scoreDistance(a: ComparedListing, b: ComparedListing): Evidence {
 }
 
 function scoreDistrict(a: ComparedListing, b: ComparedListing): Evidence {
-  const [one, other] = [normaliseText(a.district ?? ''), normaliseText(b.district ?? '')];
-  if (one === '' || other === '') return undefined;
+  const [districtA, districtB] = [normaliseText(a.district ?? ''), normaliseText(b.district ?? '')];
+  if (districtA === '' || districtB === '') return undefined;
   // "Шевченківський" and "Шевченківський район" are the same district.
-  return one.includes(other) || other.includes(one)
+  return districtA.includes(districtB) || districtB.includes(districtA)
     ? { part: WEIGHTS.sameDistrict, detail: 'same district' }
     : { part: WEIGHTS.otherDistrict, detail: 'another district' };
 }
@@ -268,7 +274,7 @@ function scorePrice(a: ComparedListing, b: ComparedListing): Evidence {
   const detail = ratio === 1 ? 'same price' : `prices ${Math.round((ratio - 1) * 100)} % apart`;
   if (ratio <= 1.01) return { part: WEIGHTS.samePrice, detail };
   if (ratio <= 1.12) return { part: WEIGHTS.similarPrice, detail };
-  return ratio <= PRICE_RATIO ? undefined : { part: WEIGHTS.otherPrice, detail };
+  return ratio <= MAX_PRICE_RATIO ? undefined : { part: WEIGHTS.otherPrice, detail };
 }
 
 /**
@@ -276,27 +282,35 @@ function scorePrice(a: ComparedListing, b: ComparedListing): Evidence {
  * images of the same seller indicate another property.
  */
 function scoreImages(a: ComparedListing, b: ComparedListing): Evidence {
-  const fewest = Math.min(a.images.length, b.images.length);
-  if (fewest === 0) return undefined;
+  const minImageCount = Math.min(a.images.length, b.images.length);
+  if (minImageCount === 0) return undefined;
   // An image may have several copies, but counts once.
-  const common = Math.min(countCopied(a.images, b.images), countCopied(b.images, a.images));
-  const share = common / fewest;
-  const detail = `${common} of ${fewest} pictures`;
-  if (share < 0.5 && fewest >= 3 && haveSameSeller(a, b)) {
+  const commonCount = Math.min(
+    countImagesWithCopy(a.images, b.images),
+    countImagesWithCopy(b.images, a.images),
+  );
+  const commonShare = commonCount / minImageCount;
+  const detail = `${commonCount} of ${minImageCount} pictures`;
+  if (commonShare < 0.5 && minImageCount >= 3 && haveSameSeller(a, b)) {
     return { part: WEIGHTS.otherImages, detail: `the same seller, and ${detail}` };
   }
-  if (common === 0) return undefined;
+  if (commonCount === 0) return undefined;
   const part =
-    common === 1 ? WEIGHTS.oneImage * share : WEIGHTS.severalImages * Math.min(1, 1.5 * share);
+    commonCount === 1
+      ? WEIGHTS.oneImage * commonShare
+      : WEIGHTS.severalImages * Math.min(1, 1.5 * commonShare);
   return { part, detail };
 }
 
-/** Returns the number of images that have a copy in the other list. */
-function countCopied(images: readonly ComparedImage[], others: readonly ComparedImage[]): number {
-  return images.filter((image) => others.some((other) => isCopy(image, other))).length;
+function countImagesWithCopy(
+  images: readonly ComparedImage[],
+  candidates: readonly ComparedImage[],
+): number {
+  return images.filter((image) => candidates.some((candidate) => areCopies(image, candidate)))
+    .length;
 }
 
-function isCopy(a: ComparedImage, b: ComparedImage): boolean {
+function areCopies(a: ComparedImage, b: ComparedImage): boolean {
   if (a.sha256 === b.sha256) return true;
   // Every blank image has the fingerprint 0.
   if (!a.fingerprint || !b.fingerprint) return false;
@@ -304,9 +318,9 @@ function isCopy(a: ComparedImage, b: ComparedImage): boolean {
 }
 
 function haveSameSeller(a: ComparedListing, b: ComparedListing): boolean {
-  const numbers = new Set(a.phones.map(getPhoneKey));
-  numbers.delete('');
-  return b.phones.some((phone) => numbers.has(getPhoneKey(phone)));
+  const phoneKeys = new Set(a.phones.map(getPhoneKey));
+  phoneKeys.delete('');
+  return b.phones.some((phone) => phoneKeys.has(getPhoneKey(phone)));
 }
 
 /** Returns the last nine digits, which do not depend on the country code. */

@@ -12,24 +12,24 @@ import { type ComparedListing, findCandidates, loadComparedListings } from './ca
 import { compareListings, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
 import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './groups.ts';
 
-const CLAIM_SIZE = 16;
+const MAX_CLAIM_SIZE = 16;
 
-const INTERVAL_MS = 1000;
+const SEARCH_INTERVAL_MS = 1000;
 
-/** Initial lease of a claim. It doubles with each failed attempt. */
+/** Initial claim lease. It doubles with each failed attempt. */
 const LEASE_MS = 60_000;
 const MAX_LEASE_MS = 3_600_000;
 
-/** Minimum age of a change. A payload updates its listing several times within seconds. */
-const SETTLED_MS = 3000;
+/** Minimum change age, because a payload updates its listing several times within seconds. */
+const MIN_CHANGE_AGE_MS = 3000;
 
-/** Maximum number of duplicates per search; the likeliest are kept. */
+/** Maximum number of duplicates per search, which keeps the likeliest. */
 const MAX_NEW_PAIRS = 20;
 
 /** Maximum number of known pairs to compare again. If a listing has more pairs, its partners are marked instead. */
 const MAX_KNOWN_PAIRS = 200;
 
-/** Maximum number of marks that the metric counts. */
+/** The metric stops counting here, because a count of all marks is slow. */
 const MAX_COUNTED_MARKS = 100_000;
 
 /** Likely duplicates of a listing in API responses. */
@@ -103,33 +103,33 @@ export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: num
 /**
  * Starts the background search for duplicates of changed listings, which database triggers mark. Several processes may
  * run it. A failed search is retried after one minute, with backoff up to one hour, and affects no job.
- * @param deps.settledMs Minimum age of a change, in milliseconds.
+ * @param deps.minAgeMs Minimum change age, in milliseconds.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
   log: Logger;
   metrics: { duplicateLooks: Pick<Metrics['duplicateLooks'], 'inc'> };
   intervalMs?: number;
-  settledMs?: number;
+  minAgeMs?: number;
 }): { close: () => Promise<void> } {
-  const { db, log, metrics, intervalMs = INTERVAL_MS, settledMs = SETTLED_MS } = deps;
-  const closed = new AbortController();
-  const { signal } = closed;
+  const { db, log, metrics, intervalMs = SEARCH_INTERVAL_MS, minAgeMs = MIN_CHANGE_AGE_MS } = deps;
+  const closeController = new AbortController();
+  const { signal } = closeController;
 
   async function searchAll(): Promise<void> {
     for (;;) {
-      const claimed = await claimMarks(db, { settledMs });
-      for (const claim of claimed) {
+      const claims = await claimMarks(db, { minAgeMs });
+      for (const claim of claims) {
         // The embedded database runs in this process, so yield to requests.
         await setImmediate();
         if (signal.aborted) return;
-        metrics.duplicateLooks.inc({ outcome: await search(claim) });
+        metrics.duplicateLooks.inc({ outcome: await searchListing(claim) });
       }
-      if (claimed.length === 0) return;
+      if (claims.length === 0) return;
     }
   }
 
-  async function search(claim: MarkedListing): Promise<'done' | 'failed'> {
+  async function searchListing(claim: MarkedListing): Promise<'done' | 'failed'> {
     try {
       await updatePairs(db, claim);
       return 'done';
@@ -144,11 +144,11 @@ export function startDuplicateSearch(deps: {
   const onError = (error: unknown) => {
     if (!signal.aborted) log.warn({ err: error }, 'the search for duplicates failed for now');
   };
-  const running = repeat(intervalMs, searchAll, { signal, onError });
+  const searchLoop = repeat(intervalMs, searchAll, { signal, onError });
   return {
     async close() {
-      closed.abort();
-      await running;
+      closeController.abort();
+      await searchLoop;
     },
   };
 }
@@ -157,13 +157,13 @@ type MarkedListing = { listingId: number; marks: number[] };
 
 /**
  * Claims changed listings, latest first. A mark can be claimed again after its lease expires.
- * @param options.settledMs Minimum age of a change, in milliseconds.
+ * @param options.minAgeMs Minimum change age, in milliseconds.
  */
 export async function claimMarks(
   db: Kysely<Tables>,
-  options: { settledMs: number; limit?: number; leaseMs?: number },
+  options: { minAgeMs: number; limit?: number; leaseMs?: number },
 ): Promise<MarkedListing[]> {
-  const { settledMs, limit = CLAIM_SIZE, leaseMs = LEASE_MS } = options;
+  const { minAgeMs, limit = MAX_CLAIM_SIZE, leaseMs = LEASE_MS } = options;
   const { rows } = await sql<MarkedListing>`
     with claimed as (
       update duplicate_marks set attempts = attempts + 1,
@@ -171,7 +171,7 @@ export async function claimMarks(
           * least(${leaseMs} * 2 ^ least(attempts, 30), ${MAX_LEASE_MS})
       where id in (
         select id from duplicate_marks
-        where marked_at <= now() - ${settledMs} * interval '1 millisecond'
+        where marked_at <= now() - ${minAgeMs} * interval '1 millisecond'
           and (claimed_until is null or claimed_until <= now())
         order by id desc limit ${limit} for update skip locked)
       returning id, listing_id)
@@ -185,43 +185,45 @@ export async function claimMarks(
  *
  * Most listings have no duplicates: their searches only delete marks and may run concurrently. Otherwise the listings
  * are compared again under the write lock, so that concurrent searches for both listings of a pair see current data.
- * @throws Errors of the database, including lock timeouts. Then nothing changes, and the marks stay.
+ * @throws Database errors, including lock timeouts. Then nothing changes, and the marks stay.
  */
 export async function updatePairs(
   db: Kysely<Tables>,
   { listingId: id, marks }: MarkedListing,
 ): Promise<void> {
-  const found = await db.transaction().execute(async (trx) => {
+  const duplicateIds = await db.transaction().execute(async (trx) => {
     await lockGroupsForReading(trx);
-    const own = (await loadComparedListings(trx, [id])).get(id);
-    const duplicates = own === undefined ? [] : await findDuplicates(trx, own);
+    const listing = (await loadComparedListings(trx, [id])).get(id);
+    const duplicates = listing === undefined ? [] : await findDuplicates(trx, listing);
     if (duplicates.length > 0 || (await hasGroupOrPair(trx, id))) return duplicates;
     await removeMarks(trx, marks);
     return undefined;
   });
-  if (found === undefined) return;
+  if (duplicateIds === undefined) return;
 
   await db.transaction().execute(async (trx) => {
     await lockGroupsForWriting(trx);
-    const known = await listPartners(trx, id, MAX_KNOWN_PAIRS);
-    const listings = await loadComparedListings(trx, [...new Set([id, ...found, ...known])]);
-    const own = listings.get(id);
+    const partnerIds = await listPartners(trx, id, MAX_KNOWN_PAIRS);
+    const listings = await loadComparedListings(trx, [
+      ...new Set([id, ...duplicateIds, ...partnerIds]),
+    ]);
+    const listing = listings.get(id);
     listings.delete(id);
     const pairs =
-      own === undefined ? new Map<number, Comparison>() : scoreDuplicates(own, listings);
-    const removed = known.filter((other) => !pairs.has(other));
-    await storePairs(trx, id, { pairs, removed });
-    await updateGroups(trx, [id, ...pairs.keys(), ...removed]);
-    if (removed.length > 0 && known.length === MAX_KNOWN_PAIRS) await markPartners(trx, id);
+      listing === undefined ? new Map<number, Comparison>() : scoreDuplicates(listing, listings);
+    const removedIds = partnerIds.filter((partnerId) => !pairs.has(partnerId));
+    await storePairs(trx, id, { pairs, removedIds });
+    await updateGroups(trx, [id, ...pairs.keys(), ...removedIds]);
+    if (removedIds.length > 0 && partnerIds.length === MAX_KNOWN_PAIRS) await markPartners(trx, id);
     await removeMarks(trx, marks);
   });
 }
 
 /** Returns the likeliest duplicates among all candidates. */
-async function findDuplicates(trx: Kysely<Tables>, own: ComparedListing): Promise<number[]> {
-  if (own.archived_at !== null) return [];
-  const candidates = await loadComparedListings(trx, await findCandidates(trx, own));
-  return [...scoreDuplicates(own, candidates)]
+async function findDuplicates(trx: Kysely<Tables>, listing: ComparedListing): Promise<number[]> {
+  if (listing.archived_at !== null) return [];
+  const candidates = await loadComparedListings(trx, await findCandidates(trx, listing));
+  return [...scoreDuplicates(listing, candidates)]
     .toSorted(([idA, a], [idB, b]) => b.score - a.score || idA - idB)
     .slice(0, MAX_NEW_PAIRS)
     .map(([id]) => id);
@@ -229,13 +231,14 @@ async function findDuplicates(trx: Kysely<Tables>, own: ComparedListing): Promis
 
 /** Returns the likely duplicates with their scores. Archived listings have no duplicates. */
 function scoreDuplicates(
-  own: ComparedListing,
-  others: ReadonlyMap<number, ComparedListing>,
+  listing: ComparedListing,
+  candidates: ReadonlyMap<number, ComparedListing>,
 ): Map<number, Comparison> {
   const pairs = new Map<number, Comparison>();
-  if (own.archived_at !== null) return pairs;
-  for (const [id, other] of others) {
-    const comparison = other.archived_at === null ? compareListings(own, other) : undefined;
+  if (listing.archived_at !== null) return pairs;
+  for (const [id, candidate] of candidates) {
+    const comparison =
+      candidate.archived_at === null ? compareListings(listing, candidate) : undefined;
     if (comparison !== undefined && comparison.score >= MIN_DUPLICATE_SCORE) {
       pairs.set(id, comparison);
     }
@@ -278,11 +281,11 @@ async function removeMarks(trx: Kysely<Tables>, marks: readonly number[]): Promi
 async function storePairs(
   trx: Kysely<Tables>,
   listingId: number,
-  { pairs, removed }: { pairs: ReadonlyMap<number, Comparison>; removed: readonly number[] },
+  { pairs, removedIds }: { pairs: ReadonlyMap<number, Comparison>; removedIds: readonly number[] },
 ): Promise<void> {
   await sql`delete from duplicate_pairs
-    where low_id = ${listingId} and high_id = any(${[...removed]}::bigint[])
-      or high_id = ${listingId} and low_id = any(${[...removed]}::bigint[])`.execute(trx);
+    where low_id = ${listingId} and high_id = any(${[...removedIds]}::bigint[])
+      or high_id = ${listingId} and low_id = any(${[...removedIds]}::bigint[])`.execute(trx);
   const rows = [...pairs].map(([id, { score, reasons }]) => ({
     low_id: Math.min(id, listingId),
     high_id: Math.max(id, listingId),
@@ -299,7 +302,7 @@ async function storePairs(
 }
 
 /**
- * Registers the gauge of marks. Every process reads its value from the database on each scrape.
+ * Registers the mark gauge. Every process reads its value from the database on each scrape.
  * @param options.onError Called if the database is unavailable. The other metrics are still served.
  */
 export function registerDuplicateMetrics(

@@ -16,20 +16,20 @@ export const MAX_GROUP_SIZE = 500;
 /**
  * Returns the groups that the pairs form. If a group would exceed `MAX_GROUP_SIZE`, only listings that already shared a
  * group stay together.
- * @param current Listings with their current groups.
+ * @param currentGroups Listings with their current groups.
  */
-function computeGroups(current: Groups, pairs: readonly DuplicatePair[]): Groups {
-  const groups = findComponents(current.keys(), pairs);
-  const byGroup = Map.groupBy(current.keys(), (id) => groups.get(id) ?? null);
-  const oversized = [...byGroup]
+function computeGroups(currentGroups: Groups, pairs: readonly DuplicatePair[]): Groups {
+  const groups = findComponents(currentGroups.keys(), pairs);
+  const idsByGroup = Map.groupBy(currentGroups.keys(), (id) => groups.get(id) ?? null);
+  const oversizedIds = [...idsByGroup]
     .filter(([group, ids]) => group !== null && ids.length > MAX_GROUP_SIZE)
     .flatMap(([, ids]) => ids);
-  if (oversized.length === 0) return groups;
-  const kept = pairs.filter(([a, b]) => {
-    const group = current.get(a) ?? null;
-    return group !== null && group === current.get(b);
+  if (oversizedIds.length === 0) return groups;
+  const keptPairs = pairs.filter(([a, b]) => {
+    const group = currentGroups.get(a) ?? null;
+    return group !== null && group === currentGroups.get(b);
   });
-  return new Map([...groups, ...findComponents(oversized, kept)]);
+  return new Map([...groups, ...findComponents(oversizedIds, keptPairs)]);
 }
 
 /**
@@ -54,25 +54,25 @@ export function findComponents(ids: Iterable<number>, pairs: readonly DuplicateP
 
   for (const [a, b] of pairs) {
     const roots = [findRoot(a), findRoot(b)];
-    const [low, high] = [Math.min(...roots), Math.max(...roots)];
-    if (low !== high) parents.set(high, low);
+    const [lowRoot, highRoot] = [Math.min(...roots), Math.max(...roots)];
+    if (lowRoot !== highRoot) parents.set(highRoot, lowRoot);
   }
-  const paired = new Set(pairs.flat());
-  return new Map([...ids].map((id) => [id, paired.has(id) ? findRoot(id) : null]));
+  const pairedIds = new Set(pairs.flat());
+  return new Map([...ids].map((id) => [id, pairedIds.has(id) ? findRoot(id) : null]));
 }
 
 /**
  * Advisory lock for changes of pairs and groups, "dupl" in ASCII. Groups may span cities, so one lock covers all. The
  * trigger of deleted listings acquires it too.
  */
-const GROUPS_LOCK = 0x6475706c;
+const GROUPS_LOCK_KEY = 0x6475706c;
 
 /** Shorter than PostgreSQL's deadlock timeout, so that a deadlock never cancels a job. */
 const LOCK_TIMEOUT_MS = 300;
 
 /** Acquires the shared lock until the transaction ends: others may read groups but not change them. */
 export async function lockGroupsForReading(trx: Kysely<Tables>): Promise<void> {
-  await sql`select pg_advisory_xact_lock_shared(${GROUPS_LOCK})`.execute(trx);
+  await sql`select pg_advisory_xact_lock_shared(${GROUPS_LOCK_KEY})`.execute(trx);
 }
 
 /**
@@ -80,7 +80,7 @@ export async function lockGroupsForReading(trx: Kysely<Tables>): Promise<void> {
  * so that the transaction fails instead of blocking jobs.
  */
 export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
-  await sql`select pg_advisory_xact_lock(${GROUPS_LOCK})`.execute(trx);
+  await sql`select pg_advisory_xact_lock(${GROUPS_LOCK_KEY})`.execute(trx);
   await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(trx);
 }
 
@@ -89,24 +89,24 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
  * @param trx Transaction that holds the write lock and has stored the pairs.
  */
 export async function updateGroups(trx: Kysely<Tables>, ids: readonly number[]): Promise<void> {
-  const current = await loadGroups(trx, ids);
-  const members = [...current.keys()];
+  const currentGroups = await loadGroups(trx, ids);
+  const members = [...currentGroups.keys()];
   const { rows } = await sql<{ low: number; high: number }>`
     select low_id as low, high_id as high from duplicate_pairs
     where low_id = any(${members}::bigint[]) and high_id = any(${members}::bigint[])`.execute(trx);
   const pairs = rows.map(({ low, high }): DuplicatePair => [low, high]);
-  await storeGroups(trx, computeGroups(current, pairs));
+  await storeGroups(trx, computeGroups(currentGroups, pairs));
 }
 
 /** Returns the groups of the listings and of all members of their groups. */
 async function loadGroups(trx: Kysely<Tables>, ids: readonly number[]): Promise<Groups> {
   const { rows } = await sql<{ id: number; group: number | null }>`
-    with own as materialized (
+    with listed as materialized (
       select id, duplicate_group from property_listings where id = any(${[...ids]}::bigint[]))
-    select id, duplicate_group as group from own
+    select id, duplicate_group as group from listed
     union
     select id, duplicate_group from property_listings
-    where duplicate_group in (select duplicate_group from own)`.execute(trx);
+    where duplicate_group in (select duplicate_group from listed)`.execute(trx);
   return new Map(rows.map(({ id, group }) => [id, group]));
 }
 

@@ -10,8 +10,8 @@ import { EMBEDDED_COLUMNS, buildEmbeddingText, isEmbedded } from './text.ts';
 
 const PAGE_SIZE = 256;
 
-/** Test text. A model that rejects it rejects every text. */
-const PLAIN_TEXT = 'Two rooms in Lviv';
+/** A model that rejects this text rejects every text. */
+const TEST_TEXT = 'Two rooms in Lviv';
 
 export type BackfillReport = {
   /** Number of listings that were checked, and embedded if needed. */
@@ -60,48 +60,52 @@ export async function backfillEmbeddings(
       db,
       requests.map(({ listingId, cost }) => ({ listing_id: listingId, usage: cost.getUsage() })),
     );
-    // Tests whether the model rejects every text or only the texts of this batch.
-    if (results.every(isTextSpecificError)) await model.embed([PLAIN_TEXT], { signal });
+    // A model that rejects this text too rejects every text, so the run ends.
+    if (results.every(isTextSpecificError)) await model.embed([TEST_TEXT], { signal });
     const embeddings: NewEmbedding[] = [];
-    let rejected = 0;
+    let rejectedCount = 0;
     let failure: Error | undefined;
     for (const [index, { id, hash }] of listings.entries()) {
       const result = results[index] ?? new Error('A text has neither a vector nor an error');
       if (!(result instanceof Error)) {
         embeddings.push({ listingId: id, hash, ...result });
       } else if (isTextSpecificError(result)) {
-        rejected += 1;
+        rejectedCount += 1;
         report.failed.push({ listingId: id, reason: result.message });
       } else {
         failure ??= result;
       }
     }
-    const stored = embeddings.length === 0 ? 0 : await storeEmbeddings(db, embeddings);
-    report.embedded += stored;
-    report.changed += embeddings.length - stored;
-    count(embeddings.length + rejected);
+    const storedCount = embeddings.length === 0 ? 0 : await storeEmbeddings(db, embeddings);
+    report.embedded += storedCount;
+    report.changed += embeddings.length - storedCount;
+    reportProgress(embeddings.length + rejectedCount);
     if (failure !== undefined) throw failure;
   }
 
-  function count(outdated: number): void {
-    report.checked += outdated;
-    report.outdated += outdated;
+  function reportProgress(checkedCount: number): void {
+    report.checked += checkedCount;
+    report.outdated += checkedCount;
     onProgress(report, total);
   }
 
-  for (let after = 0; ;) {
-    const page = await selectListings(db).where('id', '>', after).limit(PAGE_SIZE).execute();
-    const last = page.at(-1);
-    if (last === undefined) return report;
-    after = last.id;
-    const outdated = page
-      .map((listing) => ({ ...listing, ...createText(listing) }))
+  for (let afterId = 0; ;) {
+    const page = await selectListings(db).where('id', '>', afterId).limit(PAGE_SIZE).execute();
+    const lastListing = page.at(-1);
+    if (lastListing === undefined) return report;
+    afterId = lastListing.id;
+    const outdatedListings = page
+      .map((listing) => ({ ...listing, ...createHashedText(listing) }))
       .filter((listing) => !isEmbedded(listing, { ...listing, model: model.embeddingModel }));
-    report.checked += page.length - outdated.length;
-    for (let start = 0; start < outdated.length; start += MAX_TEXTS_PER_REQUEST) {
-      const batch = outdated.slice(start, start + MAX_TEXTS_PER_REQUEST);
+    report.checked += page.length - outdatedListings.length;
+    for (
+      let batchStart = 0;
+      batchStart < outdatedListings.length;
+      batchStart += MAX_TEXTS_PER_REQUEST
+    ) {
+      const batch = outdatedListings.slice(batchStart, batchStart + MAX_TEXTS_PER_REQUEST);
       try {
-        if (dryRun) count(batch.length);
+        if (dryRun) reportProgress(batch.length);
         else await embedBatch(batch);
       } catch (error) {
         if (signal.aborted) return report;
@@ -117,7 +121,7 @@ type OutdatedListing = { id: number; text: string; hash: string };
 
 type NewEmbedding = { listingId: number; hash: string; vector: number[]; model: string };
 
-function createText(listing: Parameters<typeof buildEmbeddingText>[0]) {
+function createHashedText(listing: Parameters<typeof buildEmbeddingText>[0]) {
   const text = buildEmbeddingText(listing);
   return { text, hash: sha256(text) };
 }
@@ -131,11 +135,11 @@ function selectListings(db: Kysely<Tables>) {
 }
 
 async function countListings(db: Kysely<Tables>): Promise<number> {
-  const { n } = await db
+  const { n: listingCount } = await db
     .selectFrom('property_listings')
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .executeTakeFirstOrThrow();
-  return n;
+  return listingCount;
 }
 
 /**
@@ -145,24 +149,26 @@ async function countListings(db: Kysely<Tables>): Promise<number> {
  */
 function storeEmbeddings(db: Kysely<Tables>, embeddings: readonly NewEmbedding[]): Promise<number> {
   const ids = embeddings.map(({ listingId }) => listingId);
-  const store = async (trx: Kysely<Tables>): Promise<number> => {
+  const storeInTransaction = async (trx: Kysely<Tables>): Promise<number> => {
     const listings = await selectListings(trx).where('id', 'in', ids).forNoKeyUpdate().execute();
-    const hashes = new Map(listings.map((listing) => [listing.id, createText(listing).hash]));
-    const current = embeddings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
+    const hashes = new Map(listings.map((listing) => [listing.id, createHashedText(listing).hash]));
+    const currentEmbeddings = embeddings.filter(
+      ({ listingId, hash }) => hashes.get(listingId) === hash,
+    );
     await sql`
       update property_listings set
         embedding = result.vector::vector,
         embedding_model = result.model,
         embedding_text_hash = result.hash
       from unnest(
-        ${current.map(({ listingId }) => listingId)}::bigint[],
-        ${current.map(({ vector }) => formatVector(vector))}::text[],
-        ${current.map(({ model }) => model)}::text[],
-        ${current.map(({ hash }) => hash)}::text[]) as result (id, vector, model, hash)
+        ${currentEmbeddings.map(({ listingId }) => listingId)}::bigint[],
+        ${currentEmbeddings.map(({ vector }) => formatVector(vector))}::text[],
+        ${currentEmbeddings.map(({ model }) => model)}::text[],
+        ${currentEmbeddings.map(({ hash }) => hash)}::text[]) as result (id, vector, model, hash)
       where property_listings.id = result.id`.execute(trx);
-    return current.length;
+    return currentEmbeddings.length;
   };
-  return retryConflicts(() => db.transaction().execute(store));
+  return retryConflicts(() => db.transaction().execute(storeInTransaction));
 }
 
 /** Adds costs to the last payloads of listings, and locks them in ID order. Drops the cost of a removed payload. */
@@ -170,7 +176,7 @@ async function addEmbeddingCosts(
   db: Kysely<Tables>,
   costs: readonly { listing_id: number; usage: ModelUsage }[],
 ): Promise<void> {
-  const add = sql`
+  const statement = sql`
     with cost as materialized (
       select current.raw_id, cost.usage
       from jsonb_to_recordset(${JSON.stringify(costs)}::jsonb) as cost (listing_id bigint, usage jsonb)
@@ -183,5 +189,5 @@ async function addEmbeddingCosts(
       for no key update of raw_data)
     update raw_data set model_usage = ${sumModelUsage(sql`locked.usage`)}
     from locked where raw_data.id = locked.id`;
-  await retryConflicts(() => add.execute(db));
+  await retryConflicts(() => statement.execute(db));
 }

@@ -17,7 +17,7 @@ export type EmbedRequest = {
   logFields?: Readonly<Record<string, unknown>>;
 };
 
-/** Embedding of a text, and the configured name of the model. */
+/** Text embedding, and the configured model name. */
 export type TextEmbedding = { vector: number[]; model: string };
 
 /** Errors that a single text can cause for a whole request. */
@@ -49,8 +49,9 @@ export async function embedTogether(
       model.embed(texts, {
         signal: combineSignals(requests.map(({ signal }) => signal)),
         observe: (event) => {
-          const shares = shareTokens(event, texts);
-          for (const [index, { observe }] of requests.entries()) observe(shares[index] ?? event);
+          const eventShares = shareTokens(event, texts);
+          for (const [index, { observe }] of requests.entries())
+            observe(eventShares[index] ?? event);
         },
       }),
     );
@@ -65,52 +66,52 @@ export async function embedTogether(
   }
 }
 
-/** Returns the log fields of the only job, or an array `jobs`. */
+/** Returns the log fields of a single job, or an array `jobs` for several. */
 function combineLogFields(requests: readonly EmbedRequest[]): Record<string, unknown> {
-  const [first, ...others] = requests.flatMap(({ logFields }) =>
+  const [firstFields, ...otherFields] = requests.flatMap(({ logFields }) =>
     logFields === undefined ? [] : [logFields],
   );
-  if (first === undefined) return {};
-  return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
+  if (firstFields === undefined) return {};
+  return otherFields.length === 0 ? { ...firstFields } : { jobs: [firstFields, ...otherFields] };
 }
 
-/** Returns a signal that aborts after all the given signals have aborted. */
+/** Returns a signal that aborts after all signals have aborted. */
 function combineSignals(signals: readonly AbortSignal[]): AbortSignal {
-  const [first, ...others] = new Set(signals);
-  if (first !== undefined && others.length === 0) return first;
+  const [firstSignal, ...otherSignals] = new Set(signals);
+  if (firstSignal !== undefined && otherSignals.length === 0) return firstSignal;
   const controller = new AbortController();
-  const check = () => {
-    if (signals.every(({ aborted }) => aborted)) controller.abort(first?.reason);
+  const abortIfAllAborted = () => {
+    if (signals.every(({ aborted }) => aborted)) controller.abort(firstSignal?.reason);
   };
-  for (const signal of signals) signal.addEventListener('abort', check, { once: true });
-  check();
+  for (const signal of signals) signal.addEventListener('abort', abortIfAllAborted, { once: true });
+  abortIfAllAborted();
   return controller.signal;
 }
 
-/** Divides the tokens of a request among its texts by length, rounded so that the total is exact. */
+/** Divides the tokens of a request among its texts by length, so that the rounded shares add up exactly. */
 function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCallEvent[] {
   const totalLength = texts.reduce((sum, text) => sum + text.length, 0);
-  let end = 0;
+  let endOffset = 0;
   return texts.map(({ length }) => {
-    const start = end;
-    end += length;
-    const share = (tokens: number | null) =>
+    const startOffset = endOffset;
+    endOffset += length;
+    const divideTokens = (tokens: number | null) =>
       tokens === null || totalLength === 0
         ? tokens
-        : Math.round((tokens * (start + length)) / totalLength) -
-          Math.round((tokens * start) / totalLength);
+        : Math.round((tokens * (startOffset + length)) / totalLength) -
+          Math.round((tokens * startOffset) / totalLength);
     return {
       ...event,
-      inputTokens: share(event.inputTokens),
-      outputTokens: share(event.outputTokens),
+      inputTokens: divideTokens(event.inputTokens),
+      outputTokens: divideTokens(event.outputTokens),
     };
   });
 }
 
-/** Maximum size of a request: about thirty texts of typical length. */
+/** Maximum request size: about thirty texts of typical length. */
 const MAX_REQUEST_BYTES = 64 * 1024;
 
-/** Time that a text waits for texts of other jobs, as a share of the duration of the last request. */
+/** Time that a text waits for other jobs' texts, as a share of the last request duration. */
 const WAIT_SHARE = 0.05;
 const MAX_WAIT_MS = 50;
 
@@ -119,12 +120,12 @@ const MAX_WAIT_MS = 50;
  * separate request. It throws ModelError, or `signal.reason` if the text is aborted before it is sent.
  */
 export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
-  let lastMs = 0;
+  let lastDurationMs = 0;
 
   async function embed(requests: readonly EmbedRequest[]): Promise<(TextEmbedding | Error)[]> {
     const startedAt = performance.now();
     const results = await embedTogether(model, requests);
-    lastMs = performance.now() - startedAt;
+    lastDurationMs = performance.now() - startedAt;
     return results;
   }
 
@@ -133,16 +134,17 @@ export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
     {
       cache: false,
       maxBatchSize: MAX_TEXTS_PER_REQUEST,
-      batchScheduleFn: (send) => setTimeout(send, Math.min(MAX_WAIT_MS, lastMs * WAIT_SHARE)),
+      batchScheduleFn: (send) =>
+        setTimeout(send, Math.min(MAX_WAIT_MS, lastDurationMs * WAIT_SHARE)),
     },
   );
   return async ({
-    alone = false,
-    ...rest
+    alone: isAlone = false,
+    ...textRequest
   }: Omit<EmbedRequest, 'logFields'> & { alone?: boolean }): Promise<TextEmbedding> => {
-    rest.signal.throwIfAborted();
-    const request: EmbedRequest = { ...rest, logFields: getLogFields() };
-    if (!alone) return loader.load(request);
+    textRequest.signal.throwIfAborted();
+    const request: EmbedRequest = { ...textRequest, logFields: getLogFields() };
+    if (!isAlone) return loader.load(request);
     const [result] = await embed([request]);
     if (result === undefined || result instanceof Error) throw result;
     return result;
@@ -161,12 +163,12 @@ export function splitIntoRequests(
   let freeBytes = 0;
   for (const text of texts) {
     const bytes = Buffer.byteLength(text.text);
-    const last = requests.at(-1);
-    if (last === undefined || bytes > freeBytes) {
+    const lastRequest = requests.at(-1);
+    if (lastRequest === undefined || bytes > freeBytes) {
       requests.push([text]);
       freeBytes = maxBytes - bytes;
     } else {
-      last.push(text);
+      lastRequest.push(text);
       freeBytes -= bytes;
     }
   }

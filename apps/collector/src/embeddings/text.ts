@@ -2,10 +2,10 @@ import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { truncateText } from '../text.ts';
 
-/** Maximum length of an embedded text, in UTF-16 code units. */
+/** Maximum embedded text length, in UTF-16 code units. */
 const MAX_LENGTH = 8000;
 
-/** Columns of a listing that its embedding depends on. */
+/** Listing columns that its embedding depends on. */
 export const EMBEDDED_COLUMNS = [
   'title',
   'summary',
@@ -20,38 +20,36 @@ export const EMBEDDED_COLUMNS = [
   'description',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** Fields of a listing that its embedding depends on. */
 export type EmbeddedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof EMBEDDED_COLUMNS)[number]
 >;
 
-/** Returns the text of a listing that is embedded: its wording and main facts. It depends only on stored columns. */
+/** Returns the text to embed: the wording and main facts of a listing, from stored columns only. */
 export function buildEmbeddingText(listing: EmbeddedListing): string {
   const { rooms, area_total: area } = listing;
-  const size = [rooms === null ? null : `${rooms} rooms`, area === null ? null : `${area} m2`];
+  const sizeParts = [rooms === null ? null : `${rooms} rooms`, area === null ? null : `${area} m2`];
   const lines = [
     listing.title,
     listing.summary,
-    joinKnown([listing.deal_type, listing.property_type], ' '),
-    joinKnown([listing.city, listing.district, listing.address], ', '),
-    joinKnown(size, ', '),
+    joinKnownValues([listing.deal_type, listing.property_type], ' '),
+    joinKnownValues([listing.city, listing.district, listing.address], ', '),
+    joinKnownValues(sizeParts, ', '),
     listing.features.join(', '),
     listing.description,
   ];
   return truncateText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
 }
 
-const joinKnown = (values: readonly (string | null)[], separator: string) =>
+const joinKnownValues = (values: readonly (string | null)[], separator: string) =>
   values.filter((value) => value !== null).join(separator);
 
-/** State of a listing's embedding. */
 export type EmbeddingState = Pick<
   Selectable<Tables['property_listings']>,
   'embedding_model' | 'embedding_text_hash'
 > & { is_embedded: boolean };
 
-/** Returns whether a listing has an up-to-date embedding of a text by a model. */
+/** Returns whether the embedding is up to date: by this model, for a text with this hash. */
 export function isEmbedded(
   state: EmbeddingState,
   { hash, model }: { hash: string; model: string },

@@ -12,33 +12,33 @@ export type CleanupOptions = { olderThanDays: number; signal?: AbortSignal | und
  * Removes images that no listing shows, with their thumbnails, under a lock on the image's row. A job that records
  * the image meanwhile waits, finds that its bytes are missing, and repeats its stage.
  * @returns The number of removed images.
- * @throws StoreOutageError, errors of the database. Images removed until then stay removed.
+ * @throws StoreOutageError, database errors. Images removed until then stay removed.
  */
 export async function cleanUpImages(
   { db, store }: { db: Kysely<Tables>; store: Pick<ImageStore, 'remove'> },
   { olderThanDays, signal }: CleanupOptions,
 ): Promise<number> {
-  let removed = 0;
-  for (let after: string | undefined = ''; after !== undefined;) {
-    const images: ExaminedImage[] = await listImages(db, { after, olderThanDays });
+  let removedCount = 0;
+  for (let afterHash: string | undefined = ''; afterHash !== undefined;) {
+    const images: ExaminedImage[] = await listImages(db, { afterHash, olderThanDays });
     for (const { sha256, isUnused } of images) {
-      if (signal?.aborted === true) return removed;
-      if (isUnused && (await removeIfUnused(db, sha256, store))) removed += 1;
+      if (signal?.aborted === true) return removedCount;
+      if (isUnused && (await removeIfUnused(db, sha256, store))) removedCount += 1;
     }
-    after = images.at(-1)?.sha256;
+    afterHash = images.at(-1)?.sha256;
   }
-  return removed;
+  return removedCount;
 }
 
 type ExaminedImage = { sha256: string; isUnused: boolean };
 
 async function listImages(
   db: Kysely<Tables>,
-  { after, olderThanDays }: { after: string; olderThanDays: number },
+  { afterHash, olderThanDays }: { afterHash: string; olderThanDays: number },
 ): Promise<ExaminedImage[]> {
   const { rows } = await sql<ExaminedImage>`
     with examined as materialized (
-      select sha256, created_at from images where sha256 > ${after} order by sha256 limit ${BATCH_SIZE})
+      select sha256, created_at from images where sha256 > ${afterHash} order by sha256 limit ${BATCH_SIZE})
     select sha256,
       created_at < now() - ${olderThanDays} * interval '1 day'
         and not exists (select from listing_images where listing_images.sha256 = examined.sha256)
@@ -55,17 +55,17 @@ function removeIfUnused(
 ): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
     // An uncommitted reference holds a lock on the row. The next statement sees a committed reference.
-    const locked = await trx
+    const lockedImage = await trx
       .selectFrom('images')
       .select('sha256')
       .where('sha256', '=', sha256)
       .forUpdate()
       .skipLocked()
       .executeTakeFirst();
-    if (locked === undefined) return false;
-    const deleted = await sql`delete from images where sha256 = ${sha256}
+    if (lockedImage === undefined) return false;
+    const deletion = await sql`delete from images where sha256 = ${sha256}
       and not exists (select from listing_images where sha256 = ${sha256})`.execute(trx);
-    if (deleted.numAffectedRows === 0n) return false;
+    if (deletion.numAffectedRows === 0n) return false;
     await store.remove(sha256);
     return true;
   });

@@ -14,7 +14,7 @@ export const limitDecoding = pLimit(2);
 /** Separate limit for HTTP requests, so that they do not wait for jobs. */
 export const limitRequestDecoding = pLimit(1);
 
-/** Options to read the first frame of an animation, and to reject truncated files but not minor defects. */
+/** Reads only the first frame of an animation, and rejects truncated files but not minor defects. */
 const SHARP_OPTIONS: SharpOptions = {
   limitInputPixels: MAX_PIXELS,
   pages: 1,
@@ -41,7 +41,7 @@ export class ImageError extends Error {
   }
 }
 
-/** Media type, fingerprint and upright size in pixels of a decoded image. */
+/** The size is that of the upright image, in pixels. */
 export type DecodedImage = {
   mediaType: string;
   width: number;
@@ -51,12 +51,12 @@ export type DecodedImage = {
 
 /**
  * Decodes a whole image to detect corruption.
- * @throws ImageError if the image has an unsupported type, is corrupt, or exceeds 50 megapixels; errors of the file
- *   system.
+ * @throws ImageError if the image has an unsupported type, is corrupt, or exceeds 50 megapixels; file system
+ *   errors.
  */
 export function inspectImage(path: string): Promise<DecodedImage> {
   return limitDecoding(async () => {
-    // An error of sharp does not say whether the file is unreadable or the image is corrupt.
+    // A sharp error does not say whether the file is unreadable or the image is corrupt.
     const content = await readFile(path);
     const mediaType = detectMediaType(content);
     if (mediaType === undefined) throw new ImageError('It is no JPEG, PNG, WebP, AVIF or GIF');
@@ -94,7 +94,7 @@ export async function convertToJpeg(content: Uint8Array, side: number): Promise<
   }
 }
 
-/** Length of the beginning of a file that contains its type, in bytes. */
+/** The first bytes of a file identify its type. */
 const HEADER_BYTES = 256;
 
 /** Detects the type by the first bytes. Other formats are not decoded, because SVG can refer to other files. */
@@ -109,62 +109,67 @@ function detectMediaType(content: Buffer): string | undefined {
   return /^(?:[^]{4})*?avi[fs]/.test(brands) ? 'image/avif' : undefined;
 }
 
-/** Size of the control image in pixels. */
+/** Control image size in pixels. */
 export const CONTROL_SIZE = { width: 256, height: 256 } as const;
 
 let controlImage: Buffer | undefined;
 
 /** Returns a plain grey JPEG, which a working vision model can always describe. */
 export async function getControlImage(): Promise<Buffer> {
-  const grey = { ...CONTROL_SIZE, channels: 3, background: 'grey' } as const;
-  controlImage ??= await sharp({ create: grey }).jpeg().toBuffer();
+  const greyFill = { ...CONTROL_SIZE, channels: 3, background: 'grey' } as const;
+  controlImage ??= await sharp({ create: greyFill }).jpeg().toBuffer();
   return controlImage;
 }
 
-/** Number of compared pixels in each row and column of the reduced image. */
-const GRID = 8;
+/** Compared pixels per row and column of the reduced image. */
+const GRID_SIZE = 8;
 
 /** Brightness differences up to this value are noise, on a scale of 255. */
-const MAX_NOISE = 2;
+const MAX_NOISE_LEVEL = 2;
 
 /**
  * Computes the difference hash of an image: one bit for each pixel of a small copy that is darker than its right
  * neighbour. Copies in other sizes or qualities differ in a few bits; 0 is a blank image. The pixels form four
  * runs of 16 bits, by which `fingerprint_parts` finds near hashes: adjacent pixels are often equal.
  * @returns A PostgreSQL `bigint`, which a JavaScript number cannot hold.
- * @throws The error of sharp if the bytes are not an image.
+ * @throws A sharp error if the bytes are not an image.
  */
 export async function computeFingerprint(content: Uint8Array): Promise<string> {
   // Scaled before it is rotated, because sharp scales row by row but rotates in memory.
-  const side = GRID * GRID;
-  const small = sharp(content, SHARP_OPTIONS).resize(side, side, { fit: 'fill' });
-  const pixels = await sharp(await small.keepExif().png().toBuffer())
+  const scaledSize = GRID_SIZE * GRID_SIZE;
+  const scaledImage = sharp(content, SHARP_OPTIONS).resize(scaledSize, scaledSize, { fit: 'fill' });
+  const pixels = await sharp(await scaledImage.keepExif().png().toBuffer())
     .autoOrient()
     .flatten({ background: 'white' })
     .greyscale()
-    .resize(GRID + 1, GRID, { fit: 'fill' })
+    .resize(GRID_SIZE + 1, GRID_SIZE, { fit: 'fill' })
     .raw()
     .toBuffer();
   let bits = 0n;
-  for (let index = 0; index < GRID * GRID; index += 1) {
-    const row = Math.floor(index / GRID);
-    const left = row * (GRID + 1) + (index % GRID);
-    const difference = (pixels[left + 1] ?? 0) - (pixels[left] ?? 0);
+  for (let index = 0; index < GRID_SIZE * GRID_SIZE; index += 1) {
+    const row = Math.floor(index / GRID_SIZE);
+    const pixelIndex = row * (GRID_SIZE + 1) + (index % GRID_SIZE);
+    const difference = (pixels[pixelIndex + 1] ?? 0) - (pixels[pixelIndex] ?? 0);
     const bit = ((index + row) % 4) * 16 + Math.floor(index / 4);
-    if (difference > MAX_NOISE) bits |= 1n << BigInt(bit);
+    if (difference > MAX_NOISE_LEVEL) bits |= 1n << BigInt(bit);
   }
   return BigInt.asIntN(64, bits).toString();
 }
 
 /**
- * Maximum number of different bits in the fingerprints of copies; other images differ in about thirty. With up to three
+ * Maximum number of bits by which fingerprints of copies differ; other images differ in about thirty. With up to three
  * different bits, one of the four runs is equal, so every copy is found. With five bits, three of four copies are found.
  */
 export const MAX_COPY_DISTANCE = 5;
 
 /** Returns the number of bits in which two fingerprints differ. */
-export function getHammingDistance(one: bigint, other: bigint): number {
+export function getHammingDistance(a: bigint, b: bigint): number {
   let distance = 0;
-  for (let rest = BigInt.asUintN(64, one ^ other); rest !== 0n; rest &= rest - 1n) distance += 1;
+  for (
+    let remainingBits = BigInt.asUintN(64, a ^ b);
+    remainingBits !== 0n;
+    remainingBits &= remainingBits - 1n
+  )
+    distance += 1;
   return distance;
 }

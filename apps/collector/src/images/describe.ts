@@ -17,7 +17,7 @@ import { CONTROL_SIZE, getControlImage, ImageError } from './decode.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
 import type { Thumbnails } from './thumbnails.ts';
 
-/** Context of a job that processes the images of a listing. */
+/** Context of a job that processes listing images. */
 export type ListingJob = {
   listingId: number;
   fence: Fence;
@@ -35,11 +35,11 @@ const MAX_OUTAGES = 3;
 /** Number of rate limits after which an image is recorded as their cause. */
 const MAX_RATE_LIMITS = 5;
 
-/** Error code of an image that is missing or corrupt in the store. */
+/** The image is missing from the store or corrupt. */
 const UNREADABLE_CODE = 'IMAGE_UNREADABLE';
 
 /** Codes of errors that a single image can cause. */
-const IMAGE_CODES: ReadonlySet<ModelErrorCode> = new Set([
+const IMAGE_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_REFUSED',
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',
@@ -47,8 +47,8 @@ const IMAGE_CODES: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_INPUT_TOO_LARGE',
 ]);
 
-/** Statuses that reject the content of a request, unlike those of a wrong key or URL. */
-const CONTENT_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
+/** Statuses that reject the request content, unlike those of a wrong key or URL. */
+const CONTENT_REJECTION_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
 
 /** Errors that new settings or a new copy of the image can resolve. */
 const TRANSIENT_CODES: readonly string[] = [
@@ -66,16 +66,16 @@ type DescribeOptions = {
    * Images to describe: `new` ones have no description and no error of the same model and prompt, `undescribed` ones
    * have no description, and for `outdated` see `isOutdated`.
    */
-  only: 'new' | 'undescribed' | 'outdated';
-  parallel: number;
+  selection: 'new' | 'undescribed' | 'outdated';
+  concurrency: number;
   /** Whether the job may return to the queue in an outage. */
   canWait: boolean;
   /** File names of uploads, which have no URL, by position. */
-  names?: readonly string[];
+  fileNames?: readonly string[];
 };
 
 /**
- * Creates a function that describes stored images of a listing and returns their number. An error that one image
+ * Creates a function that describes stored listing images and returns their number. An error that one image
  * causes is recorded with it. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
  * next attempt continues with the remaining images. Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
@@ -91,7 +91,7 @@ export function createImageDescriber(deps: {
   const { db, thumbnails, model, version, log, onUndescribed } = deps;
   const outages = createOutageCounter<string>();
 
-  function showImage({ signal, observe }: ListingJob, bytes: Uint8Array, data: object) {
+  function sendImage({ signal, observe }: ListingJob, bytes: Uint8Array, data: object) {
     signal.throwIfAborted();
     return model.generateObject({
       operation: imageDescription.schemaName,
@@ -105,8 +105,8 @@ export function createImageDescriber(deps: {
   }
 
   /** Sends the control image. Any response ends an outage, so the next failure is due to an image. */
-  async function showControlImage(job: ListingJob): Promise<void> {
-    await showImage(job, await getControlImage(), CONTROL_SIZE).catch((error: unknown) => {
+  async function sendControlImage(job: ListingJob): Promise<void> {
+    await sendImage(job, await getControlImage(), CONTROL_SIZE).catch((error: unknown) => {
       if (!isCausedByImage(error)) throw error;
     });
   }
@@ -115,19 +115,19 @@ export function createImageDescriber(deps: {
     const { sha256, name, width, height } = image;
     const bytes = await thumbnails.makeForJob(sha256, THUMBNAIL_SIDES[1]);
     for (;;) {
-      if (outages.has(sha256)) await showControlImage(job);
+      if (outages.has(sha256)) await sendControlImage(job);
       try {
-        const completion = await showImage(job, bytes, { hint: name, width, height });
+        const completion = await sendImage(job, bytes, { hint: name, width, height });
         outages.forget(sha256);
         return completion;
       } catch (error) {
         if (!(error instanceof ModelError) || error.outage === undefined) throw error;
         const isRateLimit = error.code === 'MODEL_RATE_LIMITED';
-        const max = isRateLimit ? MAX_RATE_LIMITS : MAX_OUTAGES;
-        if (outages.isCause(sha256, error.outage, max)) {
+        const maxFailures = isRateLimit ? MAX_RATE_LIMITS : MAX_OUTAGES;
+        if (outages.isCause(sha256, error.outage, maxFailures)) {
           throw new RepeatedOutageError(
             error.code,
-            `The model server failed on it ${max} times, though it answered another image in between: ${error.message}`,
+            `The model server failed on it ${maxFailures} times, though it answered another image in between: ${error.message}`,
             { cause: error },
           );
         }
@@ -181,18 +181,18 @@ export function createImageDescriber(deps: {
 
   return async (
     job: ListingJob,
-    { only, parallel, canWait, names = [] }: DescribeOptions,
+    { selection, concurrency, canWait, fileNames = [] }: DescribeOptions,
   ): Promise<number> => {
     const condition = {
       new: isNew(version),
       undescribed: sql<boolean>`described_by is null`,
       outdated: isOutdated(version),
-    }[only];
+    }[selection];
     const rows = await listImages(db, job.listingId, condition);
     // An image that crashes the server fails the requests beside it too.
-    const hasFailed = rows.some(({ sha256 }) => outages.has(sha256));
-    await mapParallel(rows, hasFailed ? 1 : parallel, ({ url, position, ...image }) =>
-      describeImage(job, { ...image, name: url ?? names[position] }, canWait),
+    const hasSuspect = rows.some(({ sha256 }) => outages.has(sha256));
+    await mapParallel(rows, hasSuspect ? 1 : concurrency, ({ url, position, ...image }) =>
+      describeImage(job, { ...image, name: url ?? fileNames[position] }, canWait),
     );
     return rows.length;
   };
@@ -201,15 +201,15 @@ export function createImageDescriber(deps: {
 /** An image, and its URL or file name as a hint for the model. */
 type ListingImage = { sha256: string; width: number; height: number; name: string | undefined };
 
-/** Error of an image that caused several outages of the model server. */
+/** An image caused several model server outages. */
 class RepeatedOutageError extends ModelError {}
 
 function isCausedByImage(error: unknown): error is ModelError {
   return (
     error instanceof RepeatedOutageError ||
     (error instanceof ModelError &&
-      (IMAGE_CODES.has(error.code) ||
-        (error.code === 'MODEL_REJECTED' && CONTENT_STATUSES.has(error.status))))
+      (IMAGE_SPECIFIC_CODES.has(error.code) ||
+        (error.code === 'MODEL_REJECTED' && CONTENT_REJECTION_STATUSES.has(error.status))))
   );
 }
 

@@ -16,7 +16,7 @@ import { buffer } from 'node:stream/consumers';
 import pLimit from 'p-limit';
 import type { Config } from '../config.ts';
 
-/** Folder or bucket of an image store. Keys are relative paths. */
+/** Image folder or bucket. Keys are relative paths. */
 export type ImageDisk = {
   exists(key: string): Promise<boolean>;
   put(key: string, content: string | Uint8Array): Promise<void>;
@@ -31,19 +31,22 @@ export type ImageDisk = {
 };
 
 /** Returns whether an error, or its cause, means that a file or an object does not exist. */
-export function isMissing(error: unknown): boolean {
+export function isNotFoundError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const isCode = 'code' in error && error.code === 'ENOENT';
-  return isCode || ['NoSuchKey', 'NotFound'].includes(error.name) || isMissing(error.cause);
+  const hasNotFoundCode = 'code' in error && error.code === 'ENOENT';
+  return (
+    hasNotFoundCode ||
+    ['NoSuchKey', 'NotFound'].includes(error.name) ||
+    isNotFoundError(error.cause)
+  );
 }
 
-/** Returns whether an operation finds its file or object. */
-async function findsObject(work: Promise<unknown>): Promise<boolean> {
+async function hasObject(operation: Promise<unknown>): Promise<boolean> {
   try {
-    await work;
+    await operation;
     return true;
   } catch (error) {
-    if (isMissing(error)) return false;
+    if (isNotFoundError(error)) return false;
     throw error;
   }
 }
@@ -53,42 +56,43 @@ const COPY_MODE = constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL;
 
 /**
  * Opens a local folder as a disk. Files are written to the temporary folder and then renamed, because a crash must
- * not leave half an image under the name of a whole one.
+ * not leave an incomplete image under its final name.
  * @param getTemporaryFolder Returns a folder on the same file system.
  */
 export function openLocalFolder(folder: string, getTemporaryFolder: () => string): ImageDisk {
-  const pathOf = (key: string) => join(folder, key);
+  const getPath = (key: string) => join(folder, key);
 
   async function writeAtomically(key: string, write: (path: string) => Promise<void>) {
-    const unfinished = join(getTemporaryFolder(), randomUUID());
+    const temporaryPath = join(getTemporaryFolder(), randomUUID());
     try {
-      await write(unfinished);
-      await mkdir(dirname(pathOf(key)), { recursive: true });
-      await rename(unfinished, pathOf(key));
+      await write(temporaryPath);
+      await mkdir(dirname(getPath(key)), { recursive: true });
+      await rename(temporaryPath, getPath(key));
     } catch (error) {
-      await rm(unfinished, { force: true });
+      await rm(temporaryPath, { force: true });
       throw error;
     }
   }
 
   return {
-    exists: (key) => findsObject(access(pathOf(key))),
+    exists: (key) => hasObject(access(getPath(key))),
     put: (key, content) => writeAtomically(key, (path) => writeFile(path, content, { flag: 'wx' })),
-    putFile: (key, source) => writeAtomically(key, (path) => copyFile(source, path, COPY_MODE)),
-    read: (key) => readFile(pathOf(key)),
-    openStream: async (key) => createReadStream(pathOf(key)),
-    remove: (key) => rm(pathOf(key), { force: true }),
+    putFile: (key, sourcePath) =>
+      writeAtomically(key, (path) => copyFile(sourcePath, path, COPY_MODE)),
+    read: (key) => readFile(getPath(key)),
+    openStream: async (key) => createReadStream(getPath(key)),
+    remove: (key) => rm(getPath(key), { force: true }),
     close: () => undefined,
   };
 }
 
-/** Timeouts of the connection and of one request, in milliseconds. */
-const TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
+/** Connection and request timeouts, in milliseconds. */
+const REQUEST_TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
 
-/** Timeout of a removal with its retries, which holds a lock on the image's row (see cleanup.ts). */
+/** A deletion and its retries hold a lock on the image's row (see cleanup.ts), so the timeout is short. */
 const DELETE_TIMEOUT_MS = 5000;
 
-/** Attempts of the client, with backoff, after 503 SlowDown, other 5xx and broken connections. */
+/** The client retries 503 SlowDown, other 5xx and broken connections with backoff. */
 const MAX_ATTEMPTS = 3;
 
 /** Limits the images in memory on their way to a bucket. A retried request needs a buffer, not a stream. */
@@ -109,7 +113,7 @@ export async function openBucket(config: Config): Promise<ImageDisk> {
       secretAccessKey: config.S3_SECRET_ACCESS_KEY,
     },
     maxAttempts: MAX_ATTEMPTS,
-    requestHandler: TIMEOUTS,
+    requestHandler: REQUEST_TIMEOUTS,
     // Some servers do not support these checksums. Keys are SHA-256, and signatures cover the content.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
@@ -126,7 +130,7 @@ export async function openBucket(config: Config): Promise<ImageDisk> {
   }
 
   return {
-    exists: (Key) => findsObject(client.send(new HeadObjectCommand({ Bucket, Key }))),
+    exists: (Key) => hasObject(client.send(new HeadObjectCommand({ Bucket, Key }))),
     put,
     putFile: (key, path) => limitUploads(async () => put(key, await readFile(path))),
     read: async (key) => buffer(await openStream(key)),

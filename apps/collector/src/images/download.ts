@@ -15,18 +15,17 @@ import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.
 
 /** Contract 4, Images; Specification 001, Limits. */
 export const DOWNLOAD_LIMITS = {
-  /** Bytes of one image, after decompression. */
-  bytes: MAX_IMAGE_BYTES,
-  attempts: 3,
+  /** Image size limit, after decompression. */
+  maxBytes: MAX_IMAGE_BYTES,
+  maxAttempts: 3,
   /** Delay before the second attempt. Doubles for each further attempt. */
   retryDelayMs: 500,
-  /** Timeout of all attempts for one image. */
+  /** Timeout for all attempts for one image. */
   totalMs: 120_000,
-  /** Time limit for the images of one listing. The remaining images are retried later. */
+  /** Time limit for all images of a listing. Later jobs retry the remaining images. */
   listingMs: 300_000,
 };
 
-/** Limits of a download, in bytes and milliseconds. */
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
@@ -37,18 +36,18 @@ export type DownloadLimits = typeof DOWNLOAD_LIMITS;
  */
 export function createDownload(options: {
   fetch: SafeFetch;
-  folder: () => string;
+  getFolder: () => string;
   limits?: Partial<DownloadLimits> | undefined;
 }) {
-  const { fetch, folder } = options;
+  const { fetch, getFolder } = options;
   const limits = { ...DOWNLOAD_LIMITS, ...options.limits };
 
-  async function attempt(url: string, signal: AbortSignal): Promise<TemporaryFile> {
+  async function attemptDownload(url: string, signal: AbortSignal): Promise<TemporaryFile> {
     const response = await convertErrors(fetch(url, { signal, accept: 'image/*' }), signal);
     try {
-      checkHeaders(response, limits.bytes);
-      return await saveTemporary(folder(), readBody(response, signal), (bytes) => {
-        if (bytes > limits.bytes) throw createSizeError(limits.bytes);
+      checkHeaders(response, limits.maxBytes);
+      return await saveTemporary(getFolder(), readBody(response, signal), (bytes) => {
+        if (bytes > limits.maxBytes) throw createSizeError(limits.maxBytes);
       });
     } finally {
       await response.close();
@@ -57,26 +56,26 @@ export function createDownload(options: {
 
   return async (url: string, signal: AbortSignal): Promise<TemporaryFile> => {
     const endsAt = Date.now() + limits.totalMs;
-    const deadline = AbortSignal.timeout(limits.totalMs);
-    const either = AbortSignal.any([signal, deadline]);
+    const deadlineSignal = AbortSignal.timeout(limits.totalMs);
+    const combinedSignal = AbortSignal.any([signal, deadlineSignal]);
     try {
-      for (let attempts = 1; ; attempts += 1) {
-        let waitMs = limits.retryDelayMs * 2 ** (attempts - 1);
+      for (let attempt = 1; ; attempt += 1) {
+        let waitMs = limits.retryDelayMs * 2 ** (attempt - 1);
         try {
-          return await attempt(url, either);
+          return await attemptDownload(url, combinedSignal);
         } catch (error) {
           const isRetryable = error instanceof ImageError && error.retryable;
-          if (!isRetryable || attempts >= limits.attempts) throw error;
+          if (!isRetryable || attempt >= limits.maxAttempts) throw error;
           if (error.retryAt !== undefined) {
             waitMs = Math.max(waitMs, error.retryAt.getTime() - Date.now());
             if (Date.now() + waitMs >= endsAt) throw error;
           }
         }
-        await sleep(waitMs, undefined, { signal: either });
+        await sleep(waitMs, undefined, { signal: combinedSignal });
       }
     } catch (error) {
       signal.throwIfAborted();
-      if (!deadline.aborted) throw error;
+      if (!deadlineSignal.aborted) throw error;
       const message = `It took longer than ${limits.totalMs / 1000} s to fetch`;
       throw new ImageError(message, { retryable: true, cause: error });
     }
@@ -86,8 +85,9 @@ export function createDownload(options: {
 function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): void {
   if (status !== 200) {
     const retryable = status === 408 || status === 429 || status >= 500;
-    const retryMs = parseRetryAfter(getFirstHeaderValue(headers['retry-after']));
-    const retryAt = retryable && retryMs !== undefined ? new Date(Date.now() + retryMs) : undefined;
+    const retryDelayMs = parseRetryAfter(getFirstHeaderValue(headers['retry-after']));
+    const retryAt =
+      retryable && retryDelayMs !== undefined ? new Date(Date.now() + retryDelayMs) : undefined;
     throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
   }
   if (Number(getFirstHeaderValue(headers['content-length'])) > maxBytes) {
@@ -101,13 +101,13 @@ const createSizeError = (maxBytes: number) =>
 async function* readBody(response: FetchResponse, signal: AbortSignal): AsyncGenerator<Buffer> {
   const chunks = decompress(response)[Symbol.asyncIterator]();
   for (;;) {
-    const next = await convertErrors(Promise.resolve(chunks.next()), signal);
-    if (next.done === true) return;
-    yield next.value;
+    const result = await convertErrors(Promise.resolve(chunks.next()), signal);
+    if (result.done === true) return;
+    yield result.value;
   }
 }
 
-/** Converts errors of the network and the host to ImageError. */
+/** Converts network and host errors to ImageError. */
 async function convertErrors<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   try {
     return await work;
@@ -136,7 +136,7 @@ function decompress({ headers, body }: FetchResponse): Readable {
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
-  // The reader of the decoder receives the errors.
+  // The code that reads the decoder receives the errors.
   return pipeline(body, decoder, () => undefined);
 }
 
@@ -145,7 +145,7 @@ const HOUR_MS = 3_600_000;
 /** Delay before an unchanged payload retries a failed URL. It is below a day, so that daily payloads retry. */
 const DEFAULT_RETRY_MS = 20 * HOUR_MS;
 
-/** Bounds of a delay that the host requests. */
+/** Bounds for the delay that a host requests. */
 const MIN_RETRY_MS = 50 * 60_000;
 const MAX_RETRY_MS = 30 * 24 * HOUR_MS;
 

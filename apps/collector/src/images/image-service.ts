@@ -25,7 +25,7 @@ import {
 import {
   findDownloadResults,
   findImages,
-  findStoredBefore,
+  findHashesStoredBefore,
   type ImageOutcome,
   type ImageFailure,
   createImageFailure,
@@ -37,20 +37,19 @@ import type { ImageStore, StoreState } from './store.ts';
 import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
 
-/** Maximum concurrent images of a listing. Specification 001, Limits. */
+/** Maximum concurrent images per listing. Specification 001, Limits. */
 export const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
 export type ImageContent = { mediaType: string; content: Readable | Buffer };
 
-/** A stored image, or the reason for its failure. */
 type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } | ImageFailure;
 
-/** Service that stores, describes and serves the images of listings. */
+/** Stores, describes and serves listing images. */
 export type ImageService = ReturnType<typeof createImageService>;
 
-/** Options of the image service. Contract 4, Images. */
+/** Contract 4, Images. */
 export type ImageServiceOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
@@ -70,12 +69,23 @@ export type ImageServiceOptions = {
  * store, except in cleanup.ts.
  */
 export function createImageService(options: ImageServiceOptions) {
-  const { db, store, storeState, temporary, disk, fetch, model, log, observe, limits } = options;
+  const {
+    db,
+    store,
+    storeState,
+    temporary: getTemporaryFolder,
+    disk,
+    fetch,
+    model,
+    log,
+    observe,
+    limits,
+  } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, (error) =>
     log.warn({ err: error }, 'a thumbnail could not be stored'),
   );
-  const download = createDownload({ fetch, folder: temporary, limits });
+  const download = createDownload({ fetch, getFolder: getTemporaryFolder, limits });
   const version: DescriberVersion | undefined =
     model.visionModel === undefined
       ? undefined
@@ -104,7 +114,7 @@ export function createImageService(options: ImageServiceOptions) {
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ImageError || isDatabaseOutage(error)) throw error;
-      // A local error, such as a failed mount, is an outage of the store.
+      // A local error, such as a failed mount, is a store outage.
       throw storeState.toOutageError(error);
     }
   }
@@ -115,14 +125,14 @@ export function createImageService(options: ImageServiceOptions) {
     onlyDue: boolean,
   ): Promise<Map<string, ImageResult>> {
     const { hashes, failures } = await findDownloadResults(db, listingId);
-    const known = await findImages(db, [...hashes.values()]);
+    const knownImages = await findImages(db, [...hashes.values()]);
     const endsAt = performance.now() + listingMs;
     const results = await mapParallel(
       [...new Set(urls)],
       IMAGE_CONCURRENCY.remote,
       async (url): Promise<[url: string, ImageResult]> => {
         signal.throwIfAborted();
-        const image = known.get(hashes.get(url) ?? '');
+        const image = knownImages.get(hashes.get(url) ?? '');
         if (image !== undefined && (await store.has(image.sha256))) {
           return [url, { image, isReused: true }];
         }
@@ -143,39 +153,39 @@ export function createImageService(options: ImageServiceOptions) {
   ): Promise<ImageOutcome[]> {
     const { listingId, fence } = job;
     const areUploads = 'fileNames' in source;
-    const parallel = areUploads ? IMAGE_CONCURRENCY.uploaded : IMAGE_CONCURRENCY.remote;
-    const stored = results.flatMap((result) => ('image' in result ? [result.image] : []));
-    const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
-    const known = await findStoredBefore(db, hashes, fence);
-    // The row of an image is older than its content if an earlier request could not store it.
+    const concurrency = areUploads ? IMAGE_CONCURRENCY.uploaded : IMAGE_CONCURRENCY.remote;
+    const storedImages = results.flatMap((result) => ('image' in result ? [result.image] : []));
+    const hashes = [...new Set(storedImages.map(({ sha256 }) => sha256))];
+    const knownHashes = await findHashesStoredBefore(db, hashes, fence);
+    // An image row is older than its content if an earlier request could not store the file.
     for (const result of results) {
-      if ('image' in result && result.isNew === true) known.delete(result.image.sha256);
+      if ('image' in result && result.isNew === true) knownHashes.delete(result.image.sha256);
     }
     const outcomes = results.map((result, position): ImageOutcome => {
       const url = areUploads ? null : (source.urls[position] ?? null);
       if ('error' in result) return { position, url, ...result };
       const { sha256, width, height } = result.image;
-      const duplicate = known.has(sha256);
-      known.add(sha256);
+      const duplicate = knownHashes.has(sha256);
+      knownHashes.add(sha256);
       return { position, url, sha256, width, height, duplicate };
     });
-    await replaceImages(db, { listingId, outcomes, stored, fence, areUploads });
-    const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
+    await replaceImages(db, { listingId, outcomes, storedImages, fence, areUploads });
+    const areStored = await mapParallel(hashes, concurrency, (sha256) => store.has(sha256));
     // The error makes the pipeline repeat the stage, which fetches the image again.
-    if (!found.every(Boolean)) throw new Error('An image was removed while it was recorded');
+    if (!areStored.every(Boolean)) throw new Error('An image was removed while it was recorded');
     for (const [position, outcome] of outcomes.entries()) {
       observe?.(toImageEvent(outcome, results[position]));
     }
     await describe?.(job, {
-      only: 'new',
-      parallel,
+      selection: 'new',
+      concurrency,
       canWait: !areUploads,
-      names: areUploads ? source.fileNames : [],
+      fileNames: areUploads ? source.fileNames : [],
     });
     return outcomes;
   }
 
-  async function findStored(sha256: string): Promise<StoredImage | undefined> {
+  async function findStoredImage(sha256: string): Promise<StoredImage | undefined> {
     const image = (await findImages(db, [sha256])).get(sha256);
     return image !== undefined && (await store.has(sha256)) ? image : undefined;
   }
@@ -193,8 +203,8 @@ export function createImageService(options: ImageServiceOptions) {
       ...job
     }: ListingJob & { urls: readonly string[]; onlyDue?: boolean | undefined }) {
       const results = await fetchImages(job, urls, onlyDue);
-      const inOrder = urls.map((url) => results.get(url) ?? { error: 'It was not fetched' });
-      return recordAndDescribe(job, inOrder, { urls });
+      const orderedResults = urls.map((url) => results.get(url) ?? { error: 'It was not fetched' });
+      return recordAndDescribe(job, orderedResults, { urls });
     },
 
     /**
@@ -212,8 +222,8 @@ export function createImageService(options: ImageServiceOptions) {
     /** Describes images of a listing: undescribed ones, or outdated ones if `outdated` is set. Returns their number. */
     describeAll: async (job: ListingJob, { outdated } = { outdated: false }): Promise<number> =>
       (await describe?.(job, {
-        only: outdated ? 'outdated' : 'undescribed',
-        parallel: IMAGE_CONCURRENCY.remote,
+        selection: outdated ? 'outdated' : 'undescribed',
+        concurrency: IMAGE_CONCURRENCY.remote,
         canWait: true,
       })) ?? 0,
 
@@ -223,7 +233,7 @@ export function createImageService(options: ImageServiceOptions) {
     cleanUp: (cleanup: CleanupOptions) => cleanUpImages({ db, store }, cleanup),
 
     /** Returns whether an image with this hash is stored. */
-    has: async (sha256: string) => (await findStored(sha256)) !== undefined,
+    has: async (sha256: string) => (await findStoredImage(sha256)) !== undefined,
 
     /**
      * Opens a stored image, or its JPEG thumbnail with sides of at most `side` pixels.
@@ -231,7 +241,7 @@ export function createImageService(options: ImageServiceOptions) {
      * @throws ProblemError `unavailable` if too many requests wait for thumbnails; StoreOutageError.
      */
     async open(sha256: string, side?: number): Promise<ImageContent | undefined> {
-      const image = await findStored(sha256);
+      const image = await findStoredImage(sha256);
       if (image === undefined) return undefined;
       if (side === undefined) {
         return { mediaType: image.media_type, content: await store.openStream(sha256) };
@@ -241,7 +251,8 @@ export function createImageService(options: ImageServiceOptions) {
   };
 }
 
-const isDue = ({ retry_at: at }: ImageFailure) => at !== undefined && Date.parse(at) <= Date.now();
+const isDue = ({ retry_at: retryAt }: ImageFailure) =>
+  retryAt !== undefined && Date.parse(retryAt) <= Date.now();
 
 const toFailure = (error: ImageError) => createImageFailure(error.message, getEarliestRetry(error));
 

@@ -3,7 +3,7 @@ import type { Tables, UploadOutcome } from '../tables.ts';
 import { selectHeldListing } from '../queue/fence.ts';
 import { type Fence, LeaseLostError, SupersededError } from '../queue/job-types.ts';
 
-/** Metadata of a stored image. The fingerprint is set only for an image that is about to be recorded. */
+/** Stored image metadata. Only images that are about to be recorded have a fingerprint. */
 export type StoredImage = {
   sha256: string;
   media_type: string;
@@ -13,7 +13,7 @@ export type StoredImage = {
   fingerprint?: string;
 };
 
-/** Error of a failed image, and the earliest time of a retry (RFC 3339). Never retried without `retry_at`. */
+/** Error and earliest retry time (RFC 3339). An image without `retry_at` is never retried. */
 export type ImageFailure = { error: string; retry_at?: string };
 
 export type ImageOutcome = { position: number; url: string | null } & (
@@ -49,7 +49,7 @@ export async function findImages(
 }
 
 /** Returns the hashes that were stored before the job was claimed, which excludes images of the job itself. */
-export async function findStoredBefore(
+export async function findHashesStoredBefore(
   db: Kysely<Tables>,
   hashes: readonly string[],
   { rawId }: Fence,
@@ -85,32 +85,31 @@ export async function findDownloadResults(
   return { hashes, failures };
 }
 
-/** Creates the record of a failed image. */
 export function createImageFailure(error: string, retryAt: Date | null): ImageFailure {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }
 
 /**
- * Replaces the images of a listing in one transaction. Also stores the outcomes of uploads with the raw record, since
+ * Replaces the images of a listing in one transaction. Also stores upload outcomes with the raw record, because
  * the listing's images may change later.
  * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
  */
 export async function replaceImages(
   db: Kysely<Tables>,
-  change: {
+  replacement: {
     listingId: number;
     outcomes: readonly ImageOutcome[];
-    stored: readonly StoredImage[];
+    storedImages: readonly StoredImage[];
     fence: Fence;
     areUploads?: boolean;
   },
 ): Promise<void> {
-  const { listingId, outcomes, stored, fence, areUploads = false } = change;
+  const { listingId, outcomes, storedImages, fence, areUploads = false } = replacement;
   await db.transaction().execute(async (trx) => {
     const [claim] = (await selectHeldListing(fence).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
-    await recordImages(trx, stored);
+    await recordImages(trx, storedImages);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);
     await sql`insert into listing_images (listing_id, position, url, sha256, error, retry_at)
       select ${listingId}::bigint, image.* from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb)

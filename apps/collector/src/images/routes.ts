@@ -5,9 +5,9 @@ import { problem, problemResponses } from '../errors.ts';
 import type { ImageService, ImageContent } from './image-service.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
 
-const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
+const paramsSchema = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
 
-const querystring = Type.Object(
+const querySchema = Type.Object(
   {
     // Arbitrary sizes would fill caches.
     size: Type.Optional(
@@ -19,8 +19,8 @@ const querystring = Type.Object(
   { additionalProperties: false },
 );
 
-const content = Type.Unsafe<ImageContent['content']>(Type.String({ format: 'binary' }));
-const notModified = Type.Unsafe<undefined>(
+const contentSchema = Type.Unsafe<ImageContent['content']>(Type.String({ format: 'binary' }));
+const notModifiedSchema = Type.Unsafe<undefined>(
   Type.Null({ description: 'The copy that the caller has is good' }),
 );
 
@@ -33,11 +33,11 @@ export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'ope
       schema: {
         tags: ['images'],
         summary: "An image's bytes, or a smaller copy",
-        params,
-        querystring,
+        params: paramsSchema,
+        querystring: querySchema,
         response: {
-          200: { description: 'The image', content: { 'image/*': { schema: content } } },
-          304: notModified,
+          200: { description: 'The image', content: { 'image/*': { schema: contentSchema } } },
+          304: notModifiedSchema,
           ...problemResponses(401, 403, 'image_not_found', 422, 503),
         },
       },
@@ -47,15 +47,18 @@ export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'ope
       const { size } = request.query;
       const etag = size === undefined ? `"${sha256}"` : `"${sha256}-${size}"`;
       // A shared cache must not serve an image that needs an API key.
-      const audience = request.apiKey === null ? 'public' : 'private';
+      const cacheVisibility = request.apiKey === null ? 'public' : 'private';
       // A 304 response has the same headers (RFC 9110 15.4.5).
       const headers = {
-        'cache-control': `${audience}, max-age=31536000, immutable`,
+        'cache-control': `${cacheVisibility}, max-age=31536000, immutable`,
         etag,
         'x-content-type-options': 'nosniff',
       };
-      const { 'if-none-match': known, 'cache-control': cacheControl } = request.headers;
-      const isFresh = fresh({ 'if-none-match': known, 'cache-control': cacheControl }, headers);
+      const { 'if-none-match': ifNoneMatch, 'cache-control': cacheControl } = request.headers;
+      const isFresh = fresh(
+        { 'if-none-match': ifNoneMatch, 'cache-control': cacheControl },
+        headers,
+      );
       if (isFresh && (await images.has(sha256))) {
         return reply.headers(headers).status(304).send(undefined);
       }

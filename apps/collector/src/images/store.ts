@@ -3,12 +3,11 @@ import { Gauge, type Registry } from 'prom-client';
 import { waitWithTimeout, rejectOnAbort, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../free-disk-space.ts';
-import { type ImageDisk, isMissing, openBucket, openLocalFolder } from './disks.ts';
+import { type ImageDisk, isNotFoundError, openBucket, openLocalFolder } from './disks.ts';
 
-/** Store of images by the SHA-256 of their bytes, so that duplicates share a file. */
+/** Stores images by the SHA-256 of their bytes, so that duplicates share a file. */
 export type ImageStore = OpenStore['store'];
 
-/** Availability of the image store. */
 export type StoreState = OpenStore['state'];
 
 type OpenStore = ReturnType<typeof createImageStore>;
@@ -16,7 +15,7 @@ type OpenStore = ReturnType<typeof createImageStore>;
 /** Sides of thumbnails in pixels: for lists, and for detail views and the vision model. */
 export const THUMBNAIL_SIDES = [320, 1024] as const;
 
-/** Error of the image store. All errors of one outage share the same `outage` object. */
+/** The image store failed. All errors of one outage share the same `outage` object. */
 export class StoreOutageError extends Error {
   override readonly name = 'StoreOutageError';
   readonly retryable = true;
@@ -38,16 +37,16 @@ const PROBE_CONTENT = 'Written to see whether images can be stored.';
 
 /**
  * Opens the configured image store. Contract 1, IMAGE_STORE.
- * @param options.folder Folder of a local store.
+ * @param options.folder Local store folder.
  * @param options.temporary Returns the folder of incomplete files, on the same file system.
  */
 export async function openImageStore(
   config: Config,
   options: { folder: string; temporary: () => string; log: Pick<Logger, 'warn' | 'info'> },
 ): Promise<OpenStore> {
-  const { folder, temporary, log } = options;
+  const { folder, temporary: getTemporaryFolder, log } = options;
   const isLocal = config.IMAGE_STORE === 'file';
-  const disk = isLocal ? openLocalFolder(folder, temporary) : await openBucket(config);
+  const disk = isLocal ? openLocalFolder(folder, getTemporaryFolder) : await openBucket(config);
   return createImageStore(disk, { log });
 }
 
@@ -61,27 +60,28 @@ export function createImageStore(
   options: { log: Pick<Logger, 'warn' | 'info'>; minPauseMs?: number },
 ) {
   const { log, minPauseMs = MIN_PAUSE_MS } = options;
-  const closed = new AbortController();
+  const closeController = new AbortController();
   let outage: object | undefined;
 
   async function probe(): Promise<boolean> {
-    const probed = disk.put(PROBE_KEY, PROBE_CONTENT).then(() => disk.read(PROBE_KEY));
-    return waitWithTimeout(probed, PROBE_TIMEOUT_MS).catch(() => false);
+    const probeResult = disk.put(PROBE_KEY, PROBE_CONTENT).then(() => disk.read(PROBE_KEY));
+    return settlesWithin(probeResult, PROBE_TIMEOUT_MS).catch(() => false);
   }
 
   async function endOutageWhenUsable(): Promise<void> {
     const startedAt = performance.now();
     for (let pauseMs = minPauseMs; !(await probe()); pauseMs *= 2) {
-      await pause(Math.min(pauseMs, MAX_PAUSE_MS), closed.signal);
-      if (closed.signal.aborted) return;
+      await pause(Math.min(pauseMs, MAX_PAUSE_MS), closeController.signal);
+      if (closeController.signal.aborted) return;
     }
     outage = undefined;
-    const lasted_ms = Math.round(performance.now() - startedAt);
-    log.info({ lasted_ms }, 'the image store can be used again');
+    const durationMs = Math.round(performance.now() - startedAt);
+    log.info({ lasted_ms: durationMs }, 'the image store can be used again');
   }
 
   function toOutageError(error: unknown): unknown {
-    if (error instanceof StoreOutageError || isMissing(error) || isDiskLow(error)) return error;
+    if (error instanceof StoreOutageError || isNotFoundError(error) || isDiskLow(error))
+      return error;
     if (outage === undefined) {
       outage = {};
       log.warn({ err: error }, 'the image store failed: nothing is claimed until it can be used');
@@ -144,7 +144,7 @@ export function createImageStore(
 
   /** Stops probes and closes connections. */
   const close = () => {
-    closed.abort();
+    closeController.abort();
     disk.close();
   };
   return { store, state, close };
@@ -158,7 +158,6 @@ function getThumbnailKey(sha256: string, side: number): string {
   return `thumbnails/${side}/${getImageKey(sha256)}`;
 }
 
-/** Registers the gauge of the image store's availability. */
 export function registerStoreMetrics(
   registry: Registry,
   { imageStore }: { imageStore: Pick<StoreState, 'isUnavailable'> },

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DatabaseError, type FolderLock, lockFolder } from '@oselya/db';
 import { MEBIBYTE } from '../schemas.ts';
-import { isMissing } from './disks.ts';
+import { isNotFoundError } from './disks.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
 export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;
@@ -17,7 +17,7 @@ export type TemporaryFile = { path: string; sha256: string; bytes: number };
 export type UploadedFile = TemporaryFile & { name: string };
 
 /**
- * Writes chunks to a temporary file, hashes and counts them. Removes the file on failure.
+ * Writes chunks to a temporary file, and hashes and counts their bytes. Removes the file on failure.
  * @param onBytes Called with the number of bytes so far. It may throw to stop the write.
  * @throws Errors of `chunks` and `onBytes`; local errors such as a full disk.
  */
@@ -55,31 +55,31 @@ export async function saveTemporary(
  * processes recognize the folders of killed processes.
  */
 export function createTemporaryFolder(parent: string) {
-  let own: { path: string; lock: FolderLock } | undefined;
+  let currentFolder: { path: string; lock: FolderLock } | undefined;
   return {
     /** Returns the folder of this process. The first call creates it. */
     path: (): string => {
-      if (own === undefined) {
+      if (currentFolder === undefined) {
         const path = join(parent, randomUUID());
-        own = { path, lock: lockFolder(path) };
+        currentFolder = { path, lock: lockFolder(path) };
       }
-      return own.path;
+      return currentFolder.path;
     },
     /** Removes the folders of ended processes. */
     sweep: async (): Promise<void> => {
       const entries = await readdir(parent, { withFileTypes: true }).catch((error: unknown) => {
-        if (isMissing(error)) return [];
+        if (isNotFoundError(error)) return [];
         throw error;
       });
       for (const entry of entries) {
-        if (join(parent, entry.name) !== own?.path) await removeUnlessLocked(entry);
+        if (join(parent, entry.name) !== currentFolder?.path) await removeUnlessLocked(entry);
       }
     },
     /** Removes the folder of this process. */
     close: async (): Promise<void> => {
-      if (own === undefined) return;
-      const { path, lock } = own;
-      own = undefined;
+      if (currentFolder === undefined) return;
+      const { path, lock } = currentFolder;
+      currentFolder = undefined;
       await rm(path, { recursive: true, force: true });
       lock.release();
     },

@@ -1,56 +1,58 @@
 import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
 import { limitDecoding, limitRequestDecoding, ImageError, convertToJpeg } from './decode.ts';
-import { isMissing } from './disks.ts';
+import { isNotFoundError } from './disks.ts';
 import type { ImageStore } from './store.ts';
 
-/** Maximum thumbnails in progress for requests. The last one waits a few seconds. */
-const MAX_FOR_REQUESTS = 32;
+/** Maximum thumbnails in progress for requests, because the last one already waits a few seconds. */
+const MAX_REQUEST_THUMBNAILS = 32;
 
 /** JPEG copies of stored images with sides of at most `side` pixels. */
 export type Thumbnails = ReturnType<typeof createThumbnails>;
 
 /**
- * Creates the thumbnails of a process. Each thumbnail is created once and stored.
+ * Creates the thumbnail service of a process, which creates each thumbnail once and stores it.
  * @param onError Called if a thumbnail could not be stored; it is still returned.
  */
 export function createThumbnails(
   store: Pick<ImageStore, 'read' | 'readThumbnail' | 'putThumbnail'>,
   onError: (error: unknown) => void,
 ) {
-  async function read(sha256: string): Promise<Buffer> {
+  async function readImage(sha256: string): Promise<Buffer> {
     try {
       return await store.read(sha256);
     } catch (cause) {
-      if (!isMissing(cause)) throw cause;
+      if (!isNotFoundError(cause)) throw cause;
       throw new ImageError('It is not in the image store any more', { cause });
     }
   }
 
-  function createMaker(limit: LimitFunction, maxInProgress: number) {
+  function createMaker(limitConcurrency: LimitFunction, maxInProgress: number) {
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
-      const bytes = await limit(async () => convertToJpeg(await read(sha256), side));
+      const bytes = await limitConcurrency(async () =>
+        convertToJpeg(await readImage(sha256), side),
+      );
       await store.putThumbnail(sha256, side, bytes).catch(onError);
       return bytes;
     }
 
     return async (sha256: string, side: number): Promise<Buffer> => {
-      const stored = await store.readThumbnail(sha256, side);
-      if (stored !== undefined) return stored;
+      const storedThumbnail = await store.readThumbnail(sha256, side);
+      if (storedThumbnail !== undefined) return storedThumbnail;
       const key = `${sha256}-${side}`;
-      const shared = inProgress.get(key);
-      if (shared !== undefined) return shared;
+      const sharedThumbnail = inProgress.get(key);
+      if (sharedThumbnail !== undefined) return sharedThumbnail;
       if (inProgress.size >= maxInProgress) {
         throw problem('unavailable', {
           detail: 'Too many images are being scaled. Try again in a moment.',
           headers: { 'retry-after': '2' },
         });
       }
-      const made = make(sha256, side).finally(() => inProgress.delete(key));
-      inProgress.set(key, made);
-      return made;
+      const thumbnail = make(sha256, side).finally(() => inProgress.delete(key));
+      inProgress.set(key, thumbnail);
+      return thumbnail;
     };
   }
 
@@ -58,6 +60,6 @@ export function createThumbnails(
     /** @throws ImageError if the stored image is missing or corrupt. */
     makeForJob: createMaker(limitDecoding, Infinity),
     /** @throws ImageError like `makeForJob`; ProblemError `unavailable` if too many requests wait. */
-    makeForRequest: createMaker(limitRequestDecoding, MAX_FOR_REQUESTS),
+    makeForRequest: createMaker(limitRequestDecoding, MAX_REQUEST_THUMBNAILS),
   };
 }

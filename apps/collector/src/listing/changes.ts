@@ -7,22 +7,22 @@ import { problem, problemResponses } from '../errors.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 
-/** Retention of changes. Clients that poll less often miss changes. */
+/** Change retention. Clients that poll less often miss changes. */
 const RETENTION_DAYS = 30;
 
 /** Default and maximum number of changes in a response. */
-const PAGE_SIZE = 100;
+const MAX_PAGE_SIZE = 100;
 
 /** Number of changes that one maintenance statement settles or deletes. */
-const BATCH_SIZE = 10_000;
+const MAX_BATCH_SIZE = 10_000;
 
 /** Maximum number of changes that a request settles while its client waits. */
 const MAX_SETTLED_CHANGES = 1000;
 
-/** Maximum number of positions that a page reads. A client with few sources may match few of them. */
+/** Maximum number of positions that a page reads, because a client with few sources may match few of them. */
 const MAX_SCANNED_POSITIONS = 50_000;
 
-/** Log of listing changes. Database triggers append to it (migration 0020). ADR 0021. */
+/** Listing change log, to which database triggers append (migration 0020). ADR 0021. */
 const CHANGE_LOG: Log = {
   table: 'listing_changes',
   sequence: 'listing_changes_positions',
@@ -31,18 +31,18 @@ const CHANGE_LOG: Log = {
   lockKey: 0x66_65_65_64,
 };
 
-const invalidCursor = {
+const cursorError = {
   path: 'querystring/after',
   message: 'must be the cursor of an earlier answer; without it the answer begins now',
 };
 
-/** Cursors with a position and the time of its change, in ms since the epoch; null if the position has no change. */
-const changeCursors = createCursorCodec(
+/** Encodes a position and the time of its change, in ms since the epoch; null if the position has no change. */
+const changeCursorCodec = createCursorCodec(
   Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
-  invalidCursor,
+  cursorError,
 );
 
-const changesQuery = Type.Object(
+const changesQuerySchema = Type.Object(
   {
     after: Type.Optional(
       Type.String({
@@ -53,14 +53,16 @@ const changesQuery = Type.Object(
           'minute if many are not in order yet (`has_more`).',
       }),
     ),
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: PAGE_SIZE, default: PAGE_SIZE })),
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: MAX_PAGE_SIZE, default: MAX_PAGE_SIZE }),
+    ),
   },
   { additionalProperties: false },
 );
 
 const priceDescription = 'Null unless the price changed.';
-const price = nullable(Type.Number({ description: priceDescription }));
-const currency = nullable(Type.String({ description: priceDescription }));
+const priceSchema = nullable(Type.Number({ description: priceDescription }));
+const currencySchema = nullable(Type.String({ description: priceDescription }));
 
 const changeSchema = Type.Object({
   listing_id: Type.Integer(),
@@ -70,10 +72,10 @@ const changeSchema = Type.Object({
       '`price_changed`: its source sent another price or currency; one that is read differently from the same payload ' +
       'does not count. `returned`: it was archived, and its source has it again.',
   }),
-  price_from: price,
-  price_to: price,
-  currency_from: currency,
-  currency_to: currency,
+  price_from: priceSchema,
+  price_to: priceSchema,
+  currency_from: currencySchema,
+  currency_to: currencySchema,
   changed_at: Type.String({ format: 'date-time' }),
 });
 
@@ -88,7 +90,7 @@ const exampleChange: Static<typeof changeSchema> = {
   changed_at: '2026-05-04T09:00:01.500Z',
 };
 
-const changesResponse = Type.Object(
+const changesResponseSchema = Type.Object(
   {
     items: Type.Array(changeSchema),
     cursor: Type.String({
@@ -107,13 +109,13 @@ const changesResponse = Type.Object(
 /** Registers `GET /listings/changes`, for clients with saved searches. ADR 0021. */
 export function changeRoutes(
   app: Server,
-  { db, limit }: { db: Kysely<Tables>; limit: RateLimit },
+  { db, limit: rateLimit }: { db: Kysely<Tables>; limit: RateLimit },
 ): void {
   app.get(
     '/listings/changes',
     {
       config: { scope: 'search' },
-      onRequest: createRateLimitHook(limit),
+      onRequest: createRateLimitHook(rateLimit),
       schema: {
         tags: ['listings'],
         summary: 'Listings that are new, have another price, or are back',
@@ -121,14 +123,14 @@ export function changeRoutes(
           'Ask without `after` once, then send the `cursor` of each answer the next time: no change is left out or ' +
           `repeated. Changes are kept for ${RETENTION_DAYS} days. A key with a list of sources gets the changes of ` +
           'these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.',
-        querystring: changesQuery,
-        response: { 200: changesResponse, ...problemResponses(401, 403, 422, 429, 503) },
+        querystring: changesQuerySchema,
+        response: { 200: changesResponseSchema, ...problemResponses(401, 403, 422, 429, 503) },
       },
     },
     ({ query, apiKey }) =>
       readChanges(db, {
         after: query.after,
-        limit: query.limit ?? PAGE_SIZE,
+        limit: query.limit ?? MAX_PAGE_SIZE,
         sources: apiKey?.source_slugs ?? null,
       }),
   );
@@ -142,41 +144,51 @@ export function changeRoutes(
 async function readChanges(
   db: Kysely<Tables>,
   options: { after: string | undefined; sources: readonly string[] | null; limit: number },
-): Promise<Static<typeof changesResponse>> {
+): Promise<Static<typeof changesResponseSchema>> {
   const { limit, sources } = options;
-  const cursor = changeCursors.read(options.after);
-  const isBehind = (await settleLog(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
-  const { settled, assigned } = await readLastPositions(db);
+  const cursor = changeCursorCodec.read(options.after);
+  const hasUnsettledChanges = (await settleLog(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
+  const { settledPosition, assignedPosition } = await readLastPositions(db);
   if (cursor === undefined) {
-    return { items: [], cursor: await createCursor(db, settled), has_more: isBehind };
+    return {
+      items: [],
+      cursor: await createCursor(db, settledPosition),
+      has_more: hasUnsettledChanges,
+    };
   }
-  const [after, time] = cursor;
+  const [afterPosition, cursorTime] = cursor;
   // A database restored from a backup has other changes at the same positions. Expired changes cannot be checked.
-  const changeTime = await readTime(db, after);
-  if (after > assigned || (changeTime !== null && changeTime !== time)) {
-    throw problem('validation_failed', { errors: [invalidCursor] });
+  const changeTime = await readChangeTime(db, afterPosition);
+  if (afterPosition > assignedPosition || (changeTime !== null && changeTime !== cursorTime)) {
+    throw problem('validation_failed', { errors: [cursorError] });
   }
-  const upTo = Math.max(after, Math.min(settled, after + MAX_SCANNED_POSITIONS));
-  const rows = await listChanges(db, { after, upTo, sources, limit: limit + 1 });
+  const lastPosition = Math.max(
+    afterPosition,
+    Math.min(settledPosition, afterPosition + MAX_SCANNED_POSITIONS),
+  );
+  const rows = await listChanges(db, { afterPosition, lastPosition, sources, limit: limit + 1 });
   const page = rows.slice(0, limit);
   const hasMoreRows = rows.length > limit;
-  const end = (hasMoreRows ? page.at(-1)?.position : undefined) ?? upTo;
+  const endPosition = (hasMoreRows ? page.at(-1)?.position : undefined) ?? lastPosition;
   return {
     items: page.map(({ position: _position, created_at, ...change }) => ({
       ...change,
       changed_at: created_at.toISOString(),
     })),
-    cursor: end === after ? changeCursors.write(cursor) : await createCursor(db, end),
-    has_more: hasMoreRows || upTo < settled || isBehind,
+    cursor:
+      endPosition === afterPosition
+        ? changeCursorCodec.write(cursor)
+        : await createCursor(db, endPosition),
+    has_more: hasMoreRows || lastPosition < settledPosition || hasUnsettledChanges,
   };
 }
 
 async function createCursor(db: Kysely<Tables>, position: number): Promise<string> {
-  return changeCursors.write([position, await readTime(db, position)]);
+  return changeCursorCodec.write([position, await readChangeTime(db, position)]);
 }
 
 /** Returns the time of the change at a position, in ms since the epoch. */
-async function readTime(db: Kysely<Tables>, position: number): Promise<number | null> {
+async function readChangeTime(db: Kysely<Tables>, position: number): Promise<number | null> {
   const row = await db
     .selectFrom('listing_changes')
     .select('created_at')
@@ -188,26 +200,32 @@ async function readTime(db: Kysely<Tables>, position: number): Promise<number | 
 /** Returns the last position with a change, and the last position that the sequence assigned. */
 async function readLastPositions(
   db: Kysely<Tables>,
-): Promise<{ settled: number; assigned: number }> {
-  const { rows } = await sql<{ settled: number; assigned: number }>`
-    select coalesce((select max(position) from listing_changes), 0) as settled,
-      (select case when is_called then last_value else 0 end from listing_changes_positions) as assigned
+): Promise<{ settledPosition: number; assignedPosition: number }> {
+  const { rows } = await sql<{ settledPosition: number; assignedPosition: number }>`
+    select coalesce((select max(position) from listing_changes), 0) as "settledPosition",
+      (select case when is_called then last_value else 0 end from listing_changes_positions)
+        as "assignedPosition"
   `.execute(db);
-  return rows[0] ?? { settled: 0, assigned: 0 };
+  return rows[0] ?? { settledPosition: 0, assignedPosition: 0 };
 }
 
 function listChanges(
   db: Kysely<Tables>,
-  options: { after: number; upTo: number; sources: readonly string[] | null; limit: number },
+  options: {
+    afterPosition: number;
+    lastPosition: number;
+    sources: readonly string[] | null;
+    limit: number;
+  },
 ) {
-  const { after, upTo, sources, limit } = options;
+  const { afterPosition, lastPosition, sources, limit } = options;
   return db
     .selectFrom('listing_changes')
     .select(['listing_id', 'source_slug', 'kind', 'created_at'])
     .select(['price_from', 'price_to', 'currency_from', 'currency_to'])
     .select((eb) => eb.ref('position').$notNull().as('position'))
-    .where('position', '>', after)
-    .where('position', '<=', upTo)
+    .where('position', '>', afterPosition)
+    .where('position', '<=', lastPosition)
     .$if(sources !== null, (query) =>
       query.where('source_slug', '=', sql<string>`any(${sources ?? []}::text[])`),
     )
@@ -218,7 +236,7 @@ function listChanges(
 
 /** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
 export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted && (await settleLog(db, CHANGE_LOG, BATCH_SIZE)) === 'more');
+  while (!signal.aborted && (await settleLog(db, CHANGE_LOG, MAX_BATCH_SIZE)) === 'more');
 }
 
 /**
@@ -226,13 +244,17 @@ export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Pr
  * @returns The number of deleted changes.
  */
 export async function removeOldChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<number> {
-  let total = 0;
-  for (let batch = BATCH_SIZE; batch === BATCH_SIZE && !signal.aborted; total += batch) {
+  let deletedCount = 0;
+  for (
+    let batchSize = MAX_BATCH_SIZE;
+    batchSize === MAX_BATCH_SIZE && !signal.aborted;
+    deletedCount += batchSize
+  ) {
     const { numAffectedRows } = await sql`
       delete from listing_changes
-      where id in (select id from listing_changes order by id limit ${BATCH_SIZE})
+      where id in (select id from listing_changes order by id limit ${MAX_BATCH_SIZE})
         and created_at < now() - ${RETENTION_DAYS} * interval '1 day'`.execute(db);
-    batch = Number(numAffectedRows ?? 0n);
+    batchSize = Number(numAffectedRows ?? 0n);
   }
-  return total;
+  return deletedCount;
 }

@@ -15,7 +15,7 @@ const MAX_AREA = 9_999_999_999;
 /** Length of an RFC 3339 time with an offset and nanoseconds. */
 const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
 
-/** Kinds of fields, with their TypeScript types in the API and in snapshots. */
+/** TypeScript type of each field kind in the API and in snapshots. */
 type FieldKinds = {
   /** Free text, which may contain HTML. */
   text: string;
@@ -29,22 +29,22 @@ type FieldKinds = {
   time: string;
 };
 
-/** Definition of a listing field. Schemas, prompts and columns are derived from it. */
+/** Listing field definition, from which schemas, prompts and columns are derived. */
 export type Field = {
   kind: keyof FieldKinds;
   /** Schema of the value in a payload. An extracted value must satisfy it too. */
   value: TSchema;
-  /** Provider of the value. With `both`, the value of the source takes precedence. */
+  /** With `both`, the source value takes precedence over the model value. */
   provider: 'source' | 'model' | 'both';
   isRequired?: true;
   instruction?: string;
   choices?: readonly string[];
-  /** Rules of `merge.ts` to apply to the value, in order. */
+  /** Rules that `merge.ts` applies to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
   /** Field that this field cannot exceed. If they contradict, `wholeIsTrusted` says which one to keep. */
   partOf?: { whole: string; wholeIsTrusted: boolean };
   /**
-   * Comparison of snapshots; `value` by default. A change of `wording` by the model alone creates no snapshot, because
+   * Snapshot comparison; `value` by default. A change of `wording` by the model alone creates no snapshot, because
    * the model phrases equal facts differently. `ignored` fields are never listed as changes.
    */
   comparison?: 'wording' | 'ignored';
@@ -58,27 +58,28 @@ export type Field = {
   unit?: string | readonly [singular: string, plural: string];
 };
 
-const text = (maxLength: number) => ({ kind: 'text', value: Type.String({ maxLength }) }) as const;
-const integer = (minimum: number, maximum: number) =>
+const createTextField = (maxLength: number) =>
+  ({ kind: 'text', value: Type.String({ maxLength }) }) as const;
+const createIntegerField = (minimum: number, maximum: number) =>
   ({ kind: 'integer', value: Type.Integer({ minimum, maximum }) }) as const;
-const number = (minimum: number, maximum: number) =>
+const createNumberField = (minimum: number, maximum: number) =>
   ({ kind: 'number', value: Type.Number({ minimum, maximum }), rules: ['rounded'] }) as const;
-const area = () =>
+const createAreaField = () =>
   ({
     kind: 'number',
     value: Type.Number({ minimum: 0, maximum: MAX_AREA, description: 'Square metres.' }),
     rules: ['rounded'],
     unit: 'm²',
   }) as const;
-const coordinate = (limit: number) =>
+const createCoordinateField = (limit: number) =>
   ({ kind: 'number', value: Type.Number({ minimum: -limit, maximum: limit }) }) as const;
-const list = (maxLength: number, maxItems: number) =>
+const createListField = (maxLength: number, maxItems: number) =>
   ({
     kind: 'list',
     value: Type.Array(Type.String({ minLength: 1, maxLength }), { maxItems }),
   }) as const;
 
-/** Creates the schema of an HTTP or HTTPS URL. */
+/** Creates a schema for HTTP and HTTPS URLs. */
 export const createUrlSchema = (description: string) =>
   Type.String({
     format: 'uri',
@@ -91,7 +92,7 @@ const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
 export const dealTypeSchema = choice(DEAL_TYPES);
 
 /**
- * Fields of a listing, in the order of API responses and of the prompt. To add a field, add an entry here, a migration
+ * Listing fields, in the order of API responses and the prompt. To add a field, add an entry here, a migration
  * and, if the mock model should extract it, a mock rule.
  */
 export const FIELDS = {
@@ -113,7 +114,7 @@ export const FIELDS = {
     label: 'language',
   },
   title: {
-    ...text(500),
+    ...createTextField(500),
     provider: 'both',
     instruction:
       'a short title in the language of the text, without advertising, contact details and capital letters for effect.',
@@ -131,7 +132,7 @@ export const FIELDS = {
     label: 'description',
   },
   summary: {
-    ...text(2000),
+    ...createTextField(2000),
     provider: 'model',
     instruction: 'one or two sentences with the main facts in the language of the text.',
     rules: ['shortened'],
@@ -150,7 +151,7 @@ export const FIELDS = {
     display: 'list',
   },
   property_type: {
-    ...text(100),
+    ...createTextField(100),
     provider: 'both',
     instruction: '`apartment`, `house`, `room`, `land`, `commercial` or `garage`.',
     rules: ['lower_case', 'one_spelling'],
@@ -160,7 +161,7 @@ export const FIELDS = {
     display: 'list',
   },
   price: {
-    ...number(0, MAX_PRICE),
+    ...createNumberField(0, MAX_PRICE),
     provider: 'both',
     instruction:
       'the asking price as one number. For rent the price of a month, for daily rent the price of a night. A price per square metre, a deposit, a commission and utilities are not the price.',
@@ -178,7 +179,7 @@ export const FIELDS = {
     display: 'list',
   },
   city: {
-    ...text(200),
+    ...createTextField(200),
     provider: 'both',
     instruction: 'the city in its nominative.',
     isSearched: true,
@@ -187,7 +188,7 @@ export const FIELDS = {
     display: 'line',
   },
   district: {
-    ...text(200),
+    ...createTextField(200),
     provider: 'both',
     instruction: 'as the text has it.',
     isSearched: true,
@@ -196,7 +197,7 @@ export const FIELDS = {
     display: 'list',
   },
   address: {
-    ...text(500),
+    ...createTextField(500),
     provider: 'both',
     instruction: 'street and number as the text has them; null when it names only a landmark.',
     isSearched: true,
@@ -205,7 +206,7 @@ export const FIELDS = {
     display: 'list',
   },
   rooms: {
-    ...integer(0, 1000),
+    ...createIntegerField(0, 1000),
     provider: 'both',
     instruction: 'how many rooms there are; where the text counts only bedrooms, those.',
     evaluation: 'exact',
@@ -214,7 +215,7 @@ export const FIELDS = {
     display: 'line',
   },
   area_total: {
-    ...area(),
+    ...createAreaField(),
     provider: 'both',
     instruction: 'square metres. Land in hundreds of square metres ("соток") is multiplied by 100.',
     evaluation: 'exact',
@@ -222,7 +223,7 @@ export const FIELDS = {
     display: 'line',
   },
   area_living: {
-    ...area(),
+    ...createAreaField(),
     provider: 'both',
     instruction: 'the living area in square metres.',
     partOf: { whole: 'area_total', wholeIsTrusted: true },
@@ -231,7 +232,7 @@ export const FIELDS = {
     display: 'detail',
   },
   area_kitchen: {
-    ...area(),
+    ...createAreaField(),
     provider: 'both',
     instruction: 'the area of the kitchen in square metres.',
     partOf: { whole: 'area_total', wholeIsTrusted: true },
@@ -240,7 +241,7 @@ export const FIELDS = {
     display: 'detail',
   },
   floor: {
-    ...integer(-20, 1000),
+    ...createIntegerField(-20, 1000),
     provider: 'both',
     instruction: "the property's floor, counted from 1 at street level.",
     partOf: { whole: 'floors_total', wholeIsTrusted: false },
@@ -249,7 +250,7 @@ export const FIELDS = {
     display: 'list',
   },
   floors_total: {
-    ...integer(0, 1000),
+    ...createIntegerField(0, 1000),
     provider: 'both',
     instruction: 'how many floors the building has.',
     evaluation: 'exact',
@@ -257,7 +258,7 @@ export const FIELDS = {
     display: 'list',
   },
   year_built: {
-    ...integer(1500, 2100),
+    ...createIntegerField(1500, 2100),
     provider: 'both',
     instruction:
       'the year in which the building was or will be completed, not that of a renovation.',
@@ -265,10 +266,10 @@ export const FIELDS = {
     label: 'year built',
     display: 'detail',
   },
-  latitude: { ...coordinate(90), provider: 'source', label: 'latitude' },
-  longitude: { ...coordinate(180), provider: 'source', label: 'longitude' },
+  latitude: { ...createCoordinateField(90), provider: 'source', label: 'latitude' },
+  longitude: { ...createCoordinateField(180), provider: 'source', label: 'longitude' },
   contact_name: {
-    ...text(200),
+    ...createTextField(200),
     provider: 'both',
     instruction: 'the person to call.',
     evaluation: 'words',
@@ -276,7 +277,7 @@ export const FIELDS = {
     display: 'detail',
   },
   phones: {
-    ...list(50, 20),
+    ...createListField(50, 20),
     provider: 'both',
     instruction: 'the numbers to call in international form such as +380…',
     evaluation: 'digits',
@@ -284,7 +285,7 @@ export const FIELDS = {
     display: 'detail',
   },
   features: {
-    ...list(100, 100),
+    ...createListField(100, 100),
     provider: 'model',
     instruction:
       'short English words in lower case for what the property has, such as `balcony`, `parking`, `furnished`, `elevator`.',
@@ -318,23 +319,25 @@ export const FIELDS = {
   },
 } as const satisfies Record<string, Field>;
 
-type FieldTable = typeof FIELDS;
+type FieldDefinitions = typeof FIELDS;
 
-/** Name of a field, in payloads, extractions, API responses and columns. */
-export type FieldName = keyof FieldTable;
-type NameProvidedBy<Provider extends Field['provider']> = {
-  [Name in FieldName]: FieldTable[Name]['provider'] extends Provider ? Name : never;
+/** Field name in payloads, extractions, API responses and columns. */
+export type FieldName = keyof FieldDefinitions;
+type FieldNameFrom<Provider extends Field['provider']> = {
+  [Name in FieldName]: FieldDefinitions[Name]['provider'] extends Provider ? Name : never;
 }[FieldName];
-export type PayloadField = NameProvidedBy<'source' | 'both'>;
-export type ModelField = NameProvidedBy<'model' | 'both'>;
+export type PayloadField = FieldNameFrom<'source' | 'both'>;
+export type ModelField = FieldNameFrom<'model' | 'both'>;
 
-/** Value of a field in a payload or an extraction. */
-export type FieldValue<Name extends FieldName> = Static<FieldTable[Name]['value']>;
+/** Field value in a payload or an extraction. */
+export type FieldValue<Name extends FieldName> = Static<FieldDefinitions[Name]['value']>;
 type ApiValue<Name extends FieldName> =
-  | FieldKinds[FieldTable[Name]['kind']]
-  | (FieldTable[Name] extends { kind: 'list' | 'json' } | { isRequired: true } ? never : null);
+  | FieldKinds[FieldDefinitions[Name]['kind']]
+  | (FieldDefinitions[Name] extends { kind: 'list' | 'json' } | { isRequired: true }
+      ? never
+      : null);
 
-/** Values of all fields in the API and in snapshots. */
+/** All field values in the API and in snapshots. */
 export type FieldValues = { [Name in FieldName]: ApiValue<Name> };
 
 // `Object.keys` returns `string[]`.
@@ -351,13 +354,13 @@ export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
 export const SOURCE_FIELDS = PAYLOAD_FIELDS.filter((name) => !isModelField(name));
 export const MODEL_FIELDS = FIELD_NAMES.filter(isModelField);
 
-/** Creates an object with a value for each of the given fields. */
+/** Creates an object with a value for each field. */
 export function mapFields<Name extends FieldName, Value>(
   names: readonly Name[],
-  valueOf: (name: Name) => Value,
+  getValue: (name: Name) => Value,
 ): Record<Name, Value> {
   // `Object.fromEntries` loses the key type.
-  return Object.fromEntries(names.map((name) => [name, valueOf(name)])) as Record<Name, Value>;
+  return Object.fromEntries(names.map((name) => [name, getValue(name)])) as Record<Name, Value>;
 }
 
 /** Returns the value of an unknown field: null, or an empty list or object. */
@@ -366,18 +369,17 @@ export function getEmptyValue(name: FieldName): null | [] | Record<string, never
   return kind === 'list' ? [] : kind === 'json' ? {} : null;
 }
 
-/** Schemas of the fields in a payload. */
 // TypeScript cannot infer the types of schemas that a loop creates.
 export const payloadFieldSchemas = mapFields(PAYLOAD_FIELDS, (name) => {
   const { value, isRequired } = getField(name);
   return isRequired ? value : Type.Optional(value);
 }) as {
-  [Name in PayloadField]: FieldTable[Name] extends { isRequired: true }
-    ? FieldTable[Name]['value']
-    : TOptional<FieldTable[Name]['value']>;
+  [Name in PayloadField]: FieldDefinitions[Name] extends { isRequired: true }
+    ? FieldDefinitions[Name]['value']
+    : TOptional<FieldDefinitions[Name]['value']>;
 };
 
-const typeSchemas: Record<keyof FieldKinds, (options?: TSchemaOptions) => TSchema> = {
+const schemaFactories: Record<keyof FieldKinds, (options?: TSchemaOptions) => TSchema> = {
   text: (options) => Type.String(options),
   code: (options) => Type.String(options),
   integer: (options) => Type.Integer(options),
@@ -387,7 +389,7 @@ const typeSchemas: Record<keyof FieldKinds, (options?: TSchemaOptions) => TSchem
   time: (options) => Type.String({ format: 'date-time', ...options }),
 };
 
-/** Schemas of the fields in API responses, annotated with display hints. */
+/** API response schemas, annotated with display hints. */
 export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
   const { kind, isRequired, label, unit, display } = getField(name);
   const annotations = {
@@ -396,8 +398,8 @@ export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
     ...(display !== undefined && { 'x-shown': display }),
   };
   return isRequired || getEmptyValue(name) !== null
-    ? typeSchemas[kind](annotations)
-    : Type.Union([typeSchemas[kind](), Type.Null()], annotations);
+    ? schemaFactories[kind](annotations)
+    : Type.Union([schemaFactories[kind](), Type.Null()], annotations);
 }) as { [Name in FieldName]: TUnsafe<ApiValue<Name>> };
 
 /** Facts that the model extracted from a payload. An unknown field is null or missing. */
@@ -415,9 +417,9 @@ export const extractionSchema = Type.Unsafe<Extraction>(
     reason: nullable(Type.String()),
     ...mapFields(MODEL_FIELDS, (name) => {
       const { kind, choices } = getField(name);
-      if (kind === 'list') return typeSchemas.list();
+      if (kind === 'list') return schemaFactories.list();
       if (choices !== undefined) return Type.Optional(nullable(Type.Enum([...choices])));
-      return Type.Optional(nullable(typeSchemas[kind === 'integer' ? 'number' : kind]()));
+      return Type.Optional(nullable(schemaFactories[kind === 'integer' ? 'number' : kind]()));
     }),
   }),
 );

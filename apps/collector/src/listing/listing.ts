@@ -16,7 +16,7 @@ export const listingColumns = [
 
 type ListingRow = Pick<Selectable<Tables['property_listings']>, (typeof listingColumns)[number]>;
 
-const timestamp = Type.String({ format: 'date-time' });
+const timestampSchema = Type.String({ format: 'date-time' });
 
 /** Listing in API responses. */
 export const listingSchema = Type.Object({
@@ -24,21 +24,20 @@ export const listingSchema = Type.Object({
   source_slug: Type.String(),
   external_id: Type.String(),
   ...listingFieldSchemas,
-  archived_at: nullable(timestamp),
-  created_at: timestamp,
-  updated_at: timestamp,
+  archived_at: nullable(timestampSchema),
+  created_at: timestampSchema,
+  updated_at: timestampSchema,
 });
 
-/** Listing in API responses. */
 export type Listing = Static<typeof listingSchema>;
 
-/** Converts a row of `property_listings` to a listing of the API. */
+/** Converts a row of `property_listings` to an API listing. */
 export function presentListing({ id, ...row }: ListingRow): Listing {
   const values = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
-  // Only the types of times differ between the row and the response.
+  // The row and the response differ only in the type of their times.
   return { listing_id: id, ...Object.fromEntries(values) } as Listing;
 }
 
@@ -55,13 +54,13 @@ export function getPricePerArea({
 }
 
 type JoinedTables = { listing: Tables['property_listings']; current: Tables['listing_payloads'] };
-type Join = JoinBuilder<JoinedTables, keyof JoinedTables>;
+type ListingJoin = JoinBuilder<JoinedTables, keyof JoinedTables>;
 
 /**
  * Joins `listing` with `current`, the state of its payloads.
  * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', joinSameListing)
  */
-export function joinSameListing(join: Join): Join {
+export function joinSameListing(join: ListingJoin): ListingJoin {
   return join
     .onRef('current.source_slug', '=', 'listing.source_slug')
     .onRef('current.external_id', '=', 'listing.external_id');

@@ -18,19 +18,18 @@ export const RULES = {
   price_by_area: 'the price divided by the total area',
 } as const;
 
-/** Name of a rule that changed, omitted or derived a value. */
 export type Rule = keyof typeof RULES;
 
 /**
- * Origin of a field: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule
- * changed or omitted.
+ * Field origin: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule changed
+ * or omitted.
  */
 export type Origin = { origin: ValueProvider } | { origin: 'rule'; rule: Rule; of?: ValueProvider };
 
 /** Origins by field name, including omitted fields. */
 export type Origins = Record<string, Origin>;
 
-/** Provenance of a listing. Specification 001, What the service does, 2. */
+/** Listing provenance. Specification 001, What the service does, 2. */
 export type Provenance = {
   raw_id: number;
   model: string;
@@ -40,24 +39,24 @@ export type Provenance = {
 };
 
 /** Creates the origin of a value that a rule changed, omitted or derived. */
-export function createRuleOrigin(rule: Rule, of?: ValueProvider): Origin {
-  return of === undefined ? { origin: 'rule', rule } : { origin: 'rule', rule, of };
+export function createRuleOrigin(rule: Rule, provider?: ValueProvider): Origin {
+  return provider === undefined ? { origin: 'rule', rule } : { origin: 'rule', rule, of: provider };
 }
 
 /**
  * Returns the origin of a value: the last rule that changed it, or its provider if none did.
- * @param steps Each rule and the value after it.
+ * @param appliedRules Each rule with the value that it returned.
  */
 export function traceOrigin(
   provider: ValueProvider,
-  initial: unknown,
-  steps: readonly (readonly [rule: Rule, value: unknown])[],
+  initialValue: unknown,
+  appliedRules: readonly (readonly [rule: Rule, value: unknown])[],
 ): Origin {
   let origin: Origin = { origin: provider };
-  let before = initial;
-  for (const [rule, value] of steps) {
-    if (!isDeepStrictEqual(value, before)) origin = createRuleOrigin(rule, provider);
-    before = value;
+  let previousValue = initialValue;
+  for (const [rule, value] of appliedRules) {
+    if (!isDeepStrictEqual(value, previousValue)) origin = createRuleOrigin(rule, provider);
+    previousValue = value;
   }
   return origin;
 }

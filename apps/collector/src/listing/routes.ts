@@ -16,21 +16,21 @@ import { type Provenance, RULES } from './provenance.ts';
 
 const MAX_DUPLICATES = 20;
 
-const PAGE_SIZE = 100;
+const DEFAULT_PAGE_SIZE = 100;
 
 /** Maximum value of PostgreSQL's `integer`. */
 const MAX_INTEGER = 2 ** 31 - 1;
 
-const wholeNumber = (maximum: number) => Type.Integer({ minimum: 0, maximum });
-const historyCursors = createCursorCodec(
+const createWholeNumberSchema = (maximum: number) => Type.Integer({ minimum: 0, maximum });
+const historyCursorCodec = createCursorCodec(
   Type.Object(
-    { rawId: wholeNumber(MAX_ID), revision: wholeNumber(MAX_INTEGER) },
+    { rawId: createWholeNumberSchema(MAX_ID), revision: createWholeNumberSchema(MAX_INTEGER) },
     { additionalProperties: false },
   ),
 );
-const imageCursors = createCursorCodec(wholeNumber(MAX_INTEGER));
+const imageCursorCodec = createCursorCodec(createWholeNumberSchema(MAX_INTEGER));
 
-const rules = Object.entries(RULES).map(([rule, effect]) => `\`${rule}\`, ${effect}`);
+const ruleDescriptions = Object.entries(RULES).map(([rule, effect]) => `\`${rule}\`, ${effect}`);
 
 const provenanceSchema = Type.Object(
   {
@@ -45,7 +45,7 @@ const provenanceSchema = Type.Object(
       Type.String(),
       Type.Object({
         origin: choice(['payload', 'model', 'rule']),
-        rule: Type.Optional(Type.String({ description: `${rules.join('; ')}.` })),
+        rule: Type.Optional(Type.String({ description: `${ruleDescriptions.join('; ')}.` })),
         of: Type.Optional(
           Type.String({ description: 'Whose value the rule changed or left out.' }),
         ),
@@ -87,22 +87,22 @@ const historySchema = Type.Array(
   }),
 );
 
-const text = nullable(Type.String());
-const integer = nullable(Type.Integer());
+const textSchema = nullable(Type.String());
+const integerSchema = nullable(Type.Integer());
 
 const imagesSchema = Type.Array(
   Type.Object({
     position: Type.Integer(),
-    url: text,
+    url: textSchema,
     sha256: nullable(Type.String({ description: 'See GET /api/v1/images/{sha256}.' })),
     error: nullable(Type.String({ description: 'Why the image could not be used.' })),
-    media_type: text,
-    width: integer,
-    height: integer,
-    bytes: integer,
-    description: text,
-    room_type: text,
-    quality: text,
+    media_type: textSchema,
+    width: integerSchema,
+    height: integerSchema,
+    bytes: integerSchema,
+    description: textSchema,
+    room_type: textSchema,
+    quality: textSchema,
     described_by: nullable(
       Type.String({
         description: 'The name of the model that described it, as its server gave it.',
@@ -124,24 +124,24 @@ const imagesSchema = Type.Array(
   }),
 );
 
-const createResponses = <Schema extends TSchema>(schema: Schema) => ({
+const createResponseSchemas = <Schema extends TSchema>(schema: Schema) => ({
   200: schema,
   ...problemResponses(401, 403, 'listing_not_found', 422, 503),
 });
 
 /** Registers `GET /listings/{id}`, its history and its images. Contract 4, Listings. */
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
-  const config = { scope: 'search' } as const;
-  const base = { tags: ['listings'], params: Type.Object({ id: idParam }) };
-  const querystring = Type.Object(createPageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
+  const routeConfig = { scope: 'search' } as const;
+  const baseSchema = { tags: ['listings'], params: Type.Object({ id: idParam }) };
+  const querystring = Type.Object(createPageQuery({ limit: DEFAULT_PAGE_SIZE, maxLimit: 1000 }));
   app.get(
     '/listings/:id',
     {
-      config,
+      config: routeConfig,
       schema: {
-        ...base,
+        ...baseSchema,
         summary: 'A listing, the origin of its fields, and its likely duplicates',
-        response: createResponses(listingDetailsSchema),
+        response: createResponseSchemas(listingDetailsSchema),
       },
     },
     async ({ params }) => {
@@ -166,49 +166,51 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
   app.get(
     '/listings/:id/history',
     {
-      config,
+      config: routeConfig,
       schema: {
-        ...base,
+        ...baseSchema,
         summary: 'The snapshots of a listing and their changes, the newest first',
         querystring,
-        response: createResponses(historySchema),
+        response: createResponseSchemas(historySchema),
       },
     },
     async (request, reply) => {
       const id = parseId(request.params.id);
-      const { limit = PAGE_SIZE, cursor } = request.query;
-      const before = historyCursors.read(cursor);
+      const { limit = DEFAULT_PAGE_SIZE, cursor } = request.query;
+      const beforeSnapshot = historyCursorCodec.read(cursor);
       await requireListing(db, id);
-      const rows = await listSnapshots(db, id, { limit: limit + 1, before });
-      const cursorOf = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
-        historyCursors.write({ rawId, revision });
-      return paginate(rows, { limit, cursorOf, request, reply }).map(({ revision, ...row }) => ({
-        ...row,
-        reprocessed: revision > 0,
-        created_at: row.created_at.toISOString(),
-      }));
+      const rows = await listSnapshots(db, id, { limit: limit + 1, beforeSnapshot });
+      const writeCursor = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
+        historyCursorCodec.write({ rawId, revision });
+      return paginate(rows, { limit, cursorOf: writeCursor, request, reply }).map(
+        ({ revision, ...row }) => ({
+          ...row,
+          reprocessed: revision > 0,
+          created_at: row.created_at.toISOString(),
+        }),
+      );
     },
   );
 
   app.get(
     '/listings/:id/images',
     {
-      config,
+      config: routeConfig,
       schema: {
-        ...base,
+        ...baseSchema,
         summary: "A listing's images in their order",
         querystring,
-        response: createResponses(imagesSchema),
+        response: createResponseSchemas(imagesSchema),
       },
     },
     async (request, reply) => {
       const id = parseId(request.params.id);
-      const { limit = PAGE_SIZE, cursor } = request.query;
-      const after = imageCursors.read(cursor);
+      const { limit = DEFAULT_PAGE_SIZE, cursor } = request.query;
+      const afterPosition = imageCursorCodec.read(cursor);
       await requireListing(db, id);
-      const rows = await listImages(db, id, { limit: limit + 1, after });
-      const cursorOf = (row: (typeof rows)[number]) => imageCursors.write(row.position);
-      return paginate(rows, { limit, cursorOf, request, reply });
+      const rows = await listImages(db, id, { limit: limit + 1, afterPosition });
+      const writeCursor = (row: (typeof rows)[number]) => imageCursorCodec.write(row.position);
+      return paginate(rows, { limit, cursorOf: writeCursor, request, reply });
     },
   );
 }
@@ -241,16 +243,16 @@ async function requireListing(db: Kysely<Tables>, listingId: number): Promise<vo
 function listSnapshots(
   db: Kysely<Tables>,
   listingId: number,
-  options: { limit: number; before: { rawId: number; revision: number } | undefined },
+  options: { limit: number; beforeSnapshot: { rawId: number; revision: number } | undefined },
 ) {
-  const { limit, before } = options;
+  const { limit, beforeSnapshot } = options;
   return db
     .selectFrom('listing_snapshots')
     .select(['raw_id', 'revision', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])
     .where('listing_id', '=', listingId)
-    .$if(before !== undefined, (query) =>
+    .$if(beforeSnapshot !== undefined, (query) =>
       query.where(
-        sql<boolean>`(raw_id, revision) < (${before?.rawId}::bigint, ${before?.revision}::integer)`,
+        sql<boolean>`(raw_id, revision) < (${beforeSnapshot?.rawId}::bigint, ${beforeSnapshot?.revision}::integer)`,
       ),
     )
     .orderBy('raw_id', 'desc')
@@ -262,7 +264,7 @@ function listSnapshots(
 function listImages(
   db: Kysely<Tables>,
   listingId: number,
-  { limit, after = -1 }: { limit: number; after: number | undefined },
+  { limit, afterPosition = -1 }: { limit: number; afterPosition: number | undefined },
 ) {
   return db
     .selectFrom('listing_images')
@@ -272,7 +274,7 @@ function listImages(
     .select(['images.bytes', 'images.description', 'images.room_type', 'images.quality'])
     .select(['images.described_by', 'images.prompt_version', 'images.describe_error'])
     .where('listing_images.listing_id', '=', listingId)
-    .where('listing_images.position', '>', after)
+    .where('listing_images.position', '>', afterPosition)
     .orderBy('listing_images.position')
     .limit(limit)
     .execute();

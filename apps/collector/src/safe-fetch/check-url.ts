@@ -33,18 +33,19 @@ export function createUrlCheck(options: {
   lookup?: Lookup | undefined;
 }): (url: URL) => Promise<ResolvedAddress[]> {
   const { allow, lookup = (hostname) => dns.lookup(hostname, { all: true }) } = options;
-  const ranges = allow.flatMap((entry) => {
+  const allowedRanges = allow.flatMap((entry) => {
     const range = parseRange(entry);
     return range === undefined ? [] : [range];
   });
-  const hosts = new Set(allow.map((entry) => entry.toLowerCase()));
+  const allowedHosts = new Set(allow.map((entry) => entry.toLowerCase()));
 
   const isAllowed = (text: string) => {
     const address = ipaddr.process(text);
     return (
       isGlobalAddress(ipaddr.parse(text)) ||
-      ranges.some(
-        ([network, bits]) => address.kind() === network.kind() && address.match(network, bits),
+      allowedRanges.some(
+        ([network, prefixLength]) =>
+          address.kind() === network.kind() && address.match(network, prefixLength),
       )
     );
   };
@@ -61,7 +62,7 @@ export function createUrlCheck(options: {
     const addresses = ipaddr.isValid(host)
       ? [{ address: host, family: host.includes(':') ? 6 : 4 }]
       : await resolveHost(host, lookup);
-    if (!hosts.has(host) && !addresses.every(({ address }) => isAllowed(address))) {
+    if (!allowedHosts.has(host) && !addresses.every(({ address }) => isAllowed(address))) {
       throw new FetchError(
         'The address leads into a private or reserved network; SSRF_ALLOW can allow it',
       );
@@ -100,8 +101,8 @@ function parseRange(entry: string): ReturnType<typeof ipaddr.parseCIDR> | undefi
  */
 function isGlobalAddress(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';
-  const embedded = listEmbeddedAddresses(address);
-  if (embedded.length > 0) return embedded.every(isGlobalAddress);
+  const embeddedAddresses = listEmbeddedAddresses(address);
+  if (embeddedAddresses.length > 0) return embeddedAddresses.every(isGlobalAddress);
   // 2000::/3 is the range for global use (RFC 4291 §2.4).
   return address.range() === 'unicast' && (getGroup(address, 0) & 0xe000) === 0x2000;
 }

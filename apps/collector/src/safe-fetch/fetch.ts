@@ -4,7 +4,7 @@ import { rejectOnAbort } from '../async/wait.ts';
 import { createUrlCheck, FetchError, type Lookup, type ResolvedAddress } from './check-url.ts';
 
 const MAX_REDIRECTS = 5;
-const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308]);
 
 /** Timeouts for connecting, for the headers, and between body chunks, in milliseconds. */
 const TIMEOUTS_MS = { connect: 10_000, headers: 20_000, body: 20_000 };
@@ -34,7 +34,7 @@ export function createSafeFetch(options: {
 
   return async (text, { signal, accept = '*/*' }) => {
     let url = parseUrl(text);
-    for (let redirects = 0; ; redirects += 1) {
+    for (let redirectCount = 0; ; redirectCount += 1) {
       const agent = createPinnedAgent(await rejectOnAbort(signal, checkUrl(url)));
       try {
         const {
@@ -46,9 +46,10 @@ export function createSafeFetch(options: {
           headers: { accept, 'accept-encoding': 'identity', 'user-agent': 'oselya' },
           signal,
         });
-        if (!REDIRECTS.has(status)) return { status, headers, body, close: () => agent.destroy() };
+        if (!REDIRECT_STATUSES.has(status))
+          return { status, headers, body, close: () => agent.destroy() };
         body.on('error', () => undefined).destroy();
-        if (redirects === MAX_REDIRECTS) {
+        if (redirectCount === MAX_REDIRECTS) {
           throw new FetchError(`The address redirects more than ${MAX_REDIRECTS} times`);
         }
         url = parseUrl(getFirstHeaderValue(headers['location']), url);
@@ -61,7 +62,7 @@ export function createSafeFetch(options: {
   };
 }
 
-/** Returns the first value of a header, or an empty string. */
+/** Returns the first header value, or an empty string. */
 export function getFirstHeaderValue(header: string | string[] | undefined): string {
   return (Array.isArray(header) ? header[0] : header) ?? '';
 }
@@ -77,9 +78,9 @@ function parseUrl(text: string, base?: URL): URL {
 /** Creates an agent that connects only to the checked IP addresses. */
 function createPinnedAgent(addresses: ResolvedAddress[]): Agent {
   const lookup: LookupFunction = (_hostname, { all }, callback) => {
-    const [first] = addresses;
+    const [firstAddress] = addresses;
     if (all === true) callback(null, addresses);
-    else callback(null, first?.address ?? '', first?.family);
+    else callback(null, firstAddress?.address ?? '', firstAddress?.family);
   };
   return new Agent({
     connect: { lookup, timeout: TIMEOUTS_MS.connect },

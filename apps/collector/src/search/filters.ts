@@ -4,17 +4,17 @@ import type { Tables } from '../tables.ts';
 import { normaliseText, normaliseSpelling } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
 
-const RANGES = [
+const RANGE_FILTERS = [
   ['price', 'price_min', 'price_max'],
   ['rooms', 'rooms_min', 'rooms_max'],
   ['area_total', 'area_min', 'area_max'],
 ] as const;
 
-type RangeColumn = (typeof RANGES)[number][0];
+type RangeColumn = (typeof RANGE_FILTERS)[number][0];
 type ValueColumn = 'deal_type' | 'city_key' | 'property_type' | 'source_slug';
 
-function listRanges(filters: SearchFilters) {
-  return RANGES.map(([column, min, max]) => ({
+function listRangeFilters(filters: SearchFilters) {
+  return RANGE_FILTERS.map(([column, min, max]) => ({
     column,
     min: filters[min],
     max: filters[max],
@@ -25,7 +25,7 @@ function listRanges(filters: SearchFilters) {
  * Returns the exact-match filters by column. City names match in any spelling, and property types are converted to
  * their stored spelling.
  */
-function listValues(filters: SearchFilters): [column: ValueColumn, value: string][] {
+function listValueFilters(filters: SearchFilters): [column: ValueColumn, value: string][] {
   const { deal_type, city, property_type, source_slug } = filters;
   const values: Record<ValueColumn, string | undefined> = {
     deal_type,
@@ -41,11 +41,11 @@ function listValues(filters: SearchFilters): [column: ValueColumn, value: string
 }
 
 /**
- * Validates the ranges of the filters.
+ * Validates filter ranges.
  * @throws ProblemError `validation_failed` with each lower bound that exceeds its upper bound.
  */
 export function validateRanges(filters: SearchFilters): void {
-  const errors = RANGES.filter(
+  const errors = RANGE_FILTERS.filter(
     ([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity),
   ).map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
   if (errors.length > 0) throw problem('validation_failed', { errors });
@@ -57,8 +57,8 @@ export function validateRanges(filters: SearchFilters): void {
  */
 export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions = listValues(filters).map(([column, value]) => eb(column, '=', value));
-  for (const { column, min, max } of listRanges(filters)) {
+  const conditions = listValueFilters(filters).map(([column, value]) => eb(column, '=', value));
+  for (const { column, min, max } of listRangeFilters(filters)) {
     if (min !== undefined) conditions.push(eb(column, '>=', min));
     if (max !== undefined) conditions.push(eb(column, '<=', max));
   }
@@ -66,15 +66,15 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-/** Number of IDs per band, and of bands per block. The SQL function `listing_facets` uses the same numbers. */
-const BAND_IDS = 2 ** 10;
-const BLOCK_BANDS = 2 ** 5;
+/** The SQL function `listing_facets` uses the same numbers. */
+const IDS_PER_BAND = 2 ** 10;
+const BANDS_PER_BLOCK = 2 ** 5;
 
-/** All higher numbers of rooms share one term. */
-const MAX_ROOMS = 10;
+/** Higher room counts share one term. */
+const MAX_INDEXED_ROOMS = 10;
 
-/** All larger prices and areas share the last step. */
-const MAX_STEP_VALUE = 1e14;
+/** Larger prices and areas share the last step. */
+const MAX_INDEXED_AMOUNT = 1e14;
 
 /** Tolerance for rounding errors: larger than any rounding error, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
@@ -82,7 +82,7 @@ const ROUNDING_TOLERANCE = 1e-9;
 /** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
 const FILTER_TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
 
-const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
+const TERM_PREFIXES: Record<ValueColumn | RangeColumn, string> = {
   deal_type: 'deal',
   city_key: 'city',
   property_type: 'type',
@@ -92,23 +92,25 @@ const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
   rooms: 'rooms',
 };
 
-/** Returns the band that contains an ID. */
 export function getBand(id: number): number {
-  return Math.floor(id / BAND_IDS);
+  return Math.floor(id / IDS_PER_BAND);
 }
 
-/** Returns the lowest ID of a band. */
 export function getFirstIdOfBand(band: number): number {
-  return band * BAND_IDS;
+  return band * IDS_PER_BAND;
 }
 
 /**
  * Returns the conditions of the index partitions that a search reads: live listings, and archived listings if
  * requested.
  */
-export function listPartitions({ include_archived }: SearchFilters): Expression<SqlBool>[] {
-  const live = sql<SqlBool>`archived_at is null`;
-  return include_archived === true ? [live, sql<SqlBool>`archived_at is not null`] : [live];
+export function listPartitionConditions({
+  include_archived,
+}: SearchFilters): Expression<SqlBool>[] {
+  const liveCondition = sql<SqlBool>`archived_at is null`;
+  return include_archived === true
+    ? [liveCondition, sql<SqlBool>`archived_at is not null`]
+    : [liveCondition];
 }
 
 /**
@@ -118,13 +120,16 @@ export function listPartitions({ include_archived }: SearchFilters): Expression<
 export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [];
-  const exact = listValues(filters).map(([column, value]) => `${PREFIXES[column]}:${value}`);
-  if (exact.length > 0) conditions.push(sql<SqlBool>`${FILTER_TERMS} @> ${exact}::text[]`);
-  for (const { column, min, max } of listRanges(filters)) {
-    const from = getStep(column, (min ?? 0) * (1 - ROUNDING_TOLERANCE));
-    const to = getStep(column, (max ?? MAX_STEP_VALUE) * (1 + ROUNDING_TOLERANCE));
+  const valueTerms = listValueFilters(filters).map(
+    ([column, value]) => `${TERM_PREFIXES[column]}:${value}`,
+  );
+  if (valueTerms.length > 0)
+    conditions.push(sql<SqlBool>`${FILTER_TERMS} @> ${valueTerms}::text[]`);
+  for (const { column, min, max } of listRangeFilters(filters)) {
+    const firstStep = computeStep(column, (min ?? 0) * (1 - ROUNDING_TOLERANCE));
+    const lastStep = computeStep(column, (max ?? MAX_INDEXED_AMOUNT) * (1 + ROUNDING_TOLERANCE));
     conditions.push(
-      sql<SqlBool>`${FILTER_TERMS} && ${buildTerms(PREFIXES[column], from, to)}::text[]`,
+      sql<SqlBool>`${FILTER_TERMS} && ${buildTerms(TERM_PREFIXES[column], firstStep, lastStep)}::text[]`,
     );
     const value = sql`${sql.ref(column)} + 0`;
     if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
@@ -133,37 +138,43 @@ export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-function getStep(column: RangeColumn, value: number): number {
-  if (column === 'rooms') return Math.min(Math.round(value), MAX_ROOMS);
+function computeStep(column: RangeColumn, value: number): number {
+  if (column === 'rooms') return Math.min(Math.round(value), MAX_INDEXED_ROOMS);
   return Math.floor(5 * Math.log(value + 1));
 }
 
-/** Returns the condition that a listing is in the bands `from` to `to`, inclusive. */
-export function whereInBands({ from, to }: { from: number; to: number }): Expression<SqlBool> {
+/** Returns the condition that a listing is in one of the bands, including both ends. */
+export function whereInBands({
+  firstBand,
+  lastBand,
+}: {
+  firstBand: number;
+  lastBand: number;
+}): Expression<SqlBool> {
   // Each whole block has its own term, so a wide window needs few terms.
-  const firstBlock = Math.ceil(from / BLOCK_BANDS);
-  const endBlock = Math.max(firstBlock, Math.floor((to + 1) / BLOCK_BANDS));
-  const all =
+  const firstBlock = Math.ceil(firstBand / BANDS_PER_BLOCK);
+  const endBlock = Math.max(firstBlock, Math.floor((lastBand + 1) / BANDS_PER_BLOCK));
+  const terms =
     firstBlock === endBlock
-      ? buildTerms('band', from, to)
+      ? buildTerms('band', firstBand, lastBand)
       : [
-          ...buildTerms('band', from, firstBlock * BLOCK_BANDS - 1),
+          ...buildTerms('band', firstBand, firstBlock * BANDS_PER_BLOCK - 1),
           ...buildTerms('block', firstBlock, endBlock - 1),
-          ...buildTerms('band', endBlock * BLOCK_BANDS, to),
+          ...buildTerms('band', endBlock * BANDS_PER_BLOCK, lastBand),
         ];
-  return sql<SqlBool>`${FILTER_TERMS} && ${all}::text[]`;
+  return sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`;
 }
 
-/** Returns the condition that a listing is in the last `count` bands, which end with the band of the newest ID. */
+/** Returns the condition that a listing is in one of the `count` newest bands. */
 export function whereInNewestBands(
   newestId: Expression<unknown>,
   count: number,
 ): Expression<SqlBool> {
-  const last = sql`${newestId} / ${BAND_IDS}::bigint`;
+  const newestBand = sql`${newestId} / ${IDS_PER_BAND}::bigint`;
   return sql<SqlBool>`${FILTER_TERMS} && array(
-    select 'band:' || (${last} - nth) from generate_series(0, ${count}::bigint - 1) as nth)`;
+    select 'band:' || (${newestBand} - age) from generate_series(0, ${count}::bigint - 1) as age)`;
 }
 
-function buildTerms(kind: string, from: number, to: number): string[] {
-  return Array.from({ length: to - from + 1 }, (_, index) => `${kind}:${from + index}`);
+function buildTerms(prefix: string, from: number, to: number): string[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => `${prefix}:${from + index}`);
 }

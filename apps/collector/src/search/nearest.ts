@@ -3,7 +3,7 @@ import { type ModelClient, ModelError } from '@oselya/model';
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { whereFilterTerms, whereFilters, listPartitions } from './filters.ts';
+import { whereFilterTerms, whereFilters, listPartitionConditions } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 export type QueryEmbedder = Pick<ModelClient, 'embed'>;
@@ -14,33 +14,32 @@ export type QueryVector = { vector: string; embeddingModel: string | null };
 /** Listing near a vector, and its group of likely duplicates. */
 export type Neighbour = { id: number; distance: number; group: number | null };
 
-/** Query of the nearest listings. */
+/** Nearest-neighbour query. */
 export type NearestQuery = QueryVector & {
   filters: SearchFilters;
-  exclude?: number | undefined;
+  excludedId?: number | undefined;
   /** Excludes listings with a larger ID. */
   newestId?: number | undefined;
   limit: number;
   /** Number of candidates up to which all distances are computed without the index. */
-  exactMatches?: number | undefined;
+  exactSearchThreshold?: number | undefined;
   /** Number of candidates above which only the index is used. */
-  maxExact?: number | undefined;
+  maxExactCandidates?: number | undefined;
 };
 
-/** Default for `exactMatches`. */
-const EXACT_MATCHES = 2000;
+const DEFAULT_EXACT_SEARCH_THRESHOLD = 2000;
 
 /**
- * Default for `maxExact`. With more candidates, most embeddings are still of another model, and a search must not read
- * a million listings before the backfill has finished.
+ * With more candidates, most embeddings still belong to another model, and a search must not read a million listings
+ * before the backfill has finished.
  */
-const MAX_EXACT = 100_000;
+const DEFAULT_MAX_EXACT_CANDIDATES = 100_000;
 
-/** Bounds of the HNSW setting `ef_search`. A larger value improves recall but takes longer. */
-const EF_SEARCH = { min: 200, max: 1000, perHit: 2 };
+/** Bounds for the HNSW setting `ef_search`. A larger value improves recall but takes longer. */
+const EF_SEARCH_BOUNDS = { min: 200, max: 1000, perHit: 2 };
 
-/** Number of distances that can be computed while the index visits one neighbour. */
-const INDEX_COST = 4;
+/** The database computes this many distances in the time of one neighbour visit by the index. */
+const DISTANCES_PER_INDEX_VISIT = 4;
 
 /**
  * Finds the listings with the smallest cosine distance to a vector; ties are ordered by ID. Ignores embeddings of
@@ -50,35 +49,50 @@ const INDEX_COST = 4;
  * if the index finds too few listings, all distances are computed.
  */
 export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
-  const { limit, filters, exactMatches = EXACT_MATCHES, maxExact = MAX_EXACT } = query;
-  const { all, passing } = await estimateListings(db, filters);
-  const visited = (limit * all) / Math.max(1, passing);
-  const isExactCheaper = exactMatches > 0 && passing <= visited * INDEX_COST;
-  if (passing <= exactMatches || isExactCheaper) return searchExactly(db, query);
-  const efSearch = Math.min(Math.max(EF_SEARCH.min, limit * EF_SEARCH.perHit), EF_SEARCH.max);
-  const found = await searchIndex(db, query, efSearch);
-  return found.length >= limit || passing > maxExact ? found : searchExactly(db, query);
+  const {
+    limit,
+    filters,
+    exactSearchThreshold = DEFAULT_EXACT_SEARCH_THRESHOLD,
+    maxExactCandidates = DEFAULT_MAX_EXACT_CANDIDATES,
+  } = query;
+  const { listingCount, matchCount } = await estimateListings(db, filters);
+  const expectedVisits = (limit * listingCount) / Math.max(1, matchCount);
+  const isExactCheaper =
+    exactSearchThreshold > 0 && matchCount <= expectedVisits * DISTANCES_PER_INDEX_VISIT;
+  if (matchCount <= exactSearchThreshold || isExactCheaper) return searchExactly(db, query);
+  const efSearch = Math.min(
+    Math.max(EF_SEARCH_BOUNDS.min, limit * EF_SEARCH_BOUNDS.perHit),
+    EF_SEARCH_BOUNDS.max,
+  );
+  const neighbours = await searchIndex(db, query, efSearch);
+  return neighbours.length >= limit || matchCount > maxExactCandidates
+    ? neighbours
+    : searchExactly(db, query);
 }
 
 type QueryPlan = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }] };
 
-/** Returns the planner's estimates of all listings and of the matching ones, because counting is slow. */
+/** Returns the planner's estimates, because counting is slow. */
 async function estimateListings(
   db: Kysely<Tables>,
   filters: SearchFilters,
-): Promise<{ all: number; passing: number }> {
+): Promise<{ listingCount: number; matchCount: number }> {
   const listings = db.selectFrom('property_listings').select('id');
   const query = listings.unionAll(listings.where(whereFilters(filters)));
   const { rows } = await sql<QueryPlan>`explain (format json) ${query}`.execute(db);
-  const [all = 0, passing = 0] =
+  const [listingCount = 0, matchCount = 0] =
     rows[0]?.['QUERY PLAN'][0].Plan.Plans.map((plan) => plan['Plan Rows']) ?? [];
-  return { all, passing: Math.min(all, passing) };
+  return { listingCount, matchCount: Math.min(listingCount, matchCount) };
 }
 
-function isCandidate({ embeddingModel, exclude, newestId }: NearestQuery): Expression<SqlBool> {
+function whereCandidate({
+  embeddingModel,
+  excludedId,
+  newestId,
+}: NearestQuery): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [eb('embedding', 'is not', null)];
-  if (exclude !== undefined) conditions.push(eb('id', '<>', exclude));
+  if (excludedId !== undefined) conditions.push(eb('id', '<>', excludedId));
   if (newestId !== undefined) conditions.push(eb('id', '<=', newestId));
   if (embeddingModel !== null) {
     conditions.push(
@@ -91,14 +105,14 @@ function isCandidate({ embeddingModel, exclude, newestId }: NearestQuery): Expre
 /** Computes all distances. "materialized" keeps the planner from using the index. */
 async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
-  const parts = listPartitions(filters).map(
-    (part) => sql`
+  const partitionQueries = listPartitionConditions(filters).map(
+    (partitionCondition) => sql`
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
-      where ${part} and ${whereFilterTerms(filters)} and ${isCandidate(query)}`,
+      where ${partitionCondition} and ${whereFilterTerms(filters)} and ${whereCandidate(query)}`,
   );
   const { rows } = await sql<Neighbour>`
-    with candidates as materialized (${sql.join(parts, sql` union all `)})
+    with candidates as materialized (${sql.join(partitionQueries, sql` union all `)})
     select id, distance, "group" from candidates
     where distance <> 'NaN' order by distance, id limit ${limit}
   `.execute(db);
@@ -123,7 +137,7 @@ async function searchIndex(
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
       where setting.scan = 'relaxed_order' and setting.view <> ''
-        and ${whereFilters(filters)} and ${isCandidate(query)}
+        and ${whereFilters(filters)} and ${whereCandidate(query)}
       order by distance, id limit ${limit}) as near
     order by distance, id`.execute(db);
   return rows;
@@ -135,11 +149,11 @@ async function searchIndex(
  * @returns The vector in PostgreSQL syntax; undefined if all elements are zero or one is not finite.
  */
 export function toUnitVector(vector: readonly number[]): string | undefined {
-  const largest = vector.reduce((most, element) => Math.max(most, Math.abs(element)), 0);
-  if (largest === 0 || !Number.isFinite(largest)) return undefined;
-  const scaled = vector.map((element) => element / largest);
-  const length = Math.hypot(...scaled);
-  return formatVector(scaled.map((element) => element / length));
+  const maxMagnitude = vector.reduce((maximum, element) => Math.max(maximum, Math.abs(element)), 0);
+  if (maxMagnitude === 0 || !Number.isFinite(maxMagnitude)) return undefined;
+  const scaledVector = vector.map((element) => element / maxMagnitude);
+  const vectorLength = Math.hypot(...scaledVector);
+  return formatVector(scaledVector.map((element) => element / vectorLength));
 }
 
 /**

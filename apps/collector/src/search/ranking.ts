@@ -6,15 +6,15 @@ import {
   whereInBands,
   whereFilterTerms,
   whereInNewestBands,
-  listPartitions,
+  listPartitionConditions,
 } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /** Listing with its rank and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
 
-/** Hits, and the ID of the newest listing that was considered. */
-export type RankedHits = { ranked: Hit[]; newestId: number };
+/** Hits, and the ID of the newest listing that the search considered. */
+export type RankedHits = { hits: Hit[]; newestId: number };
 
 /** Compares hits: higher ranks first, then newer listings. */
 export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): number {
@@ -25,17 +25,17 @@ export type WordQuery = {
   /** Normalised query with at least one word. */
   text: string;
   filters: SearchFilters;
-  bound: number;
+  maxMatches: number;
   /** Excludes listings with a larger ID. Any number is allowed, because it comes from a client's cursor. */
   newestId?: number | undefined;
 };
 
 /** Number of ID bands that the first query reads. */
-const FIRST_BANDS = 2;
-/** Bounds of the number of bands that a query adds, relative to the bands read so far. */
+const FIRST_QUERY_BANDS = 2;
+/** Bounds for the bands that a query adds, relative to the bands read so far. */
 const BAND_GROWTH = { min: 0.5, max: 256 };
 /** A query that reaches back to the first listing names its bands only if there are at most this many. */
-const MAX_NAMED_TO_FIRST = 2048;
+const MAX_NAMED_LAST_BANDS = 2048;
 /**
  * Maximum number of bands that a query names, which are about 300 terms. The index compares each term with all others,
  * so 65,000 terms take 6 s for ten matches. Beyond this, matches are rare and one query reads the remaining bands.
@@ -45,79 +45,80 @@ const MAX_NAMED_BANDS = 2 ** 13;
 const SAFETY_FACTOR = 1.25;
 
 /**
- * Finds the newest listings that contain all words, at most `bound`, and ranks them by cover density. It reads the
+ * Finds the newest listings that contain all words, at most `maxMatches`, and ranks them by cover density. It reads the
  * newest ID bands first, then more bands as the number of matches suggests. A frequent word costs little, and a
  * rare word costs one more query. There are at most about 25 queries.
  */
 export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise<RankedHits> {
-  const { newestId, found } = await findFirst(db, query);
-  const last = getBand(newestId);
-  let from = Math.max(0, last + 1 - FIRST_BANDS);
-  while (from > 0 && found.length < query.bound) {
-    const bands = countNextBands({
-      seen: last + 1 - from,
-      found: found.length,
-      bound: query.bound,
+  const { newestId, hits } = await findNewestMatches(db, query);
+  const newestBand = getBand(newestId);
+  let firstBand = Math.max(0, newestBand + 1 - FIRST_QUERY_BANDS);
+  while (firstBand > 0 && hits.length < query.maxMatches) {
+    const bandCount = countNextBands({
+      bandsRead: newestBand + 1 - firstBand,
+      hitCount: hits.length,
+      maxMatches: query.maxMatches,
     });
-    const window = { from: Math.max(0, from - bands), before: from };
-    const limit = query.bound - found.length;
-    found.push(...(await findMatches(db, { ...query, newestId, window, limit })));
-    from = window.from;
+    const bandRange = { firstBand: Math.max(0, firstBand - bandCount), endBand: firstBand };
+    const limit = query.maxMatches - hits.length;
+    hits.push(...(await findMatches(db, { ...query, newestId, bandRange, limit })));
+    firstBand = bandRange.firstBand;
   }
-  return { ranked: found.toSorted(compareByRank), newestId };
+  return { hits: hits.toSorted(compareByRank), newestId };
 }
 
 /** Returns the number of bands to read next. The lower bound matters if all matches so far are recent. */
 function countNextBands({
-  seen,
-  found,
-  bound,
+  bandsRead,
+  hitCount,
+  maxMatches,
 }: {
-  seen: number;
-  found: number;
-  bound: number;
+  bandsRead: number;
+  hitCount: number;
+  maxMatches: number;
 }): number {
-  const wanted = found === 0 ? Infinity : (seen * (bound - found) * SAFETY_FACTOR) / found;
-  const bands = Math.ceil(
-    Math.min(Math.max(wanted, seen * BAND_GROWTH.min), seen * BAND_GROWTH.max),
+  const estimatedBands =
+    hitCount === 0 ? Infinity : (bandsRead * (maxMatches - hitCount) * SAFETY_FACTOR) / hitCount;
+  const bandCount = Math.ceil(
+    Math.min(Math.max(estimatedBands, bandsRead * BAND_GROWTH.min), bandsRead * BAND_GROWTH.max),
   );
-  return seen < MAX_NAMED_BANDS ? Math.min(bands, MAX_NAMED_BANDS) : Infinity;
+  return bandsRead < MAX_NAMED_BANDS ? Math.min(bandCount, MAX_NAMED_BANDS) : Infinity;
 }
 
 /**
  * Finds the matches in the newest bands and the newest ID in one query. The ID never exceeds that of the last listing.
  */
-async function findFirst(
+async function findNewestMatches(
   db: Kysely<Tables>,
-  { text, filters, bound, newestId }: WordQuery,
-): Promise<{ newestId: number; found: Hit[] }> {
-  const last = sql`coalesce((select max(id) from property_listings), 0)`;
-  const newest = newestId === undefined ? last : sql`least(${newestId}::bigint, ${last})`;
-  const isInBands = sql<SqlBool>`${whereInNewestBands(sql`(select id from newest)`, FIRST_BANDS)}
+  { text, filters, maxMatches, newestId }: WordQuery,
+): Promise<{ newestId: number; hits: Hit[] }> {
+  const lastId = sql`coalesce((select max(id) from property_listings), 0)`;
+  const searchedId = newestId === undefined ? lastId : sql`least(${newestId}::bigint, ${lastId})`;
+  const bandCondition = sql<SqlBool>`${whereInNewestBands(sql`(select id from newest)`, FIRST_QUERY_BANDS)}
     and id + 0 <= (select id from newest)`;
   const { rows } = await sql<{ newestId: number; matches: MatchRow[] }>`
-    with newest as materialized (select ${newest} as id)
-    select newest.id as "newestId", (${selectMatches({ text, filters, isInBands, limit: bound })}) as matches
+    with newest as materialized (select ${searchedId} as id)
+    select newest.id as "newestId", (${selectMatches({ text, filters, bandCondition, limit: maxMatches })}) as matches
     from newest`.execute(db);
   const { newestId: id, matches } = rows[0] ?? { newestId: 0, matches: [] };
-  return { newestId: id, found: matches.map(toHit) };
+  return { newestId: id, hits: matches.map(toHit) };
 }
 
 async function findMatches(
   db: Kysely<Tables>,
   options: WordQuery & {
     newestId: number;
-    window: { from: number; before: number };
+    bandRange: { firstBand: number; endBand: number };
     limit: number;
   },
 ): Promise<Hit[]> {
-  const { text, filters, newestId, window, limit } = options;
-  const { from, before } = window;
-  const isNamed = from > 0 || before <= MAX_NAMED_TO_FIRST;
-  const isInBands = sql<SqlBool>`${isNamed ? whereInBands({ from, to: before - 1 }) : sql`true`}
-    and id + 0 >= ${getFirstIdOfBand(from)} and id + 0 < ${getFirstIdOfBand(before)} and id + 0 <= ${newestId}`;
+  const { text, filters, newestId, bandRange, limit } = options;
+  const { firstBand, endBand } = bandRange;
+  const shouldNameBands = firstBand > 0 || endBand <= MAX_NAMED_LAST_BANDS;
+  const bandCondition = sql<SqlBool>`${shouldNameBands ? whereInBands({ firstBand, lastBand: endBand - 1 }) : sql`true`}
+    and id + 0 >= ${getFirstIdOfBand(firstBand)} and id + 0 < ${getFirstIdOfBand(endBand)} and id + 0 <= ${newestId}`;
   const { rows } = await sql<{ matches: MatchRow[] }>`
-    select (${selectMatches({ text, filters, isInBands, limit })}) as matches`.execute(db);
+    select (${selectMatches({ text, filters, bandCondition, limit })}) as matches`.execute(db);
   return (rows[0]?.matches ?? []).map(toHit);
 }
 
@@ -132,20 +133,20 @@ const toHit = ([id, rank, group]: MatchRow): Hit => ({ id, rank, group });
 function selectMatches(options: {
   text: string;
   filters: SearchFilters;
-  isInBands: Expression<SqlBool>;
+  bandCondition: Expression<SqlBool>;
   limit: number;
 }): RawBuilder<MatchRow[]> {
-  const { text, filters, isInBands, limit } = options;
-  const query = sql`plainto_tsquery('simple', ${text})`;
-  const parts = listPartitions(filters).map(
-    (part) => sql`(
-      select id, ts_rank_cd(search_vector, ${query}) as rank, duplicate_group
+  const { text, filters, bandCondition, limit } = options;
+  const tsQuery = sql`plainto_tsquery('simple', ${text})`;
+  const partitionQueries = listPartitionConditions(filters).map(
+    (partitionCondition) => sql`(
+      select id, ts_rank_cd(search_vector, ${tsQuery}) as rank, duplicate_group
       from property_listings
-      where ${part} and search_vector @@ ${query} and ${whereFilterTerms(filters)} and ${isInBands}
+      where ${partitionCondition} and search_vector @@ ${tsQuery} and ${whereFilterTerms(filters)} and ${bandCondition}
       order by id + 0 desc limit ${limit})`,
   );
   return sql`
     select coalesce(json_agg(json_build_array(id, rank, duplicate_group)), '[]')
-    from (select * from (${sql.join(parts, sql` union all `)}) as part
+    from (select * from (${sql.join(partitionQueries, sql` union all `)}) as part
       order by id desc limit ${limit}) as match`;
 }

@@ -54,7 +54,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   ];
   for (const schema of schemas) app.addSchema(schema);
 
-  const base = { tags: ['search'] };
+  const baseSchema = { tags: ['search'] };
   const fulltextBody = createRef<FulltextSearchRequest>('FulltextSearchRequest');
   const fulltextResponse = createRef<FulltextSearchResponse>('FulltextSearchResponse');
 
@@ -75,7 +75,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...createRouteOptions(limits.fulltext),
       schema: {
-        ...base,
+        ...baseSchema,
         summary: 'Find listings by their words',
         description:
           `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
@@ -92,7 +92,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...createRouteOptions(limits.similar),
       schema: {
-        ...base,
+        ...baseSchema,
         summary: 'Find listings near to a text, an embedding or a listing',
         body: createRef<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
@@ -111,7 +111,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...createRouteOptions(limits.fulltext),
       schema: {
-        ...base,
+        ...baseSchema,
         summary: 'Find listings by their words and their meaning together',
         description:
           `Fuses the ${HYBRID_DEPTH} best listings by words (ranked as in the full-text search) with ` +
@@ -132,7 +132,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
     {
       ...createRouteOptions(limits.fulltext),
       schema: {
-        ...base,
+        ...baseSchema,
         summary: 'Tell which of some listings a search finds now',
         description:
           'For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the ' +

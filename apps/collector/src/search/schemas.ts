@@ -20,32 +20,32 @@ const STORABLE_PATTERN = '^[^\\u0000\\p{Cs}]*$';
 
 const createTextFilter = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, pattern: STORABLE_PATTERN, description }));
-const price = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
-const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
-const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
+const priceSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
+const roomsSchema = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
+const areaSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
-const filters = {
+const filterSchemas = {
   deal_type: Type.Optional(dealTypeSchema),
   city: createTextFilter(200, 'In any spelling: "Івано-Франківськ" finds "івано франківськ".'),
   property_type: createTextFilter(
     100,
     'As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
   ),
-  price_min: price,
-  price_max: price,
-  rooms_min: rooms,
-  rooms_max: rooms,
-  area_min: area,
-  area_max: area,
+  price_min: priceSchema,
+  price_max: priceSchema,
+  rooms_min: roomsSchema,
+  rooms_max: roomsSchema,
+  area_min: areaSchema,
+  area_max: areaSchema,
   source_slug: Type.Optional(sourceSlugSchema),
   include_archived: Type.Optional(Type.Boolean({ default: false })),
 };
 
-const limit = Type.Optional(
+const limitSchema = Type.Optional(
   Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
 );
 
-const fold_duplicates = Type.Optional(
+const foldDuplicatesSchema = Type.Optional(
   Type.Boolean({
     default: false,
     description:
@@ -56,7 +56,7 @@ const fold_duplicates = Type.Optional(
 
 export const MAX_NAMED_DUPLICATES = 100;
 
-const duplicates = Type.Optional(
+const duplicatesSchema = Type.Optional(
   Type.Array(Type.Integer(), {
     maxItems: MAX_NAMED_DUPLICATES,
     description:
@@ -65,28 +65,28 @@ const duplicates = Type.Optional(
   }),
 );
 
-const query = Type.String({
+const querySchema = Type.String({
   minLength: 1,
   maxLength: 512,
   pattern: STORABLE_PATTERN,
   description: 'Plain text. A listing is found when it has all the words, in any order.',
 });
 
-const filtersObject = Type.Object(filters);
+const filtersSchema = Type.Object(filterSchemas);
 
-export type SearchFilters = Static<typeof filtersObject>;
+export type SearchFilters = Static<typeof filtersSchema>;
 
-/** Request of the full-text and the hybrid search. Contract 4, Search. */
+/** Full-text and hybrid search request. Contract 4, Search. */
 export const fulltextSearchRequestSchema = Type.Object(
   {
-    query,
-    ...filters,
-    limit,
+    query: querySchema,
+    ...filterSchemas,
+    limit: limitSchema,
     cursor: Type.Optional(
       Type.String({ maxLength: 512, description: 'The `next_cursor` of the page before.' }),
     ),
     highlight: Type.Optional(Type.Boolean({ default: false })),
-    fold_duplicates,
+    fold_duplicates: foldDuplicatesSchema,
   },
   {
     $id: 'FulltextSearchRequest',
@@ -97,7 +97,7 @@ export const fulltextSearchRequestSchema = Type.Object(
 
 export type FulltextSearchRequest = Static<typeof fulltextSearchRequestSchema>;
 
-/** Hit of a full-text or hybrid search. Ranks are comparable only within one response. */
+/** Full-text or hybrid search hit. Ranks are comparable only within one response. */
 export const searchHitSchema = Type.Object(
   {
     listing: listingSchema,
@@ -108,14 +108,14 @@ export const searchHitSchema = Type.Object(
           'A passage of the listing as HTML: the found words in <mark>, everything else escaped.',
       }),
     ),
-    duplicates,
+    duplicates: duplicatesSchema,
   },
   { $id: 'FulltextSearchResult' },
 );
 
 export type SearchHit = Static<typeof searchHitSchema>;
 
-const tookMs = Type.Integer({ description: 'Milliseconds that the search took.' });
+const durationSchema = Type.Integer({ description: 'Milliseconds that the search took.' });
 
 /** Page of hits, best first. */
 export const fulltextSearchResponseSchema = Type.Object(
@@ -132,26 +132,26 @@ export const fulltextSearchResponseSchema = Type.Object(
       }),
     }),
     next_cursor: nullable(Type.String()),
-    took_ms: tookMs,
+    took_ms: durationSchema,
   },
   { $id: 'FulltextSearchResponse' },
 );
 
 export type FulltextSearchResponse = Static<typeof fulltextSearchResponseSchema>;
 
-const MAX_IDS = 100;
+const MAX_MATCHED_IDS = 100;
 
 /** Request of `/search/matches`: listing IDs and a search. */
 export const matchesRequestSchema = Type.Object(
   {
     ids: Type.Array(Type.Integer({ minimum: 1, maximum: MAX_ID }), {
       minItems: 1,
-      maxItems: MAX_IDS,
+      maxItems: MAX_MATCHED_IDS,
       uniqueItems: true,
       description: 'The listings to look at.',
     }),
-    query: Type.Optional(query),
-    ...filters,
+    query: Type.Optional(querySchema),
+    ...filterSchemas,
   },
   {
     $id: 'SearchMatchesRequest',
@@ -168,7 +168,7 @@ export const matchesResponseSchema = Type.Object(
     items: Type.Array(Type.Object({ listing: listingSchema }), {
       description: 'The listings that the search finds now, in the order of `ids`.',
     }),
-    took_ms: tookMs,
+    took_ms: durationSchema,
   },
   { $id: 'SearchMatchesResponse' },
 );
@@ -176,20 +176,20 @@ export const matchesResponseSchema = Type.Object(
 export type MatchesResponse = Static<typeof matchesResponseSchema>;
 
 /**
- * Returns the request of the search by meaning. Contract 4, Search.
- * @param dimensions Width of the stored embeddings.
+ * Creates the request schema of the search by meaning. Contract 4, Search.
+ * @param dimensions Stored embedding width.
  */
 export const createSimilarSearchRequestSchema = (dimensions: number) =>
   Type.Object(
     {
-      query: Type.Optional(query),
+      query: Type.Optional(querySchema),
       embedding: Type.Optional(
         Type.Array(Type.Number(), { minItems: dimensions, maxItems: dimensions }),
       ),
       listing_id: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_ID })),
-      ...filters,
-      limit,
-      fold_duplicates,
+      ...filterSchemas,
+      limit: limitSchema,
+      fold_duplicates: foldDuplicatesSchema,
     },
     {
       $id: 'SimilarSearchRequest',
@@ -207,10 +207,10 @@ export const similarSearchResponseSchema = Type.Object(
       Type.Object({
         listing: listingSchema,
         distance: Type.Number({ description: 'Cosine distance: 0 the same, 2 the opposite.' }),
-        duplicates,
+        duplicates: duplicatesSchema,
       }),
     ),
-    took_ms: tookMs,
+    took_ms: durationSchema,
   },
   { $id: 'SimilarSearchResponse' },
 );

@@ -45,39 +45,43 @@ type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
 type Ranking = RankedHits & { isLowerBound: boolean };
 
-/** Constant of reciprocal rank fusion. With a smaller constant, the first positions dominate. Contract 4, Search. */
-const RANK_CONSTANT = 60;
+/** Reciprocal rank fusion constant. With a smaller constant, the first positions dominate. Contract 4, Search. */
+const FUSION_CONSTANT = 60;
 
-/** Growth factor of the number of neighbours that are read until a page without duplicates is full. */
-const READ_GROWTH = 2;
+/** Each attempt to fill a page without duplicates reads this many times more neighbours. */
+const READ_GROWTH_FACTOR = 2;
 /** Maximum number of neighbours to read for a page without duplicates; also the maximum of `ef_search`. */
-const MAX_READ_NEIGHBOURS = 1000;
+const MAX_NEIGHBOURS_READ = 1000;
 
 /**
  * Creates the search service. Each signal aborts when the client disconnects. A query without words finds nothing.
  * The model is called before the database, so that it holds no connection. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
-  async function rankByWords(query: Omit<WordQuery, 'bound'>): Promise<Ranking> {
-    const found = await rankMatches(db, { ...query, bound: MAX_RANKED_MATCHES });
-    return { ...found, isLowerBound: found.ranked.length >= MAX_RANKED_MATCHES };
+  async function rankByWords(query: Omit<WordQuery, 'maxMatches'>): Promise<Ranking> {
+    const ranking = await rankMatches(db, { ...query, maxMatches: MAX_RANKED_MATCHES });
+    return { ...ranking, isLowerBound: ranking.hits.length >= MAX_RANKED_MATCHES };
   }
 
   async function rankByWordsAndMeaning(
-    query: Omit<WordQuery, 'bound'>,
-    target: QueryVector,
+    query: Omit<WordQuery, 'maxMatches'>,
+    queryVector: QueryVector,
   ): Promise<Ranking> {
-    const { filters, newestId: known } = query;
-    const [byWords, neighbours] = await Promise.all([
+    const [wordRanking, neighbours] = await Promise.all([
       rankByWords(query),
-      findNearest(db, { ...target, filters, limit: HYBRID_DEPTH, newestId: known }),
+      findNearest(db, {
+        ...queryVector,
+        filters: query.filters,
+        limit: HYBRID_DEPTH,
+        newestId: query.newestId,
+      }),
     ]);
-    const { newestId } = byWords;
-    const matches = byWords.ranked.slice(0, HYBRID_DEPTH);
+    const { newestId } = wordRanking;
+    const wordHits = wordRanking.hits.slice(0, HYBRID_DEPTH);
     // A listing that was added between the two queries must not appear on any page.
-    const near = neighbours.filter(({ id }) => id <= newestId);
-    const isLowerBound = Math.max(matches.length, neighbours.length) >= HYBRID_DEPTH;
-    return { ranked: fuseRankings([matches, near]), newestId, isLowerBound };
+    const visibleNeighbours = neighbours.filter(({ id }) => id <= newestId);
+    const isLowerBound = Math.max(wordHits.length, neighbours.length) >= HYBRID_DEPTH;
+    return { hits: fuseRankings([wordHits, visibleNeighbours]), newestId, isLowerBound };
   }
 
   async function searchRanked(
@@ -85,47 +89,62 @@ export function createSearchService({ db, model }: SearchDeps) {
     request: FulltextSearchRequest,
     signal?: AbortSignal,
   ): Promise<WithoutDuration<FulltextSearchResponse>> {
-    const { query, limit = DEFAULT_LIMIT, cursor, highlight: shouldHighlight, ...rest } = request;
-    const { fold_duplicates: isFolded = false, ...filters } = rest;
+    const {
+      query,
+      limit = DEFAULT_LIMIT,
+      cursor,
+      highlight: shouldHighlight,
+      ...searchOptions
+    } = request;
+    const { fold_duplicates: shouldFold = false, ...filters } = searchOptions;
     validateRanges(filters);
-    const text = normaliseText(query);
-    const searchHash = hashSearch(filters, kind, text, isFolded);
-    const after = cursor === undefined ? undefined : readCursor(searchHash, cursor);
-    if (text === '') return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
+    const normalisedQuery = normaliseText(query);
+    const searchHash = hashSearch(filters, kind, normalisedQuery, shouldFold);
+    const cursorPosition = cursor === undefined ? undefined : readCursor(searchHash, cursor);
+    if (normalisedQuery === '')
+      return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
 
-    const wordQuery = { text, filters, newestId: after?.newestId };
-    const { ranked, newestId, isLowerBound } =
-      signal === undefined
-        ? await rankByWords(wordQuery)
-        : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
-    const hits = isFolded ? foldGroups(ranked) : ranked;
-    const left = after === undefined ? hits : hits.filter((hit) => compareByRank(after, hit) < 0);
-    const page = left.slice(0, limit);
-    const last = left.length > limit ? page.at(-1) : undefined;
-    const words = shouldHighlight === true ? new Set(text.split(' ')) : undefined;
-    const results = await loadResults(db, page, isFolded ? filters : undefined);
+    const wordQuery = { text: normalisedQuery, filters, newestId: cursorPosition?.newestId };
+    const {
+      hits: rankedHits,
+      newestId,
+      isLowerBound,
+    } = signal === undefined
+      ? await rankByWords(wordQuery)
+      : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
+    const hits = shouldFold ? foldGroups(rankedHits) : rankedHits;
+    const remainingHits =
+      cursorPosition === undefined
+        ? hits
+        : hits.filter((hit) => compareByRank(cursorPosition, hit) < 0);
+    const page = remainingHits.slice(0, limit);
+    const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
+    const words = shouldHighlight === true ? new Set(normalisedQuery.split(' ')) : undefined;
+    const results = await loadResults(db, page, shouldFold ? filters : undefined);
     return {
       items: results.map(({ hit, ...result }) => {
         const { title, description } = result.listing;
-        const passage = title === null ? description : `${title}\n${description}`;
-        const highlighted = words && { highlight: highlight(passage, words) };
-        return { ...result, rank: hit.rank, ...highlighted };
+        const listingText = title === null ? description : `${title}\n${description}`;
+        const highlightField = words && { highlight: highlight(listingText, words) };
+        return { ...result, rank: hit.rank, ...highlightField };
       }),
       total: { value: hits.length, relation: isLowerBound ? 'gte' : 'eq' },
       next_cursor:
-        last === undefined
+        lastHit === undefined
           ? null
-          : cursors.write({ search: searchHash, rank: last.rank, id: last.id, newestId }),
+          : cursorCodec.write({ search: searchHash, rank: lastHit.rank, id: lastHit.id, newestId }),
     };
   }
 
   /** Reads more neighbours until the page is full or the maximum is reached. */
-  async function findFolded(query: NearestQuery): Promise<Neighbour[]> {
-    for (let limit = query.limit * READ_GROWTH; ; limit *= READ_GROWTH) {
+  async function findFoldedNeighbours(query: NearestQuery): Promise<Neighbour[]> {
+    for (let limit = query.limit * READ_GROWTH_FACTOR; ; limit *= READ_GROWTH_FACTOR) {
       const neighbours = await findNearest(db, { ...query, limit });
-      const folded = foldGroups(neighbours);
-      const isAll = neighbours.length < limit || limit * READ_GROWTH > MAX_READ_NEIGHBOURS;
-      if (folded.length >= query.limit || isAll) return folded.slice(0, query.limit);
+      const foldedNeighbours = foldGroups(neighbours);
+      const isLastRead =
+        neighbours.length < limit || limit * READ_GROWTH_FACTOR > MAX_NEIGHBOURS_READ;
+      if (foldedNeighbours.length >= query.limit || isLastRead)
+        return foldedNeighbours.slice(0, query.limit);
     }
   }
 
@@ -153,22 +172,26 @@ export function createSearchService({ db, model }: SearchDeps) {
       request: SimilarSearchRequest,
       signal: AbortSignal,
     ): Promise<WithoutDuration<SimilarSearchResponse>> {
-      const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...rest } = request;
-      const { fold_duplicates: isFolded = false, ...filters } = rest;
+      const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...searchOptions } = request;
+      const { fold_duplicates: shouldFold = false, ...filters } = searchOptions;
       validateRanges(filters);
-      const count = [query, embedding, listing_id].filter((value) => value !== undefined).length;
-      if (count !== 1) {
-        const message = `must have exactly one of query, embedding and listing_id, not ${count}`;
+      const targetCount = [query, embedding, listing_id].filter(
+        (value) => value !== undefined,
+      ).length;
+      if (targetCount !== 1) {
+        const message = `must have exactly one of query, embedding and listing_id, not ${targetCount}`;
         throw problem('validation_failed', { errors: [{ path: 'body', message }] });
       }
       if (query !== undefined && normaliseText(query) === '') return { items: [] };
-      const target =
+      const queryVector =
         query === undefined
           ? await loadVector(db, embedding, listing_id)
           : await embedQuery(model, query, signal);
-      const nearest = { ...target, filters, exclude: listing_id, limit };
-      const neighbours = await (isFolded ? findFolded(nearest) : findNearest(db, nearest));
-      const results = await loadResults(db, neighbours, isFolded ? filters : undefined);
+      const nearestQuery = { ...queryVector, filters, excludedId: listing_id, limit };
+      const neighbours = await (shouldFold
+        ? findFoldedNeighbours(nearestQuery)
+        : findNearest(db, nearestQuery));
+      const results = await loadResults(db, neighbours, shouldFold ? filters : undefined);
       return {
         items: results.map(({ hit, ...result }) => ({ ...result, distance: hit.distance })),
       };
@@ -181,92 +204,91 @@ export function createSearchService({ db, model }: SearchDeps) {
     async matches(request: MatchesRequest): Promise<WithoutDuration<MatchesResponse>> {
       const { ids, query, ...filters } = request;
       validateRanges(filters);
-      const text = query === undefined ? undefined : normaliseText(query);
-      if (text === '') return { items: [] };
-      const hasWords = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`;
+      const normalisedQuery = query === undefined ? undefined : normaliseText(query);
+      if (normalisedQuery === '') return { items: [] };
+      const wordCondition = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${normalisedQuery})`;
       const condition =
-        text === undefined
+        normalisedQuery === undefined
           ? whereFilters(filters)
-          : sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
-      const found = await loadListings(db, ids, condition);
-      const listings = ids.flatMap((id) => found.get(id) ?? []);
+          : sql<SqlBool>`${whereFilters(filters)} and ${wordCondition}`;
+      const listingsById = await loadListings(db, ids, condition);
+      const listings = ids.flatMap((id) => listingsById.get(id) ?? []);
       return { items: listings.map((listing) => ({ listing })) };
     },
   };
 }
 
 function fuseRankings(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
-  const fused = new Map<number, Hit>();
+  const fusedHits = new Map<number, Hit>();
   for (const ranking of rankings) {
     for (const [index, { id, group }] of ranking.entries()) {
-      const rank = (fused.get(id)?.rank ?? 0) + 1 / (RANK_CONSTANT + index + 1);
-      fused.set(id, { id, group, rank });
+      const rank = (fusedHits.get(id)?.rank ?? 0) + 1 / (FUSION_CONSTANT + index + 1);
+      fusedHits.set(id, { id, group, rank });
     }
   }
-  return [...fused.values()].toSorted(compareByRank);
+  return [...fusedHits.values()].toSorted(compareByRank);
 }
 
 /** Removes all hits of each group of likely duplicates except the first. */
 function foldGroups<FoundHit extends { group: number | null }>(
   hits: readonly FoundHit[],
 ): FoundHit[] {
-  const seen = new Set<number>();
+  const seenGroups = new Set<number>();
   return hits.filter(({ group }) => {
     if (group === null) return true;
-    if (seen.has(group)) return false;
-    seen.add(group);
+    if (seenGroups.has(group)) return false;
+    seenGroups.add(group);
     return true;
   });
 }
 
 const idSchema = Type.Integer({ minimum: 0, maximum: MAX_ID });
-const invalidCursor = {
+const cursorError = {
   path: 'body/cursor',
   message: 'must be the next_cursor of a page of this same search',
 };
 
 /**
- * Cursors with a hash of the search and its last hit, whose ID breaks ties between ranks. `newestId` excludes newer
- * listings, which would shift the ranks of later pages.
+ * Encodes the search hash and the last hit, whose ID breaks ties between ranks. `newestId` excludes newer listings,
+ * which would shift the ranks of later pages.
  */
-const cursors = createCursorCodec(
+const cursorCodec = createCursorCodec(
   Type.Object(
     { search: Type.String(), rank: Type.Number(), id: idSchema, newestId: idSchema },
     { additionalProperties: false },
   ),
-  invalidCursor,
+  cursorError,
 );
 
 /** @throws ProblemError `validation_failed` if the cursor is invalid or belongs to another search. */
-function readCursor(searchHash: string, text: string) {
-  const cursor = cursors.read(text);
-  if (cursor?.search !== searchHash)
-    throw problem('validation_failed', { errors: [invalidCursor] });
+function readCursor(searchHash: string, encodedCursor: string) {
+  const cursor = cursorCodec.read(encodedCursor);
+  if (cursor?.search !== searchHash) throw problem('validation_failed', { errors: [cursorError] });
   return cursor;
 }
 
-/** Identifies a search regardless of the order of its filters. */
+/** Returns a hash that does not depend on the order of the filters. */
 function hashSearch(filters: SearchFilters, ...parts: readonly unknown[]): string {
   const json = JSON.stringify(filters, Object.keys(filters).toSorted());
   const hash = createHash('sha256').update(JSON.stringify([json, ...parts]));
   return hash.digest('base64url').slice(0, 16);
 }
 
-/** Loads the listings of hits in the same order. If `folded` is set, adds the other members of each group. */
+/** Loads the listings of hits in the same order. If `foldFilters` is set, adds the other members of each group. */
 async function loadResults<FoundHit extends { id: number; group: number | null }>(
   db: Kysely<Tables>,
   hits: readonly FoundHit[],
-  folded: SearchFilters | undefined,
+  foldFilters: SearchFilters | undefined,
 ): Promise<{ hit: FoundHit; listing: Listing; duplicates?: number[] }[]> {
   const ids = hits.map((hit) => hit.id);
   const listings = await loadListings(db, ids);
   const groups = hits.flatMap(({ group }) => group ?? []);
-  const members = folded && (await listGroupMembers(db, groups, folded));
+  const groupMembers = foldFilters && (await listGroupMembers(db, groups, foldFilters));
   return hits.flatMap((hit) => {
     const listing = listings.get(hit.id);
     if (listing === undefined) return [];
-    if (members === undefined) return [{ hit, listing }];
-    const group = (hit.group === null ? undefined : members.get(hit.group)) ?? [];
+    if (groupMembers === undefined) return [{ hit, listing }];
+    const group = (hit.group === null ? undefined : groupMembers.get(hit.group)) ?? [];
     const duplicates = group.filter((id) => id !== hit.id).slice(0, MAX_NAMED_DUPLICATES);
     return [{ hit, listing, duplicates }];
   });
@@ -315,14 +337,14 @@ async function loadVector(
   listingId: number | undefined,
 ): Promise<QueryVector> {
   if (listingId !== undefined) {
-    const stored = await db
+    const row = await db
       .selectFrom('property_listings')
       .select(['embedding', 'embedding_model'])
       .where('id', '=', listingId)
       .executeTakeFirst();
-    if (stored === undefined) throw problem('listing_not_found');
-    if (stored.embedding === null) throw problem('listing_not_embedded');
-    return { vector: stored.embedding, embeddingModel: stored.embedding_model };
+    if (row === undefined) throw problem('listing_not_found');
+    if (row.embedding === null) throw problem('listing_not_embedded');
+    return { vector: row.embedding, embeddingModel: row.embedding_model };
   }
   const vector = toUnitVector(embedding ?? []);
   if (vector !== undefined) return { vector, embeddingModel: null };

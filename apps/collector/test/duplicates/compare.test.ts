@@ -8,7 +8,7 @@ import { normaliseText } from '../../src/text.ts';
 
 let listingCount = 0;
 
-/** Creates a listing for comparison that has only the given facts. */
+/** Creates a listing for comparison with only these facts. */
 function createListing(facts: Partial<ComparedListing>): ComparedListing {
   listingCount += 1;
   const city = facts.city ?? null;
@@ -36,14 +36,17 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
 }
 
 /** Creates an image for each number; `copy` gives it other bytes and a slightly different fingerprint. */
-function createImages(numbers: readonly number[], copy = ''): ComparedImage[] {
-  return numbers.map((number) => {
-    const own = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);
-    return { sha256: `${number}${copy}`, fingerprint: copy === '' ? own : own ^ 5n };
+function createImages(imageNumbers: readonly number[], copy = ''): ComparedImage[] {
+  return imageNumbers.map((number) => {
+    const fingerprint = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);
+    return {
+      sha256: `${number}${copy}`,
+      fingerprint: copy === '' ? fingerprint : fingerprint ^ 5n,
+    };
   });
 }
 
-const FRANKA = {
+const FRANKA_FLAT = {
   city: 'Львів',
   district: 'Галицький',
   address: 'вул. Івана Франка, 61',
@@ -61,11 +64,11 @@ const FRANKA = {
 } satisfies Partial<ComparedListing>;
 
 /** Description of the same flat by another agency. */
-const FRANKA_REWRITTEN = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
+const FRANKA_REWRITTEN_TEXT = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
   Сонячна вітальня, тиха спальня, нова сантехніка. Власник розглядає торг для реального покупця,
   телефонуйте в будь-який час, покажемо сьогодні.`;
 
-const OBOLON = {
+const OBOLON_FLAT = {
   city: 'Київ',
   district: 'Оболонський район',
   rooms: 1,
@@ -82,7 +85,7 @@ const OBOLON = {
 } satisfies Partial<ComparedListing>;
 
 /** Flat of a developer, who uses the same text and drawings for many flats. */
-const DEVELOPER = {
+const DEVELOPER_FLAT = {
   city: 'Одеса',
   district: 'Приморський',
   address: 'Фонтанська дорога, 118',
@@ -99,7 +102,7 @@ const DEVELOPER = {
   images: createImages([21, 22, 23]),
 } satisfies Partial<ComparedListing>;
 
-const HOUSE = {
+const POLTAVA_HOUSE = {
   city: 'Полтава',
   rooms: 4,
   area_total: 118,
@@ -118,7 +121,7 @@ const formatDescription = (
   живи. Розвинена інфраструктура, поруч магазини, школа, дитячий садок, транспорт. Дзвоніть, відповімо на
   всі запитання, перегляд у зручний для вас час. Агентство працює без вихідних.`;
 
-const AGENCY = {
+const AGENCY_FLAT = {
   city: 'Харків',
   rooms: 2,
   area_total: 46,
@@ -135,29 +138,29 @@ const AGENCY = {
 type Facts = Partial<ComparedListing>;
 type Pair = [title: string, listing: Facts, changes: Facts];
 
-const OTHER_AGENCY = { text: FRANKA_REWRITTEN, phones: [] } satisfies Facts;
-const FRANKA_WITHOUT_ADDRESS = { ...FRANKA, address: null } satisfies Facts;
+const OTHER_AGENCY_CHANGES = { text: FRANKA_REWRITTEN_TEXT, phones: [] } satisfies Facts;
+const FRANKA_WITHOUT_ADDRESS = { ...FRANKA_FLAT, address: null } satisfies Facts;
 
 /** Pairs of listings of the same property. The second listing is the first with changes. */
-const SAME_PROPERTY: Pair[] = [
-  ['the same text on another site', FRANKA, { images: [] }],
-  ['posted again under another id, unchanged', HOUSE, {}],
-  ['posted again for less', HOUSE, { price: 65_000 }],
+const SAME_PROPERTY_PAIRS: Pair[] = [
+  ['the same text on another site', FRANKA_FLAT, { images: [] }],
+  ['posted again under another id, unchanged', POLTAVA_HOUSE, {}],
+  ['posted again for less', POLTAVA_HOUSE, { price: 65_000 }],
   [
     'listed by another agency: own words, own images, another price',
-    FRANKA,
-    { ...OTHER_AGENCY, price: 92_000, images: createImages([71, 72]) },
+    FRANKA_FLAT,
+    { ...OTHER_AGENCY_CHANGES, price: 92_000, images: createImages([71, 72]) },
   ],
   [
     'the address in other words, the area rounded',
-    FRANKA,
+    FRANKA_FLAT,
     { address: 'Франка 61, кв. 12', area_total: 54, price: 88_000, district: null },
   ],
   [
     'copied images in another size, nothing else in common',
-    FRANKA,
+    FRANKA_FLAT,
     {
-      text: FRANKA_REWRITTEN,
+      text: FRANKA_REWRITTEN_TEXT,
       address: null,
       images: createImages([1, 2, 3, 4], 'small'),
       price: 90_000,
@@ -165,28 +168,28 @@ const SAME_PROPERTY: Pair[] = [
   ],
   [
     'copied images, and a price in another currency',
-    HOUSE,
+    POLTAVA_HOUSE,
     { text: '', price: 2_980_000, currency: 'UAH', images: createImages([31, 32, 33], 'small') },
   ],
   [
     'a copied text, of which the floor is left out',
-    OBOLON,
+    OBOLON_FLAT,
     { floor: null, floors_total: null, images: [] },
   ],
   [
     'a copied text with another beginning',
-    OBOLON,
-    { text: `Терміново! Від власника! ${OBOLON.text}`, images: [], price: 15_000 },
+    OBOLON_FLAT,
+    { text: `Терміново! Від власника! ${OBOLON_FLAT.text}`, images: [], price: 15_000 },
   ],
   [
     'a rewritten text with most of the images',
-    OBOLON,
+    OBOLON_FLAT,
     {
       text: `Оренда, Оболонь, гарна однушка поряд з метро, меблі та техніка, власник, комісії немає`,
       images: createImages([11, 12], 'small'),
     },
   ],
-  ['the same flat of a developer on two sites', DEVELOPER, { phones: [] }],
+  ['the same flat of a developer on two sites', DEVELOPER_FLAT, { phones: [] }],
   [
     'coordinates in place of the address',
     { ...FRANKA_WITHOUT_ADDRESS, latitude: 49.8321, longitude: 24.0289 },
@@ -194,43 +197,43 @@ const SAME_PROPERTY: Pair[] = [
       latitude: 49.83212,
       longitude: 24.02893,
       images: createImages([1, 2], 'small'),
-      text: FRANKA_REWRITTEN,
+      text: FRANKA_REWRITTEN_TEXT,
     },
   ],
   [
     'an agency changes its words, and keeps the images',
-    AGENCY,
+    AGENCY_FLAT,
     { text: formatDescription('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
   ],
   [
     'only text and price are known',
-    { ...HOUSE, images: [], area_total: null },
+    { ...POLTAVA_HOUSE, images: [], area_total: null },
     { images: createImages([31, 32]), phones: ['+380 00 1'] },
   ],
 ];
 
 /** Pairs of listings of different properties. */
-const DIFFERENT_PROPERTY: Pair[] = [
-  ['for sale and for rent', FRANKA, { deal_type: 'rent', price: 600 }],
-  ['for a month and for a day', OBOLON, { deal_type: 'daily_rent' }],
-  ['for sale and for rent, at one price', HOUSE, { deal_type: 'rent' }],
-  ['other floors of one building', DEVELOPER, { floor: 12 }],
-  ['other areas on one floor', DEVELOPER, { area_total: 44.9 }],
+const DIFFERENT_PROPERTY_PAIRS: Pair[] = [
+  ['for sale and for rent', FRANKA_FLAT, { deal_type: 'rent', price: 600 }],
+  ['for a month and for a day', OBOLON_FLAT, { deal_type: 'daily_rent' }],
+  ['for sale and for rent, at one price', POLTAVA_HOUSE, { deal_type: 'rent' }],
+  ['other floors of one building', DEVELOPER_FLAT, { floor: 12 }],
+  ['other areas on one floor', DEVELOPER_FLAT, { area_total: 44.9 }],
   [
     'two flats on one landing, alike but for half a metre',
-    { ...FRANKA, images: createImages([1, 2]), text: FRANKA_REWRITTEN },
-    { text: FRANKA.text, area_total: 54.8, images: createImages([81, 82]), price: 86_000 },
+    { ...FRANKA_FLAT, images: createImages([1, 2]), text: FRANKA_REWRITTEN_TEXT },
+    { text: FRANKA_FLAT.text, area_total: 54.8, images: createImages([81, 82]), price: 86_000 },
   ],
-  ['one room more', DEVELOPER, { rooms: 2 }],
-  ['the same text in another city', DEVELOPER, { city: 'Миколаїв' }],
+  ['one room more', DEVELOPER_FLAT, { rooms: 2 }],
+  ['the same text in another city', DEVELOPER_FLAT, { city: 'Миколаїв' }],
   [
     'neighbouring buildings of a developer',
-    { ...DEVELOPER, images: [], phones: [] },
+    { ...DEVELOPER_FLAT, images: [], phones: [] },
     { address: 'Фонтанська дорога, 120', area_total: 41 },
   ],
   [
     'an agency with one template, one logo and two flats of one shape',
-    AGENCY,
+    AGENCY_FLAT,
     {
       text: formatDescription('простору квартиру на Олексіївці'),
       images: createImages([40, 51, 52, 53]),
@@ -240,38 +243,44 @@ const DIFFERENT_PROPERTY: Pair[] = [
   ],
   [
     'one shape, one price, other streets',
-    { ...AGENCY, address: 'просп. Науки, 12', images: [], phones: [] },
+    { ...AGENCY_FLAT, address: 'просп. Науки, 12', images: [], phones: [] },
     { address: 'вул. Академіка Павлова, 140' },
   ],
   [
     'one shape in a common district, each in its own words',
     { ...FRANKA_WITHOUT_ADDRESS, area_total: 54, images: [], phones: [] },
-    { ...OTHER_AGENCY, images: createImages([91, 92]) },
+    { ...OTHER_AGENCY_CHANGES, images: createImages([91, 92]) },
   ],
   [
     'one image of the building, other flats',
-    { ...FRANKA, address: 'вул. Франка', text: '', images: createImages([1, 2, 3]), floor: null },
     {
-      floor: FRANKA.floor,
+      ...FRANKA_FLAT,
+      address: 'вул. Франка',
+      text: '',
+      images: createImages([1, 2, 3]),
+      floor: null,
+    },
+    {
+      floor: FRANKA_FLAT.floor,
       area_total: 55,
       images: createImages([1, 101, 102]),
-      text: FRANKA_REWRITTEN,
+      text: FRANKA_REWRITTEN_TEXT,
       price: 99_000,
     },
   ],
   [
     'images of one colour',
-    { ...AGENCY, phones: [], text: '', images: [{ sha256: 'a', fingerprint: 0n }] },
+    { ...AGENCY_FLAT, phones: [], text: '', images: [{ sha256: 'a', fingerprint: 0n }] },
     { images: [{ sha256: 'b', fingerprint: 0n }] },
   ],
   [
     'one address, other houses kilometres apart by their coordinates',
-    { ...HOUSE, latitude: 49.5883, longitude: 34.5514 },
+    { ...POLTAVA_HOUSE, latitude: 49.5883, longitude: 34.5514 },
     { latitude: 49.6283, longitude: 34.5014 },
   ],
   [
     'half the price',
-    { ...HOUSE, images: [] },
+    { ...POLTAVA_HOUSE, images: [] },
     { price: 140_000, text: formatDescription('дім з садом у Полтаві') },
   ],
   ['nothing known but a city and a price', { city: 'Київ', price: 1 }, {}],
@@ -280,8 +289,8 @@ const DIFFERENT_PROPERTY: Pair[] = [
 
 /** Pairs of listings, labelled by hand. */
 const GOLDEN_PAIRS = [
-  ...SAME_PROPERTY.map((pair) => ({ pair, isSame: true })),
-  ...DIFFERENT_PROPERTY.map((pair) => ({ pair, isSame: false })),
+  ...SAME_PROPERTY_PAIRS.map((pair) => ({ pair, isSame: true })),
+  ...DIFFERENT_PROPERTY_PAIRS.map((pair) => ({ pair, isSame: false })),
 ].map(({ pair: [title, facts, changes], isSame }) => ({
   title,
   isSame,
@@ -332,11 +341,11 @@ const arbitraryListing = fc
 
 test('A comparison is symmetric and its parts add up to the score', () => {
   fc.assert(
-    fc.property(arbitraryListing, arbitraryListing, (one, other) => {
-      const comparison = compareListings(one, other);
-      assert.deepEqual(compareListings(other, one), comparison);
+    fc.property(arbitraryListing, arbitraryListing, (a, b) => {
+      const comparison = compareListings(a, b);
+      assert.deepEqual(compareListings(b, a), comparison);
       const isContradiction =
-        one.deal_type !== null && other.deal_type !== null && one.deal_type !== other.deal_type;
+        a.deal_type !== null && b.deal_type !== null && a.deal_type !== b.deal_type;
       if (isContradiction) assert.equal(comparison, undefined);
       if (comparison === undefined) return;
       const sum = comparison.reasons.reduce((total, { part }) => total + part, 0);
@@ -349,20 +358,20 @@ test('A comparison is symmetric and its parts add up to the score', () => {
 const IDS = Array.from({ length: 12 }, (_, index) => index + 1);
 const arbitraryId = fc.constantFrom(...IDS);
 const arbitraryPairs = fc.array(
-  fc.tuple(arbitraryId, arbitraryId).filter(([one, other]) => one !== other),
+  fc.tuple(arbitraryId, arbitraryId).filter(([a, b]) => a !== b),
   { maxLength: 20 },
 );
 
 /** Returns all IDs that pairs connect with an ID, by brute force. */
 function findConnectedIds(startId: number, pairs: readonly DuplicatePair[]): Set<number> {
-  const reached = new Set([startId]);
-  for (let size = 0; size !== reached.size;) {
-    size = reached.size;
+  const connectedIds = new Set([startId]);
+  for (let size = 0; size !== connectedIds.size;) {
+    size = connectedIds.size;
     for (const pair of pairs) {
-      if (pair.some((id) => reached.has(id))) pair.forEach((id) => reached.add(id));
+      if (pair.some((id) => connectedIds.has(id))) pair.forEach((id) => connectedIds.add(id));
     }
   }
-  return reached;
+  return connectedIds;
 }
 
 test('A group is named by its smallest id in any order of the pairs', () => {
@@ -370,11 +379,11 @@ test('A group is named by its smallest id in any order of the pairs', () => {
     fc.property(arbitraryPairs, (pairs) => {
       const groups = findComponents(IDS, pairs);
       for (const id of IDS) {
-        const reached = findConnectedIds(id, pairs);
-        assert.equal(groups.get(id), reached.size === 1 ? null : Math.min(...reached));
+        const connectedIds = findConnectedIds(id, pairs);
+        assert.equal(groups.get(id), connectedIds.size === 1 ? null : Math.min(...connectedIds));
       }
-      const swapped = pairs.map(([one, other]): DuplicatePair => [other, one]).toReversed();
-      assert.deepEqual(findComponents(IDS, swapped), groups);
+      const swappedPairs = pairs.map(([a, b]): DuplicatePair => [b, a]).toReversed();
+      assert.deepEqual(findComponents(IDS, swappedPairs), groups);
     }),
   );
 });

@@ -29,7 +29,7 @@ await db.insertInto('sources').values({ slug: 'doshka' }).execute();
 type Facts = Partial<Insertable<Tables['property_listings']>>;
 
 /** Facts of a flat. Two listings with these facts are duplicates. */
-const FLAT = {
+const FLAT_FACTS = {
   deal_type: 'sale',
   city: 'Львів',
   city_key: 'львів',
@@ -45,7 +45,7 @@ const FLAT = {
 let listingCount = 0;
 
 /** Stores a listing without the pipeline, and returns its ID. */
-async function addListing(facts: Facts = FLAT): Promise<number> {
+async function addListing(facts: Facts = FLAT_FACTS): Promise<number> {
   listingCount += 1;
   const text = facts.description ?? `flat ${listingCount}`;
   const { id } = await db
@@ -71,9 +71,9 @@ const updateListing = (id: number, facts: Facts) =>
 /** Searches for duplicates until no listing is marked. */
 async function searchAll(): Promise<void> {
   for (;;) {
-    const claimed = await claimMarks(db, { limit: 100, settledMs: 0, leaseMs: 60_000 });
-    if (claimed.length === 0) return;
-    for (const marked of claimed) await updatePairs(db, marked);
+    const claims = await claimMarks(db, { limit: 100, minAgeMs: 0, leaseMs: 60_000 });
+    if (claims.length === 0) return;
+    for (const claim of claims) await updatePairs(db, claim);
   }
 }
 
@@ -97,52 +97,52 @@ beforeEach(async () => {
 const listGroups = async () => [...(await readGroups()).values()];
 
 test('Two listings of one flat are a pair and a group, and another flat is not in it', async () => {
-  const one = await addListing();
-  const other = await addListing({ ...FLAT, price: 91_000 });
-  await addListing({ ...FLAT, area_total: 71.5, floor: 4, address: 'вул. Зелена, 5' });
+  const firstId = await addListing();
+  const secondId = await addListing({ ...FLAT_FACTS, price: 91_000 });
+  await addListing({ ...FLAT_FACTS, area_total: 71.5, floor: 4, address: 'вул. Зелена, 5' });
   await searchAll();
-  assert.deepEqual(await readPairs(), [[one, other]]);
-  assert.deepEqual(await listGroups(), [one, one, null]);
+  assert.deepEqual(await readPairs(), [[firstId, secondId]]);
+  assert.deepEqual(await listGroups(), [firstId, firstId, null]);
 });
 
 test('A listing leaves its group when its facts change or it is archived, and joins it again', async () => {
   const ids = [await addListing(), await addListing(), await addListing()];
   await searchAll();
-  const [one = 0, two = 0, three = 0] = ids;
-  for (const [leave, join] of [
+  const [firstId = 0, secondId = 0, thirdId = 0] = ids;
+  for (const [leavingChange, rejoiningChange] of [
     [{ floor: 9 }, { floor: 3 }],
     [{ deal_type: 'rent' }, { deal_type: 'sale' }],
     [{ archived_at: new Date() }, { archived_at: null }],
   ] as const) {
-    await updateListing(one, leave);
+    await updateListing(firstId, leavingChange);
     await searchAll();
-    assert.deepEqual(await listGroups(), [null, two, two]);
-    assert.deepEqual(await readPairs(), [[two, three]]);
-    await updateListing(one, join);
+    assert.deepEqual(await listGroups(), [null, secondId, secondId]);
+    assert.deepEqual(await readPairs(), [[secondId, thirdId]]);
+    await updateListing(firstId, rejoiningChange);
     await searchAll();
-    assert.deepEqual(await listGroups(), [one, one, one]);
+    assert.deepEqual(await listGroups(), [firstId, firstId, firstId]);
   }
-  await db.deleteFrom('property_listings').where('id', '=', one).execute();
+  await db.deleteFrom('property_listings').where('id', '=', firstId).execute();
   await searchAll();
-  assert.deepEqual(await listGroups(), [two, two]);
+  assert.deepEqual(await listGroups(), [secondId, secondId]);
 });
 
 test('A group splits when the listing between two others leaves', async () => {
-  for (const leave of [{ archived_at: new Date() }, { rooms: 5 }, 'delete'] as const) {
+  for (const leavingChange of [{ archived_at: new Date() }, { rooms: 5 }, 'delete'] as const) {
     const ids: number[] = [];
     for (const area_total of [54.3, 54.5, 54.7]) {
-      ids.push(await addListing({ ...FLAT, area_total }));
+      ids.push(await addListing({ ...FLAT_FACTS, area_total }));
     }
-    const [left = 0, middle = 0, right = 0] = ids;
+    const [leftId = 0, middleId = 0, rightId = 0] = ids;
     await searchAll();
     const pairs = [
-      [left, middle],
-      [middle, right],
+      [leftId, middleId],
+      [middleId, rightId],
     ];
     assert.deepEqual(await readPairs(), pairs, 'the outer ones are no pair');
-    assert.deepEqual(await listGroups(), [left, left, left]);
-    if (leave !== 'delete') await updateListing(middle, leave);
-    else await db.deleteFrom('property_listings').where('id', '=', middle).execute();
+    assert.deepEqual(await listGroups(), [leftId, leftId, leftId]);
+    if (leavingChange !== 'delete') await updateListing(middleId, leavingChange);
+    else await db.deleteFrom('property_listings').where('id', '=', middleId).execute();
     await searchAll();
     assert.deepEqual(new Set(await listGroups()), new Set([null]));
     await db.deleteFrom('property_listings').execute();
@@ -161,48 +161,48 @@ const createHash = (digit: number) => digit.toString(16).padStart(64, '0');
 
 test('Equal and similar images lead to duplicates without a known city, also when fingerprints come later', async () => {
   const facts = { deal_type: 'sale', rooms: 3, price: 100, currency: 'USD', floor: 2 };
-  const one = await addListing(facts);
-  const equal = await addListing(facts);
-  const similar = await addListing({ ...facts, price: 109 });
-  const none = await addListing(facts);
+  const firstId = await addListing(facts);
+  const equalId = await addListing(facts);
+  const similarId = await addListing({ ...facts, price: 109 });
+  const unrelatedId = await addListing(facts);
   const fingerprints = ['-6148914691236517206', '3689348814741910323', '1085102592571150095'];
-  for (const [nth, print] of fingerprints.entries()) {
-    await addImage(one, createHash(nth), print);
-    await addImage(equal, createHash(nth), print);
-    await addImage(similar, createHash(nth + 100));
+  for (const [index, fingerprint] of fingerprints.entries()) {
+    await addImage(firstId, createHash(index), fingerprint);
+    await addImage(equalId, createHash(index), fingerprint);
+    await addImage(similarId, createHash(index + 100));
   }
-  await addImage(none, createHash(200), '81985529216486895');
+  await addImage(unrelatedId, createHash(200), '81985529216486895');
   await searchAll();
-  assert.deepEqual(await readPairs(), [[one, equal]]);
-  for (const [nth, print] of fingerprints.entries()) {
-    const near = BigInt.asIntN(64, BigInt(print) ^ 1n).toString();
-    await sql`update images set fingerprint = ${near} where sha256 = ${createHash(nth + 100)}`.execute(
+  assert.deepEqual(await readPairs(), [[firstId, equalId]]);
+  for (const [index, fingerprint] of fingerprints.entries()) {
+    const nearFingerprint = BigInt.asIntN(64, BigInt(fingerprint) ^ 1n).toString();
+    await sql`update images set fingerprint = ${nearFingerprint} where sha256 = ${createHash(index + 100)}`.execute(
       db,
     );
   }
   await searchAll();
   assert.deepEqual(await readPairs(), [
-    [one, equal],
-    [one, similar],
-    [equal, similar],
+    [firstId, equalId],
+    [firstId, similarId],
+    [equalId, similarId],
   ]);
-  assert.equal((await readGroups()).get(none), null);
+  assert.equal((await readGroups()).get(unrelatedId), null);
 });
 
 test('A copied text is found by its meaning without an equal fact', async () => {
-  const words =
+  const description =
     'продається затишна квартира поруч з парком високі стелі дубовий паркет тиха вулиця';
-  const facts = { deal_type: 'sale', price: 50_000, currency: 'USD', rooms: 1, description: words };
-  const vector = `[${Array.from({ length: 16 }, (_, nth) => nth + 1).join(',')}]`;
-  const embedded = { ...facts, embedding: vector, embedding_model: 'mock' };
-  const [one, other] = [await addListing(embedded), await addListing(embedded)];
+  const facts = { deal_type: 'sale', price: 50_000, currency: 'USD', rooms: 1, description };
+  const vector = `[${Array.from({ length: 16 }, (_, index) => index + 1).join(',')}]`;
+  const embeddedFacts = { ...facts, embedding: vector, embedding_model: 'mock' };
+  const [firstId, secondId] = [await addListing(embeddedFacts), await addListing(embeddedFacts)];
   await searchAll();
-  assert.deepEqual(await readPairs(), [[one, other]]);
+  assert.deepEqual(await readPairs(), [[firstId, secondId]]);
   // Vectors of another model are not compared, and a vector alone is no reason.
-  await addListing({ ...embedded, embedding_model: 'other' });
-  await addListing({ ...embedded, description: 'зовсім інші слова про зовсім іншу квартиру' });
+  await addListing({ ...embeddedFacts, embedding_model: 'other' });
+  await addListing({ ...embeddedFacts, description: 'зовсім інші слова про зовсім іншу квартиру' });
   await searchAll();
-  assert.deepEqual(await readPairs(), [[one, other]]);
+  assert.deepEqual(await readPairs(), [[firstId, secondId]]);
 });
 
 test('Only changes of compared columns mark a listing', async () => {
@@ -213,11 +213,11 @@ test('Only changes of compared columns mark a listing', async () => {
   const { rows } = await sql<{ definition: string }>`
     select pg_get_triggerdef(oid) as definition from pg_trigger
     where tgname = 'duplicates_of_changed'`.execute(db);
-  const [, named = '', compared = ''] =
+  const [, listedColumns = '', comparedColumns = ''] =
     /UPDATE OF (.+?) ON .+? WHEN (.+)$/s.exec(rows[0]?.definition ?? '') ?? [];
-  const columns = [...compared.matchAll(/old\.(\w+)/g)].map(([, column = '']) => column);
+  const columns = [...comparedColumns.matchAll(/old\.(\w+)/g)].map(([, column = '']) => column);
   assert.ok(columns.length > 10);
-  assert.deepEqual(named.split(', ').toSorted(), [...new Set(columns)].toSorted());
+  assert.deepEqual(listedColumns.split(', ').toSorted(), [...new Set(columns)].toSorted());
 });
 
 const countMarks = async () =>
@@ -230,19 +230,20 @@ function startSearch(warnings: object[] = []) {
     metrics: { duplicateLooks: { inc: () => undefined } },
     log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
     intervalMs: 5,
-    settledMs: 0,
+    minAgeMs: 0,
   });
 }
 
 test('Several processes search the marked listings together', async () => {
-  for (let nth = 0; nth < 70; nth += 1) await addListing({ ...FLAT, floor: nth % 35 });
+  for (let index = 0; index < 70; index += 1)
+    await addListing({ ...FLAT_FACTS, floor: index % 35 });
   const searches = [startSearch(), startSearch()];
   await until('all are searched', async () => (await countMarks()) === 0);
   await Promise.all(searches.map(({ close }) => close()));
   assert.equal((await readPairs()).length, 35);
-  const found = await listGroups();
-  assert.equal(new Set(found).size, 35);
-  assert.ok(found.every((group) => group !== null));
+  const groups = await listGroups();
+  assert.equal(new Set(groups).size, 35);
+  assert.ok(groups.every((group) => group !== null));
 });
 
 test('A failed search is repeated and does not hold up others', async () => {
@@ -250,8 +251,8 @@ test('A failed search is repeated and does not hold up others', async () => {
     begin raise exception 'no'; end $$`.execute(db);
   await sql`create trigger fails before insert on duplicate_pairs
     for each row execute function fail_once()`.execute(db);
-  const [one, other] = [await addListing(), await addListing()];
-  await addListing({ ...FLAT, floor: 9 });
+  const [firstId, secondId] = [await addListing(), await addListing()];
+  await addListing({ ...FLAT_FACTS, floor: 9 });
   const warnings: object[] = [];
   const search = startSearch(warnings);
   await until('both have failed and the third was searched', async () => {
@@ -263,23 +264,23 @@ test('A failed search is repeated and does not hold up others', async () => {
   await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   await until('they are searched again', async () => (await countMarks()) === 0);
   await search.close();
-  assert.deepEqual(await readPairs(), [[one, other]]);
+  assert.deepEqual(await readPairs(), [[firstId, secondId]]);
 });
 
 test('A claim takes the latest settled changes, all of one listing together, until its lease ends', async () => {
   const ids = [await addListing(), await addListing(), await addListing()];
   await updateListing(ids[2] ?? 0, { floor: 4 });
-  const claim = async (settledMs = 0) =>
-    (await claimMarks(db, { limit: 3, settledMs, leaseMs: 60_000 })).map(({ listingId, marks }) => [
+  const claimMarkCounts = async (minAgeMs = 0) =>
+    (await claimMarks(db, { limit: 3, minAgeMs, leaseMs: 60_000 })).map(({ listingId, marks }) => [
       listingId,
       marks.length,
     ]);
-  assert.deepEqual(await claim(60_000), []);
-  assert.deepEqual(await claim(), [
+  assert.deepEqual(await claimMarkCounts(60_000), []);
+  assert.deepEqual(await claimMarkCounts(), [
     [ids[2], 2],
     [ids[1], 1],
   ]);
-  assert.deepEqual([await claim(), await claim()], [[[ids[0], 1]], []]);
+  assert.deepEqual([await claimMarkCounts(), await claimMarkCounts()], [[[ids[0], 1]], []]);
 });
 
 test('Each failed search doubles the wait, up to an hour, and is counted', async () => {
@@ -295,46 +296,51 @@ test('Each failed search doubles the wait, up to an hour, and is counted', async
     ['retried', retried],
   ];
   assert.deepEqual(await readMetric(), createMetricValues(1, 0));
-  const pauses: number[] = [];
-  for (let nth = 0; nth < 9; nth += 1) {
-    const [claimed] = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 60_000 });
-    assert.ok(claimed);
+  const pauseMinutes: number[] = [];
+  for (let index = 0; index < 9; index += 1) {
+    const [claim] = await claimMarks(db, { limit: 1, minAgeMs: 0, leaseMs: 60_000 });
+    assert.ok(claim);
     const { rows } = await sql<{ minutes: number }>`
       select round(extract(epoch from claimed_until - now()) / 60)::integer as minutes
       from duplicate_marks`.execute(db);
-    pauses.push(rows[0]?.minutes ?? 0);
+    pauseMinutes.push(rows[0]?.minutes ?? 0);
     await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   }
-  assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+  assert.deepEqual(pauseMinutes, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
   assert.deepEqual(await readMetric(), createMetricValues(0, 1));
 });
 
 test('A full group takes no more listings until one leaves', async () => {
-  const first = await addListing();
+  const firstId = await addListing();
   await sql`insert into property_listings
       (source_slug, external_id, description, search_text, deal_type, city_key, rooms, area_total, floor)
     select 'doshka', 'copy-' || n, '', '', 'sale', 'львів', 9, 100 + n / 1000.0, 1
     from generate_series(2, ${MAX_GROUP_SIZE}::integer) as n`.execute(db);
-  await sql`update property_listings set duplicate_group = ${first}::bigint`.execute(db);
+  await sql`update property_listings set duplicate_group = ${firstId}::bigint`.execute(db);
   await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
-    select ${first}::bigint, id, 1, '[]' from property_listings where id <> ${first}`.execute(db);
+    select ${firstId}::bigint, id, 1, '[]' from property_listings where id <> ${firstId}`.execute(
+    db,
+  );
   await sql`truncate duplicate_marks`.execute(db);
-  const late = await addListing();
+  const lateId = await addListing();
   await searchAll();
   assert.deepEqual(
-    (await readPairs()).filter((pair) => pair.includes(late)),
-    [[first, late]],
+    (await readPairs()).filter((pair) => pair.includes(lateId)),
+    [[firstId, lateId]],
   );
-  const byId = await readGroups();
-  assert.equal(byId.get(late), null);
-  assert.equal([...byId.values()].filter((group) => group === first).length, MAX_GROUP_SIZE);
+  const groupsById = await readGroups();
+  assert.equal(groupsById.get(lateId), null);
+  assert.equal(
+    [...groupsById.values()].filter((group) => group === firstId).length,
+    MAX_GROUP_SIZE,
+  );
   // The late listing joins the group after another listing has left.
-  const leaver = [...byId.keys()].find((id) => id !== first && id !== late);
-  await sql`delete from duplicate_pairs where high_id = ${leaver}`.execute(db);
-  await sql`update property_listings set duplicate_group = null where id = ${leaver}`.execute(db);
-  await sql`insert into duplicate_marks (listing_id) values (${late})`.execute(db);
+  const leaverId = [...groupsById.keys()].find((id) => id !== firstId && id !== lateId);
+  await sql`delete from duplicate_pairs where high_id = ${leaverId}`.execute(db);
+  await sql`update property_listings set duplicate_group = null where id = ${leaverId}`.execute(db);
+  await sql`insert into duplicate_marks (listing_id) values (${lateId})`.execute(db);
   await searchAll();
-  assert.equal((await readGroups()).get(late), first);
+  assert.equal((await readGroups()).get(lateId), firstId);
 });
 
 /** Areas of listings. Listings with adjacent areas are duplicates. */
@@ -344,11 +350,11 @@ const SEARCH_COUNT = 4;
 const EPISODE_COUNT = engine === 'pglite' ? 5 : 40;
 
 /** Creates a random number generator with a seed. */
-function createRandom(seed: number): (below: number) => number {
+function createRandom(seed: number): (limit: number) => number {
   let state = seed;
-  return (below) => {
+  return (limit) => {
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
-    return (state >> 8) % below;
+    return (state >> 8) % limit;
   };
 }
 
@@ -360,89 +366,94 @@ async function computeExpectedPairs(): Promise<DuplicatePair[]> {
     .where('archived_at', 'is', null)
     .orderBy('id')
     .execute();
-  return rows.flatMap((one, nth) =>
+  return rows.flatMap((listing, index) =>
     rows
-      .slice(nth + 1)
-      .filter((other) => Math.abs((one.area_total ?? 0) - (other.area_total ?? 0)) < 0.25)
-      .map((other): DuplicatePair => [one.id, other.id]),
+      .slice(index + 1)
+      .filter((other) => Math.abs((listing.area_total ?? 0) - (other.area_total ?? 0)) < 0.25)
+      .map((other): DuplicatePair => [listing.id, other.id]),
   );
 }
 
 test('Pairs and groups are right after changes during concurrent searches', async () => {
   const ids: number[] = [];
-  for (let nth = 0; nth < LISTING_COUNT; nth += 1) ids.push(await addListing());
-  const ended = new AbortController();
+  for (let index = 0; index < LISTING_COUNT; index += 1) ids.push(await addListing());
+  const endController = new AbortController();
 
   async function runSearches(): Promise<void> {
-    while (!ended.signal.aborted) {
+    while (!endController.signal.aborted) {
       // The embedded database runs in this process and would starve other tasks.
       await setImmediate();
       // With a short lease, failed searches are retried soon and slow ones run twice.
-      const claimed = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 50 });
-      for (const marked of claimed) {
-        await updatePairs(db, marked).catch(() => undefined);
+      const claims = await claimMarks(db, { limit: 1, minAgeMs: 0, leaseMs: 50 });
+      for (const claim of claims) {
+        await updatePairs(db, claim).catch(() => undefined);
       }
     }
   }
 
   const searches = Array.from({ length: SEARCH_COUNT }, runSearches);
   try {
-    const next = createRandom(1);
+    const getRandom = createRandom(1);
     for (let episode = 0; episode < EPISODE_COUNT; episode += 1) {
-      for (let changes = 1 + next(4); changes > 0; changes -= 1) {
+      for (let changeCount = 1 + getRandom(4); changeCount > 0; changeCount -= 1) {
         // Concurrent jobs may change two listings in one statement, in any order.
-        const two = [ids[next(LISTING_COUNT)] ?? 0, ids[next(LISTING_COUNT)] ?? 0];
+        const changedIds = [ids[getRandom(LISTING_COUNT)] ?? 0, ids[getRandom(LISTING_COUNT)] ?? 0];
         await sql`
-          update property_listings set area_total = ${AREAS[next(AREAS.length)]},
-            archived_at = case when ${next(4) === 0} then now() end
-          where id = any(${two}::bigint[])`.execute(db);
+          update property_listings set area_total = ${AREAS[getRandom(AREAS.length)]},
+            archived_at = case when ${getRandom(4) === 0} then now() end
+          where id = any(${changedIds}::bigint[])`.execute(db);
       }
       await until('all are searched', async () => {
-        const left = await db.selectFrom('duplicate_marks').select('id').limit(1).execute();
-        return left.length === 0;
+        const marks = await db.selectFrom('duplicate_marks').select('id').limit(1).execute();
+        return marks.length === 0;
       });
       const pairs = await computeExpectedPairs();
       assert.deepEqual(await readPairs(), pairs, `episode ${episode}`);
       assert.deepEqual(await readGroups(), findComponents(ids, pairs), `episode ${episode}`);
     }
   } finally {
-    ended.abort();
+    endController.abort();
     await Promise.all(searches);
   }
 });
 
 test('A search fails on a listing that a job holds, and succeeds afterwards', async () => {
-  const [one, other] = [await addListing(), await addListing()];
-  const [claimed] = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 60_000 });
-  assert.equal(claimed?.listingId, other);
+  const [firstId, secondId] = [await addListing(), await addListing()];
+  const [claim] = await claimMarks(db, { limit: 1, minAgeMs: 0, leaseMs: 60_000 });
+  assert.equal(claim?.listingId, secondId);
   if (engine === 'postgres') {
     await db.transaction().execute(async (trx) => {
-      await sql`select from property_listings where id = ${one} for share`.execute(trx);
-      await assert.rejects(updatePairs(db, claimed), /lock timeout/);
+      await sql`select from property_listings where id = ${firstId} for share`.execute(trx);
+      await assert.rejects(updatePairs(db, claim), /lock timeout/);
     });
     assert.deepEqual(await readPairs(), []);
   }
-  await updatePairs(db, claimed);
-  assert.deepEqual(await readPairs(), [[one, other]]);
+  await updatePairs(db, claim);
+  assert.deepEqual(await readPairs(), [[firstId, secondId]]);
 });
 
 type Plan = { 'Node Type': string; 'Index Name'?: string; Plans?: Plan[] };
 
 /** Returns the indexes that a query's plan reads, and "Seq Scan" if it reads a whole table. */
-async function listIndexes(query: RawBuilder<unknown>, on: typeof db = db): Promise<string[]> {
+async function listIndexes(
+  query: RawBuilder<unknown>,
+  connection: typeof db = db,
+): Promise<string[]> {
   const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
-    explain (format json) ${query}`.execute(on);
-  const walk = (plan: Plan): string[] => [
+    explain (format json) ${query}`.execute(connection);
+  const listPlanIndexes = (plan: Plan): string[] => [
     ...(plan['Node Type'] === 'Seq Scan' ? ['Seq Scan'] : []),
     ...(plan['Index Name'] === undefined ? [] : [plan['Index Name']]),
-    ...(plan.Plans ?? []).flatMap(walk),
+    ...(plan.Plans ?? []).flatMap(listPlanIndexes),
   ];
-  return rows.flatMap((row) => row['QUERY PLAN'].flatMap(({ Plan: plan }) => walk(plan)));
+  return rows.flatMap((row) =>
+    row['QUERY PLAN'].flatMap(({ Plan: plan }) => listPlanIndexes(plan)),
+  );
 }
 
 test('Each query for candidates uses an index, and the nearest areas come first', async () => {
   // Ten cities with similar listings: equal rooms, similar areas and one common image.
-  const own = await addListing();
+  const listingId = await addListing();
   await sql`
     insert into property_listings (source_slug, external_id, description, search_text, phones,
       deal_type, city_key, rooms, area_total, floor, price, currency)
@@ -462,9 +473,9 @@ test('Each query for candidates uses an index, and the nearest areas come first'
     from property_listings`.execute(db);
   await sql`analyze`.execute(db);
 
-  const listing = (await loadComparedListings(db, [own])).get(own) ?? assert.fail();
-  const shapes = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
-  for (const query of shapes.flatMap(buildSimilarFactsQueries)) {
+  const listing = (await loadComparedListings(db, [listingId])).get(listingId) ?? assert.fail();
+  const variants = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
+  for (const query of variants.flatMap(buildSimilarFactsQueries)) {
     assert.deepEqual(await listIndexes(query), ['property_listings_alike']);
   }
   for (const query of buildSimilarFactsQueries({ ...listing, price: null })) {
@@ -472,8 +483,8 @@ test('Each query for candidates uses an index, and the nearest areas come first'
     assert.match(String(await listIndexes(query)), /^property_listings_(alike|city)$/);
   }
   for (const [query, index] of [
-    [buildSameImagesQuery(own), 'listing_images_sha256'],
-    [buildSimilarImagesQuery(own), 'images_fingerprint'],
+    [buildSameImagesQuery(listingId), 'listing_images_sha256'],
+    [buildSimilarImagesQuery(listingId), 'images_fingerprint'],
   ] as const) {
     const indexes = await listIndexes(query);
     assert.ok(indexes.includes(index) && !indexes.includes('Seq Scan'), String(indexes));
@@ -486,13 +497,19 @@ test('Each query for candidates uses an index, and the nearest areas come first'
   });
 
   const candidates = await findCandidates(db, listing);
-  const found = [...(await loadComparedListings(db, candidates)).values()];
-  const areas = found.filter(({ floor }) => floor === 3).map((one) => one.area_total);
-  const count = (area: number) => areas.filter((one) => one === area).length;
+  const candidateListings = [...(await loadComparedListings(db, candidates)).values()];
+  const areas = candidateListings
+    .filter(({ floor }) => floor === 3)
+    .map((candidate) => candidate.area_total);
+  const countArea = (area: number) =>
+    areas.filter((candidateArea) => candidateArea === area).length;
   // Each area has 26 listings.
-  assert.deepEqual([areas.length, count(54.3), count(54.4), count(54.5)], [60, 26, 26, 8]);
+  assert.deepEqual(
+    [areas.length, countArea(54.3), countArea(54.4), countArea(54.5)],
+    [60, 26, 26, 8],
+  );
   // Fewer listings than the bound have an unknown floor.
-  assert.equal(found.length - areas.length, 42);
+  assert.equal(candidateListings.length - areas.length, 42);
 });
 
 test('A listing without city, area or deal type, and without images, has no candidates', async () => {
@@ -500,7 +517,7 @@ test('A listing without city, area or deal type, and without images, has no cand
   const listing = (await loadComparedListings(db, [id])).get(id) ?? assert.fail();
   await addListing();
   assert.equal((await findCandidates(db, listing)).length, 1);
-  for (const unknown of [{ city_key: null }, { area_total: null }, { deal_type: null }]) {
-    assert.deepEqual(await findCandidates(db, { ...listing, ...unknown }), []);
+  for (const missingFact of [{ city_key: null }, { area_total: null }, { deal_type: null }]) {
+    assert.deepEqual(await findCandidates(db, { ...listing, ...missingFact }), []);
   }
 });

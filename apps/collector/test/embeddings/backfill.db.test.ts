@@ -29,14 +29,14 @@ type Embed = ModelClient['embed'];
 function createRenamedModel(
   before: (texts: readonly string[]) => Promise<void> | void = () => undefined,
 ) {
-  const mock = createCountingModel();
-  const batches: number[] = [];
-  const embed: Embed = async (texts, options) => {
-    batches.push(texts.length);
+  const mockModel = createCountingModel();
+  const batchSizes: number[] = [];
+  const embedRenamed: Embed = async (texts, options) => {
+    batchSizes.push(texts.length);
     await before(texts);
-    return { ...(await mock.embed(texts, options)), model: 'renamed' };
+    return { ...(await mockModel.embed(texts, options)), model: 'renamed' };
   };
-  return { batches, embed, embeddingModel: 'renamed' };
+  return { batches: batchSizes, embed: embedRenamed, embeddingModel: 'renamed' };
 }
 
 function backfill(
@@ -82,9 +82,9 @@ test('All listings are embedded again for another model, 64 in a request', async
   assert.deepEqual(model.batches, [64, 64, 22]);
   assert.deepEqual(progress, [64, 128, 150, 150]);
   assert.equal(await countEmbeddings('renamed'), LISTING_COUNT);
-  const again = createRenamedModel();
-  assert.equal((await backfill(again)).outdated, 0);
-  assert.deepEqual(again.batches, []);
+  const secondModel = createRenamedModel();
+  assert.equal((await backfill(secondModel)).outdated, 0);
+  assert.deepEqual(secondModel.batches, []);
 });
 
 test('Missing and outdated embeddings are made, of archived listings too', async () => {
@@ -114,14 +114,14 @@ test('A dry run counts and changes nothing', async () => {
 });
 
 test('The next run continues a stopped one', async () => {
-  const stop = new AbortController();
+  const stopController = new AbortController();
   const model = createRenamedModel(() => {
-    if (model.batches.length === 2) stop.abort();
+    if (model.batches.length === 2) stopController.abort();
   });
-  const first = await backfill(model, { signal: stop.signal });
-  assert.deepEqual([first.checked, first.outdated, first.embedded], [64, 64, 64]);
-  const second = await backfill(model);
-  assert.deepEqual([second.outdated, second.embedded], [86, 86]);
+  const firstReport = await backfill(model, { signal: stopController.signal });
+  assert.deepEqual([firstReport.checked, firstReport.outdated, firstReport.embedded], [64, 64, 64]);
+  const secondReport = await backfill(model);
+  assert.deepEqual([secondReport.outdated, secondReport.embedded], [86, 86]);
 });
 
 /** Returns the model calls of each payload, and the input tokens of all payloads. */
@@ -139,26 +139,32 @@ async function readCosts() {
 }
 
 test('A listing that changes during its embedding is left to a worker, and its cost is kept', async () => {
-  let counted = 0;
-  const mock = createCountingModel();
+  let countedTokens = 0;
+  const mockModel = createCountingModel();
   const model = createRenamedModel(async (texts) => {
-    if (counted === 0) {
+    if (countedTokens === 0) {
       const title = 'Назва, що змінилася, за цей час';
       await db.updateTable('property_listings').set({ title }).where('id', '=', 1).execute();
     }
-    await mock.embed(texts, { observe: ({ inputTokens }) => (counted += inputTokens ?? 0) });
+    await mockModel.embed(texts, {
+      observe: ({ inputTokens }) => (countedTokens += inputTokens ?? 0),
+    });
   });
-  const before = await readCosts();
+  const costsBefore = await readCosts();
   const report = await backfill(model);
   assert.deepEqual(
     [report.outdated, report.embedded, report.changed],
     [LISTING_COUNT, LISTING_COUNT - 1, 1],
   );
-  const after = await readCosts();
-  const calls = before.calls.map((count) => count + 1);
-  assert.deepEqual(after.calls, calls, 'a shared request counts for each');
-  assert.ok(counted > LISTING_COUNT);
-  assert.equal(after.inputTokens - before.inputTokens, counted, 'its tokens are divided');
+  const costsAfter = await readCosts();
+  const calls = costsBefore.calls.map((count) => count + 1);
+  assert.deepEqual(costsAfter.calls, calls, 'a shared request counts for each');
+  assert.ok(countedTokens > LISTING_COUNT);
+  assert.equal(
+    costsAfter.inputTokens - costsBefore.inputTokens,
+    countedTokens,
+    'its tokens are divided',
+  );
   assert.deepEqual(
     [(await backfill(model)).embedded, await countEmbeddings('renamed')],
     [1, LISTING_COUNT],
@@ -175,36 +181,39 @@ test('Rejected texts are reported by each run, and the others are embedded', asy
   const model = createRenamedModel((texts) => {
     if (includesListing(texts, 7) || includesListing(texts, 9)) throw createRejection();
   });
-  const first = await backfill(model);
-  assert.equal(first.embedded, LISTING_COUNT - 2);
-  const second = await backfill(model);
-  assert.deepEqual([second.checked, second.outdated, second.embedded], [LISTING_COUNT, 2, 0]);
-  assert.deepEqual(second.failed, first.failed);
+  const firstReport = await backfill(model);
+  assert.equal(firstReport.embedded, LISTING_COUNT - 2);
+  const secondReport = await backfill(model);
   assert.deepEqual(
-    second.failed.map(({ reason }) => reason),
+    [secondReport.checked, secondReport.outdated, secondReport.embedded],
+    [LISTING_COUNT, 2, 0],
+  );
+  assert.deepEqual(secondReport.failed, firstReport.failed);
+  assert.deepEqual(
+    secondReport.failed.map(({ reason }) => reason),
     ['The text is too long.', 'The text is too long.'],
   );
 });
 
-for (const [title, code, end] of [
-  ['A stopped run', 'MODEL_ABORTED', (stop: AbortController) => stop.abort()],
+for (const [title, code, endRun] of [
+  ['A stopped run', 'MODEL_ABORTED', (stopController: AbortController) => stopController.abort()],
   ['A run that loses its server', 'MODEL_UNREACHABLE', () => undefined],
 ] as const) {
   test(`${title} keeps its embeddings and reports only the rejected texts`, async () => {
-    const stop = new AbortController();
+    const stopController = new AbortController();
     const model = createRenamedModel((texts) => {
       if (texts.length > 1 || model.batches.length === 2) throw createRejection();
       if (model.batches.length === 3) return;
-      end(stop);
+      endRun(stopController);
       throw new ModelError(code, 'gone');
     });
     const progress: Readonly<BackfillReport>[] = [];
-    const ended = backfill(model, {
-      signal: stop.signal,
+    const backfillRun = backfill(model, {
+      signal: stopController.signal,
       onProgress: (report) => progress.push({ ...report, failed: [...report.failed] }),
     });
-    if (code === 'MODEL_UNREACHABLE') await assert.rejects(ended, { code });
-    else assert.deepEqual(await ended, progress.at(-1));
+    if (code === 'MODEL_UNREACHABLE') await assert.rejects(backfillRun, { code });
+    else assert.deepEqual(await backfillRun, progress.at(-1));
     const { checked, outdated, embedded, failed } = progress.at(-1) ?? assert.fail();
     assert.deepEqual([checked, outdated, embedded, failed.length], [2, 2, 1, 1]);
     assert.equal(await countEmbeddings('renamed'), 1);
@@ -212,7 +221,7 @@ for (const [title, code, end] of [
 }
 
 test('A failed server, or a model that rejects a plain text too, ends the run', async () => {
-  for (const [code, requests] of [
+  for (const [code, requestCount] of [
     ['MODEL_UNREACHABLE', 1],
     ['MODEL_REJECTED', 66],
   ] as const) {
@@ -220,21 +229,21 @@ test('A failed server, or a model that rejects a plain text too, ends the run', 
       throw new ModelError(code, 'no');
     });
     await assert.rejects(backfill(model), { code });
-    assert.equal(model.batches.length, requests);
+    assert.equal(model.batches.length, requestCount);
   }
 });
 
 test('Two runs beside a worker end with every listing embedded', async () => {
   const model = createRenamedModel();
-  const worker = createHarness(db, { model: { ...createCountingModel(), ...model } });
-  const update = async () => {
+  const workerHarness = createHarness(db, { model: { ...createCountingModel(), ...model } });
+  const updateListings = async () => {
     for (let index = 0; index < 10; index += 1) {
-      await worker.process(
+      await workerHarness.process(
         createPayload({ external_id: `flat-${index}`, title: `Оновлена ${index}` }),
       );
     }
   };
-  await Promise.all([backfill(model), backfill(model), update()]);
+  await Promise.all([backfill(model), backfill(model), updateListings()]);
   assert.equal((await backfill(model)).outdated, 0);
   assert.equal(await countEmbeddings('renamed'), LISTING_COUNT);
 });

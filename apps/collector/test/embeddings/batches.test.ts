@@ -48,14 +48,16 @@ test('Concurrent texts share a request and its tokens', async () => {
 test('A separate text has a separate request', async () => {
   const model = createModel();
   const embedText = createBatchingEmbedder(model);
-  const alone = { ...createRequest('aaa'), alone: true };
-  await Promise.all([createRequest('a'), alone, createRequest('aa')].map(embedText));
+  const separateRequest = { ...createRequest('aaa'), alone: true };
+  await Promise.all([createRequest('a'), separateRequest, createRequest('aa')].map(embedText));
   assert.deepEqual(
     model.requests.map(({ texts }) => texts),
     [['aaa'], ['a', 'aa']],
   );
-  const failing = createBatchingEmbedder({ embed: () => Promise.reject(new Error('it failed')) });
-  await assert.rejects(failing(alone), /it failed/);
+  const embedWithFailure = createBatchingEmbedder({
+    embed: () => Promise.reject(new Error('it failed')),
+  });
+  await assert.rejects(embedWithFailure(separateRequest), /it failed/);
 });
 
 test('A request has at most 64 texts, and a limit of bytes that one text may exceed', async () => {
@@ -109,20 +111,23 @@ test('A failure of the server fails all texts of a request, and no request follo
 });
 
 test('A request is aborted after all of its callers have aborted', async () => {
-  const sent = Promise.withResolvers<void>();
+  const requestSent = Promise.withResolvers<void>();
   const response = Promise.withResolvers<void>();
   const model = createModel(() => {
-    sent.resolve();
+    requestSent.resolve();
     return response.promise;
   });
   const embedText = createBatchingEmbedder(model);
-  const [first, second] = [new AbortController(), new AbortController()];
-  const embedRequests = [createRequest('a', first.signal), createRequest('b', second.signal)];
+  const [firstController, secondController] = [new AbortController(), new AbortController()];
+  const embedRequests = [
+    createRequest('a', firstController.signal),
+    createRequest('b', secondController.signal),
+  ];
   const pendingEmbeddings = embedRequests.map(embedText);
-  await sent.promise;
-  first.abort(new Error('lease lost'));
+  await requestSent.promise;
+  firstController.abort(new Error('lease lost'));
   assert.equal(model.requests[0]?.signal?.aborted, false);
-  second.abort(new Error('shutting down'));
+  secondController.abort(new Error('shutting down'));
   assert.equal(model.requests[0]?.signal?.aborted, true);
   response.resolve();
   await Promise.all(pendingEmbeddings);

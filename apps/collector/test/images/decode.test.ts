@@ -26,7 +26,7 @@ async function inspectBytes(bytes: Buffer) {
   return inspectImage(path);
 }
 
-/** Creates an image of noise. Half of its file is about half of the image, because noise does not compress. */
+/** Creates a noise image. Half of its file is about half of the image, because noise does not compress. */
 function createNoiseImage(side: number) {
   const pixels = Buffer.alloc(side * side * 3);
   for (let index = 0, value = 1; index < pixels.length; index += 1) {
@@ -40,9 +40,13 @@ test('The content of a file determines its type, and a truncated image is broken
   for (const format of FORMATS) {
     const { fingerprint: _fingerprint, ...decoded } = await inspectBytes(await createImage(format));
     assert.deepEqual(decoded, { mediaType: `image/${format}`, width: 64, height: 48 });
-    const whole = await createNoiseImage(128).toFormat(format).toBuffer();
-    const half = whole.subarray(0, whole.length / 2);
-    await assert.rejects(inspectBytes(half), { name: 'ImageError', message: /broken/ }, format);
+    const wholeImage = await createNoiseImage(128).toFormat(format).toBuffer();
+    const truncatedImage = wholeImage.subarray(0, wholeImage.length / 2);
+    await assert.rejects(
+      inspectBytes(truncatedImage),
+      { name: 'ImageError', message: /broken/ },
+      format,
+    );
   }
   const avif = await createImage('avif');
   avif.write('mif1', 8, 'latin1');
@@ -76,10 +80,10 @@ test('Content of an unsupported type is rejected', async () => {
 
 function encodePngChunk(type: string, data: Buffer): Buffer {
   const body = Buffer.concat([Buffer.from(type), data]);
-  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+  const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)];
   length.writeUInt32BE(data.length);
-  sum.writeUInt32BE(crc32(body));
-  return Buffer.concat([length, body, sum]);
+  checksum.writeUInt32BE(crc32(body));
+  return Buffer.concat([length, body, checksum]);
 }
 
 /** Creates a small PNG file with a large size in its header, and pixels for the given number of lines. */
@@ -116,37 +120,49 @@ test('An image of 50 megapixels is read, and an image with one more line is not'
 });
 
 test('A JPEG is upright, scaled, on white, without metadata, and of the first frame', async () => {
-  const wide = await createImage('jpeg', { width: 3000, height: 1500, orientation: 6 });
-  const large = await sharp(await convertToJpeg(wide, 1024)).metadata();
+  const wideImage = await createImage('jpeg', { width: 3000, height: 1500, orientation: 6 });
+  const largeMetadata = await sharp(await convertToJpeg(wideImage, 1024)).metadata();
   assert.deepEqual(
-    [large.format, large.width, large.height, large.exif, large.orientation],
+    [
+      largeMetadata.format,
+      largeMetadata.width,
+      largeMetadata.height,
+      largeMetadata.exif,
+      largeMetadata.orientation,
+    ],
     ['jpeg', 512, 1024, undefined, undefined],
   );
-  const small = await sharp(await convertToJpeg(await createImage('webp'), 1024)).metadata();
-  assert.deepEqual([small.width, small.height], [64, 48]);
-  const clear = sharp({ create: { width: 8, height: 8, channels: 4, background: '#0000' } });
-  const { dominant } = await sharp(await convertToJpeg(await clear.png().toBuffer(), 320)).stats();
+  const smallMetadata = await sharp(
+    await convertToJpeg(await createImage('webp'), 1024),
+  ).metadata();
+  assert.deepEqual([smallMetadata.width, smallMetadata.height], [64, 48]);
+  const transparentImage = sharp({
+    create: { width: 8, height: 8, channels: 4, background: '#0000' },
+  });
+  const { dominant } = await sharp(
+    await convertToJpeg(await transparentImage.png().toBuffer(), 320),
+  ).stats();
   assert.ok(dominant.r > 240 && dominant.g > 240 && dominant.b > 240);
-  const frames = await sharp(await createNoiseImage(32).resize(32, 96).png().toBuffer())
+  const animation = await sharp(await createNoiseImage(32).resize(32, 96).png().toBuffer())
     .gif({ delay: [10, 10, 10] })
     .toBuffer();
-  const { height } = await inspectBytes(frames);
-  assert.equal((await sharp(await convertToJpeg(frames, 1024)).metadata()).height, height);
-  await assert.rejects(convertToJpeg(wide.subarray(0, 2000), 320), { name: 'ImageError' });
+  const { height } = await inspectBytes(animation);
+  assert.equal((await sharp(await convertToJpeg(animation, 1024)).metadata()).height, height);
+  await assert.rejects(convertToJpeg(wideImage.subarray(0, 2000), 320), { name: 'ImageError' });
 });
 
 suite('Fingerprints', () => {
-  /** Draws a room: rectangles of greys that differ by seed. */
+  /** Draws a room: grey rectangles that differ by seed. */
   function drawRoom(seed: number): Sharp {
     let state = seed;
-    const next = (below: number) => {
+    const getRandom = (below: number) => {
       state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
       return (state >> 8) % below;
     };
     const shapes = Array.from({ length: 24 }, () => {
-      const grey = next(256);
-      return `<rect x="${next(100)}%" y="${next(100)}%" width="${10 + next(40)}%" height="${10 + next(40)}%"
-      fill="rgb(${grey},${grey},${next(256)})"/>`;
+      const grey = getRandom(256);
+      return `<rect x="${getRandom(100)}%" y="${getRandom(100)}%" width="${10 + getRandom(40)}%" height="${10 + getRandom(40)}%"
+      fill="rgb(${grey},${grey},${getRandom(256)})"/>`;
     });
     const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="480">
     <rect width="100%" height="100%" fill="#999"/>${shapes.join('')}</svg>`;
@@ -171,15 +187,15 @@ suite('Fingerprints', () => {
         const distance = getHammingDistance(original, await computeHash(copy));
         assert.ok(distance <= MAX_COPY_DISTANCE, `seed ${seed}: ${distance} bits`);
       }
-      for (const other of originals.slice(index + 1))
-        assert.ok(getHammingDistance(original, other) > 2 * MAX_COPY_DISTANCE);
+      for (const otherHash of originals.slice(index + 1))
+        assert.ok(getHammingDistance(original, otherHash) > 2 * MAX_COPY_DISTANCE);
     }
   });
 
   test('An image of one colour has the fingerprint 0', async () => {
     for (const background of ['white', 'black', 'grey', 'transparent']) {
-      const blank = sharp({ create: { width: 64, height: 64, channels: 4, background } });
-      assert.equal(await computeHash(blank.png()), 0n);
+      const blankImage = sharp({ create: { width: 64, height: 64, channels: 4, background } });
+      assert.equal(await computeHash(blankImage.png()), 0n);
     }
   });
 });
@@ -189,59 +205,74 @@ suite('Thumbnails', async () => {
 
   /** Creates thumbnails of a store whose reads wait until `openStore` is called. */
   function createClosedStore() {
-    const { promise: opened, resolve: openStore } = Promise.withResolvers<void>();
-    const read: string[] = [];
-    const copies = new Map<string, Buffer>();
+    const { promise: storeOpened, resolve: openStore } = Promise.withResolvers<void>();
+    const readHashes: string[] = [];
+    const storedThumbnails = new Map<string, Buffer>();
     const errors: unknown[] = [];
     const state = { isFull: false };
     const store = {
       async read(sha256: string) {
-        read.push(sha256);
-        await opened;
+        readHashes.push(sha256);
+        await storeOpened;
         if (sha256 === 'bad') throw new Error('gone');
         return bytes;
       },
-      readThumbnail: async (sha256: string, side: number) => copies.get(`${sha256}-${side}`),
+      readThumbnail: async (sha256: string, side: number) =>
+        storedThumbnails.get(`${sha256}-${side}`),
       async putThumbnail(sha256: string, side: number, copy: Uint8Array) {
         if (state.isFull) throw new Error('the disk is full');
-        copies.set(`${sha256}-${side}`, Buffer.from(copy));
+        storedThumbnails.set(`${sha256}-${side}`, Buffer.from(copy));
       },
     };
     const thumbnails = createThumbnails(store, (error) => errors.push(error));
-    return { ...thumbnails, store, copies, errors, read, openStore, state };
+    return {
+      ...thumbnails,
+      store,
+      copies: storedThumbnails,
+      errors,
+      read: readHashes,
+      openStore,
+      state,
+    };
   }
 
   const readWidth = async (copy: Buffer) => (await sharp(copy).metadata()).width;
 
   test('Two images of jobs and one of a request are decoded concurrently, and waiting images are not read', async () => {
-    const { makeForJob, makeForRequest, read, openStore } = createClosedStore();
+    const { makeForJob, makeForRequest, read: readHashes, openStore } = createClosedStore();
     const pendingThumbnails = Array.from({ length: 10 }, (_, index) => makeForJob(`${index}`, 320));
-    const bad = Promise.allSettled([320, 640].map((side) => makeForJob('bad', side)));
-    const soon = [320, 640].map((side) => makeForRequest('9', side));
+    const failedThumbnails = Promise.allSettled([320, 640].map((side) => makeForJob('bad', side)));
+    const requestThumbnails = [320, 640].map((side) => makeForRequest('9', side));
     await setImmediate();
-    const inspected = assert.rejects(inspectImage('/nowhere'), { code: 'ENOENT' });
-    assert.deepEqual(read, ['0', '1', '9']);
+    const inspection = assert.rejects(inspectImage('/nowhere'), { code: 'ENOENT' });
+    assert.deepEqual(readHashes, ['0', '1', '9']);
     assert.deepEqual([limitDecoding.activeCount, limitDecoding.pendingCount], [2, 11]);
     openStore();
     for (const copy of await Promise.all(pendingThumbnails))
       assert.equal(await readWidth(copy), 320);
-    await Promise.all([inspected, ...soon]);
-    assert.ok((await bad).every(({ status }) => status === 'rejected'));
+    await Promise.all([inspection, ...requestThumbnails]);
+    assert.ok((await failedThumbnails).every(({ status }) => status === 'rejected'));
   });
 
   test('Callers share a thumbnail that is being created, and later callers get the stored thumbnail', async () => {
-    const { makeForJob, makeForRequest, copies, read, openStore } = createClosedStore();
+    const {
+      makeForJob,
+      makeForRequest,
+      copies: storedThumbnails,
+      read: readHashes,
+      openStore,
+    } = createClosedStore();
     const pendingThumbnails = Array.from({ length: 30 }, () => makeForRequest('a', 320));
-    const other = makeForRequest('a', 640);
+    const otherThumbnail = makeForRequest('a', 640);
     openStore();
-    const all = await Promise.all(pendingThumbnails);
-    assert.equal(new Set(all).size, 1);
-    assert.equal(await readWidth(await other), 640);
-    assert.deepEqual(await makeForJob('a', 320), all[0]);
-    assert.equal(read.length, 2);
-    copies.clear();
+    const thumbnails = await Promise.all(pendingThumbnails);
+    assert.equal(new Set(thumbnails).size, 1);
+    assert.equal(await readWidth(await otherThumbnail), 640);
+    assert.deepEqual(await makeForJob('a', 320), thumbnails[0]);
+    assert.equal(readHashes.length, 2);
+    storedThumbnails.clear();
     await makeForJob('a', 320);
-    assert.equal(read.length, 3);
+    assert.equal(readHashes.length, 3);
   });
 
   test('A thumbnail that cannot be stored is returned', async () => {
@@ -261,9 +292,9 @@ suite('Thumbnails', async () => {
     const expected = { code: 'unavailable', status: 503, headers: { 'retry-after': '2' } };
     await assert.rejects(makeForRequest('one more', 320), expected);
     assert.deepEqual(await makeForRequest('known', 320), bytes);
-    const others = [makeForRequest('31', 320), makeForJob('a job', 320)];
+    const otherThumbnails = [makeForRequest('31', 320), makeForJob('a job', 320)];
     openStore();
-    await Promise.all([...pendingThumbnails, ...others]);
+    await Promise.all([...pendingThumbnails, ...otherThumbnails]);
     await makeForRequest('one more', 320);
   });
 });

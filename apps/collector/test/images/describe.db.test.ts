@@ -21,15 +21,15 @@ import {
 } from '../support/pipeline.ts';
 
 const { db, open, addListing, readRows, folder, getPath, ...database } = await openImages();
-const { put, seen } = await openImageHost();
+const { put: putImage, seen: requestedPaths } = await openImageHost();
 
 /** Creates a model that throws the error that `getError` returns, or describes the image if it returns none. */
 function createFailingModel(
-  getError: (shown: VisionRequest) => ModelError | undefined,
+  getError: (request: VisionRequest) => ModelError | undefined,
   visionModelName = 'eyes',
 ) {
-  const { model, shown } = createVisionModel((one) => {
-    const error = getError(one);
+  const { model, shown } = createVisionModel((request) => {
+    const error = getError(request);
     if (error !== undefined) throw error;
   });
   return { model: { ...model, visionModel: visionModelName }, shown };
@@ -37,7 +37,7 @@ function createFailingModel(
 
 const rejection = new ModelError('MODEL_REFUSED', 'The content\0 filter rejected.');
 const createRejection = () => rejection;
-const described = { described_by: 'eyes-1', describe_error: null };
+const describedImage = { described_by: 'eyes-1', describe_error: null };
 
 async function findImage(sha256: string) {
   const image = await database.findImage(sha256);
@@ -54,18 +54,18 @@ test('An error about one image is recorded with it, and the others are described
       (status) => new ModelError('MODEL_REJECTED', `The server answered ${status}.`, { status }),
     ),
   ];
-  for (const [nth, error] of errors.entries()) {
-    const bad = await put(`/bad-${nth}.png`, 'png', { width: 20 + nth });
-    const good = await put(`/good-${nth}.png`, 'png', { width: 40 + nth });
+  for (const [index, error] of errors.entries()) {
+    const badImage = await putImage(`/bad-${index}.png`, 'png', { width: 20 + index });
+    const goodImage = await putImage(`/good-${index}.png`, 'png', { width: 40 + index });
     const { model } = createFailingModel(({ data }) =>
       JSON.stringify(data).includes('/bad-') ? error : undefined,
     );
     const { images, events, warnings } = open({ model });
     const listing = await addListing();
-    await images.processRemote({ ...listing, urls: [bad.url, good.url] });
+    await images.processRemote({ ...listing, urls: [badImage.url, goodImage.url] });
     assert.ok((await readRows(listing.listingId)).every((row) => row.error === null));
-    const { describe_error: recorded } = await findImage(bad.sha256);
-    const { failed_at: failedAt, ...reason } = recorded ?? assert.fail();
+    const { describe_error: recordedError } = await findImage(badImage.sha256);
+    const { failed_at: failedAt, ...reason } = recordedError ?? assert.fail();
     assert.deepEqual(reason, {
       code: error.code,
       message: error.message.replace('\0', ''),
@@ -73,10 +73,10 @@ test('An error about one image is recorded with it, and the others are described
       prompt_version: descriptionPrompt.version,
     });
     assert.ok(!Number.isNaN(Date.parse(failedAt)));
-    assert.deepEqual(await findImage(good.sha256), described);
+    assert.deepEqual(await findImage(goodImage.sha256), describedImage);
     assert.deepEqual(events.toSorted(), ['stored', 'stored', 'undescribed']);
     const { listingId, fence } = listing;
-    const { sha256 } = bad;
+    const { sha256 } = badImage;
     assert.deepEqual(warnings, [
       { err: error, raw_id: fence.rawId, listing_id: listingId, sha256 },
     ]);
@@ -91,36 +91,43 @@ test('Every other failure of the model propagates, and the next attempt continue
       (status) => new ModelError('MODEL_REJECTED', 'No.', status === undefined ? {} : { status }),
     ),
   ];
-  for (const [nth, error] of failures.entries()) {
-    const { url, sha256 } = await put(`/failure-${nth}.png`, 'png', { width: 50 + nth });
+  for (const [index, error] of failures.entries()) {
+    const { url, sha256 } = await putImage(`/failure-${index}.png`, 'png', { width: 50 + index });
     const job = { ...(await addListing()), urls: [url] };
     const { model } = createFailingModel(() => error);
     await assert.rejects(open({ model }).images.processRemote(job), error);
     assert.equal((await readRows(job.listingId)).length, 1);
     await open().images.processRemote(job);
-    assert.deepEqual(await findImage(sha256), described);
-    assert.equal(seen.filter((path) => path === `/failure-${nth}.png`).length, 1);
+    assert.deepEqual(await findImage(sha256), describedImage);
+    assert.equal(requestedPaths.filter((path) => path === `/failure-${index}.png`).length, 1);
   }
 });
 
 test('A failed image is described again only with another model or prompt', async () => {
-  const { url, sha256 } = await put('/logo.png', 'png', { width: 90 });
-  const fail = async (visionModelName: string) => {
+  const { url, sha256 } = await putImage('/logo.png', 'png', { width: 90 });
+  const describeWithFailure = async (visionModelName: string) => {
     const vision = createFailingModel(createRejection, visionModelName);
     await open(vision).images.processRemote({ ...(await addListing()), urls: [url] });
     return vision.shown.length;
   };
-  assert.deepEqual([await fail('eyes'), await fail('eyes'), await fail('other')], [1, 0, 1]);
+  assert.deepEqual(
+    [
+      await describeWithFailure('eyes'),
+      await describeWithFailure('eyes'),
+      await describeWithFailure('other'),
+    ],
+    [1, 0, 1],
+  );
   assert.equal((await findImage(sha256)).describe_error?.requested_model, 'other');
   const error = JSON.stringify({ requested_model: 'eyes', prompt_version: 'earlier' });
   await db.updateTable('images').set({ describe_error: error }).execute();
   await open().images.processRemote({ ...(await addListing()), urls: [url] });
-  assert.deepEqual(await findImage(sha256), described);
+  assert.deepEqual(await findImage(sha256), describedImage);
 });
 
 test('Only a temporary error leaves an image outdated', async () => {
-  for (const [nth, code] of ['MODEL_RATE_LIMITED', 'MODEL_REFUSED'].entries()) {
-    const { url, sha256 } = await put(`/limited-${nth}.png`, 'png', { width: 98 + nth });
+  for (const [index, code] of ['MODEL_RATE_LIMITED', 'MODEL_REFUSED'].entries()) {
+    const { url, sha256 } = await putImage(`/limited-${index}.png`, 'png', { width: 98 + index });
     const listing = await addListing();
     await open(createFailingModel(createRejection)).images.processRemote({
       ...listing,
@@ -139,13 +146,13 @@ test('Only a temporary error leaves an image outdated', async () => {
 });
 
 test('A failure does not replace a description that another listing has stored meanwhile', async () => {
-  const { url, sha256 } = await put('/raced.png', 'png', { width: 91 });
+  const { url, sha256 } = await putImage('/raced.png', 'png', { width: 91 });
   const { model } = createVisionModel(async () => {
     await open().images.processRemote({ ...(await addListing()), urls: [url] });
     throw rejection;
   });
   await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
-  assert.deepEqual(await findImage(sha256), described);
+  assert.deepEqual(await findImage(sha256), describedImage);
 });
 
 for (const [damage, message, width] of [
@@ -153,70 +160,72 @@ for (const [damage, message, width] of [
   ['gone', /not in the image store/, 111],
 ] as const) {
   test(`A stored image that is ${damage} is recorded as unreadable, and the others are described`, async () => {
-    const bad = await put(`/${damage}.png`, 'png', { width });
-    const good = await put(`/beside-${damage}.png`, 'png', { width: width + 1 });
-    const job = { ...(await addListing()), urls: [bad.url, good.url] };
-    const away = new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.');
-    const first = open(createFailingModel(() => away));
-    await assert.rejects(first.images.processRemote(job), away);
+    const badImage = await putImage(`/${damage}.png`, 'png', { width });
+    const goodImage = await putImage(`/beside-${damage}.png`, 'png', { width: width + 1 });
+    const job = { ...(await addListing()), urls: [badImage.url, goodImage.url] };
+    const breakerError = new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.');
+    const unavailableService = open(createFailingModel(() => breakerError));
+    await assert.rejects(unavailableService.images.processRemote(job), breakerError);
     await rm(join(folder, 'thumbnails'), { recursive: true });
-    if (damage === 'gone') await rm(getPath(bad.sha256));
-    else await truncate(getPath(bad.sha256), bad.bytes.length - 30);
+    if (damage === 'gone') await rm(getPath(badImage.sha256));
+    else await truncate(getPath(badImage.sha256), badImage.bytes.length - 30);
 
     const { images, events } = open();
     assert.equal(await images.describeAll(job), 2);
-    const { describe_error: error } = await findImage(bad.sha256);
+    const { describe_error: error } = await findImage(badImage.sha256);
     assert.equal(error?.code, 'IMAGE_UNREADABLE');
     assert.match(error?.message ?? '', message);
-    assert.deepEqual(await findImage(good.sha256), described);
+    assert.deepEqual(await findImage(goodImage.sha256), describedImage);
     assert.deepEqual(events, ['undescribed']);
     assert.equal(await images.describeAll(job, { outdated: true }), 1);
     if (damage === 'broken') return;
     await images.processRemote(job);
-    assert.deepEqual(await findImage(bad.sha256), described, 'it is in the store again');
+    assert.deepEqual(await findImage(badImage.sha256), describedImage, 'it is in the store again');
   });
 }
 
-for (const [code, most] of [
+for (const [code, maxOutages] of [
   ['MODEL_TIMEOUT', 3],
   ['MODEL_RATE_LIMITED', 5],
 ] as const) {
-  test(`An image that meets ${code} in ${most} outages, each after the control image, is recorded`, async () => {
-    const { url, sha256 } = await put(`/outage-${code}.png`, 'png', { width: 190 + most });
-    const calls: string[] = [];
+  test(`An image that meets ${code} in ${maxOutages} outages, each after the control image, is recorded`, async () => {
+    const { url, sha256 } = await putImage(`/outage-${code}.png`, 'png', {
+      width: 190 + maxOutages,
+    });
+    const requestKinds: string[] = [];
     const { images } = open(
       createFailingModel(({ data }) => {
         const isControl = data === CONTROL_SIZE;
-        calls.push(isControl ? 'control' : 'image');
+        requestKinds.push(isControl ? 'control' : 'image');
         if (isControl) return undefined;
         return Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
       }),
     );
     const job = { ...(await addListing()), urls: [url] };
-    for (let time = 1; time < most; time += 1) {
+    for (let run = 1; run < maxOutages; run += 1) {
       await assert.rejects(images.processRemote(job), { code });
       assert.equal((await findImage(sha256)).describe_error, null);
     }
     await images.processRemote(job);
     assert.equal((await findImage(sha256)).describe_error?.code, code);
-    const repeated = Array.from({ length: most - 1 }, () => ['control', 'image']).flat();
-    assert.deepEqual(calls, ['image', ...repeated]);
+    const repeatedCalls = Array.from({ length: maxOutages - 1 }, () => ['control', 'image']).flat();
+    assert.deepEqual(requestKinds, ['image', ...repeatedCalls]);
   });
 }
 
 test('A listing with a rejected image is complete and calls the model again only when reprocessed', async () => {
-  const bad = await put('/rejected.png', 'png', { width: 92 });
-  const good = await put('/kept.png', 'png', { width: 93 });
+  const badImage = await putImage('/rejected.png', 'png', { width: 92 });
+  const goodImage = await putImage('/kept.png', 'png', { width: 93 });
   const vision = createFailingModel(({ data }) =>
     JSON.stringify(data).includes('/rejected.png') ? rejection : undefined,
   );
-  const payload = createPayload({ image_urls: [bad.url, good.url] });
+  const payload = createPayload({ image_urls: [badImage.url, goodImage.url] });
   const model = createCountingModel();
   const harness = createHarness(db, { model, images: open(vision).images });
   const raw = await harness.process(payload);
   assert.deepEqual([raw.status, raw.error, vision.shown.length], ['completed', null, 2]);
   assert.ok((await findListing(db, payload))?.embedding);
-  const summary = async () => {
+  const readSummary = async () => {
     const { value } = await db
       .selectFrom('listing_enrichments')
       .select('value')
@@ -225,22 +234,22 @@ test('A listing with a rejected image is complete and calls the model again only
       .executeTakeFirstOrThrow();
     return value;
   };
-  assert.deepEqual(await summary(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
-  const again = await harness.process(payload);
-  assert.deepEqual([again.status, again.stages.length], ['completed', 1]);
+  assert.deepEqual(await readSummary(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
+  const secondRun = await harness.process(payload);
+  assert.deepEqual([secondRun.status, secondRun.stages.length], ['completed', 1]);
   assert.deepEqual([model.calls.chat, vision.shown.length], [1, 2]);
 
-  const better = createVisionModel();
-  const reprocess = openReprocess(db, model, open(better).images);
-  for (let time = 0; time < 2; time += 1) {
-    const [reading] = filterReadings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
+  const betterVision = createVisionModel();
+  const reprocess = openReprocess(db, model, open(betterVision).images);
+  for (let run = 0; run < 2; run += 1) {
+    const [reading] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
     assert.ok(reading);
     assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
     assert.deepEqual(
-      better.shown.map(({ data }) => data),
-      [{ hint: bad.url, width: 92, height: 48 }],
+      betterVision.shown.map(({ data }) => data),
+      [{ hint: badImage.url, width: 92, height: 48 }],
     );
   }
-  assert.deepEqual(await findImage(bad.sha256), described);
-  assert.deepEqual(await summary(), { stored: 2, failed: 0, room_types: { kitchen: 2 } });
+  assert.deepEqual(await findImage(badImage.sha256), describedImage);
+  assert.deepEqual(await readSummary(), { stored: 2, failed: 0, room_types: { kitchen: 2 } });
 });

@@ -17,7 +17,7 @@ after(() => rm(folder, { recursive: true }));
 
 const KB = 1024;
 const bytes = Buffer.from('an image, as far as the download is concerned');
-const idle = new AbortController().signal;
+const idleSignal = new AbortController().signal;
 const requestedPaths: string[] = [];
 
 const encodings: Record<string, Buffer> = {
@@ -32,7 +32,7 @@ const encodings: Record<string, Buffer> = {
 
 type Respond = (
   argument: string,
-  request: { times: number },
+  request: { requestCount: number },
 ) =>
   | {
       status?: number;
@@ -45,10 +45,10 @@ type Respond = (
 const responses: Record<string, Respond> = {
   ok: () => ({ headers: { 'content-type': 'image/jpeg', 'content-length': bytes.length } }),
   status: (argument) => ({ status: Number(argument) }),
-  recovers: (argument, { times }) => ({ status: times < 3 ? Number(argument) : 200 }),
-  later: (argument, { times }) =>
-    times < 2 ? { status: 503, headers: { 'retry-after': argument } } : {},
-  resets: (_, { times }) => (times < 3 ? (response) => response.destroy() : {}),
+  recovers: (argument, { requestCount }) => ({ status: requestCount < 3 ? Number(argument) : 200 }),
+  later: (argument, { requestCount }) =>
+    requestCount < 2 ? { status: 503, headers: { 'retry-after': argument } } : {},
+  resets: (_, { requestCount }) => (requestCount < 3 ? (response) => response.destroy() : {}),
   encoded: (argument) => ({
     headers: { 'content-encoding': argument },
     body: encodings[argument],
@@ -85,19 +85,21 @@ const responses: Record<string, Respond> = {
   to: (argument) => ({ status: 307, headers: { location: decodeURIComponent(argument) } }),
 };
 
-const main = await serve((request, response) => {
+const mainUrl = await serve((request, response) => {
   const path = request.url ?? '';
   requestedPaths.push(path);
   const [, kind = '', argument = ''] = path.split('/');
-  const reply = responses[kind]?.(argument, { times: countRequests(path) }) ?? { status: 404 };
+  const reply = responses[kind]?.(argument, { requestCount: countRequests(path) }) ?? {
+    status: 404,
+  };
   if (typeof reply === 'function') reply(response);
   else response.writeHead(reply.status ?? 200, reply.headers).end(reply.body ?? bytes);
 });
 
 const download = createDownload({
   fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-  folder: () => folder,
-  limits: { bytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
+  getFolder: () => folder,
+  limits: { maxBytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
 });
 
 const countRequests = (path: string) =>
@@ -108,14 +110,14 @@ afterEach(async () => {
 });
 
 async function fetchAndRemove(url: string) {
-  const file = await download(url, idle);
+  const file = await download(url, idleSignal);
   const content = await readFile(file.path);
   await rm(file.path);
   return { ...file, content };
 }
 
 test('The bytes are saved with their hash and count, after up to five redirects', async () => {
-  const file = await fetchAndRemove(`${main}/hop/5`);
+  const file = await fetchAndRemove(`${mainUrl}/hop/5`);
   assert.deepEqual(file.content, bytes);
   assert.equal(file.sha256, createHash('sha256').update(bytes).digest('hex'));
   assert.equal(file.bytes, bytes.length);
@@ -123,7 +125,7 @@ test('The bytes are saved with their hash and count, after up to five redirects'
 
 test('A compressed body is decompressed', async () => {
   for (const encoding of ['gzip', 'deflate', 'br', 'zstd', 'identity']) {
-    const { content } = await fetchAndRemove(`${main}/encoded/${encoding}`);
+    const { content } = await fetchAndRemove(`${mainUrl}/encoded/${encoding}`);
     assert.deepEqual(content, bytes, encoding);
   }
 });
@@ -158,115 +160,121 @@ const invalidResponses: [name: string, path: string, reason: RegExp, requests: n
 
 test('An invalid response is rejected with its reason, after three attempts if a retry may help', async () => {
   for (const [name, path, message, count] of invalidResponses) {
-    await assert.rejects(download(main + path, idle), { name: 'ImageError', message }, name);
+    await assert.rejects(
+      download(mainUrl + path, idleSignal),
+      { name: 'ImageError', message },
+      name,
+    );
     assert.equal(countRequests(path), count, name);
   }
 });
 
 test('A host that recovers within three attempts is retried', async () => {
   for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets', '/later/0.1']) {
-    assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);
+    assert.deepEqual((await fetchAndRemove(`${mainUrl}${path}`)).content, bytes);
     assert.equal(countRequests(path), path.startsWith('/later') ? 2 : 3);
   }
 });
 
 test('A Retry-After beyond the deadline ends the download with its retry time', async () => {
-  const begun = Date.now();
-  await assert.rejects(download(`${main}/later/3600`, idle), (error) => {
+  const startedAt = Date.now();
+  await assert.rejects(download(`${mainUrl}/later/3600`, idleSignal), (error) => {
     assert.ok(error instanceof ImageError && error.retryable);
     assert.match(error.message, /status 503/);
-    const inMs = (error.retryAt?.getTime() ?? 0) - begun;
-    return inMs >= 3_600_000 && inMs <= 3_600_000 + Date.now() - begun;
+    const retryDelayMs = (error.retryAt?.getTime() ?? 0) - startedAt;
+    return retryDelayMs >= 3_600_000 && retryDelayMs <= 3_600_000 + Date.now() - startedAt;
   });
   assert.equal(countRequests('/later/3600'), 1);
 });
 
 test('A redirect is checked like an address', async () => {
-  let reached = false;
-  const inner = await serve((_request, response) => {
-    reached = true;
+  let isReached = false;
+  const forbiddenUrl = await serve((_request, response) => {
+    isReached = true;
     response.end(bytes);
   }, '127.0.0.2');
   const targets = [
-    inner,
-    inner.replace('127.0.0.2', '[::ffff:7f00:2]'),
-    inner.replace('127.0.0.2', '2130706434'),
+    forbiddenUrl,
+    forbiddenUrl.replace('127.0.0.2', '[::ffff:7f00:2]'),
+    forbiddenUrl.replace('127.0.0.2', '2130706434'),
     'http://user:pw@127.0.0.1/',
     'file:///etc/passwd',
     'ftp://127.0.0.1/',
     'http://[',
   ];
   for (const target of targets) {
-    const url = `${main}/to/${encodeURIComponent(target)}`;
-    await assert.rejects(download(url, idle), { name: 'ImageError' }, target);
+    const url = `${mainUrl}/to/${encodeURIComponent(target)}`;
+    await assert.rejects(download(url, idleSignal), { name: 'ImageError' }, target);
   }
-  await assert.rejects(download(inner, idle), { message: /private or reserved/ });
-  assert.equal(reached, false);
+  await assert.rejects(download(forbiddenUrl, idleSignal), { message: /private or reserved/ });
+  assert.equal(isReached, false);
 });
 
 test('The connection uses the checked address, even if the name then has another address', async () => {
-  const answers = ['127.0.0.1', '127.0.0.2'];
+  const addresses = ['127.0.0.1', '127.0.0.2'];
   let lookups = 0;
-  const rebinding = createDownload({
+  const downloadRebinding = createDownload({
     fetch: createSafeFetch({
       allow: ['127.0.0.1'],
-      lookup: async () => [{ address: answers[lookups++] ?? '127.0.0.2', family: 4 }],
+      lookup: async () => [{ address: addresses[lookups++] ?? '127.0.0.2', family: 4 }],
     }),
-    folder: () => folder,
+    getFolder: () => folder,
     limits: { retryDelayMs: 1 },
   });
-  const url = `http://rebinding.test:${new URL(main).port}/ok`;
-  const file = await rebinding(url, idle);
+  const url = `http://rebinding.test:${new URL(mainUrl).port}/ok`;
+  const file = await downloadRebinding(url, idleSignal);
   assert.equal(lookups, 1);
   await rm(file.path);
-  await assert.rejects(rebinding(url, idle), { message: /private or reserved/ });
+  await assert.rejects(downloadRebinding(url, idleSignal), { message: /private or reserved/ });
 });
 
 test('A host or a lookup that never responds fails at the deadline of all attempts', async () => {
   const { promise: never } = Promise.withResolvers<never>();
-  const impatient = createDownload({
+  const downloadBriefly = createDownload({
     fetch: createSafeFetch({ allow: ['127.0.0.1'], lookup: () => never }),
-    folder: () => folder,
+    getFolder: () => folder,
     limits: { totalMs: 200 },
   });
   const expected = { name: 'ImageError', message: /longer than 0\.2 s/, retryable: true };
-  for (const url of [`${main}/silent`, 'http://slow.test/']) {
-    await assert.rejects(impatient(url, idle), expected);
+  for (const url of [`${mainUrl}/silent`, 'http://slow.test/']) {
+    await assert.rejects(downloadBriefly(url, idleSignal), expected);
   }
 });
 
 test('An abort ends the download with its reason, and the connection', async () => {
   const closed = Promise.withResolvers<void>();
-  const begun = Promise.withResolvers<void>();
-  const slow = await serve((request, response) => {
+  const responseStarted = Promise.withResolvers<void>();
+  const slowUrl = await serve((request, response) => {
     request.socket.on('close', () => closed.resolve());
     response.writeHead(200);
-    response.write(bytes, () => begun.resolve());
+    response.write(bytes, () => responseStarted.resolve());
   });
-  const abort = new AbortController();
-  const result = download(slow, abort.signal);
-  await begun.promise;
+  const abortController = new AbortController();
+  const result = download(slowUrl, abortController.signal);
+  await responseStarted.promise;
   const reason = new Error('the worker is stopping');
-  abort.abort(reason);
+  abortController.abort(reason);
   await assert.rejects(result, (error) => error === reason);
   await closed.promise;
-  await assert.rejects(download(slow, abort.signal), (error) => error === reason);
+  await assert.rejects(download(slowUrl, abortController.signal), (error) => error === reason);
 });
 
 test('Twenty aborted downloads leave no descriptor open', async () => {
-  const halting = await serve((_request, response) => {
+  const haltingUrl = await serve((_request, response) => {
     response.writeHead(200);
     response.write(bytes);
   });
   const abortAll = async (count: number, before: number) => {
-    const abort = new AbortController();
-    const work = Array.from({ length: count }, () => download(halting, abort.signal));
-    const ended = Promise.allSettled(work);
+    const abortController = new AbortController();
+    const downloads = Array.from({ length: count }, () =>
+      download(haltingUrl, abortController.signal),
+    );
+    const settledDownloads = Promise.allSettled(downloads);
     await until('files', async () => (await readdir(folder)).length === count);
     // Each download opens a file and both ends of a connection.
     assert.ok((await countOpenDescriptors()) >= before + 3 * count);
-    abort.abort(new Error('the worker is stopping'));
-    for (const { status } of await ended) assert.equal(status, 'rejected');
+    abortController.abort(new Error('the worker is stopping'));
+    for (const { status } of await settledDownloads) assert.equal(status, 'rejected');
   };
   // The first download opens descriptors that stay.
   await abortAll(1, 0);
@@ -279,10 +287,10 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
 test('A failed write to the disk is not an error of the image', async () => {
   const file = join(folder, 'a file');
   await writeFile(file, '');
-  const blocked = createDownload({
+  const downloadToFile = createDownload({
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-    folder: () => file,
+    getFolder: () => file,
   });
-  await assert.rejects(blocked(`${main}/ok`, idle), { code: 'ENOTDIR' });
+  await assert.rejects(downloadToFile(`${mainUrl}/ok`, idleSignal), { code: 'ENOTDIR' });
   await rm(file);
 });

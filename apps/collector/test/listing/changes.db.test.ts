@@ -27,39 +27,42 @@ const collector = await startCollector(database, {
   COLLECTOR_AUTH: 'required',
   COLLECTOR_WORKER: 'false',
 });
-const keys = createApiKeyStore({ db });
-const createKey = async (sources?: string[]) => {
+const apiKeyStore = createApiKeyStore({ db });
+const createAuthorization = async (sources?: string[]) => {
   const scopes = ['search' as const];
-  const { key } = await keys.create({ name: 'reader', scopes, ...(sources && { sources }) });
+  const { key } = await apiKeyStore.create({ name: 'reader', scopes, ...(sources && { sources }) });
   return { authorization: `Bearer ${key}` };
 };
-const headersForAllSources = await createKey();
+const headersForAllSources = await createAuthorization();
 
 async function poll(after?: string, limit = 100, headers = headersForAllSources): Promise<Feed> {
   const query = new URLSearchParams({
     limit: String(limit),
     ...(after !== undefined && { after }),
   });
-  const answer = await collector.get(`/api/v1/listings/changes?${query.toString()}`, headers);
-  assert.equal(answer.status, 200, answer.text);
-  return answer.json<Feed>();
+  const response = await collector.get(`/api/v1/listings/changes?${query.toString()}`, headers);
+  assert.equal(response.status, 200, response.text);
+  return response.json<Feed>();
 }
 
 const getListingIds = ({ items }: Feed) => items.map(({ listing_id }) => listing_id);
 
-let count = 0;
-const INSERT = `insert into property_listings (source_slug, external_id, description, search_text)
+let addedCount = 0;
+const INSERT_LISTING = `insert into property_listings (source_slug, external_id, description, search_text)
   values ($1, $2, '', '') returning id`;
 
-/** Returns the values of a new listing for `INSERT`. */
-function createValues(source = 'doshka'): string[] {
-  count += 1;
-  return [source, `change-${count}`];
+/** Returns new listing values for `INSERT_LISTING`. */
+function createInsertValues(source = 'doshka'): string[] {
+  addedCount += 1;
+  return [source, `change-${addedCount}`];
 }
 
 async function addListing(source = 'doshka'): Promise<number> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
-  const { rows } = await database.pool.query<{ id: number }>(INSERT, createValues(source));
+  const { rows } = await database.pool.query<{ id: number }>(
+    INSERT_LISTING,
+    createInsertValues(source),
+  );
   return rows[0]?.id ?? 0;
 }
 
@@ -92,14 +95,14 @@ test('A new listing, another price and a return are one change each, in order', 
   });
   const createPriceChange = (
     kind: string,
-    from: [number, string] | [],
-    to: [number, string] | [],
+    oldPrice: [number, string] | [],
+    newPrice: [number, string] | [],
   ) => ({
     kind,
-    price_from: from[0] ?? null,
-    price_to: to[0] ?? null,
-    currency_from: from[1] ?? null,
-    currency_to: to[1] ?? null,
+    price_from: oldPrice[0] ?? null,
+    price_to: newPrice[0] ?? null,
+    currency_from: oldPrice[1] ?? null,
+    currency_to: newPrice[1] ?? null,
   });
   assert.deepEqual(changes, [
     createPriceChange('new', [], []),
@@ -112,18 +115,18 @@ test('A new listing, another price and a return are one change each, in order', 
 });
 
 test('Pages of any size have each change once', async () => {
-  const start = (await poll()).cursor;
-  const added: number[] = [];
-  for (let index = 0; index < 7; index += 1) added.push(await addListing());
+  const startCursor = (await poll()).cursor;
+  const addedIds: number[] = [];
+  for (let index = 0; index < 7; index += 1) addedIds.push(await addListing());
   for (const limit of [1, 3, 7, 100]) {
-    const seen: number[] = [];
-    for (let [cursor, hasMore] = [start, true]; hasMore;) {
+    const receivedIds: number[] = [];
+    for (let [cursor, hasMore] = [startCursor, true]; hasMore;) {
       const page = await poll(cursor, limit);
       assert.ok(page.items.length <= limit);
-      seen.push(...getListingIds(page));
+      receivedIds.push(...getListingIds(page));
       ({ cursor, has_more: hasMore } = page);
     }
-    assert.deepEqual(seen, added, `pages of ${limit}`);
+    assert.deepEqual(receivedIds, addedIds, `pages of ${limit}`);
   }
 });
 
@@ -131,80 +134,83 @@ test('Pages of any size have each change once', async () => {
 if (engine === 'postgres') {
   test('A change that commits late comes after changes that committed earlier', async () => {
     const { cursor } = await poll();
-    const slow = await database.pool.connect();
+    const slowClient = await database.pool.connect();
     try {
-      await slow.query('begin');
-      const { rows } = await slow.query<{ id: number }>(INSERT, createValues());
-      const later = await addListing();
-      const meanwhile = await poll(cursor);
-      await slow.query('commit');
-      const rest = await poll(meanwhile.cursor);
-      assert.deepEqual([...getListingIds(meanwhile), ...getListingIds(rest)], [later, rows[0]?.id]);
+      await slowClient.query('begin');
+      const { rows } = await slowClient.query<{ id: number }>(INSERT_LISTING, createInsertValues());
+      const laterId = await addListing();
+      const intermediatePage = await poll(cursor);
+      await slowClient.query('commit');
+      const remainingPage = await poll(intermediatePage.cursor);
+      assert.deepEqual(
+        [...getListingIds(intermediatePage), ...getListingIds(remainingPage)],
+        [laterId, rows[0]?.id],
+      );
     } finally {
-      slow.release();
+      slowClient.release();
     }
   });
 
   test('A request does not wait for another one that settles changes', async () => {
     const { cursor } = await poll();
-    const settling = await database.pool.connect();
+    const settlingClient = await database.pool.connect();
     try {
-      await settling.query('begin');
+      await settlingClient.query('begin');
       // The advisory lock of the log.
-      await settling.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
-      const added = await addListing();
-      const meanwhile = await poll(cursor);
-      assert.deepEqual([meanwhile.items, meanwhile.has_more], [[], true]);
+      await settlingClient.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
+      const addedId = await addListing();
+      const intermediatePage = await poll(cursor);
+      assert.deepEqual([intermediatePage.items, intermediatePage.has_more], [[], true]);
       assert.equal((await poll()).has_more, true);
       await settleChanges(db, new AbortController().signal);
       assert.equal(await countUnsettled(), 1);
-      await settling.query('commit');
-      const rest = await poll(meanwhile.cursor);
-      assert.deepEqual([getListingIds(rest), rest.has_more], [[added], false]);
+      await settlingClient.query('commit');
+      const remainingPage = await poll(intermediatePage.cursor);
+      assert.deepEqual([getListingIds(remainingPage), remainingPage.has_more], [[addedId], false]);
     } finally {
-      settling.release();
+      settlingClient.release();
     }
   });
 }
 
 test('Concurrent readers get each change of concurrent writers once, in the same order', async () => {
-  const readers = Array.from({ length: 3 }, () => ({ seen: [] as number[], cursor: '' }));
+  const readers = Array.from({ length: 3 }, () => ({ receivedIds: [] as number[], cursor: '' }));
   for (const reader of readers) reader.cursor = (await poll()).cursor;
-  const added: number[] = [];
-  let writing = true;
-  const writers = Array.from({ length: 4 }, async () => {
-    for (let index = 0; index < 10; index += 1) added.push(await addListing());
+  const addedIds: number[] = [];
+  let isWriting = true;
+  const writes = Array.from({ length: 4 }, async () => {
+    for (let index = 0; index < 10; index += 1) addedIds.push(await addListing());
   });
-  const reading = readers.map(async (reader) => {
+  const reads = readers.map(async (reader) => {
     for (let isLast = false; !isLast;) {
-      isLast = !writing;
+      isLast = !isWriting;
       const page = await poll(reader.cursor, 5);
-      reader.seen.push(...getListingIds(page));
+      reader.receivedIds.push(...getListingIds(page));
       reader.cursor = page.cursor;
       isLast &&= !page.has_more;
     }
   });
-  await Promise.all(writers);
-  writing = false;
-  await Promise.all(reading);
-  for (const { seen } of readers) {
+  await Promise.all(writes);
+  isWriting = false;
+  await Promise.all(reads);
+  for (const { receivedIds } of readers) {
     assert.deepEqual(
-      seen.toSorted((a, b) => a - b),
-      added.toSorted((a, b) => a - b),
+      receivedIds.toSorted((a, b) => a - b),
+      addedIds.toSorted((a, b) => a - b),
     );
-    assert.deepEqual(seen, readers[0]?.seen, 'in one order for all');
+    assert.deepEqual(receivedIds, readers[0]?.receivedIds, 'in one order for all');
   }
 });
 
 test('A key with a list of sources gets the changes of only these sources', async () => {
-  const headers = await createKey(['theirs']);
+  const headers = await createAuthorization(['theirs']);
   const { cursor } = await poll();
   await addListing();
-  const theirs = await addListing('theirs');
+  const foreignId = await addListing('theirs');
   await addListing();
-  const first = await poll(cursor, 1, headers);
-  assert.deepEqual([getListingIds(first), first.has_more], [[theirs], false]);
-  assert.deepEqual((await poll(first.cursor, 1, headers)).items, []);
+  const firstPage = await poll(cursor, 1, headers);
+  assert.deepEqual([getListingIds(firstPage), firstPage.has_more], [[foreignId], false]);
+  assert.deepEqual((await poll(firstPage.cursor, 1, headers)).items, []);
 });
 
 /** Creates a model that extracts the same price from every text. */
@@ -217,10 +223,10 @@ test('A price that is read differently from the same payload is no change', asyn
     model: createPriceModel(50_000),
   }).process(payload);
   assert.ok(listingId);
-  const work = openReprocess(db, createPriceModel(60_000));
-  const [reading] = filterReadings(await readAll(work, { listingId }));
+  const reprocess = openReprocess(db, createPriceModel(60_000));
+  const [reading] = readings(await readAll(reprocess, { listingId }));
   assert.ok(reading);
-  assert.deepEqual(await work.write(reading), { outcome: 'written' });
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   assert.equal((await findListing(db, payload))?.price, 60_000);
   await createHarness(db).process({ ...payload, price: 70_000, currency: 'USD' });
   const { items } = await poll(cursor);
@@ -233,9 +239,9 @@ test('A price that is read differently from the same payload is no change', asyn
   );
 });
 
-async function addChanges(changes: number, source = 'doshka'): Promise<void> {
+async function addChanges(count: number, source = 'doshka'): Promise<void> {
   await sql`insert into listing_changes (listing_id, source_slug, kind)
-    select nth, ${source}, 'new' from generate_series(1, ${changes}::int) as nth`.execute(db);
+    select number, ${source}, 'new' from generate_series(1, ${count}::int) as number`.execute(db);
 }
 
 /** Returns the number of changes without a position in the log. */
@@ -249,66 +255,66 @@ async function countUnsettled(): Promise<number> {
 }
 
 test('A request settles a thousand changes and reports that there are more', async () => {
-  const start = (await poll()).cursor;
+  const startCursor = (await poll()).cursor;
   await addChanges(2005);
-  const first = await poll();
-  assert.deepEqual([first.items, first.has_more, await countUnsettled()], [[], true, 1005]);
-  const page = await poll(start, 1);
+  const firstPage = await poll();
+  assert.deepEqual([firstPage.items, firstPage.has_more, await countUnsettled()], [[], true, 1005]);
+  const page = await poll(startCursor, 1);
   assert.deepEqual([page.items.length, page.has_more, await countUnsettled()], [1, true, 5]);
-  let received = 0;
-  for (let [cursor, hasMore] = [first.cursor, true]; hasMore;) {
+  let receivedCount = 0;
+  for (let [cursor, hasMore] = [firstPage.cursor, true]; hasMore;) {
     const next = await poll(cursor);
-    received += next.items.length;
+    receivedCount += next.items.length;
     ({ cursor, has_more: hasMore } = next);
   }
-  assert.equal(received, 1005);
+  assert.equal(receivedCount, 1005);
 });
 
 test('A page advances past many changes of other sources', async () => {
-  const headers = await createKey(['rare']);
+  const headers = await createAuthorization(['rare']);
   const { cursor } = await poll(undefined, 1, headers);
   await addListing();
   await poll();
   await sql`select setval('listing_changes_positions',
     (select last_value from listing_changes_positions) + 60000)`.execute(db);
-  const rare = await addListing('rare');
-  const first = await poll(cursor, 10, headers);
-  assert.deepEqual([first.items, first.has_more], [[], true]);
-  const second = await poll(first.cursor, 10, headers);
-  assert.deepEqual([getListingIds(second), second.has_more], [[rare], false]);
+  const rareId = await addListing('rare');
+  const firstPage = await poll(cursor, 10, headers);
+  assert.deepEqual([firstPage.items, firstPage.has_more], [[], true]);
+  const secondPage = await poll(firstPage.cursor, 10, headers);
+  assert.deepEqual([getListingIds(secondPage), secondPage.has_more], [[rareId], false]);
 });
 
 test('A cursor that is newer than a restored backup is rejected', async () => {
-  const copied = (await poll()).cursor;
+  const backupCursor = (await poll()).cursor;
   await addListing();
-  const lost = (await poll(copied)).cursor;
-  await sql`with gone as (
+  const lostCursor = (await poll(backupCursor)).cursor;
+  await sql`with deleted as (
       delete from listing_changes
       where position = (select max(position) from listing_changes) returning position)
-    select setval('listing_changes_positions', position, false) from gone`.execute(db);
+    select setval('listing_changes_positions', position, false) from deleted`.execute(db);
   const assertRejected = async () => {
-    const answer = await collector.get(
-      `/api/v1/listings/changes?after=${lost}`,
+    const response = await collector.get(
+      `/api/v1/listings/changes?after=${lostCursor}`,
       headersForAllSources,
     );
-    assert.equal(answer.status, 422, answer.text);
+    assert.equal(response.status, 422, response.text);
   };
   await assertRejected();
-  const added = [await addListing(), await addListing()];
-  const restored = await poll(copied);
-  assert.deepEqual(getListingIds(restored), added);
+  const addedIds = [await addListing(), await addListing()];
+  const restoredPage = await poll(backupCursor);
+  assert.deepEqual(getListingIds(restoredPage), addedIds);
   await assertRejected();
-  assert.deepEqual((await poll(restored.cursor)).items, []);
+  assert.deepEqual((await poll(restoredPage.cursor)).items, []);
   // A removed change cannot be checked, so a cursor at its position stays valid.
   await sql`delete from listing_changes`.execute(db);
-  const later = await addListing();
-  assert.deepEqual(getListingIds(await poll(restored.cursor)), [later]);
+  const laterId = await addListing();
+  assert.deepEqual(getListingIds(await poll(restoredPage.cursor)), [laterId]);
 });
 
 const encodeCursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 test('An invalid cursor or limit is rejected', async () => {
-  const wrong = [
+  const invalidQueries = [
     'after=nonsense',
     'after=',
     `after=${encodeCursor([1])}`,
@@ -321,18 +327,18 @@ test('An invalid cursor or limit is rejected', async () => {
     'limit=101',
     'cursor=abc',
   ];
-  for (const query of wrong) {
-    const answer = await collector.get(`/api/v1/listings/changes?${query}`, headersForAllSources);
-    assert.equal(answer.status, 422, `${query}: ${answer.text}`);
+  for (const query of invalidQueries) {
+    const response = await collector.get(`/api/v1/listings/changes?${query}`, headersForAllSources);
+    assert.equal(response.status, 422, `${query}: ${response.text}`);
   }
 });
 
 test('The changes need the scope "search" and count against its limit', async () => {
-  const { key } = await keys.create({ name: 'sender', scopes: ['ingest'] });
-  const address = '/api/v1/listings/changes';
-  assert.equal((await collector.get(address)).status, 401);
-  const denied = await collector.get(address, { authorization: `Bearer ${key}` });
-  assert.equal(denied.status, 403);
-  const answer = await collector.get(address, headersForAllSources);
-  assert.equal(answer.headers.get('ratelimit-limit'), '100000');
+  const { key } = await apiKeyStore.create({ name: 'sender', scopes: ['ingest'] });
+  const path = '/api/v1/listings/changes';
+  assert.equal((await collector.get(path)).status, 401);
+  const deniedResponse = await collector.get(path, { authorization: `Bearer ${key}` });
+  assert.equal(deniedResponse.status, 403);
+  const response = await collector.get(path, headersForAllSources);
+  assert.equal(response.headers.get('ratelimit-limit'), '100000');
 });

@@ -52,31 +52,36 @@ test('A payload becomes a listing with its history and images, page by page', as
   const payload = createPayload({
     price: 62_000,
     currency: 'USD',
-    image_urls: [1, 2, 3].map((n) => `http://127.0.0.1:9/${n}.jpg`),
+    image_urls: [1, 2, 3].map((position) => `http://127.0.0.1:9/${position}.jpg`),
   });
-  const first = await processCompletely(payload);
-  const second = await processCompletely({ ...payload, price: 60_000 });
-  assert.equal(second.listing_id, first.listing_id);
-  const listing = await readListing(first.listing_id);
+  const firstRaw = await processCompletely(payload);
+  const secondRaw = await processCompletely({ ...payload, price: 60_000 });
+  assert.equal(secondRaw.listing_id, firstRaw.listing_id);
+  const listing = await readListing(firstRaw.listing_id);
   assert.deepEqual(
     [listing['listing_id'], listing['external_id'], listing['price'], listing['rooms']],
-    [first.listing_id, payload.external_id, 60_000, 2],
+    [firstRaw.listing_id, payload.external_id, 60_000, 2],
   );
   assert.equal(listing['archived_at'], null);
   assert.ok(!('embedding' in listing));
 
-  const history = await readHistory(first.listing_id);
+  const history = await readHistory(firstRaw.listing_id);
   assert.deepEqual(
-    history.map((one) => [one.raw_id, one.listing.price, one.model, one.prompt_version]),
+    history.map((snapshot) => [
+      snapshot.raw_id,
+      snapshot.listing.price,
+      snapshot.model,
+      snapshot.prompt_version,
+    ]),
     [
-      [second.raw_id, 60_000, 'mock', extractionPrompt.version],
-      [first.raw_id, 62_000, 'mock', extractionPrompt.version],
+      [secondRaw.raw_id, 60_000, 'mock', extractionPrompt.version],
+      [firstRaw.raw_id, 62_000, 'mock', extractionPrompt.version],
     ],
   );
   assert.deepEqual(history[0]?.changes, { price: { from: 62_000, to: 60_000 } });
 
-  const address = `/api/v1/listings/${first.listing_id}`;
-  const images = (await collector.get(`${address}/images`)).json<
+  const listingPath = `/api/v1/listings/${firstRaw.listing_id}`;
+  const images = (await collector.get(`${listingPath}/images`)).json<
     { position: number; url: string; sha256: null; error: string }[]
   >();
   assert.deepEqual(
@@ -85,47 +90,47 @@ test('A payload becomes a listing with its history and images, page by page', as
   );
   assert.ok(images[0]?.error, 'an address of this machine is rejected with the reason');
 
-  assert.deepEqual(await readPages(`${address}/history?limit=1`), [[history[0]], [history[1]]]);
-  assert.deepEqual(await readPages(`${address}/images?limit=2`), [
+  assert.deepEqual(await readPages(`${listingPath}/history?limit=1`), [[history[0]], [history[1]]]);
+  assert.deepEqual(await readPages(`${listingPath}/images?limit=2`), [
     images.slice(0, 2),
     images.slice(2),
   ]);
   // Larger than any position that the column can hold.
-  const beyond = Buffer.from('2147483648').toString('base64url');
+  const oversizedCursor = Buffer.from('2147483648').toString('base64url');
   for (const path of [
     'history?limit=0',
     'images?limit=0',
-    `images?cursor=${beyond}`,
+    `images?cursor=${oversizedCursor}`,
     'history?cursor=7',
   ]) {
-    assert.equal((await collector.get(`${address}/${path}`)).status, 422, path);
+    assert.equal((await collector.get(`${listingPath}/${path}`)).status, 422, path);
   }
 });
 
 /** Follows the `next` links of a list, and returns its pages. */
 async function readPages(path: string): Promise<unknown[][]> {
   const page = await collector.get(path);
-  const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<unknown[]>(), ...(next === undefined ? [] : await readPages(next))];
+  const nextPath = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
+  return [page.json<unknown[]>(), ...(nextPath === undefined ? [] : await readPages(nextPath))];
 }
 
 test('An unknown listing is 404 on every route', async () => {
   for (const path of ['', '/history', '/images']) {
-    const answer = await collector.get(`/api/v1/listings/999999${path}`);
-    assert.equal(answer.status, 404);
-    assert.equal(answer.json<{ code: string }>().code, 'listing_not_found');
+    const response = await collector.get(`/api/v1/listings/999999${path}`);
+    assert.equal(response.status, 404);
+    assert.equal(response.json<{ code: string }>().code, 'listing_not_found');
   }
 });
 
 test('A year of construction is read or provided, answered, searched and tracked', async () => {
-  const text = 'Продам двокімнатну квартиру у Львові, цегляний будинок 1985 року побудови.';
-  const payload = createPayload({ external_id: 'year', description: text });
+  const description = 'Продам двокімнатну квартиру у Львові, цегляний будинок 1985 року побудови.';
+  const payload = createPayload({ external_id: 'year', description });
   const { listing_id: id } = await processCompletely(payload);
   assert.equal((await readListing(id))['year_built'], 1985);
   await processCompletely({ ...payload, year_built: 1986 });
   assert.deepEqual((await readHistory(id))[0]?.changes, { year_built: { from: 1985, to: 1986 } });
-  const answer = await collector.post('/api/v1/search/fulltext', { query: 'цегляний' });
-  const { items } = answer.json<{ items: { listing: Record<string, unknown> }[] }>();
+  const response = await collector.post('/api/v1/search/fulltext', { query: 'цегляний' });
+  const { items } = response.json<{ items: { listing: Record<string, unknown> }[] }>();
   assert.deepEqual(
     items.map(({ listing }) => [listing['listing_id'], listing['year_built']]),
     [[id, 1986]],
@@ -150,8 +155,8 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
   });
   const raw = await processCompletely(payload);
   const { provenance, ...listing } = await readListing(raw.listing_id);
-  const { fields, ...made } = provenance;
-  assert.deepEqual(made, {
+  const { fields, ...origin } = provenance;
+  assert.deepEqual(origin, {
     raw_id: raw.raw_id,
     model: 'mock',
     prompt_version: extractionPrompt.version,
@@ -168,45 +173,50 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
   await db.updateTable('property_listings').set(update).where('id', '=', raw.listing_id).execute();
   assert.equal((await readListing(raw.listing_id)).price_per_m2, null);
   assert.deepEqual([listing['floor'], listing['floors_total']], [null, null]);
-  const own = new Set('listing_id source_slug external_id created_at updated_at'.split(' '));
+  const identityFields = new Set(
+    'listing_id source_slug external_id created_at updated_at'.split(' '),
+  );
   for (const [key, value] of Object.entries(listing)) {
     const isEmpty = ['null', '[]', '{}'].includes(JSON.stringify(value));
-    if (!own.has(key) && !isEmpty) assert.ok(fields[key], `${key} has no origin`);
+    if (!identityFields.has(key) && !isEmpty) assert.ok(fields[key], `${key} has no origin`);
   }
 });
 
 test('The origin is the last payload with the content, and null once that was removed', async () => {
   const payload = createPayload({ price: 100, currency: 'USD' });
-  const first = await processCompletely(payload);
-  const origin = async () => (await readListing(first.listing_id)).provenance.raw_id;
-  const second = await processCompletely({ ...payload, price: 90 });
-  assert.equal(await origin(), second.raw_id);
-  const again = await processCompletely({ ...payload, price: 90 });
-  assert.equal(await origin(), again.raw_id);
-  for (const [removed, expected] of [
-    [second, again.raw_id],
-    [again, null],
+  const firstRaw = await processCompletely(payload);
+  const getOriginId = async () => (await readListing(firstRaw.listing_id)).provenance.raw_id;
+  const secondRaw = await processCompletely({ ...payload, price: 90 });
+  assert.equal(await getOriginId(), secondRaw.raw_id);
+  const thirdRaw = await processCompletely({ ...payload, price: 90 });
+  assert.equal(await getOriginId(), thirdRaw.raw_id);
+  for (const [deletedRaw, expectedId] of [
+    [secondRaw, thirdRaw.raw_id],
+    [thirdRaw, null],
   ] as const) {
-    await db.deleteFrom('raw_data').where('id', '=', removed.raw_id).execute();
-    assert.equal(await origin(), expected);
+    await db.deleteFrom('raw_data').where('id', '=', deletedRaw.raw_id).execute();
+    assert.equal(await getOriginId(), expectedId);
   }
 });
 
 test('The cost of a payload is in its record and in the metrics', async () => {
   const countTokens = async (direction: string) => {
     const line = `collector_model_tokens_total{.*direction="${direction}".*} (\\d+)`;
-    const found = (await collector.get('/metrics')).text.matchAll(new RegExp(line, 'g'));
-    return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
+    const lines = (await collector.get('/metrics')).text.matchAll(new RegExp(line, 'g'));
+    return [...lines].reduce((sum, [, count]) => sum + Number(count), 0);
   };
-  const before = [await countTokens('input'), await countTokens('output')];
+  const tokensBefore = [await countTokens('input'), await countTokens('output')];
   const { model_usage: usage } = await processCompletely(createPayload());
   assert.ok(usage !== null && usage.input_tokens > 0);
   const { calls, input_tokens: input, output_tokens: output } = usage;
-  const after = [await countTokens('input'), await countTokens('output')];
-  assert.deepEqual([calls, ...after], [2, (before[0] ?? 0) + input, (before[1] ?? 0) + output]);
+  const tokensAfter = [await countTokens('input'), await countTokens('output')];
+  assert.deepEqual(
+    [calls, ...tokensAfter],
+    [2, (tokensBefore[0] ?? 0) + input, (tokensBefore[1] ?? 0) + output],
+  );
 });
 
-const FLAT = {
+const FLAT_FACTS = {
   title: 'Двокімнатна квартира на Франка',
   description: `Продам двокімнатну квартиру у Львові, високі стелі, дубовий паркет, тихе подвір'я, поруч
     парк і трамвай. Документи готові, ключі на руках.`,
@@ -222,26 +232,28 @@ const FLAT = {
 } as const;
 
 test('A listing shows its likely duplicates with reasons while they are offered', async () => {
-  const { listing_id: one } = await processCompletely(createPayload(FLAT));
-  const copy = createPayload({
-    ...FLAT,
+  const { listing_id: listingId } = await processCompletely(createPayload(FLAT_FACTS));
+  const copyPayload = createPayload({
+    ...FLAT_FACTS,
     source_slug: 'misto',
     url: 'https://misto.example/7',
     price: 90_000,
   });
-  const { listing_id: other } = await processCompletely(copy);
-  const rented = await processCompletely(createPayload({ ...FLAT, deal_type: 'rent', price: 700 }));
+  const { listing_id: duplicateId } = await processCompletely(copyPayload);
+  const rentedRaw = await processCompletely(
+    createPayload({ ...FLAT_FACTS, deal_type: 'rent', price: 700 }),
+  );
   const { duplicates } = await until('the duplicate is found', async () => {
-    const listing = await readListing(one);
+    const listing = await readListing(listingId);
     return listing.duplicates.length > 0 && listing;
   });
   assert.deepEqual(
     duplicates.map(({ reasons: _reasons, score: _score, ...duplicate }) => duplicate),
     [
       {
-        listing_id: other,
+        listing_id: duplicateId,
         source_slug: 'misto',
-        external_id: copy.external_id,
+        external_id: copyPayload.external_id,
         url: 'https://misto.example/7',
         price: 90_000,
         currency: 'USD',
@@ -250,33 +262,36 @@ test('A listing shows its likely duplicates with reasons while they are offered'
   );
   const [{ score, reasons } = { score: 0, reasons: [] }] = duplicates;
   assert.ok(score > 0.56 && score <= 1, `score ${score}`);
-  const { text, ...details } = Object.fromEntries(
+  const { text: textDetail, ...details } = Object.fromEntries(
     reasons.map(({ reason, detail }) => [reason, detail]),
   );
-  assert.ok(text);
+  assert.ok(textDetail);
   assert.deepEqual(details, {
     place: 'same building',
     area: 'both 54.3 m²',
     rooms: '2 rooms, floor 3, of 5',
     price: 'prices 3 % apart',
   });
-  const mirrored = await readListing(other);
+  const mirroredListing = await readListing(duplicateId);
   assert.deepEqual(
-    mirrored.duplicates.map((duplicate) => [duplicate.listing_id, duplicate.score]),
-    [[one, score]],
+    mirroredListing.duplicates.map((duplicate) => [duplicate.listing_id, duplicate.score]),
+    [[listingId, score]],
   );
   assert.deepEqual(
-    [mirrored.duplicate_group, (await readListing(one)).duplicate_group],
-    [one, one],
+    [mirroredListing.duplicate_group, (await readListing(listingId)).duplicate_group],
+    [listingId, listingId],
   );
-  assert.deepEqual((await readListing(rented.listing_id)).duplicates, []);
+  assert.deepEqual((await readListing(rentedRaw.listing_id)).duplicates, []);
 
   // The response omits an archived duplicate before its group is updated.
-  await archive(other);
-  assert.deepEqual((await readListing(one)).duplicates, []);
-  await until('the group is gone', async () => (await readListing(one)).duplicate_group === null);
-  await processCompletely(copy);
-  await until('it is back', async () => (await readListing(one)).duplicates.length === 1);
+  await archive(duplicateId);
+  assert.deepEqual((await readListing(listingId)).duplicates, []);
+  await until(
+    'the group is gone',
+    async () => (await readListing(listingId)).duplicate_group === null,
+  );
+  await processCompletely(copyPayload);
+  await until('it is back', async () => (await readListing(listingId)).duplicates.length === 1);
 });
 
 test('An older payload that ends late neither changes a listing nor restores it', async () => {

@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { createUrlCheck, FetchError } from '../../src/safe-fetch/check-url.ts';
 
 const failLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
-const check = createUrlCheck({ allow: [], lookup: failLookup });
+const checkPublicUrl = createUrlCheck({ allow: [], lookup: failLookup });
 
 /** Rejected hosts by kind; those in square brackets are IPv6. */
-const rejected = {
+const rejectedHosts = {
   loopback: '127.0.0.1 127.255.255.254 127.1 [::1] [0:0:0:0:0:0:0:1]',
   'loopback in other notations': '2130706433 0177.0.0.1 0x7f.1 0x7F000001 017700000001',
   unspecified: '0.0.0.0 0 0.1.2.3 [::]',
@@ -28,15 +28,15 @@ const rejected = {
 };
 
 test('Addresses that are not global are rejected', async () => {
-  for (const [kind, hosts] of Object.entries(rejected)) {
+  for (const [kind, hosts] of Object.entries(rejectedHosts)) {
     for (const host of hosts.split(' ')) {
       const url = new URL(`https://${host}:8080/a.jpg`);
-      await assert.rejects(check(url), FetchError, `${kind}: ${host}`);
+      await assert.rejects(checkPublicUrl(url), FetchError, `${kind}: ${host}`);
     }
   }
 });
 
-const allowed: [host: string, address: string, family: number][] = [
+const allowedHosts: [host: string, address: string, family: number][] = [
   ['8.8.8.8', '8.8.8.8', 4],
   ['134744072', '8.8.8.8', 4],
   ['172.15.255.255', '172.15.255.255', 4],
@@ -49,8 +49,8 @@ const allowed: [host: string, address: string, family: number][] = [
 ];
 
 test('Public addresses are allowed', async () => {
-  for (const [host, address, family] of allowed) {
-    assert.deepEqual(await check(new URL(`http://${host}/`)), [{ address, family }], host);
+  for (const [host, address, family] of allowedHosts) {
+    assert.deepEqual(await checkPublicUrl(new URL(`http://${host}/`)), [{ address, family }], host);
   }
 });
 
@@ -62,7 +62,7 @@ test('Other schemes and credentials are rejected', async () => {
     'http://user@8.8.8.8/',
     'http://:pw@8.8.8.8/',
   ]) {
-    await assert.rejects(check(new URL(url)), FetchError, url);
+    await assert.rejects(checkPublicUrl(new URL(url)), FetchError, url);
   }
 });
 
@@ -80,9 +80,9 @@ test('A name with one forbidden address is rejected', async () => {
     [['fe80::1%eth0'], false],
     [[], false],
   ];
-  for (const [addresses, isGood] of cases) {
+  for (const [addresses, isAllowed] of cases) {
     const checkUrl = createUrlCheck({ allow: [], lookup: createLookup(...addresses) });
-    if (isGood) assert.equal((await checkUrl(url)).length, addresses.length);
+    if (isAllowed) assert.equal((await checkUrl(url)).length, addresses.length);
     else await assert.rejects(checkUrl(url), FetchError, addresses.join());
   }
 });
@@ -99,10 +99,12 @@ test('A host that is not found may be retried', async () => {
 test('SSRF_ALLOW allows ranges, addresses and hosts, and nothing beside them', async () => {
   const allow = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'Media.Internal'];
   const checkUrl = createUrlCheck({ allow, lookup: createLookup('192.168.0.9') });
-  const good = '127.0.0.1 [::ffff:127.0.0.1] 10.1.2.3 [fd00::5] [::1] media.internal 8.8.8.8';
-  for (const host of good.split(' ')) await checkUrl(new URL(`http://${host}/`));
-  const bad = '127.0.0.2 10.1.2.4 [fc00::1] [::2] sub.media.internal media.internal.test';
-  for (const host of bad.split(' ')) {
+  const allowedHostList =
+    '127.0.0.1 [::ffff:127.0.0.1] 10.1.2.3 [fd00::5] [::1] media.internal 8.8.8.8';
+  for (const host of allowedHostList.split(' ')) await checkUrl(new URL(`http://${host}/`));
+  const rejectedHostList =
+    '127.0.0.2 10.1.2.4 [fc00::1] [::2] sub.media.internal media.internal.test';
+  for (const host of rejectedHostList.split(' ')) {
     await assert.rejects(checkUrl(new URL(`http://${host}/`)), FetchError, host);
   }
 });

@@ -51,10 +51,10 @@ export async function openSearch() {
     getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }),
   ]);
   const { db, pool } = database;
-  let count = 0;
+  let addedCount = 0;
 
   /** Stores listings as the pipeline does, and returns their IDs. */
-  async function add(...seeds: ListingSeed[]): Promise<number[]> {
+  async function addListings(...seeds: ListingSeed[]): Promise<number[]> {
     const slugs = [...new Set(seeds.map((seed) => seed.source_slug ?? 'board'))];
     await db
       .insertInto('sources')
@@ -62,13 +62,13 @@ export async function openSearch() {
       .onConflict((conflict) => conflict.doNothing())
       .execute();
     const rows = seeds.map(({ archived, embedding, source_slug = 'board', ...seed }) => {
-      count += 1;
+      addedCount += 1;
       const description = seed.description ?? 'оселя';
       return {
         ...seed,
         description,
         source_slug,
-        external_id: String(count),
+        external_id: String(addedCount),
         city_key: seed.city === undefined ? null : normaliseText(seed.city),
         search_text: normaliseText([seed.title, description, seed.city].join(' ')),
         embedding: embedding === undefined ? null : formatVector(embedding),
@@ -79,8 +79,12 @@ export async function openSearch() {
         features: [],
       };
     });
-    const added = await db.insertInto('property_listings').values(rows).returning('id').execute();
-    return added.map(({ id }) => id);
+    const insertedRows = await db
+      .insertInto('property_listings')
+      .values(rows)
+      .returning('id')
+      .execute();
+    return insertedRows.map(({ id }) => id);
   }
 
   /** Starts a server with the search routes and without API keys. */
@@ -108,19 +112,19 @@ export async function openSearch() {
     });
     deferCleanup(() => app.close());
     const post = async (kind: string, body: unknown) => {
-      const answer = await app.inject({
+      const response = await app.inject({
         method: 'POST',
         url: `/search/${kind}`,
         headers: { 'content-type': 'application/json' },
         payload: typeof body === 'string' ? body : JSON.stringify(body),
       });
-      return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
+      return { status: response.statusCode, headers: response.headers, body: response.json() };
     };
     const listen = () => app.listen({ host: '127.0.0.1', port: 0 });
     return { registry, post, listen };
   }
 
-  return { ...database, add, serve };
+  return { ...database, add: addListings, serve };
 }
 
 /** Returns the listing IDs of a response in order. */

@@ -37,17 +37,17 @@ test('The search with the index finds the order of all computed distances', asyn
     .slice(0, 30)
     .map(({ id }) => id);
   const target = { vector: formatVector(query), embeddingModel: null };
-  for (const exactMatches of [0, 1000]) {
-    const found = await findNearest(db, {
+  for (const exactSearchThreshold of [0, 1000]) {
+    const neighbours = await findNearest(db, {
       ...target,
       filters: { source_slug: 'scattered' },
       limit: 30,
-      exactMatches,
+      exactSearchThreshold,
     });
     assert.deepEqual(
-      found.map(({ id }) => id),
+      neighbours.map(({ id }) => id),
       expected,
-      `exact up to ${exactMatches}`,
+      `exact up to ${exactSearchThreshold}`,
     );
   }
 });
@@ -58,7 +58,7 @@ function cosineDistance(a: readonly number[], b: readonly number[]): number {
 }
 
 test('A selective filter finds all its listings even if the index stops early', async () => {
-  const wanted = await add(
+  const matchingIds = await add(
     ...Array.from({ length: 12 }, (_, index) => ({
       source_slug: 'rare',
       city: 'Рідкісне',
@@ -82,16 +82,18 @@ test('A selective filter finds all its listings even if the index stops early', 
         order by embedding <=> '[1,0,0]', id limit 10`.execute(trx);
     });
     assert.ok(rows.length < 10, `the index alone found ${rows.length}`);
-    for (const exactMatches of [0, 11, 12]) {
-      const ids = (await findNearest(connection, { ...search, exactMatches })).map(({ id }) => id);
-      assert.deepEqual(ids, wanted.slice(0, 10), `exact up to ${exactMatches}`);
+    for (const exactSearchThreshold of [0, 11, 12]) {
+      const ids = (await findNearest(connection, { ...search, exactSearchThreshold })).map(
+        ({ id }) => id,
+      );
+      assert.deepEqual(ids, matchingIds.slice(0, 10), `exact up to ${exactSearchThreshold}`);
     }
     await sql`reset hnsw.max_scan_tuples; reset enable_seqscan`.execute(connection);
   });
 });
 
 test('Few distances are computed while most embeddings are of another model', async () => {
-  const addAll = (
+  const addEmbedded = (
     source_slug: string,
     embedding_model: string,
     count: number,
@@ -105,32 +107,40 @@ test('Few distances are computed while most embeddings are of another model', as
       })),
     );
   // Six times `ef_search`.
-  await addAll('half-way', 'older-model', 1200, (index) => [index / 20_000, 0, 1]);
-  const wanted = await addAll('half-way', 'test-model', 12, (index) => [1, 0, -1 - index]);
-  await addAll('far', 'older-model', 800, (index) => [1, index / 20_000, -1]);
-  // The search estimates matches by the statistics of the planner.
+  await addEmbedded('half-way', 'older-model', 1200, (index) => [index / 20_000, 0, 1]);
+  const matchingIds = await addEmbedded('half-way', 'test-model', 12, (index) => [
+    1,
+    0,
+    -1 - index,
+  ]);
+  await addEmbedded('far', 'older-model', 800, (index) => [1, index / 20_000, -1]);
+  // The search estimates matches by planner statistics.
   await sql`analyze property_listings`.execute(db);
   await db.connection().execute(async (connection) => {
     // Every plan without the index needs a sort.
     await sql`set hnsw.max_scan_tuples = 1; set enable_sort = off`.execute(connection);
     const statements: string[] = [];
     const watchedDb = watchDatabase(connection, { before: (text) => statements.push(text) });
-    const idsBy = async (embeddingModel: string, maxExact: number) => {
+    const findIds = async (embeddingModel: string, maxExactCandidates: number) => {
       const filters = { source_slug: 'half-way' };
-      const search = { vector: '[0,0,1]', filters, limit: 10, exactMatches: 0 };
-      const found = await findNearest(watchedDb, { ...search, embeddingModel, maxExact });
-      return found.map(({ id }) => id);
+      const search = { vector: '[0,0,1]', filters, limit: 10, exactSearchThreshold: 0 };
+      const neighbours = await findNearest(watchedDb, {
+        ...search,
+        embeddingModel,
+        maxExactCandidates,
+      });
+      return neighbours.map(({ id }) => id);
     };
-    const some = await idsBy('test-model', 0);
+    const partialIds = await findIds('test-model', 0);
     assert.ok(statements.every((text) => !text.includes('with candidates as materialized')));
-    assert.ok(some.every((id) => wanted.includes(id)));
-    assert.deepEqual(await idsBy('test-model', 100_000), wanted.slice(0, 10));
-    assert.equal((await idsBy('older-model', 0)).length, 10);
+    assert.ok(partialIds.every((id) => matchingIds.includes(id)));
+    assert.deepEqual(await findIds('test-model', 100_000), matchingIds.slice(0, 10));
+    assert.equal((await findIds('older-model', 0)).length, 10);
     await sql`reset hnsw.max_scan_tuples; reset enable_sort`.execute(connection);
   });
 });
 
-async function scanSetting(): Promise<string> {
+async function readScanSetting(): Promise<string> {
   const { rows } = await pool.query(`select current_setting('hnsw.iterative_scan', true) as scan`);
   return rows[0]?.scan || 'off';
 }
@@ -141,43 +151,43 @@ test('The settings of a search do not outlive it', async () => {
     embeddingModel: null,
     filters: {},
     limit: 5,
-    exactMatches: 0,
+    exactSearchThreshold: 0,
   };
-  const rounds = engine === 'pglite' ? 3 : 20;
-  const seen = await Promise.all(
-    Array.from({ length: rounds }, async () => {
-      const earlier = await scanSetting();
+  const searchCount = engine === 'pglite' ? 3 : 20;
+  const settings = await Promise.all(
+    Array.from({ length: searchCount }, async () => {
+      const settingBefore = await readScanSetting();
       assert.equal((await findNearest(db, search)).length, 5);
-      return [earlier, await scanSetting()];
+      return [settingBefore, await readScanSetting()];
     }),
   );
-  assert.deepEqual(new Set(seen.flat()), new Set(['off']));
+  assert.deepEqual(new Set(settings.flat()), new Set(['off']));
 });
 
 suite('Ranking', () => {
   const CITIES = ['Київ', 'Львів', 'Івано-Франківськ'];
 
   /** First ID of the newest listings. */
-  const NEWEST = 50_000_000_000;
+  const FIRST_NEWEST_ID = 50_000_000_000;
 
   /** Adds listings in distant ID bands, as after many deletions. */
   before(async () => {
     await db.deleteFrom('property_listings').execute();
-    for (const from of [1, 1020, 40_000, 3_000_000, NEWEST]) {
+    for (const from of [1, 1020, 40_000, 3_000_000, FIRST_NEWEST_ID]) {
       await sql`select setval(pg_get_serial_sequence('property_listings', 'id'), ${from})`.execute(
         db,
       );
       await add(
         ...Array.from({ length: 40 }, (_, index): ListingSeed => {
-          const [nth, rare] = [from + index, index % 13 === 0 ? ' рідкісне' : ''];
+          const [number, rareWord] = [from + index, index % 13 === 0 ? ' рідкісне' : ''];
           return {
-            description: `${'слово '.repeat(1 + (nth % 3))}${nth % 2 === 0 ? 'друге' : ''}${rare}`,
-            source_slug: nth % 4 === 0 ? 'one' : 'two',
-            archived: nth % 7 === 0,
-            ...(nth % 5 === 0
+            description: `${'слово '.repeat(1 + (number % 3))}${number % 2 === 0 ? 'друге' : ''}${rareWord}`,
+            source_slug: number % 4 === 0 ? 'one' : 'two',
+            archived: number % 7 === 0,
+            ...(number % 5 === 0
               ? {}
-              : { price: (nth % 9) * 111.5, area_total: 20.25 * (1 + (nth % 6)) }),
-            ...(nth % 6 === 0 ? {} : { rooms: nth % 13, city: CITIES[nth % 3] ?? '' }),
+              : { price: (number % 9) * 111.5, area_total: 20.25 * (1 + (number % 6)) }),
+            ...(number % 6 === 0 ? {} : { rooms: number % 13, city: CITIES[number % 3] ?? '' }),
           };
         }),
       );
@@ -185,38 +195,43 @@ suite('Ranking', () => {
   });
 
   /** Ranks by reading every listing. */
-  async function rankAll(text: string, filters: SearchFilters, bound: number, newestId: number) {
+  async function rankAll(
+    text: string,
+    filters: SearchFilters,
+    maxMatches: number,
+    newestId: number,
+  ) {
     const query = sql`plainto_tsquery('simple', ${text})`;
     const { rows } = await sql<{ id: number; rank: number }>`
     with newest as materialized (
       select id, search_vector from property_listings
       where to_tsvector('simple', search_text) @@ ${query} and ${whereFilters(filters)}
-        and id <= ${newestId} order by id desc limit ${bound})
+        and id <= ${newestId} order by id desc limit ${maxMatches})
     select id, ts_rank_cd(search_vector, ${query}) as rank from newest
     order by rank desc, id desc`.execute(db);
     return rows;
   }
 
-  const optional = <Value>(value: fc.Arbitrary<Value>) =>
+  const arbitraryOptional = <Value>(value: fc.Arbitrary<Value>) =>
     fc.option(value, { nil: undefined, freq: 1 });
   const arbitraryRange = (values: fc.Arbitrary<number>) =>
     fc
-      .tuple(optional(values), optional(values))
+      .tuple(arbitraryOptional(values), arbitraryOptional(values))
       .map(([a, b]) => (a !== undefined && b !== undefined && a > b ? [b, a] : [a, b]));
 
   /** Random filters, with values equal and close to those of the listings. */
   const arbitraryFilters: fc.Arbitrary<SearchFilters> = fc
     .record({
-      source_slug: optional(fc.constantFrom('one', 'two', 'three')),
-      city: optional(fc.constantFrom(...CITIES, 'київ', 'Одеса', '—')),
-      include_archived: optional(fc.boolean()),
+      source_slug: arbitraryOptional(fc.constantFrom('one', 'two', 'three')),
+      city: arbitraryOptional(fc.constantFrom(...CITIES, 'київ', 'Одеса', '—')),
+      include_archived: arbitraryOptional(fc.boolean()),
       price: arbitraryRange(fc.constantFrom(0, 111.49, 111.5, 223, 500, 892, 1e14)),
       area: arbitraryRange(fc.constantFrom(0, 20.25, 20.26, 40.5, 121.5, 1e10)),
       rooms: arbitraryRange(fc.constantFrom(0, 1, 5, 9, 10, 11, 12, 10_000)),
     })
-    .map(({ price, area, rooms, ...others }) => {
-      const all = {
-        ...others,
+    .map(({ price, area, rooms, ...otherFilters }) => {
+      const searchFilters = {
+        ...otherFilters,
         price_min: price[0],
         price_max: price[1],
         area_min: area[0],
@@ -224,23 +239,34 @@ suite('Ranking', () => {
         rooms_min: rooms[0],
         rooms_max: rooms[1],
       };
-      return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+      return Object.fromEntries(
+        Object.entries(searchFilters).filter(([, value]) => value !== undefined),
+      );
     });
 
   const arbitraryQuery = fc.tuple(
     fc.constantFrom('слово', 'слово друге', 'рідкісне', 'друге рідкісне', 'ніде'),
     arbitraryFilters,
     fc.constantFrom(1, 7, 30, 1000),
-    fc.constantFrom(0, 50, 1030, 40_010, 3_000_020, 2 ** 31, NEWEST + 20, Number.MAX_SAFE_INTEGER),
+    fc.constantFrom(
+      0,
+      50,
+      1030,
+      40_010,
+      3_000_020,
+      2 ** 31,
+      FIRST_NEWEST_ID + 20,
+      Number.MAX_SAFE_INTEGER,
+    ),
   );
 
   test('The ranked matches are those of reading every listing', async () => {
     await fc.assert(
-      fc.asyncProperty(arbitraryQuery, async ([text, filters, bound, newestId]) => {
-        const { ranked } = await rankMatches(db, { text, filters, bound, newestId });
+      fc.asyncProperty(arbitraryQuery, async ([text, filters, maxMatches, newestId]) => {
+        const { hits } = await rankMatches(db, { text, filters, maxMatches, newestId });
         assert.deepEqual(
-          ranked.map(({ id, rank }) => ({ id, rank })),
-          await rankAll(text, filters, bound, newestId),
+          hits.map(({ id, rank }) => ({ id, rank })),
+          await rankAll(text, filters, maxMatches, newestId),
         );
       }),
       { numRuns: 150 },
@@ -248,16 +274,16 @@ suite('Ranking', () => {
   });
 
   test('The newest id is at most the id of the last listing', async () => {
-    const query = { text: 'слово', filters: {}, bound: 1000 };
-    const { newestId: last } = await rankMatches(db, query);
-    assert.ok(last >= NEWEST + 40);
-    for (const newestId of [last + 1, 4e12, Number.MAX_SAFE_INTEGER]) {
-      assert.equal((await rankMatches(db, { ...query, newestId })).newestId, last);
+    const query = { text: 'слово', filters: {}, maxMatches: 1000 };
+    const { newestId: lastId } = await rankMatches(db, query);
+    assert.ok(lastId >= FIRST_NEWEST_ID + 40);
+    for (const newestId of [lastId + 1, 4e12, Number.MAX_SAFE_INTEGER]) {
+      assert.equal((await rankMatches(db, { ...query, newestId })).newestId, lastId);
     }
   });
 
-  /** Returns the statements of a search, each with its values. */
-  async function recordStatements(query: { text: string; bound: number; newestId?: number }) {
+  /** Returns the search statements with their values. */
+  async function recordStatements(query: { text: string; maxMatches: number; newestId?: number }) {
     const statements: string[] = [];
     const watchedDb = watchDatabase(db, { before: (text) => void statements.push(text) });
     await rankMatches(watchedDb, { ...query, filters: {} });
@@ -266,12 +292,15 @@ suite('Ranking', () => {
 
   test('A search makes few statements and each names few bands of ids', async () => {
     for (const text of ['слово', 'рідкісне', 'ніде']) {
-      for (const bound of [1, 4, 33, 34, 35, 36, 1000]) {
-        const statements = await recordStatements({ text, bound });
-        assert.ok(statements.length <= 30, `${text}, ${bound}: ${statements.length} statements`);
+      for (const maxMatches of [1, 4, 33, 34, 35, 36, 1000]) {
+        const statements = await recordStatements({ text, maxMatches });
+        assert.ok(
+          statements.length <= 30,
+          `${text}, ${maxMatches}: ${statements.length} statements`,
+        );
         for (const statement of statements) {
-          const names = statement.match(/"(band|block):/g)?.length ?? 0;
-          assert.ok(names < 400, `${text}, ${bound}: ${names} bands`);
+          const termCount = statement.match(/"(band|block):/g)?.length ?? 0;
+          assert.ok(termCount < 400, `${text}, ${maxMatches}: ${termCount} bands`);
         }
       }
     }
@@ -282,7 +311,7 @@ suite('Ranking', () => {
       // The planner would read a small table without the index.
       await sql`set local enable_seqscan = off`.execute(trx);
       const filters = { city: 'Київ', price_max: 500, include_archived: true };
-      const query = { text: 'слово', filters, bound: 5 };
+      const query = { text: 'слово', filters, maxMatches: 5 };
       const { indexes } = await explain(trx, (explained) => rankMatches(explained, query));
       for (const index of ['property_listings_search', 'property_listings_search_archived']) {
         assert.ok(indexes.includes(index), String(indexes));

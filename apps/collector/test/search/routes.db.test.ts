@@ -11,10 +11,10 @@ const { add, db, serve } = await openSearch();
 const model = createModel({ 'тиха вулиця': [1, 0, 0], світлиця: [1, 0, 0], нуль: [0, 0, 0] });
 const { post } = await serve({ model });
 
-const search = async (kind: string, body: object) => {
-  const answer = await post(kind, body);
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  return answer.body;
+const searchOk = async (kind: string, body: object) => {
+  const response = await post(kind, body);
+  assert.equal(response.status, 200, JSON.stringify(response.body));
+  return response.body;
 };
 
 /** Returns the listing IDs of each page of a search. Calls `afterPage` after each page. */
@@ -22,7 +22,7 @@ async function readAllPages(kind: string, body: object, afterPage?: () => Promis
   const pages: number[][] = [];
   let cursor: string | undefined;
   do {
-    const page = await search(kind, { ...body, ...(cursor && { cursor }) });
+    const page = await searchOk(kind, { ...body, ...(cursor && { cursor }) });
     pages.push(getListingIds(page));
     cursor = page.next_cursor ?? undefined;
     await afterPage?.();
@@ -31,45 +31,45 @@ async function readAllPages(kind: string, body: object, afterPage?: () => Promis
 }
 
 test('Ukrainian, Russian and English are found in every spelling', async () => {
-  const [ukrainian, russian, english] = await add(
+  const [ukrainianId, russianId, englishId] = await add(
     { description: "П’ЯТЬ кімнат в Івано-Франківську, 54,5 м², об'єкт здано, за\u0301мок" },
     { description: 'Ёлки у дома, 2-к квартира на Подо\u0301ле, съёмное жильё' },
     { description: 'Sunny two-bedroom flat near the river, don’t miss' },
   );
   const queries: [string, number | undefined][] = [
-    ["п'ять", ukrainian],
-    ['пʼять КІМНАТ', ukrainian],
-    ['івано франківську', ukrainian],
-    ['Івано‑Франківську', ukrainian],
-    ['54.5 м2', ukrainian],
-    ['замок обʼєкт', ukrainian],
-    ['елки', russian],
-    ['ЁЛКИ подоле', russian],
-    ['2 к квартира', russian],
-    ['2–К', russian],
-    ['жилье', russian],
-    ['TWO BEDROOM', english],
-    ["don't two-bedroom", english],
+    ["п'ять", ukrainianId],
+    ['пʼять КІМНАТ', ukrainianId],
+    ['івано франківську', ukrainianId],
+    ['Івано‑Франківську', ukrainianId],
+    ['54.5 м2', ukrainianId],
+    ['замок обʼєкт', ukrainianId],
+    ['елки', russianId],
+    ['ЁЛКИ подоле', russianId],
+    ['2 к квартира', russianId],
+    ['2–К', russianId],
+    ['жилье', russianId],
+    ['TWO BEDROOM', englishId],
+    ["don't two-bedroom", englishId],
   ];
   for (const [query, id] of queries) {
-    assert.deepEqual(getListingIds(await search('fulltext', { query })), [id], query);
+    assert.deepEqual(getListingIds(await searchOk('fulltext', { query })), [id], query);
   }
 });
 
 test('More of the words, nearer together, rank first', async () => {
-  const [apart, together] = await add(
+  const [apartId, adjacentId] = await add(
     { description: 'Затишна мансарда, а ще є велика простора лоджія' },
     { description: 'Затишна лоджія, лоджія затишна' },
     { description: 'Затишна кухня' },
   );
-  const { items } = await search('fulltext', { query: 'затишна лоджія' });
-  assert.deepEqual(getListingIds({ items }), [together, apart]);
+  const { items } = await searchOk('fulltext', { query: 'затишна лоджія' });
+  assert.deepEqual(getListingIds({ items }), [adjacentId, apartId]);
   assert.ok(items[0].rank > items[1].rank);
 });
 
 test('An answer has the whole listing', async () => {
   const [id] = await add({ title: 'Хата', description: 'унікальнахата', price: 1250.5, rooms: 2 });
-  const { items, total, next_cursor, took_ms } = await search('fulltext', {
+  const { items, total, next_cursor, took_ms } = await searchOk('fulltext', {
     query: 'унікальнахата',
   });
   const { listing } = items[0];
@@ -85,60 +85,64 @@ test('An answer has the whole listing', async () => {
 
 test('Each filter leaves out the other listings', async () => {
   const description = 'фільтр';
-  const rented = { deal_type: 'rent', property_type: 'apartment', city: 'Кам’янець-Подільський' };
-  const sold = { deal_type: 'sale', property_type: 'house', city: 'Київ' };
-  const [wanted, other, unknown] = await add(
-    { description, ...rented, price: 500, rooms: 2, area_total: 54.5, source_slug: 'wanted' },
-    { description, ...sold, price: 900, rooms: 5, area_total: 120, source_slug: 'other' },
+  const rentedFacts = {
+    deal_type: 'rent',
+    property_type: 'apartment',
+    city: 'Кам’янець-Подільський',
+  };
+  const soldFacts = { deal_type: 'sale', property_type: 'house', city: 'Київ' };
+  const [wantedId, otherId, unknownId] = await add(
+    { description, ...rentedFacts, price: 500, rooms: 2, area_total: 54.5, source_slug: 'wanted' },
+    { description, ...soldFacts, price: 900, rooms: 5, area_total: 120, source_slug: 'other' },
     { description },
   );
   const cases: [object, (number | undefined)[]][] = [
-    [{}, [unknown, other, wanted]],
-    [{ deal_type: 'rent' }, [wanted]],
-    [{ property_type: 'Apartment' }, [wanted]],
-    [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [wanted]],
+    [{}, [unknownId, otherId, wantedId]],
+    [{ deal_type: 'rent' }, [wantedId]],
+    [{ property_type: 'Apartment' }, [wantedId]],
+    [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [wantedId]],
     [{ city: '—' }, []],
-    [{ source_slug: 'wanted' }, [wanted]],
-    [{ price_min: 500, price_max: 500 }, [wanted]],
-    [{ price_min: 500.01 }, [other]],
-    [{ price_max: 899.99 }, [wanted]],
-    [{ rooms_min: 2, rooms_max: 4 }, [wanted]],
-    [{ rooms_min: 3 }, [other]],
-    [{ area_min: 54.5, area_max: 100 }, [wanted]],
+    [{ source_slug: 'wanted' }, [wantedId]],
+    [{ price_min: 500, price_max: 500 }, [wantedId]],
+    [{ price_min: 500.01 }, [otherId]],
+    [{ price_max: 899.99 }, [wantedId]],
+    [{ rooms_min: 2, rooms_max: 4 }, [wantedId]],
+    [{ rooms_min: 3 }, [otherId]],
+    [{ area_min: 54.5, area_max: 100 }, [wantedId]],
     [{ area_max: 54.4 }, []],
-    [{ deal_type: 'sale', city: 'київ', price_min: 1, rooms_max: 5 }, [other]],
+    [{ deal_type: 'sale', city: 'київ', price_min: 1, rooms_max: 5 }, [otherId]],
     [{ deal_type: 'sale', city: 'Львів' }, []],
   ];
   for (const [filters, ids] of cases) {
-    const body = await search('fulltext', { query: 'фільтр', ...filters });
+    const body = await searchOk('fulltext', { query: 'фільтр', ...filters });
     assert.deepEqual(getListingIds(body), ids, JSON.stringify(filters));
     assert.equal(body.total.value, ids.length);
   }
-  const [spelled] = await add({ description: 'написання', property_type: "об'єкт-дача" });
+  const [spelledId] = await add({ description: 'написання', property_type: "об'єкт-дача" });
   for (const property_type of ["Об'єкт-дача", 'об’єкт–дача', 'ОБʼЄКТ\u2011ДА\u0301ЧА']) {
-    const body = await search('fulltext', { query: 'написання', property_type });
-    assert.deepEqual(getListingIds(body), [spelled], property_type);
+    const body = await searchOk('fulltext', { query: 'написання', property_type });
+    assert.deepEqual(getListingIds(body), [spelledId], property_type);
   }
 });
 
 test('Archived listings are found on request only', async () => {
   const description = 'архівне';
-  const [kept, archived] = await add({ description }, { description, archived: true });
-  assert.deepEqual(getListingIds(await search('fulltext', { query: 'архівне' })), [kept]);
-  const all = await search('fulltext', { query: 'архівне', include_archived: true });
-  assert.deepEqual(getListingIds(all), [archived, kept]);
-  assert.equal(all.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
+  const [liveId, archivedId] = await add({ description }, { description, archived: true });
+  assert.deepEqual(getListingIds(await searchOk('fulltext', { query: 'архівне' })), [liveId]);
+  const allResults = await searchOk('fulltext', { query: 'архівне', include_archived: true });
+  assert.deepEqual(getListingIds(allResults), [archivedId, liveId]);
+  assert.equal(allResults.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
 });
 
 test('Operators and quotes are plain text, and a query without a word finds nothing', async () => {
   const [id] = await add({ description: 'операторний & текст | без ! дужок (тут)' });
-  const body = await search('fulltext', { query: "текст & (операторний) | !'" });
+  const body = await searchOk('fulltext', { query: "текст & (операторний) | !'" });
   assert.deepEqual(getListingIds(body), [id]);
   for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD', '𐐨'.repeat(512)]) {
-    const { items, total, next_cursor } = await search('fulltext', { query });
+    const { items, total, next_cursor } = await searchOk('fulltext', { query });
     assert.deepEqual([items, total.value, next_cursor], [[], 0, null]);
     // The model of this test fails for these texts.
-    if (query.length < 5) assert.deepEqual((await search('similar', { query })).items, []);
+    if (query.length < 5) assert.deepEqual((await searchOk('similar', { query })).items, []);
   }
 });
 
@@ -147,22 +151,26 @@ test('Pages have each listing once while others are added', async () => {
     description: index % 3 === 0 ? 'сторінка сторінка' : 'сторінка',
   }));
   await add(...seeds);
-  const whole = getListingIds(await search('fulltext', { query: 'сторінка', limit: 100 }));
-  assert.equal(whole.length, 23);
+  const allIds = getListingIds(await searchOk('fulltext', { query: 'сторінка', limit: 100 }));
+  assert.equal(allIds.length, 23);
   const pages = await readAllPages('fulltext', { query: 'сторінка', limit: 5 }, () =>
     add({ description: 'сторінка сторінка сторінка' }),
   );
-  assert.deepEqual(pages.flat(), whole);
+  assert.deepEqual(pages.flat(), allIds);
 });
 
 test('A cursor is valid for its own search only', async () => {
   await add({ description: 'курсор', price: 1 }, { description: 'курсор', price: 1 });
   const request = { query: 'курсор', limit: 1, price_min: 0, include_archived: false };
-  const cursor = (await search('fulltext', request)).next_cursor;
+  const cursor = (await searchOk('fulltext', request)).next_cursor;
   assert.match(cursor, /^[\w-]+$/);
-  const reordered = { include_archived: false, price_min: 0, limit: 2, query: 'КУРСОР' };
-  assert.equal((await search('fulltext', reordered)).next_cursor, null, 'a full last page');
-  assert.equal((await search('fulltext', { ...reordered, cursor })).items.length, 1);
+  const reorderedRequest = { include_archived: false, price_min: 0, limit: 2, query: 'КУРСОР' };
+  assert.equal(
+    (await searchOk('fulltext', reorderedRequest)).next_cursor,
+    null,
+    'a full last page',
+  );
+  assert.equal((await searchOk('fulltext', { ...reorderedRequest, cursor })).items.length, 1);
   for (const body of [
     { ...request, query: 'інше', cursor },
     { ...request, price_min: 1, cursor },
@@ -170,15 +178,15 @@ test('A cursor is valid for its own search only', async () => {
     { ...request, cursor: Buffer.from('{"v":0,"q":"","r":1,"i":1}').toString('base64url') },
     { ...request, cursor: cursor.slice(0, -8) },
   ]) {
-    const answer = await post('fulltext', body);
-    assert.deepEqual([answer.status, answer.body.errors[0].path], [422, 'body/cursor']);
+    const response = await post('fulltext', body);
+    assert.deepEqual([response.status, response.body.errors[0].path], [422, 'body/cursor']);
   }
 });
 
 test('At the bound the newest listings are ranked and the total is a lower limit', async () => {
   const description = 'межа межа';
   const ids = await add(...Array.from({ length: MAX_RANKED_MATCHES + 1 }, () => ({ description })));
-  const { total } = await search('fulltext', { query: 'межа' });
+  const { total } = await searchOk('fulltext', { query: 'межа' });
   assert.deepEqual(total, { value: MAX_RANKED_MATCHES, relation: 'gte' });
   const pages = await readAllPages('fulltext', { query: 'межа', limit: 100 });
   assert.deepEqual(pages.flat(), ids.slice(1).toReversed());
@@ -189,9 +197,9 @@ test('A highlight marks the words and escapes everything else', async () => {
     title: 'Об’єкт <b>',
     description: '<script>alert(1)</script> світлиця & "вікно" <mark>',
   });
-  const plain = await search('fulltext', { query: 'світлиця' });
-  assert.ok(!('highlight' in plain.items[0]));
-  const { items } = await search('fulltext', { query: "світлиця об'єкт", highlight: true });
+  const unhighlighted = await searchOk('fulltext', { query: 'світлиця' });
+  assert.ok(!('highlight' in unhighlighted.items[0]));
+  const { items } = await searchOk('fulltext', { query: "світлиця об'єкт", highlight: true });
   assert.equal(
     items[0].highlight,
     '<mark>Об’єкт</mark> &#60;b&#62;\n&#60;script&#62;alert(1)&#60;/script&#62; <mark>світлиця</mark> &#38; &#34;вікно&#34; &#60;mark&#62;',
@@ -215,7 +223,7 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ query: 'a', rooms_min: 2, rooms_max: 1 }, 'body/rooms_min'],
     [{ query: 'a', price_min: 2, price_max: 1, area_min: 2, area_max: 1 }, 'price_min, area_min'],
   ];
-  const similar: [object | string, string][] = [
+  const similarResults: [object | string, string][] = [
     [{}, 'body'],
     [{ query: 'a', listing_id: 1 }, 'body'],
     [{ query: 'a', listing_id: 1, embedding: [1, 0, 0] }, 'body'],
@@ -234,16 +242,21 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ ids: [] }, 'body/ids'],
     [{ ids: [1, 1] }, 'body/ids'],
     [{ ids: [0] }, 'body/ids/0'],
-    [{ ids: Array.from({ length: 101 }, (_, nth) => nth + 1) }, 'body/ids'],
+    [{ ids: Array.from({ length: 101 }, (_, index) => index + 1) }, 'body/ids'],
     [{ ids: [1], query: '' }, 'body/query'],
     [{ ids: [1], limit: 5 }, 'body'],
     [{ ids: [1], rooms_min: 3, rooms_max: 2 }, 'body/rooms_min'],
   ];
-  for (const [kind, cases] of Object.entries({ fulltext, hybrid: fulltext, similar, matches })) {
+  for (const [kind, cases] of Object.entries({
+    fulltext,
+    hybrid: fulltext,
+    similar: similarResults,
+    matches,
+  })) {
     for (const [body, path] of cases) {
-      const answer = await post(kind, body);
-      assert.equal(answer.status, 422, `${kind} ${JSON.stringify(body)}`);
-      const paths = answer.body.errors.map((one: { path: string }) => one.path);
+      const response = await post(kind, body);
+      assert.equal(response.status, 422, `${kind} ${JSON.stringify(body)}`);
+      const paths = response.body.errors.map((error: { path: string }) => error.path);
       assert.deepEqual(paths, path.includes(',') ? ['body/price_min', 'body/area_min'] : [path]);
     }
   }
@@ -256,14 +269,14 @@ test('A search past the rate limit is rejected on every instance, and each is me
     ['fulltext', { query: 'а' }],
     ['similar', { embedding: [1, 0, 0] }],
   ] as const) {
-    for (const [nth, status] of [200, 200, 200, 429].entries()) {
-      const answer = await instances[nth % 2]?.post(kind, body);
-      assert.equal(answer?.status, status);
-      if (nth === 0) assert.equal(answer?.headers['ratelimit-remaining'], '2');
+    for (const [requestIndex, status] of [200, 200, 200, 429].entries()) {
+      const response = await instances[requestIndex % 2]?.post(kind, body);
+      assert.equal(response?.status, status);
+      if (requestIndex === 0) assert.equal(response?.headers['ratelimit-remaining'], '2');
       if (status === 200) continue;
-      assert.equal(answer?.body.code, 'rate_limited');
-      const wait = Number(answer?.headers['retry-after']);
-      assert.ok(wait >= 1 && wait <= 60, String(wait));
+      assert.equal(response?.body.code, 'rate_limited');
+      const retryAfterSeconds = Number(response?.headers['retry-after']);
+      assert.ok(retryAfterSeconds >= 1 && retryAfterSeconds <= 60, String(retryAfterSeconds));
     }
   }
   assert.equal((await instances[0]?.post('hybrid', { query: 'а' }))?.status, 429);
@@ -275,7 +288,7 @@ test('A search past the rate limit is rejected on every instance, and each is me
   }
 });
 
-const [near, tie, far, opposite] = await add(
+const [nearId, tiedId, farId, oppositeId] = await add(
   { source_slug: 'circle', embedding: createPointAtAngle(10), city: 'Київ', price: 100 },
   {
     source_slug: 'circle',
@@ -287,72 +300,72 @@ const [near, tie, far, opposite] = await add(
   { source_slug: 'circle', embedding: createPointAtAngle(60), city: 'Київ', price: 500 },
   { source_slug: 'circle', embedding: createPointAtAngle(180), city: 'Київ' },
 );
-const [archived, bare] = await add(
+const [archivedId, unembeddedId] = await add(
   { source_slug: 'circle', embedding: createPointAtAngle(1), archived: true },
   { source_slug: 'circle' },
 );
-const circle = { source_slug: 'circle' };
+const circleFilter = { source_slug: 'circle' };
 
 test('The nearest listings come first, ties by id, with their distances', async () => {
-  const { items, took_ms } = await search('similar', { embedding: [2, 0, 0], ...circle });
-  assert.deepEqual(getListingIds({ items }), [near, tie, far, opposite]);
+  const { items, took_ms } = await searchOk('similar', { embedding: [2, 0, 0], ...circleFilter });
+  assert.deepEqual(getListingIds({ items }), [nearId, tiedId, farId, oppositeId]);
   const distances = items.map(({ distance }: { distance: number }) => distance.toFixed(3));
   assert.deepEqual(distances, ['0.015', '0.015', '0.500', '2.000']);
   assert.ok(Number.isInteger(took_ms));
 });
 
 test('The model embeds a text, and a listing is not its own neighbour', async () => {
-  const byText = await search('similar', { query: 'тиха вулиця', ...circle });
-  assert.deepEqual(getListingIds(byText), [near, tie, far, opposite]);
-  const byListing = await search('similar', { listing_id: far, ...circle });
-  assert.deepEqual(getListingIds(byListing), [near, tie, opposite]);
+  const byText = await searchOk('similar', { query: 'тиха вулиця', ...circleFilter });
+  assert.deepEqual(getListingIds(byText), [nearId, tiedId, farId, oppositeId]);
+  const byListing = await searchOk('similar', { listing_id: farId, ...circleFilter });
+  assert.deepEqual(getListingIds(byListing), [nearId, tiedId, oppositeId]);
 });
 
 test('Filters and the limit apply to similar listings', async () => {
   const embedding = [1, 0, 0];
   const cases: [object, (number | undefined)[]][] = [
-    [{ limit: 1 }, [near]],
+    [{ limit: 1 }, [nearId]],
     ...[1e-320, 1e-30, 1e30, 1e308].map((size): [object, (number | undefined)[]] => [
       { embedding: [size, 0, 0], limit: 1 },
-      [near],
+      [nearId],
     ]),
-    [{ city: 'КИЇВ', limit: 2 }, [near, far]],
-    [{ price_min: 200, price_max: 500 }, [tie, far]],
-    [{ include_archived: true }, [archived, near, tie, far, opposite]],
+    [{ city: 'КИЇВ', limit: 2 }, [nearId, farId]],
+    [{ price_min: 200, price_max: 500 }, [tiedId, farId]],
+    [{ include_archived: true }, [archivedId, nearId, tiedId, farId, oppositeId]],
     [{ city: 'Одеса' }, []],
-    [{ property_type: 'Квартира' }, [tie]],
+    [{ property_type: 'Квартира' }, [tiedId]],
   ];
   for (const [filters, ids] of cases) {
-    const body = await search('similar', { embedding, ...circle, ...filters });
+    const body = await searchOk('similar', { embedding, ...circleFilter, ...filters });
     assert.deepEqual(getListingIds(body), ids, JSON.stringify(filters));
   }
 });
 
 test('Embeddings of another model are no neighbours', async () => {
-  const [same, unknown] = await add(
+  const [sameModelId, unknownId] = await add(
     { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'test-model' },
     { source_slug: 'models', embedding: createPointAtAngle(5) },
     { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'older-model' },
   );
-  const body = await search('similar', { query: 'тиха вулиця', source_slug: 'models' });
-  assert.deepEqual(getListingIds(body), [same, unknown]);
+  const body = await searchOk('similar', { query: 'тиха вулиця', source_slug: 'models' });
+  assert.deepEqual(getListingIds(body), [sameModelId, unknownId]);
 });
 
 test('A failure of the model is 503 if a retry may help, otherwise 502', async () => {
-  const unavailable = { status: 503, code: 'model_unavailable', retryAfter: '5' };
-  const failed = { status: 502, code: 'model_failed', retryAfter: undefined };
+  const unavailability = { status: 503, code: 'model_unavailable', retryAfter: '5' };
+  const failure = { status: 502, code: 'model_failed', retryAfter: undefined };
   for (const [code, expected] of [
-    ['MODEL_UNREACHABLE', unavailable],
-    ['MODEL_BREAKER_OPEN', unavailable],
-    ['MODEL_CLOSED', unavailable],
-    ['MODEL_REJECTED', failed],
-    ['MODEL_MISCONFIGURED', failed],
-    ['MODEL_INVALID_OUTPUT', failed],
-    ['an embedding of zeros', failed],
+    ['MODEL_UNREACHABLE', unavailability],
+    ['MODEL_BREAKER_OPEN', unavailability],
+    ['MODEL_CLOSED', unavailability],
+    ['MODEL_REJECTED', failure],
+    ['MODEL_MISCONFIGURED', failure],
+    ['MODEL_INVALID_OUTPUT', failure],
+    ['an embedding of zeros', failure],
   ] as const) {
     const error = code.startsWith('MODEL') && new ModelError(code as 'MODEL_CLOSED', 'secret');
-    const failing = { embed: error ? () => Promise.reject(error) : model.embed };
-    const server = await serve({ model: failing });
+    const failingModel = { embed: error ? () => Promise.reject(error) : model.embed };
+    const server = await serve({ model: failingModel });
     for (const kind of ['similar', 'hybrid']) {
       const { status, body, headers } = await server.post(kind, { query: 'нуль' });
       assert.deepEqual({ status, code: body.code, retryAfter: headers['retry-after'] }, expected);
@@ -363,12 +376,12 @@ test('A failure of the model is 503 if a retry may help, otherwise 502', async (
 
 test('An unknown listing is 404, and one without an embedding 409', async () => {
   assert.equal((await post('similar', { listing_id: 999_999 })).body.code, 'listing_not_found');
-  const answer = await post('similar', { listing_id: bare });
-  assert.deepEqual([answer.status, answer.body.code], [409, 'listing_not_embedded']);
+  const response = await post('similar', { listing_id: unembeddedId });
+  assert.deepEqual([response.status, response.body.code], [409, 'listing_not_embedded']);
 });
 
 test('The hybrid search fuses both rankings and pages through them', async () => {
-  const [both, words, meaning] = await add(
+  const [bothId, wordsId, meaningId] = await add(
     { source_slug: 'hybrid', description: 'тиха вулиця', embedding: createPointAtAngle(20) },
     {
       source_slug: 'hybrid',
@@ -378,8 +391,8 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
     { source_slug: 'hybrid', description: 'спокійне місце', embedding: createPointAtAngle(5) },
   );
   const request = { query: 'тиха вулиця', source_slug: 'hybrid', highlight: true };
-  const { items, total } = await search('hybrid', request);
-  assert.deepEqual(getListingIds({ items }), [words, both, meaning]);
+  const { items, total } = await searchOk('hybrid', request);
+  assert.deepEqual(getListingIds({ items }), [wordsId, bothId, meaningId]);
   assert.deepEqual(total, { value: 3, relation: 'eq' });
   // Positions by words and by meaning: 1 and 3, 2 and 2, none and 1.
   const ranks = [1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61];
@@ -390,12 +403,12 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
   assert.match(items[1].highlight, /<mark>тиха<\/mark>/);
 
   const pages = await readAllPages('hybrid', { ...request, limit: 1 });
-  assert.deepEqual(pages, [[words], [both], [meaning]]);
+  assert.deepEqual(pages, [[wordsId], [bothId], [meaningId]]);
 
-  const { next_cursor } = await search('hybrid', { ...request, limit: 1 });
-  const elsewhere = await post('fulltext', { ...request, cursor: next_cursor });
-  assert.equal(elsewhere.status, 422);
-  assert.deepEqual((await search('hybrid', { query: '?!' })).items, []);
+  const { next_cursor } = await searchOk('hybrid', { ...request, limit: 1 });
+  const crossSearchResponse = await post('fulltext', { ...request, cursor: next_cursor });
+  assert.equal(crossSearchResponse.status, 422);
+  assert.deepEqual((await searchOk('hybrid', { query: '?!' })).items, []);
 });
 
 test('Listings added between pages of the hybrid search shift no page', async () => {
@@ -414,16 +427,16 @@ test('Listings added between pages of the hybrid search shift no page', async ()
   assert.deepEqual(pages, [[first], [second], [third]]);
 });
 
-/** Creates a model that responds after `answering` is resolved. */
-function slowModel() {
-  const called = Promise.withResolvers<AbortSignal | undefined>();
-  const answering = Promise.withResolvers<void>();
+/** Creates a model that responds after `release` is resolved. */
+function createSlowModel() {
+  const modelCalled = Promise.withResolvers<AbortSignal | undefined>();
+  const release = Promise.withResolvers<void>();
   const embed: typeof model.embed = async (texts, options) => {
-    called.resolve(options?.signal);
-    await answering.promise;
+    modelCalled.resolve(options?.signal);
+    await release.promise;
     return model.embed(texts, options);
   };
-  return { model: { embed }, called: called.promise, answering };
+  return { model: { embed }, called: modelCalled.promise, release };
 }
 
 for (const kind of ['similar', 'hybrid']) {
@@ -435,50 +448,59 @@ for (const kind of ['similar', 'hybrid']) {
         body: JSON.stringify({ query: 'тиха вулиця' }),
         ...(signal && { signal }),
       });
-    const waiting = slowModel();
-    const response = request(await (await serve({ model: waiting.model })).listen());
-    const waitingSignal = await waiting.called;
+    const waitingModel = createSlowModel();
+    const response = request(await (await serve({ model: waitingModel.model })).listen());
+    const waitingSignal = await waitingModel.called;
     // The end of the request body arrives within ten iterations of the event loop.
     for (let steps = 0; steps < 10; steps += 1) await setImmediate();
     assert.equal(waitingSignal?.aborted, false);
-    waiting.answering.resolve();
+    waitingModel.release.resolve();
     assert.equal((await response).status, 200);
 
-    const abandoned = slowModel();
-    const leaving = new AbortController();
-    const server = await (await serve({ model: abandoned.model })).listen();
-    const left = assert.rejects(request(server, leaving.signal), { name: 'AbortError' });
-    const signal = (await abandoned.called) ?? assert.fail();
+    const abandonedModel = createSlowModel();
+    const clientController = new AbortController();
+    const server = await (await serve({ model: abandonedModel.model })).listen();
+    const abandonedRequest = assert.rejects(request(server, clientController.signal), {
+      name: 'AbortError',
+    });
+    const signal = (await abandonedModel.called) ?? assert.fail();
     const aborted = once(signal, 'abort', { signal: AbortSignal.timeout(10_000) });
-    leaving.abort();
-    await Promise.all([left, aborted]);
-    abandoned.answering.reject(new Error('The client has gone'));
+    clientController.abort();
+    await Promise.all([abandonedRequest, aborted]);
+    abandonedModel.release.reject(new Error('The client has gone'));
   });
 }
 
-const facts = { price: 15_000, rooms: 5, area_total: 110.5, source_slug: 'matches' };
-const flat = { deal_type: 'rent', property_type: 'apartment', city: 'Кам’янець-Подільський' };
+const garageFacts = { price: 15_000, rooms: 5, area_total: 110.5, source_slug: 'matches' };
+const flatFacts = { deal_type: 'rent', property_type: 'apartment', city: 'Кам’янець-Подільський' };
 const ids = await add(
-  { title: 'Мезонін', description: 'Тераса під вікном', ...flat, ...facts },
+  { title: 'Мезонін', description: 'Тераса під вікном', ...flatFacts, ...garageFacts },
   { description: 'Мезонін без ціни', city: 'Львів', source_slug: 'matches-2' },
   { description: 'Мезонін в архіві', price: 15_000, archived: true, source_slug: 'matches' },
-  { description: 'Гараж', deal_type: 'sale', ...facts, price: 90_000, rooms: 1, area_total: 20 },
+  {
+    description: 'Гараж',
+    deal_type: 'sale',
+    ...garageFacts,
+    price: 90_000,
+    rooms: 1,
+    area_total: 20,
+  },
 );
-const [wanted = 0, priceless = 0, , garage = 0] = ids;
+const [wantedId = 0, pricelessId = 0, , garageId = 0] = ids;
 
-const matches = async (body: object) => getListingIds(await search('matches', body));
+const findMatches = async (body: object) => getListingIds(await searchOk('matches', body));
 
 test('The listings among the given ids that a search finds come in the order of the ids', async () => {
-  for (const [given, query, expected] of [
-    [[garage, priceless, wanted], 'МЕЗОНІН', [priceless, wanted]],
-    [[garage], 'мезонін', []],
+  for (const [requestedIds, query, expected] of [
+    [[garageId, pricelessId, wantedId], 'МЕЗОНІН', [pricelessId, wantedId]],
+    [[garageId], 'мезонін', []],
     [[999_999], 'мезонін', []],
-    [ids, undefined, [wanted, priceless, garage]],
+    [ids, undefined, [wantedId, pricelessId, garageId]],
     [ids, ' !? ', []],
   ] as const) {
-    assert.deepEqual(await matches({ ids: given, ...(query && { query }) }), expected);
+    assert.deepEqual(await findMatches({ ids: requestedIds, ...(query && { query }) }), expected);
   }
-  const { items, took_ms } = await search('matches', { ids: [wanted] });
+  const { items, took_ms } = await searchOk('matches', { ids: [wantedId] });
   assert.deepEqual([items[0].listing.title, items[0].listing.rooms], ['Мезонін', 5]);
   assert.ok(!('search_text' in items[0].listing) && Number.isInteger(took_ms));
 });
@@ -498,9 +520,9 @@ test('Words and filters of matches find what the full-text search finds', async 
   ];
   for (const query of ['мезонін', 'гараж', 'мезонін гараж']) {
     for (const filter of filters) {
-      const results = await search('fulltext', { query, ...filter });
+      const results = await searchOk('fulltext', { query, ...filter });
       assert.deepEqual(
-        (await matches({ ids, query, ...filter })).toSorted((a, b) => a - b),
+        (await findMatches({ ids, query, ...filter })).toSorted((a, b) => a - b),
         getListingIds(results).toSorted((a, b) => a - b),
         `${query} ${JSON.stringify(filter)}`,
       );
@@ -508,9 +530,9 @@ test('Words and filters of matches find what the full-text search finds', async 
   }
 });
 
-type Item = { listing: { listing_id: number }; duplicates?: number[] };
+type ResultItem = { listing: { listing_id: number }; duplicates?: number[] };
 
-async function group(...members: number[]): Promise<void> {
+async function groupListings(...members: number[]): Promise<void> {
   await db
     .updateTable('property_listings')
     .set({ duplicate_group: Math.min(...members) })
@@ -520,38 +542,42 @@ async function group(...members: number[]): Promise<void> {
 
 test('Each search shows the best hit of a group and names the others', async () => {
   const source = { source_slug: 'fold' };
-  const folded = await add(
+  const foldedIds = await add(
     { ...source, description: 'світлиця світлиця світлиця', embedding: createPointAtAngle(10) },
     { ...source, description: 'світлиця', embedding: createPointAtAngle(20) },
     { ...source, description: 'світлиця світлиця', embedding: createPointAtAngle(30) },
     { ...source, description: 'без слова', embedding: createPointAtAngle(5) },
     { ...source, description: 'світлиця', embedding: createPointAtAngle(40), archived: true },
   );
-  const [best = 0, worse = 0, alone = 0, wordless = 0, inArchive = 0] = folded;
-  await group(best, worse, wordless, inArchive);
+  const [bestId = 0, worseId = 0, ungroupedId = 0, wordlessId = 0, archivedDuplicateId = 0] =
+    foldedIds;
+  await groupListings(bestId, worseId, wordlessId, archivedDuplicateId);
   const request = { ...source, fold_duplicates: true };
   const query = { query: 'світлиця', ...request };
 
-  const { items, total } = await search('fulltext', query);
-  assert.deepEqual(getListingIds({ items }), [best, alone]);
+  const { items, total } = await searchOk('fulltext', query);
+  assert.deepEqual(getListingIds({ items }), [bestId, ungroupedId]);
   assert.deepEqual(
-    items.map(({ duplicates }: Item) => duplicates),
-    [[worse, wordless], []],
+    items.map(({ duplicates }: ResultItem) => duplicates),
+    [[worseId, wordlessId], []],
   );
   assert.deepEqual(total, { value: 2, relation: 'eq' });
-  const unfolded = await search('fulltext', { query: 'світлиця', ...source });
-  assert.deepEqual(getListingIds(unfolded), [best, alone, worse]);
-  assert.ok(unfolded.items.every((item: Item) => !('duplicates' in item)));
-  const all = await search('fulltext', { ...query, include_archived: true });
-  assert.deepEqual(all.items[0].duplicates, [worse, wordless, inArchive]);
+  const unfoldedPage = await searchOk('fulltext', { query: 'світлиця', ...source });
+  assert.deepEqual(getListingIds(unfoldedPage), [bestId, ungroupedId, worseId]);
+  assert.ok(unfoldedPage.items.every((item: ResultItem) => !('duplicates' in item)));
+  const allResults = await searchOk('fulltext', { ...query, include_archived: true });
+  assert.deepEqual(allResults.items[0].duplicates, [worseId, wordlessId, archivedDuplicateId]);
 
-  const similar = await search('similar', { embedding: [1, 0, 0], ...request, limit: 2 });
-  assert.deepEqual(getListingIds(similar), [wordless, alone]);
-  assert.deepEqual(similar.items[0].duplicates, [best, worse]);
-  const hybrid = await search('hybrid', query);
-  assert.deepEqual([getListingIds(hybrid), hybrid.total.value], [[best, alone], 2]);
+  const similarResults = await searchOk('similar', { embedding: [1, 0, 0], ...request, limit: 2 });
+  assert.deepEqual(getListingIds(similarResults), [wordlessId, ungroupedId]);
+  assert.deepEqual(similarResults.items[0].duplicates, [bestId, worseId]);
+  const hybridResults = await searchOk('hybrid', query);
+  assert.deepEqual(
+    [getListingIds(hybridResults), hybridResults.total.value],
+    [[bestId, ungroupedId], 2],
+  );
 
-  const { next_cursor: cursor } = await search('fulltext', { ...query, limit: 1 });
+  const { next_cursor: cursor } = await searchOk('fulltext', { ...query, limit: 1 });
   const body = { query: 'світлиця', ...source, cursor };
   assert.equal((await post('fulltext', body)).status, 422);
   assert.equal((await post('fulltext', { ...body, fold_duplicates: true })).status, 200);
@@ -571,10 +597,10 @@ test('Folded pages have each listing once while others are added', async () => {
         );
         // Listings of group 0 have no group.
         const groups = Map.groupBy(added, (_, index) => seeds[index]?.group ?? 0);
-        for (const [number, members] of groups) if (number > 0) await group(...members);
+        for (const [number, members] of groups) if (number > 0) await groupListings(...members);
         const request = { query: 'горище', source_slug, fold_duplicates: true };
-        const { items } = await search('fulltext', { ...request, limit: 100 });
-        const named = items.flatMap(({ listing, duplicates = [] }: Item) => [
+        const { items } = await searchOk('fulltext', { ...request, limit: 100 });
+        const named = items.flatMap(({ listing, duplicates = [] }: ResultItem) => [
           listing.listing_id,
           ...duplicates,
         ]);

@@ -6,60 +6,62 @@ import { buffer } from 'node:stream/consumers';
 const SIGNATURE =
   /^AWS4-HMAC-SHA256 Credential=key-id\/\d{8}\/test-region\/s3\/aws4_request, ?SignedHeaders=[\w;-]*host[\w;-]*x-amz-content-sha256[\w;-]*, ?Signature=[0-9a-f]{64}$/;
 
-/** Starts an S3 server with the bucket `images`, for the requests of the image store with path-style URLs. */
+/** Starts an S3 server with the bucket `images`, for image store requests with path-style URLs. */
 export async function startBucket() {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
   const state = {
     /** Whether the server resets every connection. */
     isDown: false,
-    /** Number of following requests that get 503 SlowDown. */
-    slowDowns: 0,
+    /** Number of next requests that get 503 SlowDown. */
+    slowDownCount: 0,
     /** Delays PUT requests. */
-    taking: Promise.resolve(),
+    uploadsAllowed: Promise.resolve(),
     /** Whether DELETE requests get no response. */
-    keepsAll: false,
+    ignoresDeletes: false,
   };
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = '', url = '', headers } = request;
     const { pathname } = new URL(url, 'http://bucket.test');
     requests.push(`${method} ${pathname}`);
     if (state.isDown) return void request.socket.destroy();
-    if (method === 'PUT') await state.taking;
+    if (method === 'PUT') await state.uploadsAllowed;
     const body = await buffer(request);
-    const fail = (status: number, code: string) => {
+    const sendError = (status: number, code: string) => {
       response.writeHead(status, { 'content-type': 'application/xml' });
       const xml = `<?xml version="1.0"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`;
       response.end(method === 'HEAD' ? undefined : xml);
     };
-    if (!SIGNATURE.test(headers.authorization ?? '')) return fail(403, 'SignatureDoesNotMatch');
-    if (!`${pathname}/`.startsWith('/images/')) return fail(404, 'NoSuchBucket');
-    if (state.slowDowns > 0) {
-      state.slowDowns -= 1;
-      return fail(503, 'SlowDown');
+    if (!SIGNATURE.test(headers.authorization ?? ''))
+      return sendError(403, 'SignatureDoesNotMatch');
+    if (!`${pathname}/`.startsWith('/images/')) return sendError(404, 'NoSuchBucket');
+    if (state.slowDownCount > 0) {
+      state.slowDownCount -= 1;
+      return sendError(503, 'SlowDown');
     }
     const key = pathname.slice('/images/'.length);
     if (method === 'PUT') {
-      if (body.length !== Number(headers['content-length'])) return fail(400, 'IncompleteBody');
+      if (body.length !== Number(headers['content-length']))
+        return sendError(400, 'IncompleteBody');
       objects.set(key, body);
       response.writeHead(200, { etag: '"stored"' }).end();
       return;
     }
     if (method === 'DELETE') {
-      if (state.keepsAll) return;
+      if (state.ignoresDeletes) return;
       // S3 sends 204 for a missing object too.
       objects.delete(key);
       response.writeHead(204).end();
       return;
     }
     const object = objects.get(key);
-    if (object === undefined) return fail(404, 'NoSuchKey');
+    if (object === undefined) return sendError(404, 'NoSuchKey');
     response.writeHead(200, { 'content-length': object.length, etag: '"stored"' });
     response.end(method === 'HEAD' ? undefined : object);
   }
 
-  const server = createServer((request, response) => void answer(request, response));
+  const server = createServer((request, response) => void respond(request, response));
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });

@@ -18,7 +18,7 @@ export async function startCollector(
   shared: Pick<SharedResources, 'disk'> = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  const running = await start(
+  const collector = await start(
     {
       DATA_DIR: folder,
       COLLECTOR_PORT: '0',
@@ -28,9 +28,9 @@ export async function startCollector(
     },
     { ...shared, ...(database && { database }), log },
   );
-  let closing: Promise<void> | undefined;
+  let closePromise: Promise<void> | undefined;
   const close = () =>
-    (closing ??= running.close().then(() => rm(folder, { recursive: true, force: true })));
+    (closePromise ??= collector.close().then(() => rm(folder, { recursive: true, force: true })));
   deferCleanup(close);
 
   async function request(
@@ -39,7 +39,7 @@ export async function startCollector(
     { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
   ) {
     const json = typeof body === 'string' ? body : JSON.stringify(body);
-    const response = await fetch(`${running.url}${path}`, {
+    const response = await fetch(`${collector.url}${path}`, {
       method,
       headers: json === undefined ? headers : { 'content-type': 'application/json', ...headers },
       ...(json !== undefined && { body: json }),
@@ -56,7 +56,7 @@ export async function startCollector(
   }
 
   return {
-    url: running.url,
+    url: collector.url,
     close,
     [Symbol.asyncDispose]: close,
     get: (path: string, headers: Record<string, string> = {}) => request('GET', path, { headers }),
@@ -110,15 +110,15 @@ export async function forkCollector(env: Record<string, string>): Promise<Collec
       ...env,
     },
   });
-  const ended = once(child, 'exit');
-  const first: unknown[] = await Promise.race([once(child, 'message'), ended]);
-  const [url] = first;
+  const exit = once(child, 'exit');
+  const firstMessage: unknown[] = await Promise.race([once(child, 'message'), exit]);
+  const [url] = firstMessage;
   if (typeof url !== 'string') throw new Error(`The collector did not start: ${String(url)}`);
   return {
     url,
     async kill() {
       child.kill('SIGKILL');
-      await ended;
+      await exit;
     },
   };
 }
@@ -183,11 +183,11 @@ export const BOUNDARY = 'oselya-boundary';
 /** The content type of `encodeForm`. */
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
-/** Part of a form, which may be malformed. */
+/** Form part, which may be malformed. */
 export type Part = { headers: string; content: Buffer | string };
 
-export const part = (name: string, content: Buffer | string, more = ''): Part => ({
-  headers: `Content-Disposition: form-data; name="${name}"${more}`,
+export const part = (name: string, content: Buffer | string, parameters = ''): Part => ({
+  headers: `Content-Disposition: form-data; name="${name}"${parameters}`,
   content,
 });
 
@@ -264,11 +264,14 @@ function getBody(
   { content }: NonNullable<Operation['requestBody']>,
   { schemas }: Document['components'],
 ): NonNullable<Route['body']> {
-  const [[type, described] = []] = Object.entries(content);
-  assert.ok(type !== undefined && described !== undefined);
-  const { schema: named } = described;
-  const schema = '$ref' in named ? schemas[named.$ref.split('/').at(-1) ?? ''] : named;
-  const example = described.example ?? schema?.examples?.[0];
+  const [[type, mediaType] = []] = Object.entries(content);
+  assert.ok(type !== undefined && mediaType !== undefined);
+  const { schema: schemaReference } = mediaType;
+  const schema =
+    '$ref' in schemaReference
+      ? schemas[schemaReference.$ref.split('/').at(-1) ?? '']
+      : schemaReference;
+  const example = mediaType.example ?? schema?.examples?.[0];
   assert.ok(schema !== undefined && example !== undefined, `a good body of ${type}`);
   return { type, schema, example };
 }

@@ -19,8 +19,8 @@ export function simulateFullDisk(
   const isInFolder = (path: unknown) => String(path).startsWith(folder);
 
   replace({
-    async open(path, ...how) {
-      const file = await open(path, ...how);
+    async open(path, ...openArguments) {
+      const file = await open(path, ...openArguments);
       return disk.failingOperation === 'writing' && isInFolder(path)
         ? failAfterFirstWrite(file)
         : file;
@@ -36,22 +36,22 @@ export function simulateFullDisk(
   return disk;
 
   async function throwNoSpaceError(): Promise<never> {
-    const full = await open('/dev/full', 'w');
+    const fullDevice = await open('/dev/full', 'w');
     try {
-      await full.write('more');
+      await fullDevice.write('more');
     } finally {
-      await full.close();
+      await fullDevice.close();
     }
     throw new Error('The full device accepted data');
   }
 
   function failAfterFirstWrite(file: FileHandle): FileHandle {
     const write = file.write.bind(file);
-    let writes = 0;
+    let writeCount = 0;
     return Object.assign(file, {
       write(content: Uint8Array, offset?: number, length?: number, position?: number | null) {
-        writes += 1;
-        return writes === 1 ? write(content, offset, length, position) : throwNoSpaceError();
+        writeCount += 1;
+        return writeCount === 1 ? write(content, offset, length, position) : throwNoSpaceError();
       },
       writev: throwNoSpaceError,
     });

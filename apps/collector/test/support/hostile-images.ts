@@ -3,11 +3,11 @@ import { brotliCompressSync, constants, crc32, deflateSync, gzipSync } from 'nod
 import { createImage, startServer } from './images.ts';
 
 /** Host that no other test and no hostile value names. */
-const ADDRESS = '127.0.0.2';
+const HOST_ADDRESS = '127.0.0.2';
 
 const KB = 1024;
-/** Above the limit of an image. */
-const TOO_LARGE = 51 * KB * KB;
+/** Above the image size limit. */
+const OVERSIZED_BYTES = 51 * KB * KB;
 
 /** Relative frequencies of behaviours that take seconds or processor time. */
 const LOW_SHARE = 0.2;
@@ -21,7 +21,7 @@ type Behaviour = [
   isGood?: boolean,
 ];
 
-const good = await createImage('png', { colour: 'orchid' });
+const goodImage = await createImage('png', { colour: 'orchid' });
 
 /** Creates the header of an image with 3.6 gigapixels. */
 function createHugeImage(): Buffer {
@@ -31,10 +31,10 @@ function createHugeImage(): Buffer {
   body.writeUInt32BE(width, 4);
   body.writeUInt32BE(height, 8);
   body.set([8, 2], 12);
-  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+  const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)];
   length.writeUInt32BE(13);
-  sum.writeUInt32BE(crc32(body));
-  return Buffer.concat([good.subarray(0, 8), length, body, sum, good.subarray(33)]);
+  checksum.writeUInt32BE(crc32(body));
+  return Buffer.concat([goodImage.subarray(0, 8), length, body, checksum, goodImage.subarray(33)]);
 }
 
 /** Sends raw bytes and closes the connection. */
@@ -66,27 +66,33 @@ function writeEndlessly(response: ServerResponse): void {
 /** Sends the headers slowly. */
 function sendHeadersSlowly(response: ServerResponse): void {
   const { socket } = response;
-  const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${good.length}\r\n\r\n`;
-  let sent = 0;
+  const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${goodImage.length}\r\n\r\n`;
+  let sentLength = 0;
   const timer = setInterval(() => {
-    if (sent < head.length) socket?.write(head.slice(sent, (sent += 4)));
+    if (sentLength < head.length) socket?.write(head.slice(sentLength, (sentLength += 4)));
     else {
       clearInterval(timer);
-      socket?.end(good);
+      socket?.end(goodImage);
     }
   }, 50);
   socket?.on('close', () => clearInterval(timer));
 }
 
 const createBrotliBomb = () =>
-  brotliCompressSync(Buffer.alloc(TOO_LARGE), { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } });
+  brotliCompressSync(Buffer.alloc(OVERSIZED_BYTES), {
+    params: { [constants.BROTLI_PARAM_QUALITY]: 1 },
+  });
 
 const BEHAVIOURS: readonly Behaviour[] = [
-  ['is good', send(200, {}, good), 1, true],
-  ['calls an image a text', send(200, { 'content-type': 'text/plain' }, good), 1, true],
+  ['is good', send(200, {}, goodImage), 1, true],
+  ['calls an image a text', send(200, { 'content-type': 'text/plain' }, goodImage), 1, true],
   ['has slow headers', sendHeadersSlowly, LOW_SHARE, true],
   ['never ends', writeEndlessly, VERY_LOW_SHARE],
-  ['sends a gzip bomb', sendEncoded('gzip', gzipSync(Buffer.alloc(TOO_LARGE))), VERY_LOW_SHARE],
+  [
+    'sends a gzip bomb',
+    sendEncoded('gzip', gzipSync(Buffer.alloc(OVERSIZED_BYTES))),
+    VERY_LOW_SHARE,
+  ],
   ['sends a brotli bomb', sendEncoded('br', createBrotliBomb()), VERY_LOW_SHARE],
   ['sends gigapixels', send(200, { 'content-type': 'image/png' }, createHugeImage())],
   ['leads to a private network', redirectTo('http://10.0.0.1/image.png')],
@@ -96,16 +102,20 @@ const BEHAVIOURS: readonly Behaviour[] = [
   ['leads to no URL', redirectTo('http://[')],
   ['leads nowhere', send(302, {})],
   ['leads to itself', redirectTo('?again')],
-  ['sends too little', sendRaw(Buffer.concat([createHead(good.length + 100), good])), LOW_SHARE],
-  ['sends too much', sendRaw(Buffer.concat([createHead(good.length - 40), good]))],
-  ['announces a huge body', sendRaw(Buffer.concat([createHead(10 ** 12), good]))],
   [
-    'is cut amidst',
-    (response) => response.write(good.subarray(0, 30), () => response.destroy()),
+    'sends too little',
+    sendRaw(Buffer.concat([createHead(goodImage.length + 100), goodImage])),
+    LOW_SHARE,
+  ],
+  ['sends too much', sendRaw(Buffer.concat([createHead(goodImage.length - 40), goodImage]))],
+  ['announces a huge body', sendRaw(Buffer.concat([createHead(10 ** 12), goodImage]))],
+  [
+    'breaks off',
+    (response) => response.write(goodImage.subarray(0, 30), () => response.destroy()),
     LOW_SHARE,
   ],
   ['resets the connection', (response) => response.socket?.resetAndDestroy(), LOW_SHARE],
-  ['sends half a body', sendEncoded('deflate', deflateSync(good).subarray(0, 40)), LOW_SHARE],
+  ['sends half a body', sendEncoded('deflate', deflateSync(goodImage).subarray(0, 40)), LOW_SHARE],
   ['speaks no HTTP', sendRaw('220 mail.example ESMTP\r\n'), LOW_SHARE],
   ['has an endless head', sendRaw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KB * KB)}`), LOW_SHARE],
   ['is broken', send(500, {}, '{}'), LOW_SHARE],
@@ -117,15 +127,15 @@ const BEHAVIOURS: readonly Behaviour[] = [
     'sends a script',
     send(200, { 'content-type': 'image/svg+xml' }, '<svg><script>alert(1)</script></svg>'),
   ],
-  ['sends half an image', send(200, {}, good.subarray(0, good.length / 2))],
-  ['sends an unknown encoding', sendEncoded('rot13', good)],
+  ['sends half an image', send(200, {}, goodImage.subarray(0, goodImage.length / 2))],
+  ['sends an unknown encoding', sendEncoded('rot13', goodImage)],
 ];
 
 function createHead(length: number): Buffer {
   return Buffer.from(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n`);
 }
 
-const total = BEHAVIOURS.reduce((sum, [, , share = 1]) => sum + share, 0);
+const totalShare = BEHAVIOURS.reduce((sum, [, , share = 1]) => sum + share, 0);
 
 /** Starts a hostile image host. */
 export async function startHostileImages() {
@@ -139,16 +149,16 @@ export async function startHostileImages() {
     const [name, respond] = behaviour;
     requests.set(name, (requests.get(name) ?? 0) + 1);
     respond(response);
-  }, ADDRESS);
+  }, HOST_ADDRESS);
   return {
     ...server,
-    address: ADDRESS,
+    address: HOST_ADDRESS,
     /** Requests by behaviour. */
     requests,
     /** Returns a random image URL. */
     randomUrl(random: () => number): string {
-      let left = random() * total;
-      const index = BEHAVIOURS.findIndex(([, , share = 1]) => (left -= share) < 0);
+      let remainingShare = random() * totalShare;
+      const index = BEHAVIOURS.findIndex(([, , share = 1]) => (remainingShare -= share) < 0);
       return `${server.url}/${Math.max(0, index)}/${Math.floor(random() * 1e9)}`;
     },
     /** Returns whether the image at a URL is usable. */

@@ -66,21 +66,21 @@ export async function serve(listener: RequestListener, host?: string): Promise<s
 
 /** Starts an image host, and returns its content by path and the requested paths. Other paths are 404. */
 export async function openImageHost() {
-  const seen: string[] = [];
+  const requestedPaths: string[] = [];
   const content = new Map<string, Buffer>();
   const url = await serve(({ url: path = '' }, response) => {
-    seen.push(path);
+    requestedPaths.push(path);
     const bytes = content.get(path);
     response.writeHead(bytes === undefined ? 404 : 200).end(bytes);
   });
 
-  async function put(path: string, ...options: Parameters<typeof createImage>) {
+  async function putImage(path: string, ...options: Parameters<typeof createImage>) {
     const bytes = await createImage(...options);
     content.set(path, bytes);
     return { url: url + path, sha256: sha256(bytes), bytes };
   }
 
-  return { url, seen, content, put };
+  return { url, seen: requestedPaths, content, put: putImage };
 }
 
 /** Starts an image host. Each path that ends in `.png` has an image of a different colour. */
@@ -103,21 +103,21 @@ export type VisionRequest = Pick<
 
 /** Creates a vision model with a constant description, and records its requests. */
 export function createVisionModel(
-  beforeResponse: (shown: VisionRequest) => void | Promise<void> = () => undefined,
+  beforeResponse: (request: VisionRequest) => void | Promise<void> = () => undefined,
   description = ' A bright\0 kitchen. ',
 ) {
-  const shown: VisionRequest[] = [];
+  const visionRequests: VisionRequest[] = [];
   const model: VisionClient = {
     visionModel: 'eyes',
     async generateObject({ schema, data, image, operation }) {
-      shown.push({ data, image, operation });
+      visionRequests.push({ data, image, operation });
       await beforeResponse({ data, image, operation });
       const answer = { description, room_type: 'kitchen', quality: 'good' };
       const usage = { calls: 1, inputTokens: 0, outputTokens: 0 };
       return { value: Value.Parse(schema, answer), model: 'eyes-1', usage };
     },
   };
-  return { model, shown };
+  return { model, shown: visionRequests };
 }
 
 /** Opens a database and a folder of images, and returns functions that create listings and image services. */
@@ -126,48 +126,48 @@ export async function openImages() {
   const { db } = database;
   const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
   deferCleanup(() => rm(folder, { recursive: true }));
-  const temporary = () => join(folder, 'incoming');
-  await mkdir(temporary());
+  const getTemporaryFolder = () => join(folder, 'incoming');
+  await mkdir(getTemporaryFolder());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
-  const { store } = createImageStore(openLocalFolder(folder, temporary), { log });
-  let count = 0;
+  const { store } = createImageStore(openLocalFolder(folder, getTemporaryFolder), { log });
+  let listingCount = 0;
 
   /** Adds a listing whose payload is being processed. */
   async function addListing() {
-    count += 1;
-    const key = { source_slug: 'board', external_id: String(count) };
+    listingCount += 1;
+    const listingKey = { source_slug: 'board', external_id: String(listingCount) };
     const { id: rawId } = await db
       .insertInto('raw_data')
       .values({
-        ...key,
+        ...listingKey,
         payload: '{}',
-        content_hash: key.external_id,
+        content_hash: listingKey.external_id,
         status: 'processing',
         attempt: 1,
       })
       .returning('id')
       .executeTakeFirstOrThrow();
-    const texts = { description: 'оселя', search_text: 'оселя', attributes: '{}' };
+    const textColumns = { description: 'оселя', search_text: 'оселя', attributes: '{}' };
     const { id: listingId } = await db
       .insertInto('property_listings')
-      .values({ ...key, ...texts, phones: [], features: [] })
+      .values({ ...listingKey, ...textColumns, phones: [], features: [] })
       .returning('id')
       .executeTakeFirstOrThrow();
     await db
       .insertInto('listing_payloads')
-      .values({ ...key, raw_id: rawId })
+      .values({ ...listingKey, raw_id: rawId })
       .execute();
     return { listingId, fence: { rawId, attempt: 1 }, signal: new AbortController().signal };
   }
 
-  function open(options: Partial<ImageServiceOptions> = {}) {
+  function openService(options: Partial<ImageServiceOptions> = {}) {
     const events: ImageEvent[] = [];
     const warnings: Record<string, unknown>[] = [];
     const images = createImageService({
       db,
       store,
       storeState: { toOutageError: (error) => error },
-      temporary,
+      temporary: getTemporaryFolder,
       disk: createDisk({ folder, minFreeMb: 0 }),
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
       model: createVisionModel().model,
@@ -191,14 +191,24 @@ export async function openImages() {
     db.selectFrom('images').selectAll().where('sha256', '=', hash).executeTakeFirst();
 
   /** Lists the names of stored and temporary files, without thumbnails. */
-  const files = async () =>
+  const listFiles = async () =>
     (await readdir(folder, { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile() && !entry.parentPath.includes('thumbnails'))
       .map((entry) => entry.name);
 
   const getPath = (hash: string) => join(folder, hash.slice(0, 2), hash.slice(2, 4), hash);
 
-  return { ...database, folder, store, addListing, open, readRows, findImage, files, getPath };
+  return {
+    ...database,
+    folder,
+    store,
+    addListing,
+    open: openService,
+    readRows,
+    findImage,
+    files: listFiles,
+    getPath,
+  };
 }
 
 /** Opens the image service of a worker in a folder that workers share. Without a folder, there are no images. */
@@ -212,17 +222,17 @@ export async function openWorkerImages({
 } & Pick<ImageServiceOptions, 'model'>) {
   if (folder === undefined) return { images: emptyImageService, close: () => Promise.resolve() };
   await mkdir(folder, { recursive: true });
-  const temporary = createTemporaryFolder(join(folder, 'incoming'));
-  await temporary.sweep();
+  const temporaryFolder = createTemporaryFolder(join(folder, 'incoming'));
+  await temporaryFolder.sweep();
   const images = createImageService({
     db,
     model,
-    store: createImageStore(openLocalFolder(folder, temporary.path), { log }).store,
+    store: createImageStore(openLocalFolder(folder, temporaryFolder.path), { log }).store,
     storeState: { toOutageError: (error) => error },
-    temporary: temporary.path,
+    temporary: temporaryFolder.path,
     disk: createDisk({ folder, minFreeMb: 0 }),
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
     log,
   });
-  return { images, close: temporary.close };
+  return { images, close: temporaryFolder.close };
 }

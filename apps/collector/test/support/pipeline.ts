@@ -50,7 +50,7 @@ export function openDatabase(): Promise<TestDatabase<Tables>> {
   return openTestDatabase<Tables>([getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
 }
 
-/** Stores a payload without the limits and checks of the ingest. */
+/** Stores a payload without ingest limits and checks. */
 export async function store(db: TestDatabase<Tables>['db'], payload: Payload): Promise<number> {
   const raw = {
     source_slug: payload.source_slug,
@@ -58,9 +58,9 @@ export async function store(db: TestDatabase<Tables>['db'], payload: Payload): P
     payload: JSON.stringify(payload),
     content_hash: hashContent(payload),
   };
-  const [stored] = await storeRaws(db, [raw], assert.ifError);
-  assert.ok(stored !== undefined && 'id' in stored);
-  return stored.id;
+  const [storedRaw] = await storeRaws(db, [raw], assert.ifError);
+  assert.ok(storedRaw !== undefined && 'id' in storedRaw);
+  return storedRaw.id;
 }
 
 /** Reads a raw record. */
@@ -232,7 +232,6 @@ export function readSnapshots(db: TestDatabase<Tables>['db'], listingId: number 
     .execute();
 }
 
-/** Reads the state of a listing's payloads. */
 export function findListingPayloads(
   db: TestDatabase<Tables>['db'],
   { source_slug, external_id }: Pick<Payload, 'source_slug' | 'external_id'>,
@@ -245,7 +244,6 @@ export function findListingPayloads(
     .executeTakeFirst();
 }
 
-/** Reads the listing of a payload. */
 export function findListing(db: TestDatabase<Tables>['db'], { external_id }: Payload) {
   return db
     .selectFrom('property_listings')
@@ -381,8 +379,8 @@ export async function countByStatus(
     .select(['status', (eb) => eb.fn.countAll<number>().as('n')])
     .groupBy('status')
     .execute();
-  const counted = Object.fromEntries(rows.map(({ status, n }) => [status, n]));
-  return { pending: 0, completed: 0, failed: 0, ...counted };
+  const counts = Object.fromEntries(rows.map(({ status, n }) => [status, n]));
+  return { pending: 0, completed: 0, failed: 0, ...counts };
 }
 
 /** Sums the recorded model usage of all payloads. */
@@ -390,12 +388,12 @@ export async function sumUsage(
   db: Kysely<Tables>,
 ): Promise<{ calls: number; inputTokens: number; outputTokens: number }> {
   const raws = await db.selectFrom('raw_data').select('model_usage').execute();
-  const sum = (key: 'calls' | 'input_tokens' | 'output_tokens') =>
+  const sumField = (key: 'calls' | 'input_tokens' | 'output_tokens') =>
     raws.reduce((total, { model_usage: usage }) => total + (usage?.[key] ?? 0), 0);
   return {
-    calls: sum('calls'),
-    inputTokens: sum('input_tokens'),
-    outputTokens: sum('output_tokens'),
+    calls: sumField('calls'),
+    inputTokens: sumField('input_tokens'),
+    outputTokens: sumField('output_tokens'),
   };
 }
 
@@ -408,7 +406,7 @@ export function waitForBlockedStatement(db: Kysely<Tables>): Promise<true> {
   });
 }
 
-/** Adds a name for connections to the URL of a database. */
+/** Adds a connection name to a database URL. */
 export function setApplicationName(url: string, name: string): string {
   const address = new URL(url);
   address.searchParams.set('application_name', name);
@@ -437,8 +435,11 @@ const listNodes = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(l
 
 function toExplainStatement(node: RootOperationNode): RootOperationNode {
   if (node.kind !== 'RawNode') return node;
-  const [first = '', ...rest] = node.sqlFragments;
-  return { ...node, sqlFragments: [`explain (analyze, format json) ${first}`, ...rest] };
+  const [firstFragment = '', ...otherFragments] = node.sqlFragments;
+  return {
+    ...node,
+    sqlFragments: [`explain (analyze, format json) ${firstFragment}`, ...otherFragments],
+  };
 }
 
 /**
@@ -458,13 +459,14 @@ export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => 
     },
   };
   await work(db.withPlugin(plugin));
-  const ofPayloads = nodes.filter((node) => node['Relation Name'] === 'raw_data');
+  const payloadNodes = nodes.filter((node) => node['Relation Name'] === 'raw_data');
   return {
     kinds: new Set(nodes.map((node) => node['Node Type'])),
     indexes: [...new Set(nodes.flatMap((node) => node['Index Name'] ?? []))].toSorted(),
-    rowsRead: ofPayloads.reduce(
-      (sum, node) =>
-        sum + (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'],
+    rowsRead: payloadNodes.reduce(
+      (total, node) =>
+        total +
+        (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'],
       0,
     ),
   };
@@ -513,15 +515,19 @@ export async function watchResources(options: {
   host?: { connections: () => Promise<number> };
   known?: () => number;
 }): Promise<() => Promise<void>> {
-  const { database, dataDir, host, known = () => 0 } = options;
-  const pooled = () => (database.url === undefined ? 0 : database.pool.totalCount);
-  const descriptors = async () => (await countOpenDescriptors()) - pooled() - known();
-  const before = await endIdleConnections().then(descriptors);
+  const { database, dataDir, host, known: countKnown = () => 0 } = options;
+  const countPooledConnections = () => (database.url === undefined ? 0 : database.pool.totalCount);
+  const countUnexpectedDescriptors = async () =>
+    (await countOpenDescriptors()) - countPooledConnections() - countKnown();
+  const initialCount = await endIdleConnections().then(countUnexpectedDescriptors);
   return async () => {
     await endIdleConnections();
     const servers = host === undefined ? [] : [host];
     await waitUntilResourcesAreFree({ servers, folder: dataDir });
-    await until('no added descriptor', async () => (await descriptors()) <= before);
+    await until(
+      'no added descriptor',
+      async () => (await countUnexpectedDescriptors()) <= initialCount,
+    );
   };
 }
 
@@ -532,7 +538,7 @@ async function endIdleConnections(): Promise<void> {
   // The class is not exported, and there is no dispatcher before the first request.
   const dispatcher = Reflect.get(globalThis, DISPATCHER) as Dispatcher | undefined;
   if (dispatcher === undefined) return;
-  const Class = dispatcher.constructor as new () => Dispatcher;
-  Reflect.set(globalThis, DISPATCHER, new Class());
+  const DispatcherClass = dispatcher.constructor as new () => Dispatcher;
+  Reflect.set(globalThis, DISPATCHER, new DispatcherClass());
   await dispatcher.close();
 }

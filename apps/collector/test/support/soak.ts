@@ -1,6 +1,6 @@
 const isSoak = process.env['OSELYA_SOAK'] === '1';
 
-/** Returns the number of getRepetitions of a fault: many with `npm run test:soak`, few in CI. */
+/** Returns how often to repeat a fault: many with `npm run test:soak`, few in CI. */
 export function getRepetitions({ soak, ci }: { soak: number; ci: number }): number {
   return isSoak ? soak : ci;
 }
