@@ -7,8 +7,8 @@ import {
   type AnswerEvent,
 } from './frames.ts';
 
-/** The start of an answer: a new message, a retry, or a turn that already runs. */
-export type AnswerStart =
+/** The origin of an answer: a new message, a retry, or a turn that already runs. */
+export type AnswerOrigin =
   | { type: 'send'; text: string; clientMessageId: string }
   | { type: 'retry' }
   | { type: 'follow'; turnId: string };
@@ -16,22 +16,22 @@ export type AnswerStart =
 /** The events of an answer, in order and exactly once, across reconnects. docs/protocol.md, Answers. */
 export class AnswerStream implements AsyncIterable<AnswerEvent> {
   readonly sessionId: string;
-  readonly start: AnswerStart;
+  readonly origin: AnswerOrigin;
   turnId: string | undefined;
-  /** Whether a retry was sent. It must not be sent twice. */
+  /** Whether the retry was sent. It must not be sent twice. */
   wasRetrySent = false;
   #isReplaying = false;
   #hasGap = false;
   #seq = 0;
-  #question: string | undefined;
+  #questionId: string | undefined;
   #hasEnded = false;
   #failure: ChatError | undefined;
-  readonly #unread: AnswerEvent[] = [];
-  #wake = Promise.withResolvers<void>();
+  readonly #unreadEvents: AnswerEvent[] = [];
+  #wakeDeferred = Promise.withResolvers<void>();
 
-  constructor(sessionId: string, start: AnswerStart) {
+  constructor(sessionId: string, start: AnswerOrigin) {
     this.sessionId = sessionId;
-    this.start = start;
+    this.origin = start;
     if (start.type === 'follow') this.turnId = start.turnId;
   }
 
@@ -41,7 +41,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   }
 
   /** Whether the answer has a turn or may have one, so that the client must open its session. */
-  get mayHaveTurn(): boolean {
+  get canHaveTurn(): boolean {
     return this.turnId !== undefined || this.wasRetrySent;
   }
 
@@ -62,11 +62,11 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
       this.#hasGap = true;
       return { isGap };
     }
-    if (event.type === 'message.started') this.#question = event.message.id;
+    if (event.type === 'message.started') this.#questionId = event.message.id;
     this.#seq = Math.max(this.#seq, event.seq);
     this.#hasEnded = isLast;
-    if (event.type !== 'other' && event.type !== 'message.arrived') this.#unread.push(event);
-    this.#wake.resolve();
+    if (event.type !== 'other' && event.type !== 'message.arrived') this.#unreadEvents.push(event);
+    this.#wakeDeferred.resolve();
     return { isGap: false };
   }
 
@@ -77,23 +77,23 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   }
 
   /** Returns whether a new turn may belong to this answer. */
-  mayBegin(turnId: string, question: Message): boolean {
+  canBegin(turnId: string, question: Message): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
-    return this.start.type === 'retry' || this.#isQuestion(question);
+    return this.origin.type === 'retry' || this.#isQuestion(question);
   }
 
   /** Returns whether a running turn belongs to this answer. */
-  isTurn(turnId: string, messages: readonly Message[]): boolean {
+  hasTurn(turnId: string, messages: readonly Message[]): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
-    if (this.start.type !== 'send') return true;
-    const last = messages.findLast(({ role }) => role === 'user');
-    return last !== undefined && this.#isQuestion(last);
+    if (this.origin.type !== 'send') return true;
+    const lastQuestion = messages.findLast(({ role }) => role === 'user');
+    return lastQuestion !== undefined && this.#isQuestion(lastQuestion);
   }
 
   /** Ends the stream with the stored answer, after its events were deleted. */
-  endWith(messages: readonly Message[]): void {
+  endWithStoredAnswer(messages: readonly Message[]): void {
     const questionIndex =
-      this.#question === undefined && this.start.type !== 'send'
+      this.#questionId === undefined && this.origin.type !== 'send'
         ? messages.findLastIndex(({ role }) => role === 'user')
         : messages.findIndex((message) => this.#isQuestion(message));
     const message = questionIndex === -1 ? undefined : messages[questionIndex + 1];
@@ -113,25 +113,25 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   /** Ends the stream with an error after the received events. */
   fail(error: ChatError): void {
     this.#failure ??= error;
-    this.#wake.resolve();
+    this.#wakeDeferred.resolve();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<AnswerEvent> {
     for (;;) {
-      const event = this.#unread.shift();
+      const event = this.#unreadEvents.shift();
       if (event !== undefined) yield event;
       else if (this.#hasEnded) return;
       else if (this.#failure !== undefined) throw this.#failure;
       else {
-        await this.#wake.promise;
-        this.#wake = Promise.withResolvers();
+        await this.#wakeDeferred.promise;
+        this.#wakeDeferred = Promise.withResolvers();
       }
     }
   }
 
   #isQuestion({ id, client_message_id }: Message): boolean {
-    if (this.#question !== undefined) return id === this.#question;
-    return this.start.type === 'send' && client_message_id === this.start.clientMessageId;
+    if (this.#questionId !== undefined) return id === this.#questionId;
+    return this.origin.type === 'send' && client_message_id === this.origin.clientMessageId;
   }
 }
 
@@ -147,26 +147,25 @@ export type ReceivedMessage = { sessionId: string; message: Message; answer?: St
 /** Detects messages that this client did not request, each exactly once across reconnects. */
 export class ReceivedMessageTracker {
   onArrived: ((received: ReceivedMessage) => void) | undefined;
-  /** Ids of known messages by session, in order of use. */
-  readonly #known = new Map<string, Set<string>>();
+  /** Known message ids by session, least recently used first. */
+  readonly #knownMessageIds = new Map<string, Set<string>>();
 
   /** Ids of the sessions to reopen after a reconnect. The server only sends events of open sessions. */
-  get sessions(): string[] {
-    return [...this.#known.keys()];
+  get sessionIds(): string[] {
+    return [...this.#knownMessageIds.keys()];
   }
 
-  forget(sessionId: string): void {
-    this.#known.delete(sessionId);
+  forgetSession(sessionId: string): void {
+    this.#knownMessageIds.delete(sessionId);
   }
 
-  /** Marks messages of a session as known. */
-  addKnown(sessionId: string, messages: readonly Message[]): void {
-    const known = this.#known.get(sessionId) ?? new Set();
-    this.#known.delete(sessionId);
-    this.#known.set(sessionId, known);
-    for (const { id } of messages) known.add(id);
-    evictOldest(known, MAX_KNOWN_MESSAGES);
-    evictOldest(this.#known, MAX_SESSIONS);
+  addKnownMessages(sessionId: string, messages: readonly Message[]): void {
+    const knownIds = this.#knownMessageIds.get(sessionId) ?? new Set();
+    this.#knownMessageIds.delete(sessionId);
+    this.#knownMessageIds.set(sessionId, knownIds);
+    for (const { id } of messages) knownIds.add(id);
+    evictOldest(knownIds, MAX_KNOWN_MESSAGES);
+    evictOldest(this.#knownMessageIds, MAX_SESSIONS);
   }
 
   /** Handles an event that may contain a message. */
@@ -174,7 +173,7 @@ export class ReceivedMessageTracker {
     const { session_id: sessionId } = event;
     if (event.type === 'message.arrived') this.#publish(sessionId, [event.message]);
     else if (event.type !== 'other' && 'message' in event && event.message !== undefined) {
-      this.addKnown(sessionId, [event.message]);
+      this.addKnownMessages(sessionId, [event.message]);
     }
   }
 
@@ -183,26 +182,26 @@ export class ReceivedMessageTracker {
    * @param isAwaiting Whether this client waits for an answer in the session. Then only unasked messages are published.
    */
   onReopen(sessionId: string, messages: readonly Message[], isAwaiting: boolean): void {
-    const known = this.#known.get(sessionId);
-    if (known !== undefined) {
-      const newMessages = messages.slice(messages.findLastIndex(({ id }) => known.has(id)) + 1);
+    const knownIds = this.#knownMessageIds.get(sessionId);
+    if (knownIds !== undefined) {
+      const newMessages = messages.slice(messages.findLastIndex(({ id }) => knownIds.has(id)) + 1);
       const isPublished = ({ unasked }: Message) => unasked === true || !isAwaiting;
       this.#publish(sessionId, newMessages.filter(isPublished));
     }
-    this.addKnown(sessionId, messages);
+    this.addKnownMessages(sessionId, messages);
   }
 
   #publish(sessionId: string, messages: readonly Message[]): void {
-    const known = this.#known.get(sessionId);
-    const newMessages = messages.filter(({ id }) => known?.has(id) !== true);
-    this.addKnown(sessionId, messages);
+    const knownIds = this.#knownMessageIds.get(sessionId);
+    const newMessages = messages.filter(({ id }) => knownIds?.has(id) !== true);
+    this.addKnownMessages(sessionId, messages);
     for (const message of newMessages) this.onArrived?.({ sessionId, message });
   }
 }
 
-function evictOldest(latestLast: Set<string> | Map<string, unknown>, maxSize: number): void {
-  for (const oldest of latestLast.keys()) {
-    if (latestLast.size <= maxSize) return;
-    latestLast.delete(oldest);
+function evictOldest(collection: Set<string> | Map<string, unknown>, maxSize: number): void {
+  for (const oldest of collection.keys()) {
+    if (collection.size <= maxSize) return;
+    collection.delete(oldest);
   }
 }

@@ -3,7 +3,7 @@ import {
   AnswerStream,
   ReceivedMessageTracker,
   type ReceivedMessage,
-  type AnswerStart,
+  type AnswerOrigin,
 } from './answer.ts';
 import { ChatError, reconnectDelayMs } from './errors.ts';
 import type { StreamedAnswer, ReceivedFrame, SequencedEvent } from './frames.ts';
@@ -22,10 +22,10 @@ export { ChatError, describeClose, reconnectDelayMs } from './errors.ts';
 export type { StreamedAnswer, AnswerEvent } from './frames.ts';
 export type { Socket, ConnectionStatus } from './connection.ts';
 
-/** Maximum time to reconnect. It exceeds the duration of a restart. */
+/** Default reconnect time limit. It exceeds the duration of a restart. */
 const DEFAULT_PATIENCE_MS = 10 * 60_000;
 
-/** Silence of the server before the status `quiet`. */
+/** Default server silence before the status `quiet`. */
 const DEFAULT_QUIET_MS = 3000;
 
 /** Maximum number of retries while the assistant is unavailable, about two minutes. */
@@ -51,34 +51,34 @@ export async function openChat({
   onStatus = () => undefined,
   patienceMs = DEFAULT_PATIENCE_MS,
   quietMs = DEFAULT_QUIET_MS,
-  delayOf = reconnectDelayMs,
+  getDelayMs = reconnectDelayMs,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
-  const received = new ReceivedMessageTracker();
+  const receivedMessages = new ReceivedMessageTracker();
   /** Ids of running turns in newly opened sessions, until their answers are followed. */
   const openedTurns = new Set<string>();
   const connection = new ChatConnection(
-    { url, openSocket, onStatus, patienceMs, quietMs, delayOf },
+    { url, openSocket, onStatus, patienceMs, quietMs, getDelayMs },
     { isAwaiting: () => answers.size > 0, onOpen, onEvent, onLost, onEnd },
   );
 
   function onOpen(): void {
-    const answersToReopen = [...answers].filter(({ mayHaveTurn }) => mayHaveTurn);
-    const reopened = new Set(answersToReopen.map(({ sessionId }) => sessionId));
-    for (const sessionId of received.sessions) {
-      if (!reopened.has(sessionId)) void reopenSession(sessionId);
+    const answersToReopen = [...answers].filter(({ canHaveTurn: mayHaveTurn }) => mayHaveTurn);
+    const reopenedSessionIds = new Set(answersToReopen.map(({ sessionId }) => sessionId));
+    for (const sessionId of receivedMessages.sessionIds) {
+      if (!reopenedSessionIds.has(sessionId)) void reopenSession(sessionId);
     }
     for (const answer of answers) void continueAnswer(answer);
   }
 
   function onEvent(event: SequencedEvent): void {
-    if (received.onArrived !== undefined && isFromAnotherClient(event)) {
+    if (receivedMessages.onArrived !== undefined && isFromAnotherClient(event)) {
       const { session_id: sessionId, turn_id: turnId, message } = event;
       const answer = new AnswerStream(sessionId, { type: 'follow', turnId });
       answers.add(answer);
-      received.onArrived({ sessionId, message, answer });
+      receivedMessages.onArrived({ sessionId, message, answer });
     }
-    received.onEvent(event);
+    receivedMessages.onEvent(event);
     for (const answer of answers) {
       if (answer.sessionId !== event.session_id || answer.turnId !== event.turn_id) continue;
       if (answer.addEvent(event).isGap) void continueAnswer(answer);
@@ -106,17 +106,17 @@ export async function openChat({
     if (event.type !== 'message.started' || openedTurns.has(event.turn_id)) return false;
     const { session_id: sessionId, turn_id: turnId, message } = event;
     return [...answers].every(
-      (answer) => answer.sessionId !== sessionId || !answer.mayBegin(turnId, message),
+      (answer) => answer.sessionId !== sessionId || !answer.canBegin(turnId, message),
     );
   }
 
-  function begin(sessionId: string, start: AnswerStart): StreamedAnswer {
+  function begin(sessionId: string, start: AnswerOrigin): StreamedAnswer {
     const answer = new AnswerStream(sessionId, start);
-    if (connection.end === undefined) {
+    if (connection.endError === undefined) {
       answers.add(answer);
       void continueAnswer(answer);
     } else {
-      answer.fail(connection.end);
+      answer.fail(connection.endError);
     }
     return answer;
   }
@@ -125,8 +125,8 @@ export async function openChat({
   async function continueAnswer(answer: AnswerStream): Promise<void> {
     const error = await tryOnConnection(async () => {
       if (answer.isOver) return;
-      if (answer.mayHaveTurn) await reopen(answer);
-      else if (answer.start.type === 'send') await send(answer, answer.start);
+      if (answer.canHaveTurn) await reopen(answer);
+      else if (answer.origin.type === 'send') await send(answer, answer.origin);
       else await retry(answer);
     });
     if (error !== undefined) answer.fail(error);
@@ -140,12 +140,13 @@ export async function openChat({
     const error = await tryOnConnection(async () => {
       await connection.request(request, ({ messages, turn }) => {
         // The question of a running turn also arrives as an event.
-        const end =
+        const endIndex =
           turn === null ? messages.length : messages.findLastIndex(({ role }) => role === 'user');
-        received.onReopen(sessionId, messages.slice(0, Math.max(0, end)), isAwaiting);
+        receivedMessages.onReopen(sessionId, messages.slice(0, Math.max(0, endIndex)), isAwaiting);
       });
     });
-    if (error !== undefined && error.problem?.status !== 503) received.forget(sessionId);
+    if (error !== undefined && error.problem?.status !== 503)
+      receivedMessages.forgetSession(sessionId);
   }
 
   /**
@@ -153,10 +154,10 @@ export async function openChat({
    * @returns The error of the request, if any.
    */
   async function tryOnConnection(request: () => Promise<void>): Promise<ChatError | undefined> {
-    const { connections } = connection;
+    const { connectionCount: connections } = connection;
     try {
       await retryUnavailable(async () => {
-        if (connection.connections === connections) await request();
+        if (connection.connectionCount === connections) await request();
       });
       return undefined;
     } catch (error) {
@@ -174,7 +175,7 @@ export async function openChat({
       } catch (error) {
         const problem = error instanceof ChatError ? error.problem : undefined;
         if (problem?.status !== 503 || retries === MAX_RETRIES) throw error;
-        const delayMs = delayOf(1011, retries) ?? 0;
+        const delayMs = getDelayMs(1011, retries) ?? 0;
         onStatus({ type: 'unavailable', problem, delayMs });
         await delay(delayMs);
       }
@@ -183,7 +184,7 @@ export async function openChat({
 
   async function send(
     answer: AnswerStream,
-    { text, clientMessageId: client_message_id }: Extract<AnswerStart, { type: 'send' }>,
+    { text, clientMessageId: client_message_id }: Extract<AnswerOrigin, { type: 'send' }>,
   ): Promise<void> {
     const message = { session_id: answer.sessionId, text, client_message_id };
     const reply = await connection.request(
@@ -210,9 +211,9 @@ export async function openChat({
     let isRunning = false;
     await connection.request({ type: 'session.open', session_id, ...known }, (opened) => {
       const { turn, messages } = opened;
-      received.onReopen(session_id, messages, true);
+      receivedMessages.onReopen(session_id, messages, true);
       stored = messages.filter(({ unasked }) => unasked !== true);
-      isRunning = turn !== null && answer.isTurn(turn.turn_id, messages);
+      isRunning = turn !== null && answer.hasTurn(turn.turn_id, messages);
       if (isRunning) answer.turnId = turn?.turn_id;
       answer.isReplaying = true;
     });
@@ -220,12 +221,12 @@ export async function openChat({
     await connection.request({ type: 'ping' });
     answer.isReplaying = false;
     if (isRunning || answer.isOver) return;
-    const isUnhandledRetry = answer.turnId === undefined && answer.start.type === 'retry';
+    const isUnhandledRetry = answer.turnId === undefined && answer.origin.type === 'retry';
     if (isUnhandledRetry && stored.at(-1)?.status !== undefined) return retry(answer);
-    answer.endWith(stored);
+    answer.endWithStoredAnswer(stored);
   }
 
-  await connection.opened;
+  await connection.openPromise;
 
   return {
     /** Creates a session. After a lost connection, an extra empty session may exist. */
@@ -246,7 +247,7 @@ export async function openChat({
     ): Promise<{ session: Session; messages: Message[]; answer: StreamedAnswer | null }> {
       const request = { type: 'session.open', session_id: sessionId } as const;
       const { session, messages, turn } = await connection.requestRepeatedly(request, (opened) => {
-        received.addKnown(sessionId, opened.messages);
+        receivedMessages.addKnownMessages(sessionId, opened.messages);
         if (opened.turn !== null) openedTurns.add(opened.turn.turn_id);
       });
       if (turn === null) return { session, messages, answer: null };
@@ -281,7 +282,7 @@ export async function openChat({
      * Messages that arrive during a loss follow after the reconnect.
      */
     onArrived(callback: (received: ReceivedMessage) => void): void {
-      received.onArrived = callback;
+      receivedMessages.onArrived = callback;
     },
 
     /** Closes the connection. All pending calls and answers fail. */

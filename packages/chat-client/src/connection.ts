@@ -10,14 +10,14 @@ import { type ReceivedFrame, isEvent, type SequencedEvent, parseServerFrame } fr
 
 const HANDSHAKE_TIMEOUT_MS = 15_000;
 
-/** Idle time before a ping, and silence before the connection is dropped. */
+/** Idle time before a ping, and server silence before the client drops the connection. */
 const MAX_IDLE_MS = 30_000;
 const MAX_SILENCE_MS = 75_000;
 
 /** Close code for an invalid frame. Browsers only allow codes from 3000 to 4999, or 1000. */
 const INVALID_FRAME_CODE = 4002;
 
-/** An event of a WebSocket, with the members of all event types. */
+/** A WebSocket event, with the members of all event types. */
 type SocketEvent = {
   type: string;
   data?: unknown;
@@ -27,7 +27,7 @@ type SocketEvent = {
   error?: unknown;
 };
 
-/** A WebSocket of a browser, of Node, or of the package `ws`. */
+/** A WebSocket from a browser, Node, or the package `ws`. */
 export type Socket = {
   readonly readyState: number;
   send(text: string): void;
@@ -38,7 +38,6 @@ export type Socket = {
   ): void;
 };
 
-/** The state of the connection. */
 export type ConnectionStatus =
   | { type: 'connected' }
   /** The server has been silent for `quietMs` while an answer is expected. */
@@ -63,7 +62,7 @@ export type ConnectionOptions = {
   /** Silence before the status `quiet` while an answer is expected. */
   quietMs: number;
   /** Returns the delay before a reconnect, in milliseconds; null if the client must not reconnect. */
-  delayOf: (code: number, attempt: number) => number | null;
+  getDelayMs: (code: number, attempt: number) => number | null;
 };
 
 type ConnectionHandlers = {
@@ -77,7 +76,7 @@ type ConnectionHandlers = {
   onEnd: (error: ChatError) => void;
 };
 
-/** The error of a connection that was lost before the reply. The server may have handled the message. */
+/** Thrown if the connection was lost before the reply. The server may have handled the message. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
@@ -104,22 +103,22 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
 
 /** Sends messages and receives replies over a WebSocket that reconnects after a loss. docs/protocol.md. */
 export class ChatConnection {
-  /** The reason why the client does not reconnect. Undefined while it may. */
-  end: ChatError | undefined;
+  /** Error that ended the client; undefined while it may reconnect. */
+  endError: ChatError | undefined;
   /** Number of opened connections. */
-  connections = 0;
+  connectionCount = 0;
   readonly #options: ConnectionOptions;
   readonly #handlers: ConnectionHandlers;
-  readonly #pending = new Map<string, PendingRequest>();
-  readonly #stopping = new AbortController();
+  readonly #pendingRequests = new Map<string, PendingRequest>();
+  readonly #stopController = new AbortController();
   #socket: Socket | undefined;
-  #opened = createDeferred();
+  #openDeferred = createDeferred();
   #isOpen = false;
   #isQuiet = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #requests = 0;
+  #requestCount = 0;
   /** Number of attempts since the last successful connection. */
-  #attempts = 0;
+  #attemptCount = 0;
   /** Time of the first loss since the server last sent data. */
   #lostAt: number | undefined;
 
@@ -129,8 +128,8 @@ export class ChatConnection {
     this.#connect();
   }
 
-  get opened(): Promise<void> {
-    return this.#opened.promise;
+  get openPromise(): Promise<void> {
+    return this.#openDeferred.promise;
   }
 
   /** Sends a message on the current connection and resolves to the first reply. */
@@ -143,9 +142,9 @@ export class ChatConnection {
       reject(new ConnectionLostError('There is no connection'));
       return promise;
     }
-    this.#requests += 1;
-    const id = String(this.#requests);
-    this.#pending.set(id, {
+    this.#requestCount += 1;
+    const id = String(this.#requestCount);
+    this.#pendingRequests.set(id, {
       type: message.type,
       resolve: (frame) => {
         // `#settle` has checked the type.
@@ -156,7 +155,7 @@ export class ChatConnection {
       reject,
     });
     this.#socket?.send(JSON.stringify({ ...message, id }));
-    if (this.#timer === undefined || this.#pending.size === 1) this.#watch();
+    if (this.#timer === undefined || this.#pendingRequests.size === 1) this.#watch();
     return promise;
   }
 
@@ -166,8 +165,8 @@ export class ChatConnection {
     onReply?: OnReply<Name>,
   ): Promise<Reply<Name>> {
     for (;;) {
-      if (this.end !== undefined) throw this.end;
-      await this.opened;
+      if (this.endError !== undefined) throw this.endError;
+      await this.openPromise;
       try {
         return await this.request(message, onReply);
       } catch (error) {
@@ -177,7 +176,7 @@ export class ChatConnection {
   }
 
   close(): void {
-    this.#stopping.abort();
+    this.#stopController.abort();
     clearTimeout(this.#timer);
     this.#socket?.close(1000);
     this.#finish(new ChatError('closed', 'the client was closed'));
@@ -227,7 +226,7 @@ export class ChatConnection {
     clearTimeout(this.#timer);
     if (!this.#isOpen) return;
     const { quietMs } = this.#options;
-    const isAwaiting = this.#pending.size > 0 || this.#handlers.isAwaiting();
+    const isAwaiting = this.#pendingRequests.size > 0 || this.#handlers.isAwaiting();
     const pingMs = isAwaiting ? quietMs / 3 : MAX_IDLE_MS;
     this.#timer = setTimeout(() => {
       this.#socket?.send('{"type":"ping"}');
@@ -260,13 +259,13 @@ export class ChatConnection {
   }
 
   #onOpen(): void {
-    this.#attempts = 0;
+    this.#attemptCount = 0;
     this.#isOpen = true;
     this.#isQuiet = false;
-    this.connections += 1;
+    this.connectionCount += 1;
     this.#watch();
     this.#options.onStatus({ type: 'connected' });
-    this.#opened.resolve();
+    this.#openDeferred.resolve();
     this.#handlers.onOpen();
   }
 
@@ -276,19 +275,19 @@ export class ChatConnection {
   }
 
   /**
-   * Settles the request of a response frame.
+   * Settles the request that a frame answers.
    * @throws ChatError `no_assistant` for a reply of an unexpected type.
    */
   #settle(frame: ServerFrame): void {
     const id = 'id' in frame && typeof frame.id === 'string' ? frame.id : '';
-    const request = this.#pending.get(id);
+    const request = this.#pendingRequests.get(id);
     if (request === undefined) return;
     const isRejection = frame.type === 'error' && !('seq' in frame);
     const answers: readonly string[] = clientMessages[request.type].answers;
     if (!isRejection && !answers.includes(frame.type)) {
       throw createProtocolError(`a ${frame.type} in answer to ${request.type}`);
     }
-    this.#pending.delete(id);
+    this.#pendingRequests.delete(id);
     if (!isRejection) return request.resolve(frame);
     const { problem } = frame;
     request.reject(new ChatError('rejected', problem.detail ?? problem.title, problem));
@@ -299,31 +298,31 @@ export class ChatConnection {
     this.#timer = undefined;
     this.#socket = undefined;
     this.#isQuiet = false;
-    if (this.#isOpen) this.#opened = createDeferred();
+    if (this.#isOpen) this.#openDeferred = createDeferred();
     this.#isOpen = false;
-    const requests = [...this.#pending.values()];
-    this.#pending.clear();
+    const requests = [...this.#pendingRequests.values()];
+    this.#pendingRequests.clear();
     for (const { reject } of requests) reject(new ConnectionLostError('The connection was lost'));
     this.#handlers.onLost(closing);
-    if (this.end !== undefined) return;
-    const delayMs = this.#delayAfter(closing);
+    if (this.endError !== undefined) return;
+    const delayMs = this.#computeReconnectDelay(closing);
     if (delayMs === null) {
       const error = createCloseError(closing);
       this.#finish(error);
       this.#options.onStatus({ type: 'ended', error });
       return;
     }
-    this.#attempts += 1;
+    this.#attemptCount += 1;
     const { code, reason } = closing;
     this.#options.onStatus({ type: 'waiting', code, reason, delayMs });
-    void delay(delayMs, this.#stopping.signal).then(() => this.#connect());
+    void delay(delayMs, this.#stopController.signal).then(() => this.#connect());
   }
 
   /** Returns the delay before the next attempt; null if the client must give up. */
-  #delayAfter(closing: ConnectionClose): number | null {
-    if (this.connections === 0 || isNoAssistant(closing)) return null;
-    const { delayOf, patienceMs } = this.#options;
-    const delayMs = delayOf(closing.code, this.#attempts);
+  #computeReconnectDelay(closing: ConnectionClose): number | null {
+    if (this.connectionCount === 0 || isNoAssistant(closing)) return null;
+    const { getDelayMs, patienceMs } = this.#options;
+    const delayMs = getDelayMs(closing.code, this.#attemptCount);
     if (delayMs === null) return null;
     this.#lostAt ??= performance.now();
     const lostMs = performance.now() - this.#lostAt;
@@ -331,9 +330,9 @@ export class ChatConnection {
   }
 
   #finish(error: ChatError): void {
-    if (this.end !== undefined) return;
-    this.end = error;
-    this.#opened.reject(error);
+    if (this.endError !== undefined) return;
+    this.endError = error;
+    this.#openDeferred.reject(error);
     this.#handlers.onEnd(error);
   }
 }

@@ -2,7 +2,6 @@ import type { Problem } from '@oselya/protocol';
 
 const MAX_BACKOFF_MS = 30_000;
 
-/** The reason of an error. */
 type ChatErrorCode =
   /** The assistant answered with `problem`. */
   | 'rejected'
@@ -10,11 +9,11 @@ type ChatErrorCode =
   | 'signed_out'
   /** Too many messages without permission (close 4403). */
   | 'forbidden'
-  /** Too many connections or messages for longer than a wait (close 4429). */
+  /** Too many connections or messages, even after waiting (close 4429). */
   | 'too_many'
   /** The message exceeds the limit of a frame (close 1009). */
   | 'too_large'
-  /** No answer for longer than a client waits. */
+  /** The client could not connect, or could not reconnect within its time limit. */
   | 'unreachable'
   /** The server does not speak this protocol. */
   | 'no_assistant'
@@ -26,7 +25,7 @@ type ChatErrorCode =
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly code: ChatErrorCode;
-  /** Problem that the assistant sent. Only set for the code `rejected`. */
+  /** Problem that the assistant sent, for the code `rejected`. */
   readonly problem: Problem | undefined;
 
   constructor(code: ChatErrorCode, message: string, problem?: Problem) {
@@ -36,7 +35,7 @@ export class ChatError extends Error {
   }
 }
 
-/** Creates the error of a frame that violates the protocol. */
+/** Creates the error for a frame that violates the protocol. */
 export function createProtocolError(violation: string): ChatError {
   return new ChatError('no_assistant', `the server sent ${violation}`);
 }
@@ -48,7 +47,7 @@ export type ConnectionClose = { code: number; reason: string; status?: number };
 export const isNoAssistant = ({ status }: ConnectionClose): boolean =>
   status !== undefined && status !== 429 && status < 500;
 
-/** Creates the error of a close after which the client does not reconnect. docs/protocol.md, Close codes. */
+/** Creates the error for a close after which the client does not reconnect. docs/protocol.md, Close codes. */
 export function createCloseError(closing: ConnectionClose): ChatError {
   const { code, reason, status } = closing;
   if (isNoAssistant(closing)) {

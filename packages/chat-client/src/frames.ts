@@ -11,21 +11,20 @@ import { Value } from 'typebox/value';
 import { createProtocolError } from './errors.ts';
 
 /** Schema of a turn event with an unknown type. */
-const otherEvent = Type.Object({
+const otherEventSchema = Type.Object({
   type: Type.Literal('other'),
   session_id: Type.String(),
   turn_id: Type.String(),
   seq: Type.Integer({ minimum: 1 }),
 });
-type OtherEvent = Static<typeof otherEvent>;
+type OtherEvent = Static<typeof otherEventSchema>;
 
-/** A frame that the server sent. */
 export type ReceivedFrame = ServerFrame | (OtherEvent & { id?: undefined });
 
-/** An event of an answer. The last event is `message.completed` or `error`. */
+/** An answer event. The last one is `message.completed` or `error`. */
 export type AnswerEvent = AnswerFrame;
 
-/** An event of a turn, with a sequence number. */
+/** A turn event with a sequence number. */
 export type SequencedEvent = AnswerEvent | ServerFrame<'message.arrived'> | OtherEvent;
 
 /** The events of an answer as they arrive. The iteration throws ChatError if the answer cannot be completed. */
@@ -36,24 +35,24 @@ export function isEvent(frame: ReceivedFrame): frame is SequencedEvent {
   return 'seq' in frame;
 }
 
-const schemas = new Map(
+const schemasByKey = new Map(
   Object.entries(serverMessages).map(([key, { members }]) => [key, Type.Object(members)]),
 );
 
 /**
- * Parses a frame of the server.
+ * Parses a server frame.
  * @returns Undefined for an unknown type outside a turn, which clients must ignore. See docs/protocol.md.
  * @throws ChatError `no_assistant` for a frame that violates the protocol.
  */
 export function parseServerFrame(text: string): ReceivedFrame | undefined {
-  const value = parse(text);
+  const value = parseJson(text);
   const type: unknown = (value as { type?: unknown } | null)?.type;
   if (typeof type !== 'string') throw createProtocolError('a message without a type');
   const frame = value as object;
-  const schema = schemas.get(type === 'error' && 'seq' in frame ? 'error.event' : type);
+  const schema = schemasByKey.get(type === 'error' && 'seq' in frame ? 'error.event' : type);
   if (schema === undefined) {
-    const other = { ...frame, type: 'other', id: undefined };
-    return Value.Check(otherEvent, other) ? other : undefined;
+    const otherFrame = { ...frame, type: 'other', id: undefined };
+    return Value.Check(otherEventSchema, otherFrame) ? otherFrame : undefined;
   }
   if (!Value.Check(schema, frame)) throw createProtocolError(`a ${type} of another form`);
   // The cast is safe after the schema check.
@@ -65,7 +64,7 @@ export function parseProblem({ problem }: Message): Problem | undefined {
   return Value.Check(problemSchema, problem) ? problem : undefined;
 }
 
-function parse(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

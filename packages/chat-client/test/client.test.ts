@@ -32,11 +32,11 @@ const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
 test('A client creates a session, sends a message and gets the answer', async (t) => {
   const { client, peer } = await openClientAndPeer(t);
   assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
-  const creating = client.createSession({ profileId: 'market', name: 'Львів' });
-  const { id, ...asked } = await peer.receive('session.create');
-  assert.deepEqual(asked, { type: 'session.create', profile_id: 'market', name: 'Львів' });
+  const sessionCreation = client.createSession({ profileId: 'market', name: 'Львів' });
+  const { id, ...requestMembers } = await peer.receive('session.create');
+  assert.deepEqual(requestMembers, { type: 'session.create', profile_id: 'market', name: 'Львів' });
   peer.send({ type: 'session.created', id, session_id: 's', session });
-  assert.equal((await creating).session_id, 's');
+  assert.equal((await sessionCreation).session_id, 's');
 
   const answer = client.send('s', 'Що є?');
   const changes = [{ category: 'wishes', key: 'city', value: 'Львів', previous: null }];
@@ -65,8 +65,8 @@ test('A gap is requested once, and filled in order', async (t) => {
   const answer = client.send('s', 'Що є?');
   const { id } = await receiveMessage(peer);
   peer.send(startedEvent({ id }), deltaEvent(2, 'а'), deltaEvent(4, 'в'), deltaEvent(5, 'г'));
-  const place = { session_id: 's', turn_id: 't', after: 2 };
-  await peer.reopen(place, { turn: 't' }, [deltaEvent(5, 'бвг')]);
+  const openPosition = { session_id: 's', turn_id: 't', after: 2 };
+  await peer.reopen(openPosition, { turn: 't' }, [deltaEvent(5, 'бвг')]);
   peer.send(deltaEvent(6, 'ґ'), completedEvent(7, 'абвгґ'));
   assert.equal(joinText((await readAnswer(answer)).events), 'абвгґ');
 });
@@ -103,10 +103,12 @@ test('An answer that has ended meanwhile ends with its stored message', async (t
     const { id } = await receiveMessage(peer);
     peer.send(startedEvent({ id }), deltaEvent(2, 'Є '));
     peer.socket.terminate();
-    const again = await script.peer();
+    const newPeer = await script.peer();
     const question = message('q', 'user', 'Що є?');
-    const place = { session_id: 's', turn_id: 't', after: 2 };
-    await again.reopen(place, { messages: [question, end, message('q2', 'user', 'А ще?')] });
+    const openPosition = { session_id: 's', turn_id: 't', after: 2 };
+    await newPeer.reopen(openPosition, {
+      messages: [question, end, message('q2', 'user', 'А ще?')],
+    });
     const last = (await readAnswer(answer)).events.at(-1);
     assert.equal(last?.type, type);
     assert.ok(last !== undefined && 'message' in last);
@@ -120,9 +122,9 @@ test('An answer that is neither running nor stored is lost', async (t) => {
   const { id } = await receiveMessage(peer);
   peer.send(startedEvent({ id }));
   peer.socket.terminate();
-  const again = await script.peer();
-  const place = { session_id: 's', turn_id: 't', after: 1 };
-  await again.reopen(place, { messages: [message('q', 'user', 'Що є?')] });
+  const newPeer = await script.peer();
+  const openPosition = { session_id: 's', turn_id: 't', after: 1 };
+  await newPeer.reopen(openPosition, { messages: [message('q', 'user', 'Що є?')] });
   assert.equal((await readAnswer(answer)).error?.code, 'answer_lost');
 });
 
@@ -131,11 +133,11 @@ test('A message is sent again under its name until the server has it', async (t)
   const answer = client.send('s', 'Що є?');
   const first = await receiveMessage(peer);
   peer.socket.terminate();
-  const again = await script.peer();
-  const second = await receiveMessage(again);
+  const newPeer = await script.peer();
+  const second = await receiveMessage(newPeer);
   assert.equal(second.client_message_id, first.client_message_id);
   const { id } = second;
-  again.send({
+  newPeer.send({
     type: 'message.repeated',
     id,
     session_id: 's',
@@ -144,12 +146,12 @@ test('A message is sent again under its name until the server has it', async (t)
   });
   const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
   const events = [startedEvent(), deltaEvent(3, 'Є дві.')];
-  await again.reopen(
+  await newPeer.reopen(
     { session_id: 's', turn_id: 't', after: 0 },
     { turn: 't', messages: [question] },
     events,
   );
-  again.send(completedEvent(4, 'Є дві.'));
+  newPeer.send(completedEvent(4, 'Є дві.'));
   assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
 });
 
@@ -159,8 +161,11 @@ test('A retry without an answer is looked up before it is repeated', async (t) =
   await peer.receive('message.retry');
   peer.socket.terminate();
   const second = await script.peer();
-  const cut = message('a', 'assistant', 'Є', { status: 'cut' });
-  await second.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
+  const truncatedAnswer = message('a', 'assistant', 'Є', { status: 'cut' });
+  await second.reopen(
+    { session_id: 's' },
+    { messages: [message('q', 'user', 'Що є?'), truncatedAnswer] },
+  );
   const { id } = await second.receive('message.retry');
   second.send(
     startedEvent({ id, replaces: 'a' }),
@@ -170,68 +175,68 @@ test('A retry without an answer is looked up before it is repeated', async (t) =
   assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
 });
 
-const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
+const createDigest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
 
 test('A digest is no answer to a question', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
-  const arrived: string[] = [];
-  client.onArrived(({ message: { id: came } }) => arrived.push(came));
+  const arrivedMessages: string[] = [];
+  client.onArrived(({ message: { id: messageId } }) => arrivedMessages.push(messageId));
   const answer = client.retry('s');
   const { id } = await peer.receive('message.retry');
   peer.send(startedEvent({ id, replaces: 'a' }), deltaEvent(2, 'Є '));
   peer.socket.terminate();
-  const again = await script.peer();
+  const newPeer = await script.peer();
   const messages = [
     message('q', 'user', 'Що є?'),
-    digest('d1'),
+    createDigest('d1'),
     message('a2', 'assistant', 'Є дві.'),
-    digest('d2'),
+    createDigest('d2'),
   ];
-  await again.reopen({ session_id: 's', turn_id: 't', after: 2 }, { messages });
+  await newPeer.reopen({ session_id: 's', turn_id: 't', after: 2 }, { messages });
   const last = (await readAnswer(answer)).events.at(-1);
   assert.ok(last?.type === 'message.completed');
   assert.equal(last.message.id, 'a2');
-  assert.deepEqual(arrived, ['d1', 'd2']);
+  assert.deepEqual(arrivedMessages, ['d1', 'd2']);
 });
 
 /** Opens a client with the session `s`, and collects its arrivals. */
 async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages: object[] = []) {
-  const pair = await openClientAndPeer(t);
-  const arrived: ReceivedMessage[] = [];
-  pair.client.onArrived((one) => arrived.push(one));
-  const opening = pair.client.openSession('s');
-  const { id } = await pair.peer.receive('session.open');
+  const clientAndPeer = await openClientAndPeer(t);
+  const arrivedMessages: ReceivedMessage[] = [];
+  clientAndPeer.client.onArrived((one) => arrivedMessages.push(one));
+  const sessionOpening = clientAndPeer.client.openSession('s');
+  const { id } = await clientAndPeer.peer.receive('session.open');
   const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
-  pair.peer.send(opened);
-  await opening;
-  return { ...pair, arrived, opened };
+  clientAndPeer.peer.send(opened);
+  await sessionOpening;
+  return { ...clientAndPeer, arrivedMessages, opened };
 }
 
 test('Questions of other clients arrive with their answers, own ones do not', async (t) => {
-  const { client, peer, arrived } = await openListener(t);
+  const { client, peer, arrivedMessages } = await openListener(t);
   const answer = client.send('s', 'Що є?');
   const { id, client_message_id: name } = await receiveMessage(peer);
-  const mine = message('q', 'user', 'Що є?', { client_message_id: name });
-  peer.send(startedEvent({ id, message: mine }), completedEvent(2, 'Є.', { id }));
+  const ownMessage = message('q', 'user', 'Що є?', { client_message_id: name });
+  peer.send(startedEvent({ id, message: ownMessage }), completedEvent(2, 'Є.', { id }));
   assert.equal(joinText((await readAnswer(answer)).events), '');
   const turn = { turn_id: 't2' };
-  const theirs = message('q2', 'user', 'А дешевше?');
+  const foreignMessage = message('q2', 'user', 'А дешевше?');
   peer.send(
-    { ...startedEvent({ message: theirs }), ...turn },
+    { ...startedEvent({ message: foreignMessage }), ...turn },
     { ...deltaEvent(2, 'Ні.'), ...turn },
     { ...completedEvent(3, 'Ні.'), ...turn },
-    { ...startedEvent({ message: theirs, replaces: 'a' }), turn_id: 't3' },
+    { ...startedEvent({ message: foreignMessage, replaces: 'a' }), turn_id: 't3' },
     { ...completedEvent(2, 'Так.'), turn_id: 't3' },
   );
   await cancel(client, peer);
   assert.deepEqual(
-    arrived.map((one) => [one.sessionId, one.message.content]),
+    arrivedMessages.map((one) => [one.sessionId, one.message.content]),
     [
       ['s', 'А дешевше?'],
       ['s', 'А дешевше?'],
     ],
   );
-  const [first, second] = arrived.map(({ answer: theirAnswer }) => theirAnswer);
+  const [first, second] = arrivedMessages.map(({ answer: theirAnswer }) => theirAnswer);
   assert.ok(first !== undefined && second !== undefined);
   assert.equal(joinText((await readAnswer(first)).events), 'Ні.');
   assert.deepEqual((await readAnswer(second)).events.at(-1)?.seq, 2);
@@ -239,20 +244,25 @@ test('Questions of other clients arrive with their answers, own ones do not', as
 
 test('Messages of other clients during an outage arrive with the next connection', async (t) => {
   const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
-  const { script, client, peer, arrived, opened } = await openListener(t, before);
+  const { script, client, peer, arrivedMessages, opened } = await openListener(t, before);
   peer.socket.terminate();
-  const again = await script.peer();
-  const { id } = await again.receive('session.open');
-  const missed = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
-  const asked = message('q3', 'user', 'А в Києві?');
-  again.send(
-    { ...opened, id, messages: [...before, ...missed, asked], turn: { turn_id: 't3' } },
-    { ...startedEvent({ message: asked }), turn_id: 't3' },
+  const newPeer = await script.peer();
+  const { id } = await newPeer.receive('session.open');
+  const missedMessages = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
+  const askedMessage = message('q3', 'user', 'А в Києві?');
+  newPeer.send(
+    {
+      ...opened,
+      id,
+      messages: [...before, ...missedMessages, askedMessage],
+      turn: { turn_id: 't3' },
+    },
+    { ...startedEvent({ message: askedMessage }), turn_id: 't3' },
     { ...completedEvent(2, 'Є.'), turn_id: 't3' },
   );
-  await cancel(client, again);
+  await cancel(client, newPeer);
   assert.deepEqual(
-    arrived.map(({ message: { content }, answer }) => [content, answer !== undefined]),
+    arrivedMessages.map(({ message: { content }, answer }) => [content, answer !== undefined]),
     [
       ['А дешевше?', false],
       ['Ні.', false],
@@ -276,10 +286,10 @@ test('After a final close it does not reconnect, and everything pending fails', 
     const answer = client.send('s', 'Що є?');
     const { id } = await receiveMessage(peer);
     peer.send(startedEvent({ id }));
-    const creating = client.createSession();
+    const sessionCreation = client.createSession();
     await peer.receive('session.create');
     peer.socket.close(close);
-    await assert.rejects(creating, { code });
+    await assert.rejects(sessionCreation, { code });
     assert.equal((await readAnswer(answer)).error?.code, code);
     await assert.rejects(client.cancel('s'), { code });
     assert.equal((await readAnswer(client.send('s', 'Що є?'))).error?.code, code);
@@ -288,17 +298,17 @@ test('After a final close it does not reconnect, and everything pending fails', 
 
 test('A message that was too large is not sent again, and running answers go on', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
-  const begun = client.send('s', 'Що є?');
+  const startedAnswer = client.send('s', 'Що є?');
   const { id } = await receiveMessage(peer);
   peer.send(startedEvent({ id }));
-  const large = client.send('s2', 'x'.repeat(100_000));
+  const largeAnswer = client.send('s2', 'x'.repeat(100_000));
   await receiveMessage(peer);
   peer.socket.close(1009);
-  assert.equal((await readAnswer(large)).error?.code, 'too_large');
-  const again = await script.peer();
-  await again.reopen({ session_id: 's', turn_id: 't', after: 1 }, { turn: 't' });
-  again.send(completedEvent(2, 'Є.'));
-  assert.equal((await readAnswer(begun)).error, undefined);
+  assert.equal((await readAnswer(largeAnswer)).error?.code, 'too_large');
+  const newPeer = await script.peer();
+  await newPeer.reopen({ session_id: 's', turn_id: 't', after: 1 }, { turn: 't' });
+  newPeer.send(completedEvent(2, 'Є.'));
+  assert.equal((await readAnswer(startedAnswer)).error, undefined);
 });
 
 test('A handshake is repeated after 503 and 429 only', async (t) => {
@@ -310,9 +320,9 @@ test('A handshake is repeated after 503 and 429 only', async (t) => {
   assert.deepEqual(codes, [1006, 1006, 4429]);
   script.rejections.push(403);
   await assert.rejects(openClient(script.url), { code: 'no_assistant', message: /HTTP 403/ });
-  const creating = client.createSession();
+  const sessionCreation = client.createSession();
   client.close();
-  await assert.rejects(creating, { code: 'closed' });
+  await assert.rejects(sessionCreation, { code: 'closed' });
 });
 
 test('A client fails at once without a first connection, and later after its patience', async (t) => {
@@ -334,8 +344,8 @@ test('A client fails at once without a first connection, and later after its pat
   assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
 });
 
-/** Waits for a status of a type. */
-async function untilStatus(
+/** Waits for a status with the given type. */
+async function waitForStatus(
   statuses: readonly ConnectionStatus[],
   type: ConnectionStatus['type'],
 ): Promise<void> {
@@ -346,15 +356,15 @@ const QUIET_MS = 30;
 
 test('A silent server is reported, and its next answer too', async (t) => {
   const { client, peer, statuses } = await openClientAndPeer(t, { quietMs: QUIET_MS });
-  const creating = client.createSession();
+  const sessionCreation = client.createSession();
   const { id } = await peer.receive('session.create');
   // A stopped process reads nothing.
   peer.socket.pause();
-  await untilStatus(statuses, 'quiet');
+  await waitForStatus(statuses, 'quiet');
   peer.socket.resume();
-  await untilStatus(statuses, 'responsive');
+  await waitForStatus(statuses, 'responsive');
   peer.send({ type: 'session.created', id, session_id: 's', session });
-  await creating;
+  await sessionCreation;
   const types = statuses.map(({ type }) => type);
   assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'responsive']);
 });
@@ -381,14 +391,14 @@ test('A session is opened again until the server can answer, unless it is gone',
   await cancel(client, second);
   second.socket.terminate();
   const third = await script.peer();
-  const creating = client.createSession();
+  const sessionCreation = client.createSession();
   third.send({
     type: 'session.created',
     id: (await third.receive('session.create')).id,
     session_id: 's',
     session,
   });
-  await creating;
+  await sessionCreation;
 });
 
 test('A server that only accepts connections is given up', async (t) => {
@@ -431,10 +441,14 @@ test('Delays follow docs/protocol.md', () => {
 });
 
 const unavailable = { status: 503, code: 'unavailable', title: 'Service unavailable' };
-const unknown = { status: 503, code: 'provider_unavailable', title: 'The provider is away' };
+const providerUnavailable = {
+  status: 503,
+  code: 'provider_unavailable',
+  title: 'The provider is away',
+};
 
 /** Answers the next message with a problem. */
-async function reject(peer: Peer, type: string, problem: object): Promise<void> {
+async function rejectNext(peer: Peer, type: string, problem: object): Promise<void> {
   peer.send({ type: 'error', id: (await peer.receive(type)).id, problem });
 }
 
@@ -443,57 +457,58 @@ test('A message that may be stored is repeated while the server is unavailable',
   const answer = client.send('s', 'Що є?');
   const { client_message_id } = await receiveMessage(peer);
   peer.socket.close(1012);
-  const again = await script.peer();
-  for (const problem of [unavailable, unknown]) {
-    const repeated = await receiveMessage(again);
-    assert.equal(repeated.client_message_id, client_message_id);
-    again.send({ type: 'error', id: repeated.id, problem });
+  const newPeer = await script.peer();
+  for (const problem of [unavailable, providerUnavailable]) {
+    const repeatedMessage = await receiveMessage(newPeer);
+    assert.equal(repeatedMessage.client_message_id, client_message_id);
+    newPeer.send({ type: 'error', id: repeatedMessage.id, problem });
   }
-  const last = await receiveMessage(again);
+  const last = await receiveMessage(newPeer);
   assert.equal(last.client_message_id, client_message_id);
-  const repeatedAs = {
+  const repeatedFrame = {
     type: 'message.repeated',
     session_id: 's',
     turn_id: 't',
     client_message_id: 'm',
   };
-  again.send({ ...repeatedAs, id: last.id });
+  newPeer.send({ ...repeatedFrame, id: last.id });
   const question = message('q', 'user', 'Що є?', { client_message_id });
-  await reject(again, 'session.open', unavailable);
-  await again.reopen(
+  await rejectNext(newPeer, 'session.open', unavailable);
+  await newPeer.reopen(
     { session_id: 's', turn_id: 't', after: 0 },
     { turn: 't', messages: [question] },
     [startedEvent()],
   );
-  again.send(deltaEvent(2, 'Є дві.'), completedEvent(3, 'Є дві.'));
+  newPeer.send(deltaEvent(2, 'Є дві.'), completedEvent(3, 'Є дві.'));
   const { events, error } = await readAnswer(answer);
   assert.equal(error, undefined);
   assert.equal(joinText(events), 'Є дві.');
   assert.deepEqual(statuses.slice(3), [
     { type: 'unavailable', problem: unavailable, delayMs: 0 },
-    { type: 'unavailable', problem: unknown, delayMs: 0 },
+    { type: 'unavailable', problem: providerUnavailable, delayMs: 0 },
     { type: 'unavailable', problem: unavailable, delayMs: 0 },
   ]);
 });
 
 test('Creating a session is repeated during an outage only', async (t) => {
   const { client, peer, statuses } = await openClientAndPeer(t);
-  const creating = client.createSession();
-  await reject(peer, 'session.create', unavailable);
-  await reject(peer, 'session.create', unknown);
+  const sessionCreation = client.createSession();
+  await rejectNext(peer, 'session.create', unavailable);
+  await rejectNext(peer, 'session.create', providerUnavailable);
   const { id } = await peer.receive('session.create');
   peer.send({ type: 'session.created', id, session_id: 's', session });
-  assert.equal((await creating).session_id, 's');
+  assert.equal((await sessionCreation).session_id, 's');
   assert.deepEqual(statuses.slice(1), [
     { type: 'unavailable', problem: unavailable, delayMs: 0 },
-    { type: 'unavailable', problem: unknown, delayMs: 0 },
+    { type: 'unavailable', problem: providerUnavailable, delayMs: 0 },
   ]);
 
   const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
-  const rejected = client.createSession({ profileId: 'none' });
-  await reject(peer, 'session.create', problem);
-  await assert.rejects(rejected, { code: 'rejected', problem });
-  const unlucky = client.createSession();
-  for (let asked = 0; asked < 9; asked += 1) await reject(peer, 'session.create', unavailable);
-  await assert.rejects(unlucky, { code: 'rejected', problem: unavailable });
+  const rejectedCreation = client.createSession({ profileId: 'none' });
+  await rejectNext(peer, 'session.create', problem);
+  await assert.rejects(rejectedCreation, { code: 'rejected', problem });
+  const failedCreation = client.createSession();
+  for (let requestCount = 0; requestCount < 9; requestCount += 1)
+    await rejectNext(peer, 'session.create', unavailable);
+  await assert.rejects(failedCreation, { code: 'rejected', problem: unavailable });
 });

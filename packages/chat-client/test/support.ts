@@ -14,7 +14,7 @@ import {
 } from '../src/client.ts';
 import { createCookieSocketOpener } from '../src/node.ts';
 
-type Sent = { type: string; id: string } & Record<string, unknown>;
+type SentMessage = { type: string; id: string } & Record<string, unknown>;
 
 /** A queue whose items are awaited one by one. */
 class Queue<Item> {
@@ -36,10 +36,10 @@ class Queue<Item> {
   }
 }
 
-/** The server side of a connection. */
+/** The scripted server's side of a connection. */
 export class Peer {
-  readonly #sent = new Queue<Sent>();
-  readonly #pings = new Queue<Sent>();
+  readonly #sent = new Queue<SentMessage>();
+  readonly #pings = new Queue<SentMessage>();
   readonly socket: WebSocket;
   readonly cookie: string | undefined;
 
@@ -47,10 +47,11 @@ export class Peer {
     this.socket = socket;
     this.cookie = cookie;
     socket.on('message', (data) => {
-      const sent: Sent = JSON.parse((data as Buffer).toString());
-      if (sent.type !== 'ping' || sent.id !== undefined) return this.#sent.add(sent);
+      const sentMessage: SentMessage = JSON.parse((data as Buffer).toString());
+      if (sentMessage.type !== 'ping' || sentMessage.id !== undefined)
+        return this.#sent.add(sentMessage);
       this.send({ type: 'pong' });
-      this.#pings.add(sent);
+      this.#pings.add(sentMessage);
     });
   }
 
@@ -60,10 +61,11 @@ export class Peer {
   }
 
   /** Waits for the next message, which must have a type. */
-  async receive(type: string): Promise<Sent> {
-    const sent = await this.#sent.next();
-    if (sent.type !== type) throw new Error(`The client sent ${sent.type} instead of ${type}`);
-    return sent;
+  async receive(type: string): Promise<SentMessage> {
+    const sentMessage = await this.#sent.next();
+    if (sentMessage.type !== type)
+      throw new Error(`The client sent ${sentMessage.type} instead of ${type}`);
+    return sentMessage;
   }
 
   /** Sends frames immediately. */
@@ -71,7 +73,7 @@ export class Peer {
     for (const frame of frames) this.socket.send(JSON.stringify(frame));
   }
 
-  /** Answers `session.open` and the ping after it, with events between them. */
+  /** Answers `session.open` and the ping after it, and sends events between the replies. */
   async reopen(
     expected: object,
     { turn = null, messages = [] }: { turn?: string | null; messages?: object[] },
@@ -81,8 +83,8 @@ export class Peer {
     if (JSON.stringify(members) !== JSON.stringify(expected)) {
       throw new Error(`The client opened ${JSON.stringify(members)}`);
     }
-    const opened = { type: 'session.opened', id, session_id: 's', session, messages };
-    this.send({ ...opened, turn: turn === null ? null : { turn_id: turn } }, ...events);
+    const openedFrame = { type: 'session.opened', id, session_id: 's', session, messages };
+    this.send({ ...openedFrame, turn: turn === null ? null : { turn_id: turn } }, ...events);
     this.send({ type: 'pong', id: (await this.receive('ping')).id });
   }
 }
@@ -98,7 +100,7 @@ export const session = {
   last_active: '2026-03-04T17:42:10.000Z',
 };
 
-/** Returns an event of the turn `t` in the session `s`. */
+/** Creates an event for the turn `t` in the session `s`. */
 export const event = (seq: number, type: string, members: object = {}) => ({
   type,
   session_id: 's',
@@ -107,19 +109,19 @@ export const event = (seq: number, type: string, members: object = {}) => ({
   ...members,
 });
 
-export const message = (id: string, role: string, content: string, more: object = {}) => ({
+export const message = (id: string, role: string, content: string, extraMembers: object = {}) => ({
   id,
   role,
   content,
   created_at: null,
-  ...more,
+  ...extraMembers,
 });
 
-export const startedEvent = (more: object = {}) =>
-  event(1, 'message.started', { message: message('q', 'user', 'Що є?'), ...more });
+export const startedEvent = (extraMembers: object = {}) =>
+  event(1, 'message.started', { message: message('q', 'user', 'Що є?'), ...extraMembers });
 export const deltaEvent = (seq: number, text: string) => event(seq, 'message.delta', { text });
-export const completedEvent = (seq: number, content: string, more: object = {}) =>
-  event(seq, 'message.completed', { message: message('a', 'assistant', content, more) });
+export const completedEvent = (seq: number, content: string, extraMembers: object = {}) =>
+  event(seq, 'message.completed', { message: message('a', 'assistant', content, extraMembers) });
 
 /** Starts a WebSocket server whose messages the test writes. */
 export async function startScript(t: Pick<TestContext, 'after'>) {
@@ -133,8 +135,8 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
       socket.end(`HTTP/1.1 ${status} Rejected\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
       return;
     }
-    sockets.handleUpgrade(request, socket, head, (opened) => {
-      peers.add(new Peer(opened, request.headers.cookie));
+    sockets.handleUpgrade(request, socket, head, (webSocket) => {
+      peers.add(new Peer(webSocket, request.headers.cookie));
     });
   });
   http.listen(0, '127.0.0.1');
@@ -158,26 +160,28 @@ export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 /** Opens a client that reconnects immediately, and its server. */
 export async function openClientAndPeer(
   t: Pick<TestContext, 'after'>,
-  options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'delayOf'>> = {},
+  options: Partial<
+    Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'getDelayMs'>
+  > = {},
 ) {
   const script = await startScript(t);
   const statuses: ConnectionStatus[] = [];
-  const ended = Promise.withResolvers<ChatError>();
+  const endError = Promise.withResolvers<ChatError>();
   const [client, peer] = await Promise.all([
     openChat({
       url: script.url,
       openSocket: createCookieSocketOpener(cookie),
       onStatus(status) {
         statuses.push(status);
-        if (status.type === 'ended') ended.resolve(status.error);
+        if (status.type === 'ended') endError.resolve(status.error);
       },
-      delayOf: (code) => (reconnectDelayMs(code, 0) === null ? null : 0),
+      getDelayMs: (code) => (reconnectDelayMs(code, 0) === null ? null : 0),
       ...options,
     }),
     script.peer(),
   ]);
   t.after(() => client.close());
-  return { script, client, peer, statuses, ended: ended.promise };
+  return { script, client, peer, statuses, ended: endError.promise };
 }
 
 /** Reads an answer to its end or error. */
@@ -194,7 +198,7 @@ export async function readAnswer(
   }
 }
 
-/** Returns the streamed text of an answer. */
+/** Joins an answer's streamed text. */
 export const joinText = (events: readonly AnswerEvent[]): string =>
   events.map((one) => (one.type === 'message.delta' ? one.text : '')).join('');
 

@@ -4,14 +4,15 @@ import { MAX_ID_LENGTH } from './limits.ts';
 /** Pattern of text without NUL characters, which PostgreSQL cannot store. */
 export const STORABLE_PATTERN = '^[^\\u0000]*$';
 
-/** Creates the schema of a non-empty text that PostgreSQL can store. */
+/** Creates a schema for non-empty text that PostgreSQL can store. */
 export const createTextSchema = (maxLength: number, description: string) =>
   Type.String({ pattern: STORABLE_PATTERN, minLength: 1, maxLength, description });
-const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
-const timestamp = (description?: string) =>
+const createNullableSchema = <Schema extends TSchema>(schema: Schema) =>
+  Type.Union([schema, Type.Null()]);
+const createTimestampSchema = (description?: string) =>
   Type.String({ format: 'date-time', ...(description && { description }) });
 
-/** Schema of a message `id`, a text or an integer. A client sets it, and replies repeat it. */
+/** Schema of a message `id`: a string or an integer. The client sets it, and replies repeat it. */
 export const messageIdSchema = Type.Union([
   Type.String({ maxLength: MAX_ID_LENGTH }),
   Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
@@ -36,12 +37,12 @@ export const exampleMessage = {
   created_at: '2026-03-04T17:42:10.000Z',
 };
 
-/** Schema of a session. Specification 000, Session summary item. */
+/** Session schema. Specification 000, Session summary item. */
 export const sessionSchema = Type.Object(
   {
     session_id: Type.String(),
     profile_id: Type.String({ description: 'Empty where an older system named none.' }),
-    user_id: nullable(
+    user_id: createNullableSchema(
       Type.String({
         description: 'The owner; null for a session of an older system, which only admins see.',
       }),
@@ -49,21 +50,23 @@ export const sessionSchema = Type.Object(
     name: Type.String(),
     message_count: Type.Integer(),
     pinned: Type.Boolean(),
-    created_at: timestamp(),
-    last_active: timestamp(),
+    created_at: createTimestampSchema(),
+    last_active: createTimestampSchema(),
   },
   { $id: 'SessionSummary', examples: [exampleSession] },
 );
 export type Session = Static<typeof sessionSchema>;
 
-/** Schema of a stored message. Contract 3, Answers. */
+/** Stored message schema. Contract 3, Answers. */
 export const messageSchema = Type.Object(
   {
     id: Type.String(),
     role: Type.String({ description: 'Such as `user` or `assistant`.' }),
     content: Type.String(),
     tool_calls: Type.Optional(Type.Unknown({ description: 'Tools that the assistant used.' })),
-    created_at: nullable(timestamp('Null where the row of an older system has none.')),
+    created_at: createNullableSchema(
+      createTimestampSchema('Null where the row of an older system has none.'),
+    ),
     status: Type.Optional(
       Type.Enum(['cancelled', 'failed', 'cut'], {
         description:
@@ -87,7 +90,7 @@ export const messageSchema = Type.Object(
 );
 export type Message = Static<typeof messageSchema>;
 
-/** Schema of a problem, with the members that clients use. RFC 9457. */
+/** Problem schema, with the members that clients use. RFC 9457. */
 export const problemSchema = Type.Object(
   {
     title: Type.String(),
@@ -103,21 +106,21 @@ export type Problem = Static<typeof problemSchema>;
 export const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
-  value: nullable(Type.String({ description: 'Null where the fact was removed.' })),
-  previous: nullable(Type.String({ description: 'Null where the fact is new.' })),
+  value: createNullableSchema(Type.String({ description: 'Null where the fact was removed.' })),
+  previous: createNullableSchema(Type.String({ description: 'Null where the fact is new.' })),
 });
 export type MemoryChange = Static<typeof memoryChangeSchema>;
 
-const toolMembers = {
+const toolSchemas = {
   step_id: Type.String({ description: 'Of the step, as in `GET /sessions/{id}/planning`.' }),
   name: Type.String(),
   title: Type.String({ description: 'The activity, for people.' }),
 };
 /** Schema of a tool call that has started. */
-export const startedToolCallSchema = Type.Object(toolMembers);
+export const startedToolCallSchema = Type.Object(toolSchemas);
 /** Schema of a tool call that has finished. */
 export const finishedToolCallSchema = Type.Object({
-  ...toolMembers,
+  ...toolSchemas,
   status: Type.Enum(['done', 'failed']),
   summary: Type.String({ description: 'The result, for people.' }),
   changes: Type.Array(memoryChangeSchema, {

@@ -1,4 +1,4 @@
-/** Maximum length of a message's text, in UTF-16 code units. */
+/** Maximum message text length in UTF-16 code units. */
 export const MAX_MESSAGE_LENGTH = 16_000;
 
 /** Maximum length of a message `id`, in UTF-16 code units. */
@@ -7,7 +7,7 @@ export const MAX_ID_LENGTH = 128;
 /** Maximum number of messages in `session.opened`. */
 export const MAX_OPENED_MESSAGES = 100;
 
-/** The close code of a socket, with a short reason for people. */
+/** A close code with a short reason for people. */
 export type CloseStatus = { code: number; reason: string };
 
 /**
@@ -25,17 +25,17 @@ export const closeStatuses = {
   failed: { code: 1011, reason: 'The service failed' },
 } as const satisfies Record<string, CloseStatus>;
 
-/** Limits of one socket. */
+/** Limits per socket. */
 export const socketLimits = {
   /** Maximum size of a client message. A larger one closes the socket with 1009. */
   maxMessageBytes: 64 * 1024,
   messagesPerMinute: 240,
-  /** Maximum number of failed messages per minute. Errors of the server do not count. */
+  /** Maximum number of failed messages per minute. Server errors do not count. */
   errorsPerMinute: 20,
   /** Maximum number of queued messages. */
-  waitingMessages: 32,
-  /** Maximum size of data that the client has not read yet. */
+  maxQueuedMessages: 32,
+  /** Maximum size of unread data in the send buffer. */
   maxBufferedBytes: 1024 * 1024,
-  /** Interval of pings. A connection that misses two pings is closed. */
+  /** Ping interval. A connection that misses two pings is closed. */
   pingIntervalMs: 30_000,
 };

@@ -14,41 +14,41 @@ import { MAX_MESSAGE_LENGTH, MAX_OPENED_MESSAGES } from './limits.ts';
 export * from './data.ts';
 export * from './limits.ts';
 
-const ofSession = { session_id: Type.String() };
-const ofTurn = {
-  ...ofSession,
+const sessionMembers = { session_id: Type.String() };
+const turnMembers = {
+  ...sessionMembers,
   turn_id: Type.String(),
   seq: Type.Integer({
     minimum: 1,
     description: 'Number of the event in its turn, from 1 without gaps.',
   }),
 };
-const optionalId = { id: Type.Optional(messageIdSchema) };
+const idMember = { id: Type.Optional(messageIdSchema) };
 
 /** Defines a reply to a client message. It repeats the `id`. */
 const defineReply = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: false,
   description,
-  members: { ...optionalId, ...members },
+  members: { ...idMember, ...members },
 });
 
-/** Defines an event of a turn. For the socket that began the turn, it repeats the `id`. */
+/** Defines a turn event. On the socket that began the turn, it repeats the `id`. */
 const defineEvent = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: true,
   description,
-  members: { ...optionalId, ...ofTurn, ...members },
+  members: { ...idMember, ...turnMembers, ...members },
 });
 
 /** Server messages by key. Keys equal types, except that `error.event` has the type `error`. */
 export const serverMessages = {
   pong: defineReply({}, 'The connection is alive.'),
   'session.created': defineReply(
-    { ...ofSession, session: sessionSchema },
+    { ...sessionMembers, session: sessionSchema },
     'The session exists, and the socket receives its events.',
   ),
   'session.opened': defineReply(
     {
-      ...ofSession,
+      ...sessionMembers,
       session: sessionSchema,
       messages: Type.Array(messageSchema, {
         maxItems: MAX_OPENED_MESSAGES,
@@ -60,21 +60,24 @@ export const serverMessages = {
     },
     'The current state of the session. Its owner then receives the events of the running turn, and of later turns.',
   ),
-  'session.closed': defineReply(ofSession, 'The socket receives no more events of the session.'),
+  'session.closed': defineReply(
+    sessionMembers,
+    'The socket receives no more events of the session.',
+  ),
   'message.repeated': defineReply(
     {
-      ...ofSession,
+      ...sessionMembers,
       client_message_id: Type.String(),
       turn_id: Type.String({ description: 'Of the answer; of the latest after a retry.' }),
     },
     'The message was stored before, under the same name. Open the session with this turn for its events.',
   ),
   'message.cancelling': defineReply(
-    ofSession,
+    sessionMembers,
     'The answer is being cancelled; its end follows as an event.',
   ),
   'memory.undone': defineReply(
-    { ...ofSession, step_id: Type.String() },
+    { ...sessionMembers, step_id: Type.String() },
     'The memory is as it was before the step.',
   ),
   error: defineReply(
@@ -121,22 +124,20 @@ export const serverMessages = {
     isEvent: true,
     description:
       'The session was renamed, pinned or unpinned, or got its name from the first message that was answered completely. It belongs to no turn, and comes at any time.',
-    members: { ...ofSession, session: sessionSchema },
+    members: { ...sessionMembers, session: sessionSchema },
   },
 };
 type ServerMessages = typeof serverMessages;
-/** A key of {@link serverMessages}. */
 export type ServerKey = keyof ServerMessages;
 
-/** A server message. */
 export type ServerFrame<Key extends ServerKey = ServerKey> = {
   [Name in Key]: { type: Name extends 'error.event' ? 'error' : Name } & Static<
     TObject<ServerMessages[Name]['members']>
   >;
 }[Key];
 
-/** Keys of the events of an answer, roughly in order. */
-const answerEvents = [
+/** Keys of answer events, roughly in order of arrival. */
+const answerEventKeys = [
   'message.started',
   'message.delta',
   'tool.started',
@@ -145,10 +146,9 @@ const answerEvents = [
   'error.event',
 ] as const;
 
-/** An event of an answer. The last event is `message.completed` or `error`. */
-export type AnswerFrame = ServerFrame<(typeof answerEvents)[number]>;
+/** An answer event. The last one is `message.completed` or `error`. */
+export type AnswerFrame = ServerFrame<(typeof answerEventKeys)[number]>;
 
-/** An event of any turn. */
 export type TurnFrame = AnswerFrame | ServerFrame<'message.arrived'>;
 
 /** Returns whether an event is the last one of its answer. */
@@ -164,19 +164,19 @@ const defineRequest = <
 >(
   access: Access,
   members: Members,
-  about: { description: string; answers: readonly Answer[] },
-) => ({ access, members: { ...optionalId, ...members }, ...about });
+  details: { description: string; answers: readonly Answer[] },
+) => ({ access, members: { ...idMember, ...members }, ...details });
 
-const sessionId = {
+const sessionIdMember = {
   session_id: createTextSchema(300, "The session's id. Ids of an older system may be any text."),
 };
-const useProfiles = { permission: 'svc.profiles.use' } as const;
+const profilesAccess = { permission: 'svc.profiles.use' } as const;
 
 /** Client messages by type, with their permission, members and replies. Each may also get `error`. */
 export const clientMessages = {
   ping: defineRequest('public', {}, { description: 'Checks the connection.', answers: ['pong'] }),
   'session.create': defineRequest(
-    useProfiles,
+    profilesAccess,
     {
       profile_id: Type.Optional(createTextSchema(64, 'Defaults to the default profile.')),
       name: Type.Optional(Type.String({ pattern: STORABLE_PATTERN, maxLength: 200 })),
@@ -187,9 +187,9 @@ export const clientMessages = {
     },
   ),
   'session.open': defineRequest(
-    useProfiles,
+    profilesAccess,
     {
-      ...sessionId,
+      ...sessionIdMember,
       turn_id: Type.Optional(
         createTextSchema(100, 'The turn of the last event that the client has.'),
       ),
@@ -207,14 +207,14 @@ export const clientMessages = {
       answers: ['session.opened'],
     },
   ),
-  'session.close': defineRequest('signed-in', sessionId, {
+  'session.close': defineRequest('signed-in', sessionIdMember, {
     description: 'Ends the events of a session; it need not be open.',
     answers: ['session.closed'],
   }),
   'message.send': defineRequest(
-    useProfiles,
+    profilesAccess,
     {
-      ...sessionId,
+      ...sessionIdMember,
       // The pattern rejects blank texts and NUL characters, which PostgreSQL cannot store.
       text: Type.String({
         minLength: 1,
@@ -231,22 +231,22 @@ export const clientMessages = {
     {
       description:
         "Sends a message in one's own session, which begins a turn. Its events go to every socket that has the session open, and repeat the `id` to this one.",
-      answers: ['message.repeated', ...answerEvents],
+      answers: ['message.repeated', ...answerEventKeys],
     },
   ),
-  'message.retry': defineRequest(useProfiles, sessionId, {
+  'message.retry': defineRequest(profilesAccess, sessionIdMember, {
     description:
       "Answers the last message of one's own session again, if its answer is incomplete.",
-    answers: answerEvents,
+    answers: answerEventKeys,
   }),
-  'message.cancel': defineRequest('signed-in', sessionId, {
+  'message.cancel': defineRequest('signed-in', sessionIdMember, {
     description: "Cancels the running answer in one's own session; its text so far is kept.",
     answers: ['message.cancelling'],
   }),
   'memory.undo': defineRequest(
     { permission: 'svc.memory.read_own' },
     {
-      ...sessionId,
+      ...sessionIdMember,
       step_id: createTextSchema(100, 'Of the step that changed the memory, from `tool.finished`.'),
     },
     {
@@ -256,10 +256,8 @@ export const clientMessages = {
   ),
 };
 type ClientMessages = typeof clientMessages;
-/** The type of a client message. */
 export type ClientType = keyof ClientMessages;
 
-/** A client message. */
-export type ClientFrame<Type_ extends ClientType = ClientType> = {
-  [Name in Type_]: { type: Name } & Static<TObject<ClientMessages[Name]['members']>>;
-}[Type_];
+export type ClientFrame<Key extends ClientType = ClientType> = {
+  [Name in Key]: { type: Name } & Static<TObject<ClientMessages[Name]['members']>>;
+}[Key];

@@ -9,7 +9,7 @@ import { findLatestTurn, insertTurn } from './turns.ts';
 /** A message that the assistant sends without a question, such as a digest. */
 export type Announcement = {
   content: string;
-  /** Text that the model gets in later turns. It contains no text from third parties. */
+  /** Text for the model in later turns, without third-party text. */
   kept: string;
 };
 
@@ -23,21 +23,25 @@ export type AnnounceMessage = (
   compose: (trx: Transaction<Tables>) => Promise<Announcement | undefined>,
 ) => Promise<'announced' | 'nothing' | 'busy' | 'gone'>;
 
-/** Creates the function that announces messages. See {@link AnnounceMessage}. */
+/** Creates the {@link AnnounceMessage} function. */
 export function createAnnouncer(db: Kysely<Tables>): AnnounceMessage {
-  return (owned, compose) =>
+  return (ownedSession, compose) =>
     db.transaction().execute(async (trx) => {
-      const { userId, sessionId } = owned;
+      const { userId, sessionId } = ownedSession;
       const session = await lockSession(trx, { sessionId, scope: { userId } });
       if (session === undefined) return 'gone';
       if ((await findLatestTurn(trx, sessionId))?.status === 'running') return 'busy';
       const announcement = await compose(trx);
       if (announcement === undefined) return 'nothing';
-      const turn = await insertTurn(trx, owned, null);
+      const turn = await insertTurn(trx, ownedSession, null);
       const { turnId } = turn;
       const message = { sessionId, turnId, role: 'assistant' as const, unasked: true };
-      const stored = await insertMessage(trx, { ...message, ...announcement });
-      const event = { type: 'message.arrived' as const, message: presentMessage(stored), seq: 1 };
+      const storedMessage = await insertMessage(trx, { ...message, ...announcement });
+      const event = {
+        type: 'message.arrived' as const,
+        message: presentMessage(storedMessage),
+        seq: 1,
+      };
       await insertEvents(trx, turn, [event]);
       return 'announced';
     });

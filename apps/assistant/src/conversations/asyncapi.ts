@@ -19,12 +19,12 @@ import { sharedSchemas } from './schemas.ts';
 /** Path of the WebSocket endpoint. */
 export const SOCKET_PATH = '/ws';
 
-const CHANNEL = 'socket';
+const CHANNEL_NAME = 'socket';
 const clientTypes = Object.keys(clientMessages) as ClientType[];
 const serverKeys = Object.keys(serverMessages) as ServerKey[];
 
-/** Schemas that HTTP routes use too, by `$id`. */
-const schemas = new Map<unknown, object>(
+/** Schemas shared with HTTP routes, by `$id`. */
+const schemasById = new Map<unknown, object>(
   [...sharedSchemas, problemSchema].map((schema) => [Reflect.get(schema, '$id'), schema]),
 );
 
@@ -35,7 +35,7 @@ const closeCodes: readonly { code: number; reason: string }[] = [
   { code: 1009, reason: `A message is larger than ${maxMessageKib} KiB` },
 ];
 
-const rules = `\
+const protocolRules = `\
 Frames are JSON texts, those of the client of at most ${maxMessageKib} KiB, each an object with a \`type\`. Only pages of the \
 same origin and clients other than browsers may connect. The session cookie of the handshake authenticates; without one \
 only \`ping\` is answered.
@@ -55,8 +55,8 @@ Close codes:
 ${closeCodes.map(({ code, reason }) => `| \`${code}\` | ${reason} |`).join('\n')}
 `;
 
-/** Example values of message members by name. */
-const examples: Record<string, unknown> = {
+/** Example values for message members, by name. */
+const exampleValues: Record<string, unknown> = {
   id: '7',
   session_id: exampleSession.session_id,
   turn_id: 't-7',
@@ -83,12 +83,12 @@ const examples: Record<string, unknown> = {
     title: 'Запам’ятовую: район',
   },
 };
-/** Example values that replace the general ones in single messages. */
+/** Example values for single messages, which override {@link exampleValues}. */
 const examplesByMessage: Partial<Record<string, object>> = {
   'message.started': { message: exampleMessage },
   'tool.finished': {
     tool: {
-      ...(examples['tool'] as object),
+      ...(exampleValues['tool'] as object),
       status: 'done',
       summary: 'Запам’ятовано',
       changes: [
@@ -109,7 +109,7 @@ type AsyncApiInfo = { version: string; cookieName: string };
 
 /** Creates the AsyncAPI 3.0.0 document of the WebSocket protocol. @see docs/protocol.md */
 export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): object {
-  const keys = [...clientTypes, ...serverKeys];
+  const messageKeys = [...clientTypes, ...serverKeys];
   const document = {
     asyncapi: '3.0.0',
     info: {
@@ -128,12 +128,12 @@ export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): o
       },
     },
     channels: {
-      [CHANNEL]: {
+      [CHANNEL_NAME]: {
         address: SOCKET_PATH,
         title: 'The socket',
-        description: rules,
+        description: protocolRules,
         messages: Object.fromEntries(
-          keys.map((key) => [key, { $ref: `#/components/messages/${key}` }]),
+          messageKeys.map((key) => [key, { $ref: `#/components/messages/${key}` }]),
         ),
         bindings: { ws: { method: 'GET', bindingVersion: '0.1.0' } },
         'x-close-codes': closeCodes,
@@ -141,8 +141,8 @@ export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): o
     },
     operations: describeOperations(),
     components: {
-      messages: Object.fromEntries(keys.map((key) => [key, describeMessage(key)])),
-      schemas: Object.fromEntries(schemas),
+      messages: Object.fromEntries(messageKeys.map((key) => [key, describeMessage(key)])),
+      schemas: Object.fromEntries(schemasById),
       correlationIds: {
         id: {
           description: 'An answer repeats the id of the message that it answers.',
@@ -163,31 +163,33 @@ export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): o
 }
 
 function describeMessage(key: ClientType | ServerKey): object {
-  const isServer = Object.hasOwn(serverMessages, key);
-  const { description, members } = isServer
+  const isServerMessage = Object.hasOwn(serverMessages, key);
+  const { description, members } = isServerMessage
     ? serverMessages[key as ServerKey]
     : clientMessages[key as ClientType];
   const type = key.replace(/\.event$/, '');
-  const example = Object.keys(members)
-    .filter((name) => name in examples)
-    .map((name) => [name, examples[name]]);
+  const exampleEntries = Object.keys(members)
+    .filter((name) => name in exampleValues)
+    .map((name) => [name, exampleValues[name]]);
   return {
     name: type,
     title: type,
     description,
     correlationId: { $ref: '#/components/correlationIds/id' },
-    payload: isServer
+    payload: isServerMessage
       ? Type.Object({ type: Type.Literal(type), ...members })
       : Type.Object(
-          { type: Type.Literal(type), ...withNulls(members) },
+          { type: Type.Literal(type), ...allowNulls(members) },
           { additionalProperties: false },
         ),
-    examples: [{ payload: { type, ...Object.fromEntries(example), ...examplesByMessage[key] } }],
+    examples: [
+      { payload: { type, ...Object.fromEntries(exampleEntries), ...examplesByMessage[key] } },
+    ],
   };
 }
 
 /** Makes optional members nullable. */
-function withNulls(members: TProperties): TProperties {
+function allowNulls(members: TProperties): TProperties {
   return Object.fromEntries(
     Object.entries(members).map(([name, schema]) => [
       name,
@@ -198,10 +200,12 @@ function withNulls(members: TProperties): TProperties {
 
 /** Describes client messages, their replies and the events. AsyncAPI 3.0.0, Operation Object. */
 function describeOperations(): Record<string, object> {
-  const channel = { $ref: `#/channels/${CHANNEL}` };
-  const messageOf = (key: string) => ({ $ref: `#/channels/${CHANNEL}/messages/${key}` });
+  const channel = { $ref: `#/channels/${CHANNEL_NAME}` };
+  const createMessageRef = (key: string) => ({
+    $ref: `#/channels/${CHANNEL_NAME}/messages/${key}`,
+  });
   const security = [{ $ref: '#/components/securitySchemes/session' }];
-  const received = clientTypes.map((type) => {
+  const receiveOperations = clientTypes.map((type) => {
     const { access, answers, description } = clientMessages[type];
     const operation = {
       action: 'receive',
@@ -210,27 +214,27 @@ function describeOperations(): Record<string, object> {
       summary: describeAccess(access),
       description,
       ...(access !== 'public' && { security }),
-      messages: [messageOf(type)],
-      reply: { channel, messages: [...answers, 'error'].map(messageOf) },
+      messages: [createMessageRef(type)],
+      reply: { channel, messages: [...answers, 'error'].map(createMessageRef) },
       'x-access': access,
     };
     return [type, operation];
   });
   return {
-    ...Object.fromEntries(received),
+    ...Object.fromEntries(receiveOperations),
     events: {
       action: 'send',
       channel,
       title: 'Events',
       summary: 'Events of the sessions that a socket has open.',
-      messages: serverKeys.filter((key) => serverMessages[key].isEvent).map(messageOf),
+      messages: serverKeys.filter((key) => serverMessages[key].isEvent).map(createMessageRef),
     },
     malformed: {
       action: 'send',
       channel,
       title: 'Malformed messages',
       summary: 'The answer to anything else.',
-      messages: [messageOf('error')],
+      messages: [createMessageRef('error')],
     },
   };
 }
@@ -245,9 +249,9 @@ function describeAccess(access: Access): string {
 /** Replaces each shared schema by a reference; a replacer for `JSON.stringify`. */
 function toReference(this: unknown, key: string, value: unknown): unknown {
   if (key === '$id') return undefined;
-  if (key === '$ref' && schemas.has(value)) return `#/components/schemas/${String(value)}`;
+  if (key === '$ref' && schemasById.has(value)) return `#/components/schemas/${String(value)}`;
   const id: unknown = typeof value === 'object' && value !== null && Reflect.get(value, '$id');
   // `components/schemas` itself must keep the full schemas.
-  if (key === id || !schemas.has(id)) return value;
+  if (key === id || !schemasById.has(id)) return value;
   return { $ref: `#/components/schemas/${String(id)}` };
 }

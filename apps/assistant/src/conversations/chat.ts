@@ -26,7 +26,7 @@ import {
   type TurnKey,
 } from './turns.ts';
 
-/** Time that running turns get to finish at a shutdown, before they are aborted. */
+/** Time limit for running turns at shutdown. Turns that exceed it are aborted. */
 const SHUTDOWN_MS = 20_000;
 
 const REAP_INTERVAL_MS = 5000;
@@ -45,7 +45,7 @@ export type MessageSender = {
   /** Called before the first event of the turn. */
   onBegin: (key: TurnKey) => void;
   /** Watches the auth session until the result is released. */
-  hold: (onSignedOut: () => void) => LiveUser;
+  watchUser: (onSignedOut: () => void) => LiveUser;
 };
 
 /** Creates the chat service, which accepts messages and runs one turn at a time in each session. Contract 3, WebSocket. */
@@ -57,7 +57,7 @@ export function createChat({
   metrics,
   events,
   shutdownMs = SHUTDOWN_MS,
-  ...requests
+  ...requestDeps
 }: RequestDeps & {
   events: EventLog;
   model: Pick<ModelClient, 'streamChat'>;
@@ -67,60 +67,72 @@ export function createChat({
   metrics: ChatMetrics;
   shutdownMs?: number;
 }) {
-  const { db } = requests;
+  const { db } = requestDeps;
   const reaper = createTurnReaper({ events, log, onAbort: () => metrics.countTurn('cut') });
-  const running = new Set<Promise<unknown>>();
-  const closing = new AbortController();
-  let isTimeUp = false;
+  const pendingWork = new Set<Promise<unknown>>();
+  const shutdownController = new AbortController();
+  let isShutdownOverdue = false;
 
-  /** Runs work and makes a shutdown wait for it. */
+  /** Runs work and makes shutdown wait for it. */
   async function track<Result>(work: () => Promise<Result>): Promise<Result> {
-    const done = work();
-    running.add(done);
+    const completion = work();
+    pendingWork.add(completion);
     try {
-      return await done;
+      return await completion;
     } finally {
-      running.delete(done);
+      pendingWork.delete(completion);
     }
   }
 
   async function waitForRunning(): Promise<void> {
-    while (running.size > 0) await Promise.allSettled(running);
+    while (pendingWork.size > 0) await Promise.allSettled(pendingWork);
   }
 
   type TurnSetup = { profile: Profile; isNamed: boolean; user: User; sender: MessageSender };
 
-  /** Checks that the user owns the session and may use its profile. */
-  async function prepare(user: User, sessionId: string, sender: MessageSender): Promise<TurnSetup> {
+  /** Checks that the user owns the session and may use its profile, and returns the turn's setup. */
+  async function prepareTurn(
+    user: User,
+    sessionId: string,
+    sender: MessageSender,
+  ): Promise<TurnSetup> {
     const session = await requireSession(db, { sessionId, scope: { userId: user.id } });
-    if (closing.signal.aborted) throw commonProblem('unavailable');
+    if (shutdownController.signal.aborted) throw commonProblem('unavailable');
     await reaper.abortStaleTurns({ sessionId });
     // A session of an older system has no profile, and a profile may have been removed.
-    const known = profiles.find(session.profileId)?.profile_id;
-    return { profile: profiles.choose(user, known), isNamed: session.name !== '', user, sender };
+    const profileId = profiles.find(session.profileId)?.profile_id;
+    return {
+      profile: profiles.choose(user, profileId),
+      isNamed: session.name !== '',
+      user,
+      sender,
+    };
   }
 
-  function run({ key, question, replaces }: StartedTurn, setup: TurnSetup): void {
-    const { profile, isNamed, user, sender } = setup;
+  function startTurn(
+    { key, question, replacedAnswerId: replaces }: StartedTurn,
+    turnSetup: TurnSetup,
+  ): void {
+    const { profile, isNamed, user, sender } = turnSetup;
     const turn = events.start(key);
     sender.onBegin(key);
-    if (isTimeUp) turn.stop('closing');
+    if (isShutdownOverdue) turn.stop('closing');
     turn.append({
       type: 'message.started',
       message: presentMessage(question),
       ...(replaces !== undefined && { replaces }),
     });
-    const live = sender.hold(() => turn.stop('signed-out'));
+    const liveUser = sender.watchUser(() => turn.stop('signed-out'));
     async function currentUser(): Promise<User> {
-      const current = await live.current();
-      profiles.checkUse(current, profile);
-      return current;
+      const resolvedUser = await liveUser.current();
+      profiles.checkUse(resolvedUser, profile);
+      return resolvedUser;
     }
     void track(async () => {
-      const deps = { ...requests, events, model, limits, metrics, log };
+      const deps = { ...requestDeps, events, model, limits, metrics, log };
       const request = { profile, user, currentUser, requestId: sender.requestId };
       const outcome = await runTurn(deps, turn, request);
-      live.release();
+      liveUser.release();
       events.finish(turn);
       if (outcome?.status !== 'completed' || isNamed) return;
       await nameSession(turn.sessionId, question.content, profile.model);
@@ -130,7 +142,10 @@ export function createChat({
   /** Asks the model for a name of the session, based on its first message. */
   async function nameSession(sessionId: string, text: string, modelName: string): Promise<void> {
     try {
-      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(TITLE_TIMEOUT_MS)]);
+      const signal = AbortSignal.any([
+        shutdownController.signal,
+        AbortSignal.timeout(TITLE_TIMEOUT_MS),
+      ]);
       const name = await generateTitle(model, { text, modelName, signal });
       if (name !== '') await setNameIfEmpty(db, { sessionId, name });
     } catch (error) {
@@ -152,11 +167,12 @@ export function createChat({
       sender: MessageSender,
     ): Promise<{ turnId: string; isNew: boolean }> =>
       track(async () => {
-        const setup = await prepare(user, sessionId, sender);
-        const started = await beginTurn(db, { userId: user.id, sessionId }, message);
-        if ('repeats' in started) return { turnId: started.repeats, isNew: false };
-        run(started, setup);
-        return { turnId: started.key.turnId, isNew: true };
+        const turnSetup = await prepareTurn(user, sessionId, sender);
+        const startedTurn = await beginTurn(db, { userId: user.id, sessionId }, message);
+        if ('repeatedTurnId' in startedTurn)
+          return { turnId: startedTurn.repeatedTurnId, isNew: false };
+        startTurn(startedTurn, turnSetup);
+        return { turnId: startedTurn.key.turnId, isNew: true };
       }),
 
     /**
@@ -165,8 +181,8 @@ export function createChat({
      */
     retry: (user: User, sessionId: string, sender: MessageSender): Promise<void> =>
       track(async () => {
-        const setup = await prepare(user, sessionId, sender);
-        run(await retryTurn(db, { userId: user.id, sessionId }), setup);
+        const turnSetup = await prepareTurn(user, sessionId, sender);
+        startTurn(await retryTurn(db, { userId: user.id, sessionId }), turnSetup);
       }),
 
     /**
@@ -175,12 +191,12 @@ export function createChat({
      */
     async cancel(user: User, sessionId: string): Promise<void> {
       await requireSession(db, { sessionId, scope: { userId: user.id } });
-      const turn = events.turnOf(sessionId);
+      const turn = events.getRunningTurn(sessionId);
       if (turn !== undefined) return turn.stop('cancelled');
       await reaper.abortStaleTurns({ sessionId });
-      const latest = await findLatestTurn(db, sessionId);
-      if (latest?.status !== 'running') throw problem('no_turn_running');
-      await requestCancel(db, latest.id);
+      const latestTurn = await findLatestTurn(db, sessionId);
+      if (latestTurn?.status !== 'running') throw problem('no_turn_running');
+      await requestCancel(db, latestTurn.id);
     },
 
     /**
@@ -196,17 +212,20 @@ export function createChat({
      * Returns the first cursor of a listener: after the client's last known event of the newest turn, else before a
      * running turn, else after an ended one.
      */
-    async cursorOf(
+    async findCursor(
       sessionId: string,
-      known?: { turnId: string; seq: number },
+      lastKnownEvent?: { turnId: string; seq: number },
     ): Promise<{ cursor: EventCursor; isRunning: boolean }> {
       await reaper.abortStaleTurns({ sessionId });
-      const latest = await findLatestTurn(db, sessionId);
-      if (latest === undefined) return { cursor: INITIAL_CURSOR, isRunning: false };
-      const { id: turnId, position, status } = latest;
+      const latestTurn = await findLatestTurn(db, sessionId);
+      if (latestTurn === undefined) return { cursor: INITIAL_CURSOR, isRunning: false };
+      const { id: turnId, position, status } = latestTurn;
       const isRunning = status === 'running';
-      if (known?.turnId === turnId) {
-        return { cursor: { turnId, position, seq: known.seq, hasEnded: false }, isRunning };
+      if (lastKnownEvent?.turnId === turnId) {
+        return {
+          cursor: { turnId, position, seq: lastKnownEvent.seq, hasEnded: false },
+          isRunning,
+        };
       }
       const seq = isRunning ? 0 : MAX_SEQ;
       return { cursor: { turnId, position, seq, hasEnded: !isRunning }, isRunning };
@@ -216,17 +235,17 @@ export function createChat({
 
     /** Waits for the running turns, aborts them at the time limit, and closes the event log. */
     async close(): Promise<void> {
-      closing.abort();
+      shutdownController.abort();
       await Promise.race([waitForRunning(), sleep(shutdownMs, undefined, { ref: false })]);
-      isTimeUp = true;
-      for (const turn of events.running()) turn.stop('closing');
+      isShutdownOverdue = true;
+      for (const turn of events.listRunningTurns()) turn.stop('closing');
       await waitForRunning();
       await events.close();
     },
   };
 }
 
-/** Maximum 32-bit integer, the type of the column. */
+/** Maximum sequence number. The column is a 32-bit integer. */
 const MAX_SEQ = 2 ** 31 - 1;
 
 /** The cursor before the first turn of a session. */
@@ -249,16 +268,16 @@ export function registerChatLifecycle(
   },
 ): void {
   let timer: NodeJS.Timeout | undefined;
-  let reaping: Promise<void> | undefined;
-  let ending: Promise<void> | undefined;
+  let reapRun: Promise<void> | undefined;
+  let shutdown: Promise<void> | undefined;
   const reap = (options = {}) => {
-    reaping ??= chat
+    reapRun ??= chat
       .abortStaleTurns(options)
       .catch((error: unknown) => {
         app.log.warn({ err: error }, 'stale turns could not be aborted');
       })
       .finally(() => {
-        reaping = undefined;
+        reapRun = undefined;
       });
   };
   app.addHook('onListen', (done) => {
@@ -266,7 +285,7 @@ export function registerChatLifecycle(
     timer = setInterval(reap, REAP_INTERVAL_MS).unref();
     done();
   });
-  const endTurns = () => (ending ??= finishTurns());
+  const endTurns = () => (shutdown ??= finishTurns());
   onDrain(app, endTurns);
   app.addHook('onClose', async () => {
     await endTurns();
@@ -275,7 +294,7 @@ export function registerChatLifecycle(
 
   async function finishTurns(): Promise<void> {
     clearInterval(timer);
-    await reaping;
+    await reapRun;
     await chat.close();
   }
 }

@@ -24,7 +24,7 @@ import type { SocketMetrics } from './metrics.ts';
 
 const MAX_UNKNOWN_NAME_LENGTH = 60;
 
-/** A response, with the `id` of the client message. */
+/** A reply frame, with the `id` of the client message. */
 export type ReplyFrame = ServerFrame & { id?: MessageId | undefined };
 
 /** The socket of a signed-in user. */
@@ -33,20 +33,19 @@ export type UserSocket = {
   readonly log: Pick<Logger, 'error' | 'info' | 'debug'>;
   send: (frame: ReplyFrame) => void;
   /** Watches the auth session until the result is released, even after the socket has closed. */
-  hold: (onSignedOut: () => void) => LiveUser;
+  watchUser: (onSignedOut: () => void) => LiveUser;
   isOpen: () => boolean;
   addCloseListener: (onClose: () => void) => void;
 };
 
-/** The sender of a message. */
+/** The connection that a message came from. */
 export type Peer = Pick<UserSocket, 'requestId' | 'log' | 'send'> & {
   /** Resolves the current user; undefined on an anonymous socket. Throws the same errors as `LiveUser.current`. */
-  user: () => Promise<User | undefined>;
+  resolveUser: () => Promise<User | undefined>;
   /** Undefined for an anonymous socket. */
   socket: UserSocket | undefined;
 };
 
-/** Sends a reply with the `id` of the client message. */
 type SendReply<Key extends ServerKey> = (frame: ServerFrame<Key>) => void;
 
 type PublicContext<Key extends ServerKey> = { answer: SendReply<Key> };
@@ -54,24 +53,24 @@ type UserContext<Key extends ServerKey> = PublicContext<Key> & { user: User; soc
 
 /** A client message before validation. */
 type RawFrame = Readonly<Record<string, unknown>> & { readonly type: string };
-const rawFrame = Compile(Type.Unsafe<RawFrame>(Type.Object({ type: Type.String() })));
+const rawFrameValidator = Compile(Type.Unsafe<RawFrame>(Type.Object({ type: Type.String() })));
 
-/** A type of client message. Its handler throws `validation_failed` for invalid members. */
+/** A client message type. Its handler throws `validation_failed` for invalid members. */
 export type MessageType = {
   access: Access;
   handle: (frame: RawFrame, context: UserContext<ServerKey>) => void | Promise<void>;
 };
 
-/** Defines a type of client message. The dispatcher checks the permission before the members. */
+/** Defines a client message type. The dispatcher checks the permission before the members. */
 export function defineMessage<
-  Who extends Access,
+  MessageAccess extends Access,
   Members extends TProperties,
   Key extends ServerKey,
 >(
-  { access, members }: { access: Who; members: Members; answers: readonly Key[] },
+  { access, members }: { access: MessageAccess; members: Members; answers: readonly Key[] },
   handle: (
     message: Static<TObject<Members>>,
-    context: Who extends 'public' ? PublicContext<Key> : UserContext<Key>,
+    context: MessageAccess extends 'public' ? PublicContext<Key> : UserContext<Key>,
   ) => void | Promise<void>,
 ): MessageType {
   const parse = createMemberParser(members);
@@ -82,7 +81,7 @@ export function defineMessage<
   };
 }
 
-/** Creates a parser of message members. It treats null in an optional member as absent. */
+/** Creates a parser for message members. It treats null in an optional member as absent. */
 function createMemberParser<Members extends TProperties>(members: Members) {
   const schema = Type.Object(
     { id: Type.Optional(messageIdSchema), ...members, type: Type.String() },
@@ -91,17 +90,19 @@ function createMemberParser<Members extends TProperties>(members: Members) {
   const validator = Compile(schema);
   // The compiled validator does not carry the type of the members.
   const isMessage = (frame: unknown): frame is Static<TObject<Members>> => validator.Check(frame);
-  const optional = new Set(
-    Object.entries(schema.properties).flatMap(([name, own]) => (Type.IsOptional(own) ? name : [])),
+  const optionalNames = new Set(
+    Object.entries(schema.properties).flatMap(([name, memberSchema]) =>
+      Type.IsOptional(memberSchema) ? name : [],
+    ),
   );
   return (frame: RawFrame): Static<TObject<Members>> => {
     const message: unknown = Object.fromEntries(
-      Object.entries(frame).filter(([name, value]) => value !== null || !optional.has(name)),
+      Object.entries(frame).filter(([name, value]) => value !== null || !optionalNames.has(name)),
     );
     if (isMessage(message)) return message;
     // TypeBox reports an unknown member twice; drop the second report.
     const errors = validator.Errors(message).filter(({ keyword }) => keyword !== 'boolean');
-    const described = errors.map((error) => ({
+    const describedErrors = errors.map((error) => ({
       ...error,
       // TypeBox omits the keyword from the path.
       schemaPath: `${error.schemaPath}/${error.keyword}`,
@@ -110,12 +111,12 @@ function createMemberParser<Members extends TProperties>(members: Members) {
           ? `${error.message}: ${error.params.additionalProperties.map((name) => name.slice(0, MAX_UNKNOWN_NAME_LENGTH)).join(', ')}`
           : error.message,
     }));
-    throw problem('validation_failed', { errors: describeErrors('message', described) });
+    throw problem('validation_failed', { errors: describeErrors('message', describedErrors) });
   };
 }
 
 /**
- * Creates the dispatcher of client messages. It checks the permission, calls the handler of the message type, and
+ * Creates the dispatcher for client messages. It checks the permission, calls the handler of the message type, and
  * replies with `error` on failure. Contract 3, WebSocket.
  * @returns A function that never throws and resolves to the HTTP status of the error; undefined on success.
  */
@@ -123,7 +124,7 @@ export function createDispatcher(
   types: Readonly<Record<string, MessageType>>,
   metrics: SocketMetrics,
 ) {
-  const byName = new Map(Object.entries(types));
+  const typesByName = new Map(Object.entries(types));
 
   return async (peer: Peer, data: RawData, isBinary: boolean): Promise<number | undefined> => {
     let id: MessageId | undefined;
@@ -132,15 +133,19 @@ export function createDispatcher(
     try {
       const frame = parseFrame(data, isBinary);
       id = parseMessageId(frame);
-      const type = byName.get(frame.type);
-      if (type === undefined) {
-        const detail = `Send a message of one of the types ${[...byName.keys()].join(', ')}.`;
+      const messageType = typesByName.get(frame.type);
+      if (messageType === undefined) {
+        const detail = `Send a message of one of the types ${[...typesByName.keys()].join(', ')}.`;
         throw problem('unknown_message_type', { detail });
       }
       name = frame.type;
-      const context = type.access === 'public' ? {} : await authorize(peer, type.access);
+      const context =
+        messageType.access === 'public' ? {} : await authorize(peer, messageType.access);
       // Only handlers of public messages get a context without a user.
-      await type.handle(frame, { ...(context as { user: User; socket: UserSocket }), answer });
+      await messageType.handle(frame, {
+        ...(context as { user: User; socket: UserSocket }),
+        answer,
+      });
       metrics.countMessage(name, 'ok');
       return undefined;
     } catch (error) {
@@ -155,8 +160,8 @@ export function createDispatcher(
   };
 }
 
-/** Returns the user and the socket of a peer that has access. */
-async function authorize({ user: resolveUser, socket }: Peer, access: Exclude<Access, 'public'>) {
+/** Returns a peer's user and socket if the user has access. */
+async function authorize({ resolveUser, socket }: Peer, access: Exclude<Access, 'public'>) {
   const user = await resolveUser();
   if (user === undefined || socket === undefined) throw problem('not_signed_in');
   checkAccess(user, access);
@@ -180,7 +185,7 @@ function parseFrame(data: RawData, isBinary: boolean): RawFrame {
   } catch (cause) {
     throw problem('malformed_message', { detail: 'The message is not well-formed JSON.', cause });
   }
-  if (rawFrame.Check(value)) return value;
+  if (rawFrameValidator.Check(value)) return value;
   const detail = 'The message must be a JSON object with a text as its `type`.';
   throw problem('malformed_message', { detail });
 }

@@ -23,17 +23,16 @@ import { presentMessage } from './schemas.ts';
 import { findMemorySteps } from './steps.ts';
 import { endTurn, findStaleTurns, type TurnKey, type TurnRow } from './turns.ts';
 
-/** Maximum number of turns that the reaper aborts in one run. */
+/** Maximum number of turns that the reaper aborts per run. */
 const MAX_ABORTED_TURNS = 100;
 
-/** How a turn ended. */
 export type TurnOutcome =
   | { status: 'completed' }
   | { status: Exclude<IncompleteTurnStatus, 'failed'> }
   | { status: 'failed'; problem: ProblemError };
 
-/** The text and the tool calls of an answer that may be incomplete. */
-export type PartialAnswer = { content: string; used: readonly ToolUse[] };
+/** An answer that may be incomplete: its text and tool calls. */
+export type PartialAnswer = { content: string; toolUses: readonly ToolUse[] };
 
 /**
  * Stores the answer and the end of a turn in one transaction, then publishes the end.
@@ -42,52 +41,56 @@ export type PartialAnswer = { content: string; used: readonly ToolUse[] };
 export async function finishTurn(
   db: Kysely<Tables>,
   turn: RunningTurn,
-  ending: { outcome: TurnOutcome; answer: PartialAnswer; requestId: string },
+  turnEnd: { outcome: TurnOutcome; answer: PartialAnswer; requestId: string },
 ): Promise<boolean> {
   const { turnId, sessionId } = turn;
-  const { outcome, answer, requestId } = ending;
+  const { outcome, answer, requestId } = turnEnd;
   const lastEvents = await db.transaction().execute(async (trx) => {
-    const ended = await endTurn(trx, { turnId, sessionId, status: outcome.status });
-    if (ended === undefined) return undefined;
-    const body = outcome.status === 'failed' ? createProblemBody(outcome.problem, requestId) : null;
-    const stored = await storeAnswer(trx, ended.question_id, {
+    const endedTurn = await endTurn(trx, { turnId, sessionId, status: outcome.status });
+    if (endedTurn === undefined) return undefined;
+    const problemBody =
+      outcome.status === 'failed' ? createProblemBody(outcome.problem, requestId) : null;
+    const storedMessage = await storeAnswer(trx, endedTurn.question_id, {
       sessionId,
       turnId,
       content: answer.content,
-      ...(answer.used.length > 0 && { toolCalls: answer.used }),
+      ...(answer.toolUses.length > 0 && { toolCalls: answer.toolUses }),
       status: outcome.status === 'completed' ? null : outcome.status,
-      problem: body,
+      problem: problemBody,
     });
-    const message = presentMessage(stored);
-    const end: TurnEvent =
-      body === null
+    const message = presentMessage(storedMessage);
+    const endEvent: TurnEvent =
+      problemBody === null
         ? { type: 'message.completed', message }
-        : { type: 'error', problem: body, message };
-    const last = [...(await findUnreportedChanges(trx, turn, turn.events)), end];
-    await insertEvents(trx, turn, [...turn.unstored, ...withNumbers(last, turn.events.length)]);
-    return last;
+        : { type: 'error', problem: problemBody, message };
+    const finalEvents = [...(await findUnreportedChanges(trx, turn, turn.events)), endEvent];
+    await insertEvents(trx, turn, [
+      ...turn.unstoredEvents,
+      ...numberEvents(finalEvents, turn.events.length),
+    ]);
+    return finalEvents;
   });
   for (const event of lastEvents ?? []) turn.append(event);
   return lastEvents !== undefined;
 }
 
-/** Aborts a turn whose process has died. Keeps the stored text and marks the answer as cut. */
+/** Aborts a turn whose process has died. Keeps the stored text and sets the answer's status to `cut`. */
 async function abortTurn(
   trx: Transaction<Tables>,
   turn: Omit<TurnKey, 'position'>,
-  onlyStale: boolean,
+  isStaleOnly: boolean,
 ): Promise<boolean> {
-  const ended = await endTurn(trx, { ...turn, status: 'cut', onlyStale });
-  if (ended === undefined) return false;
+  const endedTurn = await endTurn(trx, { ...turn, status: 'cut', isStaleOnly });
+  if (endedTurn === undefined) return false;
   const events = await readEvents(trx, turn.turnId);
   const content = events
     .map((event) => (event.type === 'message.delta' ? event.text : ''))
     .join('');
   const answer = { ...turn, content, status: 'cut' as const };
-  const message = await storeAnswer(trx, ended.question_id, answer);
-  const end = { type: 'message.completed' as const, message: presentMessage(message) };
-  const last = [...(await findUnreportedChanges(trx, turn, events)), end];
-  await insertEvents(trx, turn, withNumbers(last, events.at(-1)?.seq ?? 0));
+  const message = await storeAnswer(trx, endedTurn.question_id, answer);
+  const endEvent = { type: 'message.completed' as const, message: presentMessage(message) };
+  const finalEvents = [...(await findUnreportedChanges(trx, turn, events)), endEvent];
+  await insertEvents(trx, turn, numberEvents(finalEvents, events.at(-1)?.seq ?? 0));
   return true;
 }
 
@@ -110,19 +113,19 @@ export function createTurnReaper({
     async abortStaleTurns({ sessionId, all = false }: { sessionId?: string; all?: boolean } = {}) {
       let count = 0;
       for (const turn of await findStaleTurns(db, { sessionId, limit: MAX_ABORTED_TURNS, all })) {
-        const isRunningHere = events.turnOf(turn.session_id)?.turnId === turn.id;
-        if (!isRunningHere && (await abort(turn, !all))) count += 1;
+        const isRunningHere = events.getRunningTurn(turn.session_id)?.turnId === turn.id;
+        if (!isRunningHere && (await tryAbortTurn(turn, !all))) count += 1;
       }
       if (count > 0) log.info({ count }, 'turns of dead processes aborted');
     },
   };
 
-  async function abort(turn: TurnRow, onlyStale: boolean): Promise<boolean> {
+  async function tryAbortTurn(turn: TurnRow, isStaleOnly: boolean): Promise<boolean> {
     const key = { turnId: turn.id, sessionId: turn.session_id };
     try {
-      const isAborted = await db.transaction().execute((trx) => abortTurn(trx, key, onlyStale));
-      if (isAborted) onAbort();
-      return isAborted;
+      const wasAborted = await db.transaction().execute((trx) => abortTurn(trx, key, isStaleOnly));
+      if (wasAborted) onAbort();
+      return wasAborted;
     } catch (error) {
       if (isDatabaseOutage(error)) throw error;
       // One failure must not delay the other turns.
@@ -144,8 +147,8 @@ async function storeAnswer(
   const question = { sessionId: answer.sessionId, questionId };
   const isComplete = (answer.status ?? null) === null;
   if (!isComplete && answer.content === '') {
-    const earlier = await findAnswer(trx, question);
-    if (earlier !== undefined && earlier.content !== '') return earlier;
+    const earlierAnswer = await findAnswer(trx, question);
+    if (earlierAnswer !== undefined && earlierAnswer.content !== '') return earlierAnswer;
   }
   await deleteAnswer(trx, question);
   return insertMessage(trx, { ...answer, role: 'assistant' });
@@ -162,12 +165,12 @@ async function findUnreportedChanges(
 ): Promise<TurnEvent[]> {
   // `TurnSteps.storeChange` stores `tool.started` together with the change.
   if (!events.some(({ type }) => type === 'tool.started')) return [];
-  const reported = new Set(
+  const reportedStepIds = new Set(
     events.flatMap((event) => (event.type === 'tool.finished' ? event.tool.step_id : [])),
   );
   const steps = await findMemorySteps(trx, turn);
   return steps
-    .filter(({ id }) => !reported.has(id))
+    .filter(({ id }) => !reportedStepIds.has(id))
     .map(({ id, tool: name, title, changes }) => {
       const summary = changes.map(describeChange).join('; ');
       const tool = { step_id: id, name, title, status: 'done' as const, summary, changes };
@@ -175,6 +178,6 @@ async function findUnreportedChanges(
     });
 }
 
-function withNumbers(events: readonly TurnEvent[], lastSeq: number): NumberedEvent[] {
+function numberEvents(events: readonly TurnEvent[], lastSeq: number): NumberedEvent[] {
   return events.map((event, index) => ({ ...event, seq: lastSeq + 1 + index }));
 }

@@ -17,14 +17,15 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 const STORE_INTERVAL_MS = 200;
 
-/** Interval at which each subscriber polls, since notifications can be lost. The polls are spread over the interval. */
+/** Poll interval of each subscriber. Polling is necessary because notifications can be lost. */
 const POLL_INTERVAL_MS = 60_000;
-const POLL_PARTS = 60;
 
-/** Maximum number of turns per statement that stores events. */
+/** Number of batches that spread the polls over the interval. */
+const POLL_BATCHES = 60;
+
 const MAX_TURNS_PER_STATEMENT = 200;
 
-/** Omits keys from each member of a union. */
+/** Applies `Omit` to each member of a union. */
 type OmitFromEach<Union, Key extends string> = Union extends unknown ? Omit<Union, Key> : never;
 
 /** An event of a turn without its session, turn and sequence number. */
@@ -40,9 +41,9 @@ export class RunningTurn implements TurnKey {
   readonly sessionId: string;
   readonly position: number;
   readonly events: NumberedEvent[] = [];
-  storedCount = 0;
+  storedEventCount = 0;
   readonly #onAppend: () => void;
-  readonly #stopping = new AbortController();
+  readonly #stopController = new AbortController();
 
   constructor({ turnId, sessionId, position }: TurnKey, onAppend: () => void) {
     this.turnId = turnId;
@@ -57,16 +58,16 @@ export class RunningTurn implements TurnKey {
     this.#onAppend();
   }
 
-  get unstored(): readonly NumberedEvent[] {
-    return this.events.slice(this.storedCount);
+  get unstoredEvents(): readonly NumberedEvent[] {
+    return this.events.slice(this.storedEventCount);
   }
 
   stop(reason: StopReason): void {
-    this.#stopping.abort(reason);
+    this.#stopController.abort(reason);
   }
 
   get signal(): AbortSignal {
-    return this.#stopping.signal;
+    return this.#stopController.signal;
   }
 }
 
@@ -90,44 +91,44 @@ export async function openEventLog({
   listen,
   log,
 }: Pick<Database<Tables>, 'db' | 'listen'> & { log: Pick<Logger, 'warn'> }) {
-  const running = new Map<string, RunningTurn>();
+  const runningTurns = new Map<string, RunningTurn>();
   const subscribers = new Map<string, Set<Subscriber>>();
-  const unlisten = await Promise.all([
+  const unlistenCallbacks = await Promise.all([
     listen(TURN_CHANNEL, (sessionId) => notifyAll(sessionId, false)),
     listen(SESSION_CHANNEL, (sessionId) => {
       notifyAll(sessionId, true);
       // The turn may have been cancelled, or deleted with its session.
-      for (const turn of listValues(running, sessionId)) void checkTurn(turn);
+      for (const turn of listMatching(runningTurns, sessionId)) void checkTurn(turn);
     }),
   ]);
-  let storing = Promise.resolve();
+  let pendingStore = Promise.resolve();
   const timers = [
-    setInterval(() => void (storing = storing.then(storeAll)), STORE_INTERVAL_MS).unref(),
-    setInterval(poll, POLL_INTERVAL_MS / POLL_PARTS).unref(),
+    setInterval(() => void (pendingStore = pendingStore.then(storeAll)), STORE_INTERVAL_MS).unref(),
+    setInterval(poll, POLL_INTERVAL_MS / POLL_BATCHES).unref(),
   ];
 
   function poll(): void {
-    const due = [...subscribers].slice(0, Math.ceil(subscribers.size / POLL_PARTS));
-    for (const [sessionId, own] of due) {
+    const dueSessions = [...subscribers].slice(0, Math.ceil(subscribers.size / POLL_BATCHES));
+    for (const [sessionId, sessionSubscribers] of dueSessions) {
       subscribers.delete(sessionId);
-      subscribers.set(sessionId, own);
+      subscribers.set(sessionId, sessionSubscribers);
       notifyAll(sessionId, true);
     }
   }
 
   /** @param sessionId Empty for all sessions, after notifications may have been lost. */
   function notifyAll(sessionId: string, hasChanged: boolean): void {
-    for (const own of listValues(subscribers, sessionId)) {
-      for (const subscriber of own) subscriber.onNotify(hasChanged);
+    for (const sessionSubscribers of listMatching(subscribers, sessionId)) {
+      for (const subscriber of sessionSubscribers) subscriber.onNotify(hasChanged);
     }
   }
 
   /** Renews the lease of a turn. Stops the turn if it was cancelled or has ended. */
   async function renew(turn: RunningTurn): Promise<boolean> {
-    const renewed = await renewTurn(db, turn.turnId);
-    if (renewed === undefined) turn.stop('lost');
-    else if (renewed.isCancelled) turn.stop('cancelled');
-    return renewed !== undefined;
+    const renewal = await renewTurn(db, turn.turnId);
+    if (renewal === undefined) turn.stop('lost');
+    else if (renewal.isCancelled) turn.stop('cancelled');
+    return renewal !== undefined;
   }
 
   async function checkTurn(turn: RunningTurn): Promise<void> {
@@ -140,14 +141,16 @@ export async function openEventLog({
   }
 
   async function storeAll(): Promise<void> {
-    const due = [...running.values()].filter((turn) => turn.storedCount < turn.events.length);
+    const dueTurns = [...runningTurns.values()].filter(
+      (turn) => turn.storedEventCount < turn.events.length,
+    );
     try {
-      for (let from = 0; from < due.length; from += MAX_TURNS_PER_STATEMENT) {
-        const batch = due.slice(from, from + MAX_TURNS_PER_STATEMENT);
-        const counts = batch.map((turn) => turn.events.length);
+      for (let offset = 0; offset < dueTurns.length; offset += MAX_TURNS_PER_STATEMENT) {
+        const batch = dueTurns.slice(offset, offset + MAX_TURNS_PER_STATEMENT);
+        const eventCounts = batch.map((turn) => turn.events.length);
         const storedTurns = await storeEvents(db, batch);
         for (const [index, turn] of batch.entries()) {
-          if (storedTurns.has(turn.turnId)) turn.storedCount = counts[index] ?? 0;
+          if (storedTurns.has(turn.turnId)) turn.storedEventCount = eventCounts[index] ?? 0;
           else turn.stop('lost');
         }
       }
@@ -163,48 +166,48 @@ export async function openEventLog({
     /** Registers a turn that starts in this process. */
     start(key: TurnKey): RunningTurn {
       // An earlier turn that is still registered was ended by another process.
-      running.get(key.sessionId)?.stop('lost');
+      runningTurns.get(key.sessionId)?.stop('lost');
       const turn = new RunningTurn(key, () => {
         for (const subscriber of subscribers.get(key.sessionId) ?? []) subscriber.onAppend(turn);
       });
-      running.set(key.sessionId, turn);
+      runningTurns.set(key.sessionId, turn);
       notifyAll(key.sessionId, false);
       return turn;
     },
 
     /** Unregisters a turn. Its events are then read from the database. */
     finish(turn: RunningTurn): void {
-      if (running.get(turn.sessionId) === turn) running.delete(turn.sessionId);
+      if (runningTurns.get(turn.sessionId) === turn) runningTurns.delete(turn.sessionId);
       notifyAll(turn.sessionId, false);
     },
 
     /** Returns the session's turn that runs in this process. */
-    turnOf: (sessionId: string): RunningTurn | undefined => running.get(sessionId),
+    getRunningTurn: (sessionId: string): RunningTurn | undefined => runningTurns.get(sessionId),
 
-    running: (): RunningTurn[] => [...running.values()],
+    listRunningTurns: (): RunningTurn[] => [...runningTurns.values()],
 
     renew,
 
     subscribe(sessionId: string, subscriber: Subscriber): void {
-      const own = subscribers.get(sessionId) ?? new Set();
-      subscribers.set(sessionId, own.add(subscriber));
+      const sessionSubscribers = subscribers.get(sessionId) ?? new Set();
+      subscribers.set(sessionId, sessionSubscribers.add(subscriber));
     },
 
     unsubscribe(sessionId: string, subscriber: Subscriber): void {
-      const own = subscribers.get(sessionId);
-      own?.delete(subscriber);
-      if (own?.size === 0) subscribers.delete(sessionId);
+      const sessionSubscribers = subscribers.get(sessionId);
+      sessionSubscribers?.delete(subscriber);
+      if (sessionSubscribers?.size === 0) subscribers.delete(sessionId);
     },
 
     async close(): Promise<void> {
       for (const timer of timers) clearInterval(timer);
-      await storing;
-      await Promise.all(unlisten.map((stop) => stop()));
+      await pendingStore;
+      await Promise.all(unlistenCallbacks.map((unlisten) => unlisten()));
     },
   };
 }
 
-function listValues<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] {
+function listMatching<Value>(map: ReadonlyMap<string, Value>, key: string): Value[] {
   if (key === '') return [...map.values()];
   const value = map.get(key);
   return value === undefined ? [] : [value];
@@ -218,7 +221,7 @@ export async function storeEvents(
   db: Kysely<Tables>,
   turns: readonly RunningTurn[],
 ): Promise<ReadonlySet<string>> {
-  const batch = turns.map(({ turnId, unstored }) => toEventRow(turnId, unstored));
+  const batch = turns.map(({ turnId, unstoredEvents: unstored }) => toEventRow(turnId, unstored));
   // The row lock orders this statement before or after the end of a turn.
   const { rows } = await sql<{ id: string }>`
     with batch as (
@@ -273,17 +276,16 @@ export async function readEvents(db: Kysely<Tables>, turnId: string): Promise<Nu
   return removeDuplicates(rows.flatMap(({ events }) => events as NumberedEvent[]));
 }
 
-/** Removes the duplicates of events that were stored twice. */
 function removeDuplicates(events: readonly NumberedEvent[]): NumberedEvent[] {
-  let last = 0;
+  let lastSeq = 0;
   return events.filter(({ seq }) => {
-    const isNew = seq > last;
-    if (isNew) last = seq;
-    return isNew;
+    const isNewEvent = seq > lastSeq;
+    if (isNewEvent) lastSeq = seq;
+    return isNewEvent;
   });
 }
 
-/** The name and pin of a session, with a range of its turns and their stored events. */
+/** A session's name and pin, with some of its turns and their stored events. */
 type SessionState = {
   name: string;
   pinned: boolean;
@@ -299,13 +301,13 @@ export async function readSession(
   sessionId: string,
   { position, seq }: { position: number; seq: number },
 ): Promise<SessionState | undefined> {
-  type Row = Pick<SessionState, 'name' | 'pinned'> & {
+  type TurnStateRow = Pick<SessionState, 'name' | 'pinned'> & {
     id: string | null;
     position: number;
     status: TurnStatus;
     events: NumberedEvent[][];
   };
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<TurnStateRow>`
     select coalesce(name, '') as name, coalesce(pinned, false) as pinned, turns.id, turns.position,
       turns.status, (
         select coalesce(jsonb_agg(events order by last_seq), '[]') from chat_turn_events
@@ -316,14 +318,14 @@ export async function readSession(
     left join chat_turns as turns on turns.session_id = sessions.id and turns.position >= ${position}
     where sessions.id = ${sessionId}
     order by turns.position`.execute(db);
-  const [first] = rows;
-  if (first === undefined) return undefined;
+  const [firstRow] = rows;
+  if (firstRow === undefined) return undefined;
   const turns = rows.flatMap((row) => {
     if (row.id === null) return [];
     const key = { turnId: row.id, sessionId, position: row.position };
     return { key, status: row.status, events: removeDuplicates(row.events.flat()) };
   });
-  return { name: first.name, pinned: first.pinned, turns };
+  return { name: firstRow.name, pinned: firstRow.pinned, turns };
 }
 
 /** Deletes the events of turns that ended over ten minutes ago. Their answers are stored as messages. */

@@ -17,23 +17,23 @@ import type { TurnKey } from './turns.ts';
 const MAX_OPEN_SESSIONS = 100;
 
 /**
- * Maximum number of letters that a user may load per minute by opening sessions, over all sockets of a process. It
+ * Maximum number of letters that a user may load per minute by opening sessions, on all sockets of a process. It
  * allows about ten sessions with messages of maximum length.
  */
 const OPENED_LETTERS_PER_MINUTE = 16_000_000;
 
-/** Letters counted for each opened session, in addition to its messages. */
+/** Fixed cost of opening a session in letters, in addition to its messages. */
 const LETTERS_PER_OPENING = 1000;
 
 type OpenSession = {
   listener: Listener;
   /** The latest turn that this socket began, and the message id that its events repeat. */
-  asked: { turnId: string; messageId: MessageId } | undefined;
+  latestRequest: { turnId: string; messageId: MessageId } | undefined;
 };
 
 type RunningTurnRef = { turn_id: string } | null;
 
-/** Creates the handlers of all client messages. Contract 3, WebSocket; docs/protocol.md. */
+/** Creates the client message handlers. Contract 3, WebSocket; docs/protocol.md. */
 export function createHandlers({
   chat,
   sessions,
@@ -41,8 +41,8 @@ export function createHandlers({
   chat: ChatService;
   sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
 }): Record<ClientType, MessageType> {
-  const sockets = new WeakMap<UserSocket, Map<string, OpenSession>>();
-  const openings = createMinuteBudgets(OPENED_LETTERS_PER_MINUTE);
+  const openSessionsBySocket = new WeakMap<UserSocket, Map<string, OpenSession>>();
+  const openingBudgets = createMinuteBudgets(OPENED_LETTERS_PER_MINUTE);
 
   return {
     ping: defineMessage(clientMessages.ping, (_, { answer }) => answer({ type: 'pong' })),
@@ -51,10 +51,10 @@ export function createHandlers({
       clientMessages['session.create'],
       async ({ profile_id: profileId, name }, { user, answer, socket }) => {
         checkOpenLimit(socket);
-        const created = await sessions.createSession(user, { profileId, name });
-        const session = presentSession(created);
-        const { listener } = open(socket, session.session_id);
-        listener.known = session;
+        const createdSession = await sessions.createSession(user, { profileId, name });
+        const session = presentSession(createdSession);
+        const { listener } = openSession(socket, session.session_id);
+        listener.lastSentSession = session;
         answer({ type: 'session.created', session_id: session.session_id, session });
         listener.resume(INITIAL_CURSOR);
       },
@@ -63,19 +63,19 @@ export function createHandlers({
     'session.open': defineMessage(
       clientMessages['session.open'],
       async ({ session_id: id, turn_id: turnId, after = 0 }, { user, answer, socket }) => {
-        const seconds = openings.wait(user.id);
-        if (seconds > 0) {
+        const waitSeconds = openingBudgets.wait(user.id);
+        if (waitSeconds > 0) {
           throw problem('rate_limited', {
-            detail: `You opened sessions with ${OPENED_LETTERS_PER_MINUTE} letters in this minute, over all your connections: wait for ${seconds} s, then open it again.`,
+            detail: `You opened sessions with ${OPENED_LETTERS_PER_MINUTE} letters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
           });
         }
         const { userId } = await sessions.requireReadable(user, id);
         // Readers other than the owner get the messages, but no events.
-        if (userId !== user.id) return answer(await loadOpened(user, id, null));
-        const known = turnId === undefined ? undefined : { turnId, seq: after };
-        await openAt(socket, id, known, async (running, listener) => {
-          const frame = await loadOpened(user, id, running);
-          listener.known = frame.session;
+        if (userId !== user.id) return answer(await createOpenedFrame(user, id, null));
+        const lastKnownEvent = turnId === undefined ? undefined : { turnId, seq: after };
+        await openAtEvent(socket, id, lastKnownEvent, async (runningTurn, listener) => {
+          const frame = await createOpenedFrame(user, id, runningTurn);
+          listener.lastSentSession = frame.session;
           answer(frame);
         });
       },
@@ -84,7 +84,7 @@ export function createHandlers({
     'session.close': defineMessage(
       clientMessages['session.close'],
       ({ session_id }, { answer, socket }) => {
-        close(socket, session_id);
+        closeSession(socket, session_id);
         answer({ type: 'session.closed', session_id });
       },
     ),
@@ -93,7 +93,7 @@ export function createHandlers({
       clientMessages['message.send'],
       async (message, { user, answer, socket }) => {
         const { session_id, text, client_message_id } = message;
-        const { turnId: turn_id, isNew } = await begin(socket, message, (sender) =>
+        const { turnId: turn_id, isNew } = await startTurn(socket, message, (sender) =>
           chat.send(
             user,
             { sessionId: session_id, text, clientMessageId: client_message_id },
@@ -108,7 +108,7 @@ export function createHandlers({
     'message.retry': defineMessage(
       clientMessages['message.retry'],
       async (message, { user, socket }) =>
-        begin(socket, message, (sender) => chat.retry(user, message.session_id, sender)),
+        startTurn(socket, message, (sender) => chat.retry(user, message.session_id, sender)),
     ),
 
     'message.cancel': defineMessage(
@@ -128,118 +128,123 @@ export function createHandlers({
     ),
   };
 
-  function openSessionsOf(socket: UserSocket): Map<string, OpenSession> {
-    const known = sockets.get(socket);
-    if (known !== undefined) return known;
-    const own = new Map<string, OpenSession>();
-    sockets.set(socket, own);
+  function getOpenSessions(socket: UserSocket): Map<string, OpenSession> {
+    const existingSessions = openSessionsBySocket.get(socket);
+    if (existingSessions !== undefined) return existingSessions;
+    const openSessions = new Map<string, OpenSession>();
+    openSessionsBySocket.set(socket, openSessions);
     socket.addCloseListener(() => {
-      for (const { listener } of own.values()) listener.close();
-      own.clear();
+      for (const { listener } of openSessions.values()) listener.close();
+      openSessions.clear();
     });
-    return own;
+    return openSessions;
   }
 
   /** @throws ProblemError `too_many_open`. */
   function checkOpenLimit(socket: UserSocket): void {
-    if (openSessionsOf(socket).size < MAX_OPEN_SESSIONS) return;
+    if (getOpenSessions(socket).size < MAX_OPEN_SESSIONS) return;
     throw problem('too_many_open', {
       detail: `This connection has ${MAX_OPEN_SESSIONS} sessions open, which is the limit. Close one with \`session.close\`.`,
     });
   }
 
   /** Returns the open session of a socket, or opens it with a paused listener. */
-  function open(socket: UserSocket, sessionId: string): OpenSession {
-    const own = openSessionsOf(socket);
-    const known = own.get(sessionId);
-    if (known !== undefined) return known;
+  function openSession(socket: UserSocket, sessionId: string): OpenSession {
+    const openSessions = getOpenSessions(socket);
+    const existingSession = openSessions.get(sessionId);
+    if (existingSession !== undefined) return existingSession;
     checkOpenLimit(socket);
     const { requestId, log } = socket;
-    const sendFrame = (frame: SessionFrame) => send(socket, session, frame);
-    const options = { events: chat.events, sessionId, send: sendFrame, requestId, log };
-    const session: OpenSession = { asked: undefined, listener: new Listener(options) };
+    const sendToSocket = (frame: SessionFrame) => sendFrame(socket, session, frame);
+    const options = { events: chat.events, sessionId, send: sendToSocket, requestId, log };
+    const session: OpenSession = { latestRequest: undefined, listener: new Listener(options) };
     // The socket may have closed while the message was handled.
-    if (socket.isOpen()) own.set(sessionId, session);
+    if (socket.isOpen()) openSessions.set(sessionId, session);
     else session.listener.close();
     return session;
   }
 
-  function close(socket: UserSocket, sessionId: string): void {
-    const own = openSessionsOf(socket);
-    own.get(sessionId)?.listener.close();
-    own.delete(sessionId);
+  function closeSession(socket: UserSocket, sessionId: string): void {
+    const openSessions = getOpenSessions(socket);
+    openSessions.get(sessionId)?.listener.close();
+    openSessions.delete(sessionId);
   }
 
   /**
-   * Opens a session after the client's last known event. On failure, a session that was open before stays open without a
-   * gap.
+   * Opens a session after the client's last known event. On failure, a session that was already open continues without
+   * a gap.
    * @param answer Sends the reply before the first event. It gets the running turn.
    */
-  async function openAt(
+  async function openAtEvent(
     socket: UserSocket,
     sessionId: string,
-    known: { turnId: string; seq: number } | undefined,
-    answer?: (running: RunningTurnRef, listener: Listener) => Promise<void>,
+    lastKnownEvent: { turnId: string; seq: number } | undefined,
+    answer?: (runningTurn: RunningTurnRef, listener: Listener) => Promise<void>,
   ): Promise<void> {
-    const wasOpen = openSessionsOf(socket).has(sessionId);
-    const session = open(socket, sessionId);
+    const wasOpen = getOpenSessions(socket).has(sessionId);
+    const session = openSession(socket, sessionId);
     const { listener } = session;
     listener.pause();
     try {
-      const { cursor, isRunning } = await chat.cursorOf(sessionId, known);
+      const { cursor, isRunning } = await chat.findCursor(sessionId, lastKnownEvent);
       const rows = mergeTextEvents(await listener.read(cursor));
       await answer?.(isRunning ? { turn_id: cursor.turnId } : null, listener);
       for (const { frame } of rows) {
         // The reply has a newer state of the session.
-        if (answer === undefined || frame.type !== 'session.updated') send(socket, session, frame);
+        if (answer === undefined || frame.type !== 'session.updated')
+          sendFrame(socket, session, frame);
       }
       listener.resume(rows.at(-1)?.cursor ?? { ...cursor, hasEnded: !isRunning });
     } catch (error) {
       if (wasOpen) listener.resume();
-      else close(socket, sessionId);
+      else closeSession(socket, sessionId);
       throw error;
     }
   }
 
-  /** Begins a turn. Its events repeat the `id` of the message to this socket. */
-  async function begin<Result>(
+  /** Begins a turn. Its events on this socket repeat the `id` of the message. */
+  async function startTurn<Result>(
     socket: UserSocket,
     { session_id: sessionId, id: messageId }: { session_id: string; id?: MessageId },
     beginTurn: (sender: MessageSender) => Promise<Result>,
   ): Promise<Result> {
-    const wasOpen = openSessionsOf(socket).has(sessionId);
-    const session = open(socket, sessionId);
+    const wasOpen = getOpenSessions(socket).has(sessionId);
+    const session = openSession(socket, sessionId);
     let isFollowing = wasOpen;
     const onBegin = ({ turnId, position }: TurnKey) => {
-      if (messageId !== undefined) session.asked = { turnId, messageId };
+      if (messageId !== undefined) session.latestRequest = { turnId, messageId };
       if (isFollowing) return;
       isFollowing = true;
       session.listener.resume({ turnId, position, seq: 0, hasEnded: false });
     };
     try {
-      const { requestId, hold } = socket;
-      const result = await beginTurn({ requestId, onBegin, hold });
-      if (!isFollowing) await openAt(socket, sessionId, undefined);
+      const { requestId, watchUser } = socket;
+      const result = await beginTurn({ requestId, onBegin, watchUser });
+      if (!isFollowing) await openAtEvent(socket, sessionId, undefined);
       return result;
     } catch (error) {
-      if (!wasOpen) close(socket, sessionId);
+      if (!wasOpen) closeSession(socket, sessionId);
       throw error;
     }
   }
 
-  async function loadOpened(user: User, sessionId: string, turn: RunningTurnRef) {
+  async function createOpenedFrame(user: User, sessionId: string, turn: RunningTurnRef) {
     const page = { sessionId, limit: MAX_OPENED_MESSAGES };
     const conversation = await sessions.openConversation(user, page);
     const session = presentSession(conversation.session);
     const messages = conversation.messages.toReversed().map(presentMessage);
-    openings.spend(user.id, LETTERS_PER_OPENING + JSON.stringify(messages).length);
+    openingBudgets.spend(user.id, LETTERS_PER_OPENING + JSON.stringify(messages).length);
     const type = 'session.opened' as const;
     return { type, session_id: sessionId, session, messages, turn };
   }
 }
 
-function send(socket: UserSocket, { asked, listener }: OpenSession, frame: SessionFrame): void {
-  if (frame.type === 'session.updated') listener.known = frame.session;
-  const isAsked = 'turn_id' in frame && asked?.turnId === frame.turn_id;
-  socket.send(isAsked ? { ...frame, id: asked.messageId } : frame);
+function sendFrame(
+  socket: UserSocket,
+  { latestRequest, listener }: OpenSession,
+  frame: SessionFrame,
+): void {
+  if (frame.type === 'session.updated') listener.lastSentSession = frame.session;
+  const isRequested = 'turn_id' in frame && latestRequest?.turnId === frame.turn_id;
+  socket.send(isRequested ? { ...frame, id: latestRequest.messageId } : frame);
 }

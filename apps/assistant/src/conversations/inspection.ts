@@ -21,8 +21,8 @@ import {
 import { requireSession } from './session-rows.ts';
 import { listSteps, type AgentStep } from './steps.ts';
 
-/** Codes of the problems that can reject the owner's next message. */
-const REJECTIONS = [
+/** Problem codes that can reject the owner's next message. */
+const REJECTION_CODES = [
   'session_not_yours',
   'permission_missing',
   'profile_not_found',
@@ -76,7 +76,7 @@ const contextResponse = Type.Object(
     messages: Type.Array(messageRef, { description: 'The latest that fit, oldest first.' }),
     token_estimate: Type.Integer({ description: 'Estimated number of tokens of `request`.' }),
     refusal: nullable(
-      Type.Enum([...REJECTIONS], {
+      Type.Enum([...REJECTION_CODES], {
         description:
           "The code of the problem that the owner's next message gets, by the cached role and permissions; null where `request` would be sent.",
       }),
@@ -187,14 +187,14 @@ export function registerInspectionRoutes(
       const owner = id === null ? null : { id, ...(await findCachedAccess(db, id)) };
       // For a session without an owner, show the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.findDefault(owner ?? { role: 'user' });
-      const source = {
+      const requestOptions = {
         sessionId,
         scope: 'everything' as const,
         owner,
         profile,
         isAnswering: false,
       };
-      const { context, summary, ...loaded } = await loadRequest(deps, source);
+      const { context, summary, ...loadedRequest } = await loadRequest(deps, requestOptions);
       return {
         session_id: sessionId,
         profile_id: profileId,
@@ -203,11 +203,11 @@ export function registerInspectionRoutes(
         summary: summary
           ? { text: summary.text, updated_at: summary.updatedAt.toISOString() }
           : null,
-        summary_due: loaded.earlier !== undefined,
+        summary_due: loadedRequest.earlierMessages !== undefined,
         messages: context.messages.map(presentMessage),
-        token_estimate: loaded.tokenEstimate,
+        token_estimate: loadedRequest.tokenEstimate,
         refusal: findRejection(owner, profile),
-        request: presentRequest(loaded.request),
+        request: presentRequest(loadedRequest.request),
       };
     },
   );
@@ -246,11 +246,11 @@ export function registerInspectionRoutes(
     return session;
   }
 
-  /** Returns the code of the problem that would reject the owner's next message. */
+  /** Returns the problem code that would reject the owner's next message; null if none would. */
   function findRejection(
     owner: Pick<User, 'role' | 'permissions'> | null,
     profile: Profile | undefined,
-  ): (typeof REJECTIONS)[number] | null {
+  ): (typeof REJECTION_CODES)[number] | null {
     if (owner === null) return 'session_not_yours';
     if (!hasPermission(owner, 'svc.profiles.use')) return 'permission_missing';
     if (profile === undefined) return 'profile_not_found';

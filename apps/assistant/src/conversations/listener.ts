@@ -14,16 +14,15 @@ import { presentSession } from './schemas.ts';
 import { findSession } from './session-rows.ts';
 import type { TurnKey } from './turns.ts';
 
-/** Delay before the next read after a database outage. */
-const RETRY_MS = 1000;
+/** Delay between reads during a database outage. */
+const RETRY_DELAY_MS = 1000;
 
-/** An event that a session sends to its listeners. */
 export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 
 /** The last event that a listener has received. `position` is 0 before the first turn. */
 export type EventCursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
 
-/** An event with the cursor that follows it. */
+/** An event with the cursor after it. */
 type LogRow = { cursor: EventCursor; frame: SessionFrame };
 
 type ListenerOptions = {
@@ -39,8 +38,8 @@ type ListenerOptions = {
  * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** Name and pin of the session in the client's last frame with a session. */
-  known: { name: string; pinned: boolean } | undefined;
+  /** Name and pin that the client last received. */
+  lastSentSession: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: EventCursor | undefined;
   #isFollowing = false;
@@ -76,7 +75,7 @@ export class Listener implements Subscriber {
   }
 
   onNotify(hasChanged: boolean): void {
-    const turn = this.#options.events.turnOf(this.#options.sessionId);
+    const turn = this.#options.events.getRunningTurn(this.#options.sessionId);
     const isInMemory = turn?.turnId === this.#cursor?.turnId && this.#cursor?.hasEnded === false;
     if (isInMemory && !hasChanged) return;
     this.#isBehind = true;
@@ -101,73 +100,79 @@ export class Listener implements Subscriber {
     this.#isReading = true;
     while (this.#isBehind && this.#isFollowing && this.#cursor !== undefined) {
       this.#isBehind = false;
-      let last = this.#cursor;
+      let lastCursor = this.#cursor;
       try {
-        for (const { cursor, frame } of await this.read(last)) {
+        for (const { cursor, frame } of await this.read(lastCursor)) {
           // The listener was paused, or resumed from another cursor.
-          if (!this.#isFollowing || this.#cursor !== last) break;
-          this.#cursor = last = cursor;
+          if (!this.#isFollowing || this.#cursor !== lastCursor) break;
+          this.#cursor = lastCursor = cursor;
           send(frame);
         }
       } catch (error) {
         if (isDatabaseOutage(error)) {
           this.#isBehind = true;
-          await sleep(RETRY_MS, undefined, { ref: false });
+          await sleep(RETRY_DELAY_MS, undefined, { ref: false });
         } else {
           log.error({ err: error }, 'the events of a session could not be read');
         }
       }
     }
     this.#isReading = false;
-    const turn = events.turnOf(sessionId);
+    const turn = events.getRunningTurn(sessionId);
     if (turn !== undefined) this.onAppend(turn);
   }
 
   /** Returns the events after a cursor. Events of other processes are included once they are stored. */
   async read(cursor: EventCursor): Promise<LogRow[]> {
     const { events, sessionId, requestId, log } = this.#options;
-    const state = await readSession(events.db, sessionId, cursor);
-    if (state === undefined) {
+    const sessionState = await readSession(events.db, sessionId, cursor);
+    if (sessionState === undefined) {
       if (cursor.hasEnded) return [];
       log.info({ request_id: requestId, session_id: sessionId }, 'an open session was deleted');
       const body = createProblemBody(problem('session_not_found'), requestId);
-      const end = { type: 'error' as const, problem: body, seq: cursor.seq + 1 };
-      return toRows({ ...cursor, sessionId }, [end], cursor);
+      const endEvent = { type: 'error' as const, problem: body, seq: cursor.seq + 1 };
+      return toLogRows({ ...cursor, sessionId }, [endEvent], cursor);
     }
     const rows: LogRow[] = [];
-    let last = cursor;
-    const running = events.turnOf(sessionId);
-    for (const { key, status, events: stored } of state.turns) {
-      const isRunningHere = running?.turnId === key.turnId;
-      const seq = key.turnId === last.turnId ? last.seq : 0;
+    let lastCursor = cursor;
+    const runningTurn = events.getRunningTurn(sessionId);
+    for (const { key, status, events: storedEvents } of sessionState.turns) {
+      const isRunningHere = runningTurn?.turnId === key.turnId;
+      const seq = key.turnId === lastCursor.turnId ? lastCursor.seq : 0;
       // The last event of an aborted turn may reuse a sequence number that was already sent.
-      const isNew = (event: NumberedEvent) =>
+      const isNewEvent = (event: NumberedEvent) =>
         event.seq > seq || (status === 'cut' && isFinalEvent(event));
-      rows.push(...toRows(key, (isRunningHere ? running.events : stored).filter(isNew), last));
-      last = rows.at(-1)?.cursor ?? last;
+      rows.push(
+        ...toLogRows(
+          key,
+          (isRunningHere ? runningTurn.events : storedEvents).filter(isNewEvent),
+          lastCursor,
+        ),
+      );
+      lastCursor = rows.at(-1)?.cursor ?? lastCursor;
       if (status === 'running' || isRunningHere) break;
     }
-    const { name, pinned } = (this.known ??= state);
-    if (name === state.name && pinned === state.pinned) return rows;
+    const { name, pinned } = (this.lastSentSession ??= sessionState);
+    if (name === sessionState.name && pinned === sessionState.pinned) return rows;
     const session = await findSession(events.db, { sessionId, scope: 'everything' });
     if (session === undefined) return rows;
     const frame = { type: 'session.updated', session_id: sessionId } as const;
-    return [...rows, { cursor: last, frame: { ...frame, session: presentSession(session) } }];
+    return [...rows, { cursor: lastCursor, frame: { ...frame, session: presentSession(session) } }];
   }
 }
 
-/** Converts new events of a turn. Returns none if the cursor is at the end of that turn. */
-function toRows(
+/** Adds cursors to a turn's new events. Returns no rows if the cursor is at the end of that turn. */
+function toLogRows(
   { turnId, sessionId, position }: TurnKey,
   events: readonly NumberedEvent[],
-  last: EventCursor,
+  lastCursor: EventCursor,
 ): LogRow[] {
-  if (last.turnId === turnId && last.hasEnded) return [];
+  if (lastCursor.turnId === turnId && lastCursor.hasEnded) return [];
   return events.map((event) => ({
     cursor: {
       turnId,
       position,
-      seq: Math.max(event.seq, last.turnId === turnId ? last.seq : 0),
+      seq: Math.max(event.seq, lastCursor.turnId === turnId ? lastCursor.seq : 0),
       hasEnded: isFinalEvent(event) || event.type === 'message.arrived',
     },
     frame: { ...event, session_id: sessionId, turn_id: turnId },
@@ -176,15 +181,15 @@ function toRows(
 
 /** Merges consecutive text events into one with the sequence number of the last. */
 export function mergeTextEvents(rows: readonly LogRow[]): LogRow[] {
-  const result: LogRow[] = [];
+  const mergedRows: LogRow[] = [];
   for (const row of rows) {
-    const last = result.at(-1)?.frame;
-    if (row.frame.type === 'message.delta' && last?.type === 'message.delta') {
-      result[result.length - 1] = {
+    const lastFrame = mergedRows.at(-1)?.frame;
+    if (row.frame.type === 'message.delta' && lastFrame?.type === 'message.delta') {
+      mergedRows[mergedRows.length - 1] = {
         ...row,
-        frame: { ...row.frame, text: last.text + row.frame.text },
+        frame: { ...row.frame, text: lastFrame.text + row.frame.text },
       };
-    } else result.push(row);
+    } else mergedRows.push(row);
   }
-  return result;
+  return mergedRows;
 }

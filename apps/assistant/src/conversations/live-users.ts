@@ -4,9 +4,8 @@ import type { ResolvedUser, User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 
-/** Timing and concurrency of user resolution. */
 export const liveUserLimits = {
-  /** Maximum age of a resolution when its user sends a message. */
+  /** Maximum age of a resolution when the user sends a message. */
   userMaxAgeMs: 30_000,
   /** Delay before another attempt to resolve a user. */
   userRetryMs: 5_000,
@@ -16,7 +15,7 @@ export const liveUserLimits = {
   /** Concurrent resolutions as a share of all users. If one resolution takes 5 s, all users take 20 s. */
   sweepShare: 1 / 4,
 };
-type Limits = typeof liveUserLimits;
+type LiveUserLimits = typeof liveUserLimits;
 
 /** Access to auth sessions, which the identity module provides. */
 export type AuthSessionProvider = {
@@ -25,7 +24,7 @@ export type AuthSessionProvider = {
   findActive: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
-/** The user of an auth session, resolved repeatedly until released. */
+/** An auth session's user, resolved repeatedly until released. */
 export type LiveUser = {
   /**
    * Returns the user from a resolution that is at most 30 s old and newer than the last known change.
@@ -35,137 +34,142 @@ export type LiveUser = {
   release(): void;
 };
 
-/** Callbacks for the user of an auth session. `onKnown` is called after each resolution. */
-type Holder = { onKnown: (user: User) => void; onSignedOut: () => void };
+/** Callbacks for an auth session's user. `onKnown` is called after each resolution. */
+type UserWatcher = { onResolved: (user: User) => void; onSignedOut: () => void };
 
 /** An auth session that has open sockets in this process. */
 class LiveSession {
   readonly id: string;
-  readonly holders = new Set<Holder>();
+  readonly watchers = new Set<UserWatcher>();
   user: User | undefined;
   dueAt = performance.now();
   readonly #resolve: ResolveSession;
-  readonly #limits: Limits;
-  #known: ResolvedUser | undefined;
-  /** Start of the last successful resolution, and the number of changes known at that time. */
+  readonly #limits: LiveUserLimits;
+  #resolvedUser: ResolvedUser | undefined;
+  /** Start time of the last successful resolution, and the number of changes at that time. */
   #resolvedAt = -Infinity;
-  #resolvedChanges = 0;
-  #changes = 0;
+  #resolvedChangeCount = 0;
+  #changeCount = 0;
   #resolution: Promise<void> | undefined;
-  #isOver = false;
+  #hasEnded = false;
 
-  constructor(id: string, resolve: ResolveSession, limits: Limits) {
+  constructor(id: string, resolve: ResolveSession, limits: LiveUserLimits) {
     this.id = id;
     this.#resolve = resolve;
     this.#limits = limits;
   }
 
-  /** See {@link LiveUser}. Queries the auth session each time, since the notification of a revocation can be lost. */
+  /** See {@link LiveUser}. Queries the auth session each time, because the notification of a revocation can be lost. */
   async current(): Promise<User> {
-    const changes = this.#changes;
-    const isOld = performance.now() - this.#resolvedAt > this.#limits.userMaxAgeMs;
-    if (this.#known === undefined || isOld || this.#resolvedChanges !== changes) {
+    const changeCount = this.#changeCount;
+    const isOutdated = performance.now() - this.#resolvedAt > this.#limits.userMaxAgeMs;
+    if (
+      this.#resolvedUser === undefined ||
+      isOutdated ||
+      this.#resolvedChangeCount !== changeCount
+    ) {
       await this.refresh();
       // The resolution may have started before the last change.
-      if (this.#resolvedChanges < changes) await this.refresh();
+      if (this.#resolvedChangeCount < changeCount) await this.refresh();
     }
-    if (!this.#isOver && this.#known !== undefined) {
-      this.#apply(await this.#resolve(this.id, this.#known));
+    if (!this.#hasEnded && this.#resolvedUser !== undefined) {
+      this.#applyResolution(await this.#resolve(this.id, this.#resolvedUser));
     }
-    if (this.#isOver || this.#known === undefined) throw problem('not_signed_in');
-    return this.#known.user;
+    if (this.#hasEnded || this.#resolvedUser === undefined) throw problem('not_signed_in');
+    return this.#resolvedUser.user;
   }
 
   /** Resolves the user, or joins the resolution in progress. */
   refresh(): Promise<void> {
-    this.#resolution ??= this.#resolveAgain().finally(() => {
+    this.#resolution ??= this.#resolveUser().finally(() => {
       this.#resolution = undefined;
     });
     return this.#resolution;
   }
 
-  async #resolveAgain(): Promise<void> {
-    const changes = this.#changes;
+  async #resolveUser(): Promise<void> {
+    const changeCount = this.#changeCount;
     const startedAt = performance.now();
     this.dueAt = startedAt + this.#limits.userRetryMs;
-    this.#apply(await this.#resolve(this.id));
+    this.#applyResolution(await this.#resolve(this.id));
     this.#resolvedAt = startedAt;
-    this.#resolvedChanges = changes;
+    this.#resolvedChangeCount = changeCount;
     // Jitter keeps sessions from becoming due at the same time.
-    const share = 0.6 + 0.3 * Math.random();
-    if (this.#changes === changes) this.dueAt = startedAt + this.#limits.userMaxAgeMs * share;
+    const jitterShare = 0.6 + 0.3 * Math.random();
+    if (this.#changeCount === changeCount)
+      this.dueAt = startedAt + this.#limits.userMaxAgeMs * jitterShare;
   }
 
-  #apply(resolution: Resolution): void {
+  #applyResolution(resolution: Resolution): void {
     if (resolution.status !== 'signed-in') return this.end();
-    this.#known = resolution;
+    this.#resolvedUser = resolution;
     this.user = resolution.user;
-    for (const { onKnown } of this.holders) onKnown(resolution.user);
+    for (const { onResolved } of this.watchers) onResolved(resolution.user);
   }
 
-  /** Marks the known user as outdated and due within a time. */
+  /** Marks the resolved user as outdated and schedules the next resolution within `withinMs`. */
   invalidate(withinMs: number): void {
-    this.#changes += 1;
+    this.#changeCount += 1;
     this.dueAt = Math.min(this.dueAt, performance.now() + withinMs);
   }
 
   end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    for (const { onSignedOut } of this.holders) onSignedOut();
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    for (const { onSignedOut } of this.watchers) onSignedOut();
   }
 }
 
 /**
  * Creates the registry that resolves the users of open sockets every 30 s, once for each auth session. After a
- * notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. An outage of
- * the provider or the database closes no socket. Contract 3, WebSocket.
+ * notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. A provider
+ * or database outage closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({
   resolve,
   findActive,
   limits,
   log,
-}: AuthSessionProvider & { limits: Limits; log: Pick<Logger, 'warn'> }) {
+}: AuthSessionProvider & { limits: LiveUserLimits; log: Pick<Logger, 'warn'> }) {
   const sessions = new Map<string, LiveSession>();
-  const changed = new Set<LiveSession>();
-  const resolving = new Set<LiveSession>();
-  const limit = pLimit(limits.sweepConcurrency);
+  const changedSessions = new Set<LiveSession>();
+  const resolvingSessions = new Set<LiveSession>();
+  const limiter = pLimit(limits.sweepConcurrency);
   let failures: unknown[] = [];
   let isEnding = false;
   const timer = setInterval(sweep, limits.sweepIntervalMs).unref();
 
-  function hold(sessionId: string, callbacks: Holder): LiveUser {
+  function watchUser(sessionId: string, userCallbacks: UserWatcher): LiveUser {
     const session = sessions.get(sessionId) ?? new LiveSession(sessionId, resolve, limits);
     sessions.set(sessionId, session);
-    const forget = () => {
+    const removeSession = () => {
       if (sessions.get(sessionId) === session) sessions.delete(sessionId);
     };
     const onSignedOut = () => {
-      forget();
-      callbacks.onSignedOut();
+      removeSession();
+      userCallbacks.onSignedOut();
     };
-    const holder = { ...callbacks, onSignedOut };
-    session.holders.add(holder);
-    if (session.user !== undefined) holder.onKnown(session.user);
+    const watcher = { ...userCallbacks, onSignedOut };
+    session.watchers.add(watcher);
+    if (session.user !== undefined) watcher.onResolved(session.user);
     return {
       current: () => session.current(),
       release() {
-        session.holders.delete(holder);
-        if (session.holders.size === 0) forget();
+        session.watchers.delete(watcher);
+        if (session.watchers.size === 0) removeSession();
       },
     };
   }
 
-  /** Resolves the sessions that are due. */
+  /** Starts resolving the due sessions. */
   function sweep(): void {
     logFailures();
-    const share = Math.ceil(sessions.size * limits.sweepShare);
-    limit.concurrency = Math.max(limits.sweepConcurrency, share);
+    const scaledConcurrency = Math.ceil(sessions.size * limits.sweepShare);
+    limiter.concurrency = Math.max(limits.sweepConcurrency, scaledConcurrency);
     for (const session of sessions.values()) {
-      if (session.dueAt > performance.now() || resolving.has(session)) continue;
-      resolving.add(session);
-      void limit(resolveDue, session);
+      if (session.dueAt > performance.now() || resolvingSessions.has(session)) continue;
+      resolvingSessions.add(session);
+      void limiter(resolveDue, session);
     }
   }
 
@@ -176,11 +180,11 @@ export function createLiveUsers({
     } catch (error) {
       failures.push(error);
     }
-    resolving.delete(session);
-    if (resolving.size === 0) logFailures();
+    resolvingSessions.delete(session);
+    if (resolvingSessions.size === 0) logFailures();
   }
 
-  /** Logs all failures in one line, since an outage of the provider can cause thousands. */
+  /** Logs all failures in one line, because a provider outage can cause thousands. */
   function logFailures(): void {
     if (failures.length === 0) return;
     log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');
@@ -193,7 +197,7 @@ export function createLiveUsers({
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;
       // Spread the resolutions of all users, so that the provider gets no burst of requests.
       session.invalidate(userId === '' ? limits.userRetryMs * Math.random() : 0);
-      changed.add(session);
+      changedSessions.add(session);
     }
     void endInactive();
   }
@@ -203,11 +207,11 @@ export function createLiveUsers({
     if (isEnding) return;
     isEnding = true;
     try {
-      while (changed.size > 0) {
-        const batch = [...changed];
-        changed.clear();
-        const active = await findActive(batch.map(({ id }) => id));
-        for (const session of batch) if (!active.has(session.id)) session.end();
+      while (changedSessions.size > 0) {
+        const batch = [...changedSessions];
+        changedSessions.clear();
+        const activeIds = await findActive(batch.map(({ id }) => id));
+        for (const session of batch) if (!activeIds.has(session.id)) session.end();
       }
     } catch (error) {
       // The sessions are due, so the next sweep resolves them.
@@ -218,7 +222,7 @@ export function createLiveUsers({
   }
 
   return {
-    hold,
+    watchUser,
     onNotify,
     get size() {
       return sessions.size;

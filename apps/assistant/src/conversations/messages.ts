@@ -10,19 +10,19 @@ import type { Tables, IncompleteTurnStatus } from '../tables.ts';
 import { whereSessionInScope } from './session-rows.ts';
 
 const { MAX_SAFE_INTEGER } = Number;
-const integer = Type.Integer({ minimum: -MAX_SAFE_INTEGER, maximum: MAX_SAFE_INTEGER });
-const position = Type.Tuple([nullable(integer), integer]);
+const integerSchema = Type.Integer({ minimum: -MAX_SAFE_INTEGER, maximum: MAX_SAFE_INTEGER });
+const positionSchema = Type.Tuple([nullable(integerSchema), integerSchema]);
 
-/** The sort key of a message in its session: microseconds since 1970, or null if unknown, and its number. */
-export type MessagePosition = Static<typeof position>;
+/** Sort key of a message in its session: microseconds since 1970 (null if unknown), and the message number. */
+export type MessagePosition = Static<typeof positionSchema>;
 
 /** Encodes and decodes message positions as API cursors. */
-export const messageCursors = createCursorCodec(position);
+export const messageCursors = createCursorCodec(positionSchema);
 
-/** Messages sort by time first, since the numbers of older rows have no reliable order. */
-const sent = buildTimeOrder('created_at');
+/** Sorts messages by time first, because the numbers of older rows have no reliable order. */
+const sentOrder = buildTimeOrder('created_at');
 
-/** A message of a conversation. Contract 3, Answers. */
+/** A conversation message. Contract 3, Answers. */
 export type Message = {
   id: string;
   role: string;
@@ -68,17 +68,19 @@ export async function listMessages(
   db: Kysely<Tables>,
   page: MessagePage & { scope: AccessScope },
 ): Promise<PositionedMessage[]> {
-  const query = selectPage(db, page).orderBy(sent.time, 'desc').orderBy('position', 'desc');
-  return (await query.execute()).map(withPosition);
+  const query = selectPage(db, page).orderBy(sentOrder.time, 'desc').orderBy('position', 'desc');
+  return (await query.execute()).map(toPositionedMessage);
 }
 
-/** Returns messages up to and including `upTo`, oldest first. See {@link listMessages}. */
+/** Returns messages up to and including `lastPosition`, oldest first. See {@link listMessages}. */
 export async function listOldestMessages(
   db: Kysely<Tables>,
-  { upTo, ...page }: MessagePage & { scope: AccessScope; upTo: MessagePosition },
+  { lastPosition, ...page }: MessagePage & { scope: AccessScope; lastPosition: MessagePosition },
 ): Promise<PositionedMessage[]> {
-  const query = selectPage(db, page).where(comparePosition('<=', upTo));
-  return (await query.orderBy(sent.time).orderBy('position').execute()).map(withPosition);
+  const query = selectPage(db, page).where(comparePosition('<=', lastPosition));
+  return (await query.orderBy(sentOrder.time).orderBy('position').execute()).map(
+    toPositionedMessage,
+  );
 }
 
 function selectPage(
@@ -87,7 +89,7 @@ function selectPage(
 ) {
   let query = db
     .selectFrom('conversation_messages')
-    .select([...messageColumns, 'position', sent.microseconds.as('sent_us')])
+    .select([...messageColumns, 'position', sentOrder.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
     .where(whereSessionInScope(scope, 'conversation_messages.session_id'))
     .limit(limit);
@@ -98,18 +100,18 @@ function selectPage(
 
 type MessageRow = Message & { sent_us: number | null; position: number };
 
-const withPosition = ({
+const toPositionedMessage = ({
   sent_us,
-  position: number,
+  position: messageNumber,
   ...message
 }: MessageRow): PositionedMessage => ({
   ...message,
-  position: [sent_us, number],
+  position: [sent_us, messageNumber],
 });
 
 function comparePosition(operator: '<' | '<=' | '>', [microseconds, number]: MessagePosition) {
   const time = sql`'epoch'::timestamptz + ${microseconds}::bigint * interval '1 microsecond'`;
-  return sql<boolean>`(${sent.time}, position) ${sql.raw(operator)} (coalesce(${time}, '-infinity'), ${number}::bigint)`;
+  return sql<boolean>`(${sentOrder.time}, position) ${sql.raw(operator)} (coalesce(${time}, '-infinity'), ${number}::bigint)`;
 }
 
 export type NewMessage = {
@@ -173,7 +175,7 @@ export function findMessage(
   ).executeTakeFirst();
 }
 
-/** The key of a question. The index on turns needs the session id too. */
+/** Key of a question. The index on turns also requires the session id. */
 type QuestionKey = { sessionId: string; questionId: string };
 
 /** Returns the answer to a question from any of its turns. */
@@ -185,7 +187,7 @@ export function findAnswer(
     .selectFrom('conversation_messages')
     .select(messageColumns)
     .where('role', '=', 'assistant')
-    .where('turn_id', 'in', turnsOf(question))
+    .where('turn_id', 'in', selectTurnIds(question))
     .executeTakeFirst();
 }
 
@@ -194,9 +196,9 @@ export async function deleteAnswer(trx: Transaction<Tables>, question: QuestionK
   await trx
     .deleteFrom('conversation_messages')
     .where('role', '=', 'assistant')
-    .where('turn_id', 'in', turnsOf(question))
+    .where('turn_id', 'in', selectTurnIds(question))
     .execute();
 }
 
-const turnsOf = ({ sessionId, questionId }: QuestionKey) => sql<string>`(
+const selectTurnIds = ({ sessionId, questionId }: QuestionKey) => sql<string>`(
   select id from chat_turns where session_id = ${sessionId} and question_id = ${questionId})`;

@@ -4,19 +4,19 @@ import type { TurnStatus } from '../tables.ts';
 import { type ToolResult, TOOLS } from './tools/tools.ts';
 
 const TURN_BUCKETS_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
-const KNOWN_TOOLS: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
+const KNOWN_TOOL_NAMES: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
 
-/** Close codes that get a label. Clients can send thousands of other codes. */
-const KNOWN_CODES: ReadonlySet<number> = new Set(
+/** Close codes with their own label. Clients can send thousands of other codes. */
+const KNOWN_CLOSE_CODES: ReadonlySet<number> = new Set(
   [1000, 1001, 1002, 1005, 1006, 1007, 1009].concat(
     Object.values(closeStatuses).map(({ code }) => code),
   ),
 );
 
-/** Metrics of turns. Tokens are counted by the model client. */
+/** Turn metrics. The model client counts tokens. */
 export type ChatMetrics = ReturnType<typeof createChatMetrics>;
 
-/** Registers the metrics of turns. */
+/** Creates and registers the turn metrics. */
 export function createChatMetrics(registry: Registry) {
   const registers = [registry];
   const turns = new Counter({
@@ -32,7 +32,7 @@ export function createChatMetrics(registry: Registry) {
     buckets: TURN_BUCKETS_SECONDS,
     registers,
   });
-  const tools = new Counter({
+  const toolCalls = new Counter({
     name: 'assistant_tool_calls_total',
     help: 'Tool calls of the model; the tool is "unknown" where there is none of that name.',
     labelNames: ['tool', 'outcome'],
@@ -51,7 +51,7 @@ export function createChatMetrics(registry: Registry) {
       if (durationMs !== undefined) duration.observe({ outcome }, durationMs / 1000);
     },
     countTool(name: string, outcome: ToolResult['status']): void {
-      tools.inc({ tool: KNOWN_TOOLS.has(name) ? name : 'unknown', outcome });
+      toolCalls.inc({ tool: KNOWN_TOOL_NAMES.has(name) ? name : 'unknown', outcome });
     },
     countSummary(outcome: 'done' | 'failed'): void {
       summaries.inc({ outcome });
@@ -59,7 +59,6 @@ export function createChatMetrics(registry: Registry) {
   };
 }
 
-/** Metrics of sockets. */
 export type SocketMetrics = ReturnType<typeof createSocketMetrics>;
 
 /** Creates and registers the socket metrics. */
@@ -89,7 +88,7 @@ export function createSocketMetrics(registry: Registry) {
     countOpened: (state: 'anonymous' | 'signed_in') => sockets.inc({ state }),
     countClosed(state: 'anonymous' | 'signed_in', code: number): void {
       sockets.dec({ state });
-      closes.inc({ code: KNOWN_CODES.has(code) ? String(code) : 'other' });
+      closes.inc({ code: KNOWN_CLOSE_CODES.has(code) ? String(code) : 'other' });
     },
     /** @param type A known message type, or `unknown`, so that clients cannot create labels. */
     countMessage: (type: string, outcome: string) => messages.inc({ type, outcome }),

@@ -61,13 +61,16 @@ export function registerSessionRoutes(app: Server, sessions: SessionService): vo
       const before = messageCursors.read(cursor);
       const page = { sessionId: request.params.id, before, limit: limit + 1 };
       const { session, messages } = await sessions.openConversation(getSignedInUser(request), page);
-      const shown = paginate(messages, {
+      const pageMessages = paginate(messages, {
         limit,
         cursorOf: ({ position }) => messageCursors.write(position),
         request,
         reply,
       });
-      return { ...presentSession(session), messages: shown.toReversed().map(presentMessage) };
+      return {
+        ...presentSession(session),
+        messages: pageMessages.toReversed().map(presentMessage),
+      };
     },
   );
 

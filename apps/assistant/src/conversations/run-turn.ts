@@ -17,14 +17,13 @@ import type { ChatMetrics } from './metrics.ts';
 import { createTurnSteps, type TurnSteps } from './step-recorder.ts';
 import { LEASE_MS } from './turns.ts';
 
-/** Delay before the end of a turn is stored again after a database outage. */
-const RETRY_MS = 1000;
+/** Delay between attempts to store the end of a turn during a database outage. */
+const RETRY_DELAY_MS = 1000;
 
 /** Maximum duration of a summary: a share of the answer's limit, and at most 30 s. */
-const SUMMARY_SHARE = 0.5;
+const SUMMARY_TIME_SHARE = 0.5;
 const MAX_SUMMARY_MS = 30_000;
 
-/** Dependencies of running turns. */
 type TurnDeps = RequestDeps & {
   events: EventLog;
   model: Pick<ModelClient, 'streamChat'>;
@@ -43,8 +42,8 @@ type TurnRequest = {
 };
 
 /**
- * Runs a turn under its lease: runs the agent, appends events, and stores the answer. It never throws, and it holds no
- * database connection during calls of the model or of tools.
+ * Runs a turn under its lease: runs the agent, appends events, and stores the answer. It never throws. It holds no
+ * database connection during model and tool calls.
  * @returns The outcome; undefined if the turn was lost, and the reaper must abort it.
  */
 export async function runTurn(
@@ -61,7 +60,9 @@ export async function runTurn(
   };
   let outcome: TurnOutcome | undefined;
   try {
-    outcome = await runUnderLease(lease, (lost) => runToEnd(deps, turn, { ...request, lost }));
+    outcome = await runUnderLease(lease, (lostSignal) =>
+      runToEnd(deps, turn, { ...request, lostSignal }),
+    );
   } catch (error) {
     log.error({ err: error, turn_id: turn.turnId }, 'the end of a turn could not be stored');
   }
@@ -73,20 +74,20 @@ export async function runTurn(
 async function runToEnd(
   deps: TurnDeps,
   turn: RunningTurn,
-  { lost, ...request }: TurnRequest & { lost: AbortSignal },
+  { lostSignal, ...request }: TurnRequest & { lostSignal: AbortSignal },
 ): Promise<TurnOutcome | undefined> {
   const { db, limits, log } = deps;
-  const timeout = AbortSignal.timeout(limits.ms);
-  const answer = { content: '', used: [] as ToolUse[] };
+  const timeoutSignal = AbortSignal.timeout(limits.ms);
+  const answer = { content: '', toolUses: [] as ToolUse[] };
   let outcome: TurnOutcome | undefined;
   try {
-    const signal = AbortSignal.any([turn.signal, timeout, lost]);
+    const signal = AbortSignal.any([turn.signal, timeoutSignal, lostSignal]);
     await writeAnswer(answer, deps, turn, { ...request, signal });
     outcome = { status: 'completed' };
   } catch (error) {
-    const reason: unknown = lost.aborted ? lost.reason : turn.signal.reason;
-    const isTimeout = timeout.aborted && reason === undefined;
-    outcome = toOutcome(isTimeout ? problem('answer_too_slow') : error, reason);
+    const stopReason: unknown = lostSignal.aborted ? lostSignal.reason : turn.signal.reason;
+    const isTimeout = timeoutSignal.aborted && stopReason === undefined;
+    outcome = toOutcome(isTimeout ? problem('answer_too_slow') : error, stopReason);
     if (outcome?.status === 'failed') {
       const { status, code, cause } = outcome.problem;
       const level = status >= 500 ? 'error' : 'warn';
@@ -94,23 +95,24 @@ async function runToEnd(
     }
   }
   if (outcome === undefined) return undefined;
-  const ending = { outcome, answer, requestId: request.requestId };
+  const turnEnd = { outcome, answer, requestId: request.requestId };
   for (;;) {
     try {
-      return (await finishTurn(db, turn, ending)) ? outcome : undefined;
+      return (await finishTurn(db, turn, turnEnd)) ? outcome : undefined;
     } catch (error) {
-      if (!isDatabaseOutage(error) || lost.aborted || turn.signal.reason === 'closing') throw error;
-      await sleep(RETRY_MS);
+      if (!isDatabaseOutage(error) || lostSignal.aborted || turn.signal.reason === 'closing')
+        throw error;
+      await sleep(RETRY_DELAY_MS);
     }
   }
 }
 
 /** Maps an error and a stop reason to the outcome of a turn; undefined if this process has lost the turn. */
-function toOutcome(error: unknown, reason: unknown): TurnOutcome | undefined {
-  if (reason === 'lost' || reason instanceof LeaseLostError) return undefined;
-  if (reason === 'cancelled') return { status: 'cancelled' };
-  if (reason === 'closing') return { status: 'cut' };
-  if (reason === 'signed-out') return { status: 'failed', problem: problem('not_signed_in') };
+function toOutcome(error: unknown, stopReason: unknown): TurnOutcome | undefined {
+  if (stopReason === 'lost' || stopReason instanceof LeaseLostError) return undefined;
+  if (stopReason === 'cancelled') return { status: 'cancelled' };
+  if (stopReason === 'closing') return { status: 'cut' };
+  if (stopReason === 'signed-out') return { status: 'failed', problem: problem('not_signed_in') };
   if (error instanceof ProblemError) return { status: 'failed', problem: error };
   if (error instanceof ModelError) {
     const code = error.retryable ? 'model_unavailable' : 'model_failed';
@@ -122,7 +124,7 @@ function toOutcome(error: unknown, reason: unknown): TurnOutcome | undefined {
 
 /** Runs the agent and adds its text and tool calls to `answer` as they arrive. */
 async function writeAnswer(
-  answer: PartialAnswer & { used: ToolUse[] },
+  answer: PartialAnswer & { toolUses: ToolUse[] },
   deps: TurnDeps,
   turn: RunningTurn,
   { profile, user, currentUser, signal }: TurnRequest & { signal: AbortSignal },
@@ -130,9 +132,15 @@ async function writeAnswer(
   const { model, limits, log } = deps;
   const { sessionId } = turn;
   const steps = createTurnSteps(deps.db, turn);
-  const source = { sessionId, scope: { userId: user.id }, owner: user, profile, isAnswering: true };
+  const requestOptions = {
+    sessionId,
+    scope: { userId: user.id },
+    owner: user,
+    profile,
+    isAnswering: true,
+  };
   const { request, tools } = await loadWithSummary(deps, steps, {
-    load: () => loadRequest(deps, source),
+    loadAgentRequest: () => loadRequest(deps, requestOptions),
     modelName: profile.model,
     signal,
   });
@@ -149,14 +157,14 @@ async function writeAnswer(
       turn.append({ type: 'message.delta', text });
     },
     async runTool(call, { round, denial, ...context }) {
-      await steps.startTool(call, toolBox.title(call));
+      await steps.startTool(call, toolBox.getTitle(call));
       const recordChange: RecordChange = (trx, change) => steps.storeChange(trx, call, change);
       const result =
         denial === undefined
           ? await toolBox.run(call, { ...context, signal, recordChange })
           : createFailedResult(denial);
       const { status, kept } = result;
-      answer.used.push({ ...call, status, output: kept, round });
+      answer.toolUses.push({ ...call, status, output: kept, round });
       deps.metrics.countTool(call.name, status);
       await steps.finishTool(call, result);
       return result;
@@ -173,19 +181,25 @@ async function loadWithSummary(
   { db, model, contextTokens, limits, metrics, log }: TurnDeps,
   steps: TurnSteps,
   {
-    load,
+    loadAgentRequest,
     modelName,
     signal,
-  }: { load: () => ReturnType<typeof loadRequest>; modelName: string; signal: AbortSignal },
+  }: {
+    loadAgentRequest: () => ReturnType<typeof loadRequest>;
+    modelName: string;
+    signal: AbortSignal;
+  },
 ): ReturnType<typeof loadRequest> {
-  const loaded = await load();
-  const { earlier, leftOut } = loaded;
-  if (earlier === undefined) return loaded;
-  const timeout = AbortSignal.timeout(Math.min(limits.ms * SUMMARY_SHARE, MAX_SUMMARY_MS));
-  const options = { modelName, contextTokens, signal: AbortSignal.any([signal, timeout]) };
+  const loadedRequest = await loadAgentRequest();
+  const { earlierMessages, omittedCount } = loadedRequest;
+  if (earlierMessages === undefined) return loadedRequest;
+  const timeoutSignal = AbortSignal.timeout(
+    Math.min(limits.ms * SUMMARY_TIME_SHARE, MAX_SUMMARY_MS),
+  );
+  const options = { modelName, contextTokens, signal: AbortSignal.any([signal, timeoutSignal]) };
   await steps.recordSummary(async () => {
     try {
-      const summary = await summarizeEarlier({ db, model }, earlier, options);
+      const summary = await summarizeEarlier({ db, model }, earlierMessages, options);
       metrics.countSummary('done');
       const detail =
         summary === undefined
@@ -195,10 +209,13 @@ async function loadWithSummary(
     } catch (error) {
       signal.throwIfAborted();
       metrics.countSummary('failed');
-      log.warn({ err: error, session_id: earlier.sessionId }, 'a conversation was not summarized');
+      log.warn(
+        { err: error, session_id: earlierMessages.sessionId },
+        'a conversation was not summarized',
+      );
       const reason = error instanceof ModelError ? error.message : 'it failed; see the log';
-      return { status: 'failed', detail: { error: reason, messages_left_out: leftOut } };
+      return { status: 'failed', detail: { error: reason, messages_left_out: omittedCount } };
     }
   });
-  return load();
+  return loadAgentRequest();
 }

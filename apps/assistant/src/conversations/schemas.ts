@@ -19,7 +19,7 @@ export const SESSIONS_PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 /** Default and maximum number of messages or steps per page. */
 export const MESSAGES_PAGE_LIMITS = { limit: 1000, maxLimit: 1000 };
 
-/** Path parameters of a session. Its id may be any text, since older systems used other formats. */
+/** Path parameters for a session. The id may be any string, because older systems used other formats. */
 export const sessionParams = Type.Object({
   id: storableText({ minLength: 1, maxLength: 300, description: "The session's id." }),
 });
@@ -70,7 +70,7 @@ export const sessionChanges = Type.Object(
   },
 );
 
-/** Converts a session to its form in the API. */
+/** Converts a session to its API form. */
 export function presentSession(session: SessionSummary): SessionBody {
   return {
     session_id: session.session_id,
@@ -84,7 +84,7 @@ export function presentSession(session: SessionSummary): SessionBody {
   };
 }
 
-/** Converts a message to its form in the API, without empty members. */
+/** Converts a message to its API form, without empty members. */
 export function presentMessage({ created_at, unasked, ...message }: Message): MessageBody {
   const { id, role, content, tool_calls, status, problem, client_message_id } = message;
   return {

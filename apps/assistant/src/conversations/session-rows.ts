@@ -9,9 +9,9 @@ import type { Tables } from '../tables.ts';
 export const SESSION_CHANNEL = 'assistant_sessions';
 
 /** Sort order by last activity. It must match the expression of the indexes. */
-const active = buildTimeOrder('last_active', 'created_at');
+const activityOrder = buildTimeOrder('last_active', 'created_at');
 
-/** Columns of a session summary, with defaults for rows of an older system. */
+/** Session summary columns, with defaults for rows of an older system. */
 export const summaryColumns = [
   sql<string>`conversation_sessions.id`.as('session_id'),
   sql<string>`coalesce(profile_id, '')`.as('profile_id'),
@@ -24,7 +24,7 @@ export const summaryColumns = [
   sql<Date>`coalesce(last_active, created_at, timestamptz 'epoch')`.as('last_active'),
 ] as const;
 
-/** The summary of a session. Specification 000, Session summary item. */
+/** A session summary. Specification 000, Session summary item. */
 export type SessionSummary = {
   session_id: string;
   profile_id: string;
@@ -37,7 +37,7 @@ export type SessionSummary = {
   last_active: Date;
 };
 
-/** A session id with the access scope of the reader. */
+/** A session id with the reader's access scope. */
 export type SessionKey = { sessionId: string; scope: AccessScope };
 
 /** Returns the SQL condition that a row of `conversation_sessions` is in an access scope. */
@@ -45,7 +45,7 @@ export function whereOwnerInScope(scope: AccessScope): RawBuilder<SqlBool> {
   return whereInScope(scope, 'conversation_sessions.user_id');
 }
 
-/** Returns the SQL condition that the session in a column of session ids is in an access scope. */
+/** Returns the SQL condition that a column's session id is in an access scope. */
 export function whereSessionInScope(scope: AccessScope, column: string): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select from conversation_sessions
@@ -106,13 +106,13 @@ export async function listSessions(
 ): Promise<(SessionSummary & { position: Position })[]> {
   let query = db
     .selectFrom('conversation_sessions')
-    .select([...summaryColumns, active.microseconds.as('active_us')])
+    .select([...summaryColumns, activityOrder.microseconds.as('active_us')])
     .where(whereOwnerInScope(scope))
-    .orderBy(active.time, 'desc')
+    .orderBy(activityOrder.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
   if (userId !== undefined) query = query.where('user_id', '=', userId);
-  if (after !== undefined) query = query.where(active.isAfter(after));
+  if (after !== undefined) query = query.where(activityOrder.isAfter(after));
   const rows = await query.execute();
   return rows.map(({ active_us, ...session }) => ({
     ...session,
@@ -121,7 +121,7 @@ export async function listSessions(
 }
 
 /**
- * Returns the sessions of a user in the order of their ids, which activity between two pages does not change.
+ * Returns a user's sessions ordered by id, because activity between two pages does not change that order.
  * @param after The last id of the previous page.
  */
 export function listSessionsOfUser(
@@ -173,8 +173,11 @@ export async function deleteSession(
   trx: Transaction<Tables>,
   { sessionId, scope }: SessionKey,
 ): Promise<{ user_id: string | null } | undefined> {
-  const isSession = sql<boolean>`conversation_sessions.id = ${sessionId}`;
-  const [session] = await deleteSessions(trx, sql`${isSession} and ${whereOwnerInScope(scope)}`);
+  const sessionCondition = sql<boolean>`conversation_sessions.id = ${sessionId}`;
+  const [session] = await deleteSessions(
+    trx,
+    sql`${sessionCondition} and ${whereOwnerInScope(scope)}`,
+  );
   return session;
 }
 
@@ -183,11 +186,11 @@ export async function deleteSessionsOfUser(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<number> {
-  const isOwned = sql<boolean>`conversation_sessions.user_id = ${userId}`;
-  return (await deleteSessions(trx, isOwned)).length;
+  const ownerCondition = sql<boolean>`conversation_sessions.user_id = ${userId}`;
+  return (await deleteSessions(trx, ownerCondition)).length;
 }
 
-/** Deletes from each table explicitly, since older tables may lack the cascading foreign key. */
+/** Deletes from each table explicitly, because older tables may lack the cascading foreign key. */
 async function deleteSessions(trx: Transaction<Tables>, condition: RawBuilder<boolean>) {
   const sessions = await trx
     .selectFrom('conversation_sessions')
@@ -197,11 +200,11 @@ async function deleteSessions(trx: Transaction<Tables>, condition: RawBuilder<bo
     .execute();
   const ids = sessions.map(({ id }) => id);
   if (ids.length === 0) return [];
-  const any = sql<string>`any(${ids}::text[])`;
+  const anyId = sql<string>`any(${ids}::text[])`;
   for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
-    await trx.deleteFrom(table).where('session_id', '=', any).execute();
+    await trx.deleteFrom(table).where('session_id', '=', anyId).execute();
   }
-  await trx.deleteFrom('conversation_sessions').where('id', '=', any).execute();
+  await trx.deleteFrom('conversation_sessions').where('id', '=', anyId).execute();
   await sql`select pg_notify(${SESSION_CHANNEL}, id) from unnest(${ids}::text[]) as id`.execute(
     trx,
   );

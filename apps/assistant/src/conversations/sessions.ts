@@ -41,7 +41,7 @@ export function createSessionService({
 }) {
   return {
     /**
-     * Creates a session of a user, with the default profile unless another is named.
+     * Creates a session for a user. Uses the default profile unless `session` names another.
      * @throws ProblemError `permission_missing`, `profile_not_found`, `admin_only` or `too_many_sessions`.
      */
     createSession: (user: User, session: NewSession): Promise<SessionSummary> =>
@@ -56,8 +56,8 @@ export function createSessionService({
       const sessions = await listSessions(db, { scope, ...page });
       if (sessions.some(({ user_id }) => user_id !== user.id)) {
         const details = { data: 'sessions' };
-        const about = { actorId: user.id, ownerId: page.userId ?? null, details };
-        await recordOthersData(db, 'others_data_read', about);
+        const accessRecord = { actorId: user.id, ownerId: page.userId ?? null, details };
+        await recordOthersData(db, 'others_data_read', accessRecord);
       }
       return sessions;
     },
@@ -70,7 +70,7 @@ export function createSessionService({
       const scope = accessScope(user, 'svc.sessions.read_all');
       const key = { sessionId: page.sessionId, scope };
       const session = (await findSession(db, key)) ?? (await throwNoAccess(db, key));
-      await record(db, 'others_data_read', { user, session });
+      await recordAccess(db, 'others_data_read', { user, session });
       return { session, messages: await listMessages(db, { scope, ...page }) };
     },
 
@@ -92,16 +92,16 @@ export function createSessionService({
     ): Promise<SessionSummary> {
       const key = { sessionId, scope: accessScope(user) };
       return db.transaction().execute(async (trx) => {
-        const updated = await trx
+        const updatedSession = await trx
           .updateTable('conversation_sessions')
           .set(changes)
           .where('id', '=', sessionId)
           .where(whereOwnerInScope(key.scope))
           .returning(summaryColumns)
           .executeTakeFirst();
-        const session = updated ?? (await throwNoAccess(trx, key));
+        const session = updatedSession ?? (await throwNoAccess(trx, key));
         await notify<Tables>(trx, SESSION_CHANNEL, sessionId);
-        await record(trx, 'others_data_changed', { user, session });
+        await recordAccess(trx, 'others_data_changed', { user, session });
         return session;
       });
     },
@@ -112,13 +112,13 @@ export function createSessionService({
      */
     async deleteSession(user: User, sessionId: string): Promise<void> {
       const key = { sessionId, scope: accessScope(user, 'svc.sessions.delete_all') };
-      const work = async (trx: Transaction<Tables>) => {
+      const deleteAndRecord = async (trx: Transaction<Tables>) => {
         const { user_id } = (await deleteSession(trx, key)) ?? (await throwNoAccess(trx, key));
         const session = { session_id: sessionId, user_id };
-        await record(trx, 'others_data_changed', { user, session, deleted: true });
+        await recordAccess(trx, 'others_data_changed', { user, session, deleted: true });
       };
       // The cascade locks saved searches in an undefined order, so two deletions can deadlock.
-      await retryConflicts(() => db.transaction().execute(work));
+      await retryConflicts(() => db.transaction().execute(deleteAndRecord));
     },
   };
 
@@ -141,26 +141,33 @@ export function createSessionService({
       });
     }
     const now = sql<Date>`now()`;
-    const times = { created_at: now, last_active: now };
+    const timestamps = { created_at: now, last_active: now };
     return trx
       .insertInto('conversation_sessions')
-      .values({ id: randomUUID(), user_id: user.id, profile_id, name, pinned: false, ...times })
+      .values({
+        id: randomUUID(),
+        user_id: user.id,
+        profile_id,
+        name,
+        pinned: false,
+        ...timestamps,
+      })
       .returning(summaryColumns)
       .executeTakeFirstOrThrow();
   }
 }
 
 /** Records access to a session of another user. */
-function record(
+function recordAccess(
   db: Kysely<Tables>,
   action: Parameters<typeof recordOthersData>[1],
   {
     user,
     session: { session_id, user_id },
-    ...more
+    ...extraDetails
   }: { user: User; session: Pick<SessionSummary, 'session_id' | 'user_id'>; deleted?: true },
 ): Promise<void> {
-  const details = { data: 'session', session_id, ...more };
+  const details = { data: 'session', session_id, ...extraDetails };
   return recordOthersData(db, action, { actorId: user.id, ownerId: user_id, details });
 }
 

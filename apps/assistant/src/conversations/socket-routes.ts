@@ -9,7 +9,7 @@ import { SOCKET_PATH } from './asyncapi.ts';
 import type { SocketLimits, SocketRegistry } from './socket.ts';
 
 /** Pattern of `Sec-WebSocket-Key`: 16 bytes in base64. RFC 6455 §4.1. */
-const SOCKET_KEY = /^[A-Za-z0-9+/]{22}==$/;
+const SOCKET_KEY_PATTERN = /^[A-Za-z0-9+/]{22}==$/;
 
 /** Returns whether a request is a valid WebSocket handshake for {@link SOCKET_PATH}. RFC 6455 §4.2.1. */
 export function isSocketHandshake({ method, url, headers }: IncomingMessage): boolean {
@@ -18,7 +18,7 @@ export function isSocketHandshake({ method, url, headers }: IncomingMessage): bo
     url?.split('?', 1)[0] === SOCKET_PATH &&
     headers.upgrade?.toLowerCase() === 'websocket' &&
     headers['sec-websocket-version'] === '13' &&
-    SOCKET_KEY.test(headers['sec-websocket-key'] ?? '')
+    SOCKET_KEY_PATTERN.test(headers['sec-websocket-key'] ?? '')
   );
 }
 

@@ -15,10 +15,10 @@ import {
 } from './live-users.ts';
 import { createSocketMetrics } from './metrics.ts';
 
-/** `Retry-After` for too many sockets of one IP address. docs/protocol.md has the same for 4429. */
+/** `Retry-After` if an IP address has too many sockets. docs/protocol.md states the same delay for 4429. */
 const RETRY_AFTER_SECONDS = '60';
 
-/** Limits of sockets. Contract 3, WebSocket. */
+/** Socket limits. Contract 3, WebSocket. */
 export const socketLimits = {
   ...protocolLimits,
   ...liveUserLimits,
@@ -32,37 +32,37 @@ export type SocketLimits = typeof socketLimits;
 /** Handles a message and returns the HTTP status of its error, if any. */
 type OnMessage = (data: RawData, isBinary: boolean) => Promise<number | undefined>;
 
-/** An open socket that enforces its limits and handles messages one at a time. */
+/** A socket that enforces its limits and handles messages one at a time. */
 class Connection {
   readonly #socket: WebSocket;
   readonly #limits: SocketLimits;
   readonly #onMessage: OnMessage;
-  readonly #hasMessageLeft: () => boolean;
-  readonly #hasErrorLeft: () => boolean;
-  readonly #closed = Promise.withResolvers<void>();
-  #waiting = 0;
-  #work = Promise.resolve();
+  readonly #trySpendMessage: () => boolean;
+  readonly #trySpendError: () => boolean;
+  readonly #closeDeferred = Promise.withResolvers<void>();
+  #queuedMessages = 0;
+  #pendingWork = Promise.resolve();
   #unansweredPings = 0;
-  /** A frame that exceeds the buffer limit and is still being written. */
+  /** The frame in progress that exceeds the buffer limit. */
   #largeFrame: { bytes: number; written: Promise<void> } | undefined;
 
   constructor(socket: WebSocket, limits: SocketLimits, onMessage: OnMessage) {
     this.#socket = socket;
     this.#limits = limits;
     this.#onMessage = onMessage;
-    this.#hasMessageLeft = createMinuteBudget(limits.messagesPerMinute);
-    this.#hasErrorLeft = createMinuteBudget(limits.errorsPerMinute);
-    socket.once('close', () => this.#closed.resolve());
+    this.#trySpendMessage = createMinuteBudget(limits.messagesPerMinute);
+    this.#trySpendError = createMinuteBudget(limits.errorsPerMinute);
+    socket.once('close', () => this.#closeDeferred.resolve());
     socket.on('pong', () => {
       this.#unansweredPings = 0;
     });
     socket.on('message', (data: RawData, isBinary: boolean) => {
       if (!this.isOpen) return;
-      if (!this.#hasMessageLeft() || this.#waiting === limits.waitingMessages) {
+      if (!this.#trySpendMessage() || this.#queuedMessages === limits.maxQueuedMessages) {
         return this.close(closeStatuses.tooManyMessages);
       }
-      this.#waiting += 1;
-      this.#work = this.#work.then(() => this.#handle(data, isBinary));
+      this.#queuedMessages += 1;
+      this.#pendingWork = this.#pendingWork.then(() => this.#handle(data, isBinary));
     });
   }
 
@@ -107,18 +107,18 @@ class Connection {
   }
 
   /** Resolves when the socket is closed and no message is in progress. */
-  async ended(): Promise<void> {
-    await this.#closed.promise;
-    await this.#work;
+  async waitForEnd(): Promise<void> {
+    await this.#closeDeferred.promise;
+    await this.#pendingWork;
   }
 
   async #handle(data: RawData, isBinary: boolean): Promise<void> {
-    this.#waiting -= 1;
-    // The next reply may be equally large. CloseStatus the socket also resolves this promise.
+    this.#queuedMessages -= 1;
+    // The next reply may be equally large. Closing the socket also resolves this promise.
     if (this.#largeFrame !== undefined) await this.#largeFrame.written;
     if (!this.isOpen) return;
     const status = await this.#onMessage(data, isBinary);
-    if (status === undefined || status >= 500 || this.#hasErrorLeft()) return;
+    if (status === undefined || status >= 500 || this.#trySpendError()) return;
     if (status === 401) this.close(closeStatuses.signedOut);
     else if (status === 403) this.close(closeStatuses.forbidden);
     else this.close(closeStatuses.tooManyErrors);
@@ -153,8 +153,8 @@ export function createSocketRegistry({
   log: Logger;
 }) {
   const connections = new Set<Connection>();
-  const addresses = createTally();
-  const users = createTally();
+  const addressTally = createTally();
+  const userTally = createTally();
   const metrics = createSocketMetrics(registry);
   const dispatch = createDispatcher(types, metrics);
   const liveUsers = createLiveUsers({ ...identity, limits, log });
@@ -180,33 +180,34 @@ export function createSocketRegistry({
       dispatch(peer, data, isBinary),
     );
     const send = (frame: ReplyFrame) => connection.send(frame);
-    const peer: Peer = { user, socket: undefined, requestId, log: peerLog, send };
-    let live: LiveUser | undefined;
+    const peer: Peer = { resolveUser, socket: undefined, requestId, log: peerLog, send };
+    let liveUser: LiveUser | undefined;
     if (typeof sessionId === 'string') {
       peer.socket = {
         requestId,
         log: peerLog,
         send,
-        hold: (onSignedOut) => liveUsers.hold(sessionId, { onKnown: () => undefined, onSignedOut }),
+        watchUser: (onSignedOut) =>
+          liveUsers.watchUser(sessionId, { onResolved: () => undefined, onSignedOut }),
         isOpen: () => !isClosed,
         addCloseListener: (onClose) => void closeListeners.push(onClose),
       };
-      live = liveUsers.hold(sessionId, {
-        onKnown: countUser,
+      liveUser = liveUsers.watchUser(sessionId, {
+        onResolved: countUser,
         onSignedOut: () => connection.close(closeStatuses.signedOut),
       });
     }
     connections.add(connection);
-    addresses.add(network);
+    addressTally.add(network);
     metrics.countOpened(state);
     peerLog.info({ state }, 'socket opened');
 
     socket.on('close', (code) => {
       isClosed = true;
       connections.delete(connection);
-      addresses.remove(network);
-      if (userId !== undefined) users.remove(userId);
-      live?.release();
+      addressTally.remove(network);
+      if (userId !== undefined) userTally.remove(userId);
+      liveUser?.release();
       for (const onClose of closeListeners) onClose();
       metrics.countClosed(state, code);
       const duration_ms = Math.round(performance.now() - openedAt);
@@ -217,17 +218,17 @@ export function createSocketRegistry({
     function countUser({ id }: User): void {
       if (userId !== undefined || isClosed) return;
       userId = id;
-      if (users.add(userId) > caps.perUser) connection.close(closeStatuses.tooManySockets);
+      if (userTally.add(userId) > caps.perUser) connection.close(closeStatuses.tooManySockets);
     }
 
-    async function user(): Promise<User | undefined> {
-      const current = await live?.current();
+    async function resolveUser(): Promise<User | undefined> {
+      const currentUser = await liveUser?.current();
       // A closing socket has no user.
-      return connection.isOpen ? current : undefined;
+      return connection.isOpen ? currentUser : undefined;
     }
 
     if (sessionId === null) return connection.close(closeStatuses.signedOut);
-    user().catch((error: unknown) => {
+    resolveUser().catch((error: unknown) => {
       peerLog.debug({ err: error }, 'the user of a new socket is not known yet');
     });
   }
@@ -235,9 +236,12 @@ export function createSocketRegistry({
   /** Closes all sockets so that clients reconnect to another process. Users are resolved until `stop`. */
   async function close(): Promise<void> {
     clearInterval(heartbeat);
-    const ended = [...connections].map((connection) => connection.ended());
+    const connectionEnds = [...connections].map((connection) => connection.waitForEnd());
     for (const connection of connections) connection.close(closeStatuses.restarting);
-    await Promise.race([Promise.all(ended), sleep(limits.shutdownMs, undefined, { ref: false })]);
+    await Promise.race([
+      Promise.all(connectionEnds),
+      sleep(limits.shutdownMs, undefined, { ref: false }),
+    ]);
     for (const connection of connections) connection.terminate();
   }
 
@@ -248,7 +252,7 @@ export function createSocketRegistry({
     stop: liveUsers.stop,
     /** Returns the problem if an IP address has too many sockets. An IPv6 address counts as its network. */
     checkAddress: (address: string): ProblemError | undefined =>
-      addresses.of(getClientNetwork(address)) < caps.perAddress
+      addressTally.of(getClientNetwork(address)) < caps.perAddress
         ? undefined
         : problem('too_many_connections', {
             headers: {
@@ -258,12 +262,12 @@ export function createSocketRegistry({
               'retry-after': RETRY_AFTER_SECONDS,
             },
           }),
-    /** Sizes of all collections, which are 0 without open sockets. */
+    /** Collection sizes. All are 0 without open sockets. */
     get size() {
       return {
         connections: connections.size,
-        addresses: addresses.size,
-        users: users.size,
+        addresses: addressTally.size,
+        users: userTally.size,
         sessions: liveUsers.size,
       };
     },

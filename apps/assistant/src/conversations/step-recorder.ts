@@ -9,7 +9,7 @@ import { type RunningTurn, storeEvents } from './event-log.ts';
 import { lockSession } from './session-rows.ts';
 import type { ToolResult } from './tools/tools.ts';
 
-/** The recorder of a turn's steps. See {@link createTurnSteps}. */
+/** Recorder of a turn's steps. See {@link createTurnSteps}. */
 export type TurnSteps = ReturnType<typeof createTurnSteps>;
 
 /** Creates the recorder of a turn's steps. It also publishes tool calls as events. */
@@ -68,8 +68,8 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
     ): Promise<void> {
       const session = await lockSession(trx, { sessionId: turn.sessionId, scope: 'everything' });
       if (session === undefined) throw problem('session_not_found');
-      const running = await storeEvents(trx, [turn]);
-      if (running.size === 0) throw problem('no_turn_running');
+      const runningTurnIds = await storeEvents(trx, [turn]);
+      if (runningTurnIds.size === 0) throw problem('no_turn_running');
       await trx
         .updateTable('agent_steps')
         .set({ changes: toStorableJson([change]) })

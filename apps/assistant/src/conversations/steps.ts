@@ -8,7 +8,7 @@ import {
 } from '../memory/facts.ts';
 import type { Tables } from '../tables.ts';
 
-/** A step of the agent in a turn. Contract 3, Answers. */
+/** An agent step in a turn. Contract 3, Answers. */
 export type AgentStep = {
   id: string;
   turn_id: string;
@@ -24,8 +24,8 @@ export type AgentStep = {
 type StepTurn = { turnId: string; sessionId: string };
 
 /**
- * Returns steps of a session with their positions, newest first. It does not check the owner.
- * @param page.before The position of the last step of the previous page.
+ * Returns a session's steps with their positions, newest first. Callers must check access.
+ * @param page.before Position of the previous page's last step.
  */
 export function listSteps(
   db: Kysely<Tables>,

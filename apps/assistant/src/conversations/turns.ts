@@ -11,7 +11,7 @@ import { endSteps } from './steps.ts';
 /** Channel that notifies of new events. The payload is the session id. */
 export const TURN_CHANNEL = 'assistant_turns';
 
-/** Duration of a turn's lease. After a crash, the session stays blocked until the lease expires. */
+/** Lease duration. After a crash, the session stays blocked until the lease expires. */
 export const LEASE_MS = 20_000;
 
 const MAX_RUNNING_TURNS = 3;
@@ -34,9 +34,9 @@ const turnColumns = ['id', 'session_id', 'question_id', 'status', 'position'] as
 export const findLatestTurn = (
   db: Kysely<Tables>,
   sessionId: string,
-): Promise<TurnRow | undefined> => selectLatest(db, sessionId).executeTakeFirst();
+): Promise<TurnRow | undefined> => selectLatestTurn(db, sessionId).executeTakeFirst();
 
-const selectLatest = (db: Kysely<Tables>, sessionId: string) =>
+const selectLatestTurn = (db: Kysely<Tables>, sessionId: string) =>
   db
     .selectFrom('chat_turns')
     .select(turnColumns)
@@ -102,10 +102,10 @@ export async function endTurn(
     turnId,
     sessionId,
     status,
-    onlyStale = false,
+    isStaleOnly = false,
   }: Omit<TurnKey, 'position'> & {
     status: 'completed' | IncompleteTurnStatus;
-    onlyStale?: boolean;
+    isStaleOnly?: boolean;
   },
 ): Promise<{ question_id: string } | undefined> {
   // All code locks sessions before turns, which prevents deadlocks.
@@ -115,21 +115,21 @@ export async function endTurn(
     .set({ status, finished_at: sql<Date>`now()` })
     .where('id', '=', turnId)
     .where('status', '=', 'running');
-  if (onlyStale) update = update.where(isLeaseFree('lease_until'));
-  const ended = await update
+  if (isStaleOnly) update = update.where(isLeaseFree('lease_until'));
+  const endedTurn = await update
     .returning('question_id')
     .$narrowType<{ question_id: NotNull }>()
     .executeTakeFirst();
-  if (ended === undefined) return undefined;
+  if (endedTurn === undefined) return undefined;
   await endSteps(trx, { turnId, sessionId });
-  return ended;
+  return endedTurn;
 }
 
 export type StartedTurn = {
   key: TurnKey;
   question: Message;
   /** Id of the answer that the new answer replaces. */
-  replaces?: string | undefined;
+  replacedAnswerId?: string | undefined;
 };
 
 type OwnedSession = { userId: string; sessionId: string };
@@ -142,25 +142,25 @@ type OwnedSession = { userId: string; sessionId: string };
  */
 export function beginTurn(
   db: Kysely<Tables>,
-  owned: OwnedSession,
+  ownedSession: OwnedSession,
   { text, clientMessageId }: { text: string; clientMessageId?: string | undefined },
-): Promise<StartedTurn | { repeats: string }> {
-  const { sessionId } = owned;
-  return runInLockedSession(db, owned, async (trx) => {
+): Promise<StartedTurn | { repeatedTurnId: string }> {
+  const { sessionId } = ownedSession;
+  return runInLockedSession(db, ownedSession, async (trx) => {
     if (clientMessageId !== undefined) {
-      const stored = await findMessage(trx, { sessionId, clientMessageId });
-      if (stored !== undefined) {
-        if (stored.content !== toStorableText(text)) throw problem('message_name_taken');
-        const { id } = await selectLatest(trx, sessionId)
-          .where('question_id', '=', stored.id)
+      const storedMessage = await findMessage(trx, { sessionId, clientMessageId });
+      if (storedMessage !== undefined) {
+        if (storedMessage.content !== toStorableText(text)) throw problem('message_name_taken');
+        const { id } = await selectLatestTurn(trx, sessionId)
+          .where('question_id', '=', storedMessage.id)
           .executeTakeFirstOrThrow();
-        return { repeats: id };
+        return { repeatedTurnId: id };
       }
     }
-    await checkTurnLimits(trx, owned);
+    await checkTurnLimits(trx, ownedSession);
     const message = { sessionId, turnId: null, role: 'user' as const, content: text };
     const question = await insertMessage(trx, { ...message, clientMessageId });
-    return { key: await insertTurn(trx, owned, question.id), question };
+    return { key: await insertTurn(trx, ownedSession, question.id), question };
   });
 }
 
@@ -168,19 +168,24 @@ export function beginTurn(
  * Begins another turn for the last question of a session if its answer is incomplete.
  * @throws ProblemError `session_not_found`, `turn_running`, `nothing_to_retry` or `too_many_turns`.
  */
-export function retryTurn(db: Kysely<Tables>, owned: OwnedSession): Promise<StartedTurn> {
-  const { sessionId } = owned;
-  return runInLockedSession(db, owned, async (trx) => {
-    await checkTurnLimits(trx, owned);
-    const latest = await selectLatest(trx, sessionId)
+export function retryTurn(db: Kysely<Tables>, ownedSession: OwnedSession): Promise<StartedTurn> {
+  const { sessionId } = ownedSession;
+  return runInLockedSession(db, ownedSession, async (trx) => {
+    await checkTurnLimits(trx, ownedSession);
+    const latestTurn = await selectLatestTurn(trx, sessionId)
       .where('question_id', 'is not', null)
       .$narrowType<{ question_id: NotNull }>()
       .executeTakeFirst();
-    if (latest === undefined || latest.status === 'completed') throw problem('nothing_to_retry');
-    const question = await findMessage(trx, { id: latest.question_id });
+    if (latestTurn === undefined || latestTurn.status === 'completed')
+      throw problem('nothing_to_retry');
+    const question = await findMessage(trx, { id: latestTurn.question_id });
     if (question === undefined) throw problem('nothing_to_retry');
-    const replaces = await findAnswer(trx, { sessionId, questionId: question.id });
-    return { key: await insertTurn(trx, owned, question.id), question, replaces: replaces?.id };
+    const replacedAnswer = await findAnswer(trx, { sessionId, questionId: question.id });
+    return {
+      key: await insertTurn(trx, ownedSession, question.id),
+      question,
+      replacedAnswerId: replacedAnswer?.id,
+    };
   });
 }
 
@@ -204,8 +209,8 @@ async function checkTurnLimits(
   trx: Transaction<Tables>,
   { userId, sessionId }: OwnedSession,
 ): Promise<void> {
-  const latest = await findLatestTurn(trx, sessionId);
-  if (latest?.status === 'running') throw problem('turn_running');
+  const latestTurn = await findLatestTurn(trx, sessionId);
+  if (latestTurn?.status === 'running') throw problem('turn_running');
   const { count } = await trx
     .selectFrom('chat_turns')
     .select(({ fn }) => fn.countAll<number>().as('count'))

@@ -20,36 +20,41 @@ import { listen, openStage, openRawClient, type RawClient } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
 const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
-const [here, there] = [stage.app, await instance()];
+const [firstApp, secondApp] = [stage.app, await instance()];
 const { url } = stage;
-const urls = [url, await listen(there)];
+const urls = [url, await listen(secondApp)];
 
-const USE = ['svc.profiles.use'] as const;
-const olena = person('u-1', { permissions: [...USE] });
-const create = { type: 'session.create' };
+const USE_PERMISSIONS = ['svc.profiles.use'] as const;
+const olena = person('u-1', { permissions: [...USE_PERMISSIONS] });
+const createMessage = { type: 'session.create' };
 
 beforeEach(() => provider.reset());
 
-/** Signs a user in, and opens a socket at each process. */
-async function connected(user: object = olena) {
-  const browser = await signedIn(here, user);
+/** Signs a user in and opens a socket to each process. */
+async function connectSockets(user: object = olena) {
+  const browser = await signedIn(firstApp, user);
   const sockets = await Promise.all(
     urls.map((address) => SocketClient.open(address, { sid: browser.sid })),
   );
-  for (const socket of sockets) assert.equal(await socket.outcome(create), 'ok');
+  for (const socket of sockets) assert.equal(await socket.outcome(createMessage), 'ok');
   return { browser, sockets };
 }
 
-/** Waits until all sockets are closed as signed out. */
-async function signedOut(sockets: SocketClient[]) {
+/** Waits until all sockets are closed with the signed-out code. */
+async function waitUntilSignedOut(sockets: SocketClient[]) {
   await until(() => sockets.every(({ isClosed }) => isClosed));
   for (const { closed } of sockets) assert.equal((await closed).code, 4401);
 }
 
-/** The ways to sign a user out, and whether they end only one sign-in. */
-const signOuts: Record<string, { run: (browser: Browser) => Promise<unknown>; isOne?: true }> = {
-  'A logout': { run: (browser) => browser.post('/auth/logout', { app: there }), isOne: true },
-  'A webhook': { run: () => send(there, { event: 'user.blocked', user_id: 'u-1' }, 'msg_sockets') },
+/** Methods to sign a user out. `isOne` means that other sign-ins stay. */
+const signOutMethods: Record<
+  string,
+  { run: (browser: Browser) => Promise<unknown>; isOne?: true }
+> = {
+  'A logout': { run: (browser) => browser.post('/auth/logout', { app: secondApp }), isOne: true },
+  'A webhook': {
+    run: () => send(secondApp, { event: 'user.blocked', user_id: 'u-1' }, 'msg_sockets'),
+  },
   'The end of all sign-ins of a user': {
     run: () => db.transaction().execute((trx) => endUserSessions(trx, 'u-1')),
   },
@@ -67,130 +72,132 @@ const signOuts: Record<string, { run: (browser: Browser) => Promise<unknown>; is
   },
   'An admin': {
     async run() {
-      const admin = await signedIn(here, person('u-admin', { isAdmin: true }));
-      const answer = await admin.post('/admin/users/u-1/sign-out', { app: there });
-      assert.equal(answer.statusCode, 200);
+      const admin = await signedIn(firstApp, person('u-admin', { isAdmin: true }));
+      const response = await admin.post('/admin/users/u-1/sign-out', { app: secondApp });
+      assert.equal(response.statusCode, 200);
     },
   },
 };
 
-for (const [what, { run, isOne }] of Object.entries(signOuts)) {
+for (const [what, { run, isOne }] of Object.entries(signOutMethods)) {
   test(`${what} closes the sockets of the user, on every process`, async () => {
-    const { browser, sockets } = await connected();
-    const other = await connected(isOne ? olena : person('u-2', { permissions: [...USE] }));
+    const { browser, sockets } = await connectSockets();
+    const otherSignIn = await connectSockets(
+      isOne ? olena : person('u-2', { permissions: [...USE_PERMISSIONS] }),
+    );
     await run(browser);
-    await signedOut(sockets);
-    for (const socket of other.sockets) {
-      assert.equal(await socket.outcome(create), 'ok');
+    await waitUntilSignedOut(sockets);
+    for (const socket of otherSignIn.sockets) {
+      assert.equal(await socket.outcome(createMessage), 'ok');
       socket.socket.close();
     }
   });
 }
 
 test('A global sign-out closes all sockets with a cookie', async () => {
-  const all = [
-    ...(await connected()).sockets,
-    ...(await connected(person('u-2', { permissions: [...USE] }))).sockets,
+  const openSockets = [
+    ...(await connectSockets()).sockets,
+    ...(await connectSockets(person('u-2', { permissions: [...USE_PERMISSIONS] }))).sockets,
   ];
   const anonymous = await SocketClient.open(url);
   provider.faults.set('userinfo', 'disconnect');
   await db.transaction().execute(endAllSessions);
-  await signedOut(all);
+  await waitUntilSignedOut(openSockets);
   assert.equal(await anonymous.outcome({ type: 'ping' }), 'ok');
   anonymous.socket.close();
 });
 
 test('Cleared permissions are resolved again before the next message, on every process', async () => {
-  const { sockets } = await connected();
+  const { sockets } = await connectSockets();
   provider.user = person('u-1');
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
   for (const socket of sockets) {
-    await until(async () => (await socket.outcome(create)) === 'permission_missing');
+    await until(async () => (await socket.outcome(createMessage)) === 'permission_missing');
   }
   provider.user = olena;
   await db.transaction().execute((trx) => clearAccess(trx, 'everybody'));
   for (const socket of sockets) {
-    await until(async () => (await socket.outcome(create)) === 'ok');
+    await until(async () => (await socket.outcome(createMessage)) === 'ok');
     socket.socket.close();
   }
 });
 
 test('The end of the lifetime of a sign-in closes its sockets', async () => {
-  const { browser, sockets } = await connected();
+  const { browser, sockets } = await connectSockets();
   await sql`
     update user_auth_sessions set created_at = now() - interval '31 days'
     where id = ${browser.sid}`.execute(db);
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
-  await signedOut(sockets);
-  const late = SocketClient.begin(url, { sid: browser.sid });
-  assert.equal((await late.closed).code, 4401);
+  await waitUntilSignedOut(sockets);
+  const lateSocket = SocketClient.begin(url, { sid: browser.sid });
+  assert.equal((await lateSocket.closed).code, 4401);
 });
 
 test('A provider that rejects the tokens ends the sockets', async () => {
-  const { browser, sockets } = await connected();
+  const { browser, sockets } = await connectSockets();
   await expire(browser);
   provider.expireRefreshTokens();
   assert.equal((await browser.get('/auth/me')).statusCode, 401);
-  await signedOut(sockets);
+  await waitUntilSignedOut(sockets);
 });
 
 test('Sign-ins and permissions stay during an outage of the provider', async () => {
-  const { sockets } = await connected();
+  const { sockets } = await connectSockets();
   provider.faults.set('userinfo', { status: 503 });
-  for (const socket of sockets) assert.equal(await socket.outcome(create), 'ok');
+  for (const socket of sockets) assert.equal(await socket.outcome(createMessage), 'ok');
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
   for (const socket of sockets) {
-    await until(async () => (await socket.outcome(create)) === 'provider_unavailable');
+    await until(async () => (await socket.outcome(createMessage)) === 'provider_unavailable');
     assert.equal(await socket.outcome({ type: 'ping' }), 'ok');
   }
-  const { sid } = await signedInWhileDown();
-  const late = await SocketClient.open(url, { sid });
-  assert.equal(await late.outcome(create), 'provider_unavailable');
+  const { sid } = await signInWhileDown();
+  const lateSocket = await SocketClient.open(url, { sid });
+  assert.equal(await lateSocket.outcome(createMessage), 'provider_unavailable');
   provider.faults.clear();
-  for (const socket of [...sockets, late]) {
-    assert.equal(await socket.outcome(create), 'ok');
+  for (const socket of [...sockets, lateSocket]) {
+    assert.equal(await socket.outcome(createMessage), 'ok');
     socket.socket.close();
   }
 });
 
-async function signedInWhileDown() {
+async function signInWhileDown() {
   provider.faults.clear();
-  const browser = await signedIn(here, olena);
+  const browser = await signedIn(firstApp, olena);
   provider.faults.set('userinfo', 'disconnect');
   return browser;
 }
 
 test('A sign-out during the handshake closes the socket', async () => {
-  const browser = await signedIn(here, olena);
+  const browser = await signedIn(firstApp, olena);
   const release = provider.holdNext('userinfo');
   const socket = await SocketClient.open(url, { sid: browser.sid });
   await until(() => provider.count('userinfo') === 1);
   await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
-  await signedOut([socket]);
+  await waitUntilSignedOut([socket]);
   release();
 });
 
-const ofSession = { session_id: 's-1' };
-const changes = [
-  create,
-  { type: 'message.send', ...ofSession, text: 'Two rooms?' },
-  { type: 'message.retry', ...ofSession },
-  { type: 'memory.undo', ...ofSession, step_id: '00000000-0000-4000-8000-000000000000' },
+const sessionMembers = { session_id: 's-1' };
+const permissionChanges = [
+  createMessage,
+  { type: 'message.send', ...sessionMembers, text: 'Two rooms?' },
+  { type: 'message.retry', ...sessionMembers },
+  { type: 'memory.undo', ...sessionMembers, step_id: '00000000-0000-4000-8000-000000000000' },
 ];
 
-for (const message of [...changes, { type: 'message.cancel', ...ofSession }]) {
+for (const message of [...permissionChanges, { type: 'message.cancel', ...sessionMembers }]) {
   test(`A pending ${message.type} changes nothing after a block on another process`, async () => {
     await db.deleteFrom('conversation_sessions').execute();
     const browser = await signedIn(
-      here,
-      person('u-1', { permissions: [...USE, 'svc.memory.read_own'] }),
+      firstApp,
+      person('u-1', { permissions: [...USE_PERMISSIONS, 'svc.memory.read_own'] }),
     );
     const release = provider.holdNext('userinfo');
     const { sid } = browser;
     const socket = await SocketClient.open(url, { sid });
     socket.send(message);
     await until(() => provider.count('userinfo') === 1);
-    const answer = await send(there, { event: 'user.blocked', user_id: 'u-1' });
+    const answer = await send(secondApp, { event: 'user.blocked', user_id: 'u-1' });
     assert.equal(answer.statusCode, 200);
     release();
     assert.equal((await socket.closed).code, 4401);
@@ -198,11 +205,11 @@ for (const message of [...changes, { type: 'message.cancel', ...ofSession }]) {
   });
 }
 
-for (const message of changes.slice(0, 2)) {
+for (const message of permissionChanges.slice(0, 2)) {
   test(`A pending ${message.type} gets permissions that change on another process`, async () => {
     const browser = await signedIn(
-      here,
-      person('u-1', { permissions: [...USE, 'svc.memory.read_own'] }),
+      firstApp,
+      person('u-1', { permissions: [...USE_PERMISSIONS, 'svc.memory.read_own'] }),
     );
     const release = provider.holdNext('userinfo');
     const { sid } = browser;
@@ -210,7 +217,7 @@ for (const message of changes.slice(0, 2)) {
     const outcome = socket.outcome(message);
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
-    await send(there, { event: 'client.roles_changed', user_id: 'u-1' });
+    await send(secondApp, { event: 'client.roles_changed', user_id: 'u-1' });
     release();
     await until(() => provider.count('userinfo') === 2);
     provider.user = person('u-1');
@@ -222,7 +229,7 @@ for (const message of changes.slice(0, 2)) {
 
 // The embedded database has no connection for notifications that could break.
 if (engine === 'postgres') {
-  /** Breaks the connections for notifications of all instances, and returns their number. */
+  /** Terminates the notification connections of all instances and returns their number. */
   const breakListeners = async () => {
     const { rows } = await sql`
       select pg_terminate_backend(pid) from pg_stat_activity
@@ -232,28 +239,28 @@ if (engine === 'postgres') {
   };
 
   test('A sign-out during an outage of notifications closes the sockets after it', async () => {
-    const { sockets } = await connected();
+    const { sockets } = await connectSockets();
     assert.ok((await breakListeners()) >= 2);
     await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
-    await signedOut(sockets);
+    await waitUntilSignedOut(sockets);
   });
 }
 
-/** Begins an answer that waits for `rest`. */
-async function midAnswer(t: Parameters<typeof openRawClient>[0], name: string) {
+/** Starts an answer that waits for `restGate`. */
+async function startAnswer(t: Parameters<typeof openRawClient>[0], name: string) {
   const sid = await stage.signIn(name);
   const rawClient = await openRawClient(t, { url, sid });
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
+  const restGate = gate();
+  t.after(restGate.open);
+  model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const id = await rawClient.newSession();
   await rawClient.say(id, 'Розкажи');
   await rawClient.waitForText('Ще ');
-  return { sid, rawClient, id, rest };
+  return { sid, rawClient, id, restGate };
 }
 
-/** Returns the stored answer of a session. */
-const answer = (sessionId: string) =>
+/** Returns a session's stored answer. */
+const findStoredAnswer = (sessionId: string) =>
   db
     .selectFrom('conversation_messages')
     .select(['content', 'status', 'problem'])
@@ -261,10 +268,10 @@ const answer = (sessionId: string) =>
     .where('role', '=', 'assistant')
     .executeTakeFirst();
 
-/** Waits until an answer ends because its user is signed out. */
-async function endsAsSignedOut(sessionId: string): Promise<void> {
-  await until(async () => (await answer(sessionId)) !== undefined);
-  assert.partialDeepStrictEqual(await answer(sessionId), {
+/** Waits until an answer ends because its user has signed out. */
+async function waitForSignedOutEnd(sessionId: string): Promise<void> {
+  await until(async () => (await findStoredAnswer(sessionId)) !== undefined);
+  assert.partialDeepStrictEqual(await findStoredAnswer(sessionId), {
     content: 'Ще ',
     status: 'failed',
     problem: { code: 'not_signed_in' },
@@ -274,68 +281,72 @@ async function endsAsSignedOut(sessionId: string): Promise<void> {
 const signOut = (app: Server, sid: string) =>
   app.inject({ method: 'POST', url: '/auth/logout', cookies: { svc_auth_session: sid } });
 
-/** Ways to end a sign-in on another process. */
-const revocations: Record<string, (who: { name: string; sid: string }) => Promise<unknown>> = {
-  'A sign-out': ({ sid }) => signOut(there, sid),
-  'A webhook': ({ name }) => send(there, { event: 'user.blocked', user_id: name }),
-};
+/** Methods to end a sign-in through another process. */
+const revocationMethods: Record<string, (who: { name: string; sid: string }) => Promise<unknown>> =
+  {
+    'A sign-out': ({ sid }) => signOut(secondApp, sid),
+    'A webhook': ({ name }) => send(secondApp, { event: 'user.blocked', user_id: name }),
+  };
 
-for (const [index, [what, revoke]] of Object.entries(revocations).entries()) {
+for (const [index, [what, revoke]] of Object.entries(revocationMethods).entries()) {
   const name = `u-revoked-${index}`;
 
   test(`${what} on another process ends a running answer`, async (t) => {
-    const { sid, rawClient, id } = await midAnswer(t, name);
+    const { sid, rawClient, id } = await startAnswer(t, name);
     await revoke({ name, sid });
     assert.equal((await rawClient.client.closed).code, 4401);
-    await endsAsSignedOut(id);
+    await waitForSignedOutEnd(id);
   });
 }
 
 test('Closing the socket does not end the answer, and a sign-out still does', async (t) => {
-  const { rawClient, id, rest } = await midAnswer(t, 'u-oksana');
+  const { rawClient, id, restGate } = await startAnswer(t, 'u-oksana');
   rawClient.client.socket.close();
   await rawClient.client.closed;
-  rest.open();
-  await until(async () => (await answer(id)) !== undefined);
-  assert.partialDeepStrictEqual(await answer(id), { content: 'Ще дещо', status: null });
+  restGate.open();
+  await until(async () => (await findStoredAnswer(id)) !== undefined);
+  assert.partialDeepStrictEqual(await findStoredAnswer(id), { content: 'Ще дещо', status: null });
 
-  const gone = await midAnswer(t, 'u-orest');
-  gone.rawClient.client.socket.close();
-  await gone.rawClient.client.closed;
-  await signOut(there, gone.sid);
-  await endsAsSignedOut(gone.id);
+  const deletedAnswer = await startAnswer(t, 'u-orest');
+  deletedAnswer.rawClient.client.socket.close();
+  await deletedAnswer.rawClient.client.closed;
+  await signOut(secondApp, deletedAnswer.sid);
+  await waitForSignedOutEnd(deletedAnswer.id);
 });
 
-/** Returns the outcome of a new session. */
-const mayCreate = ({ client }: RawClient) => client.outcome({ type: 'session.create' });
+/** Tries to create a session and returns the outcome. */
+const tryCreateSession = ({ client }: RawClient) => client.outcome({ type: 'session.create' });
 
-/** Scripts an answer with a search, and a second tool after a call of the returned function. */
-function betweenTwoTools(t: TestContext, second: { name: string; arguments: string }): () => void {
+/** Scripts an answer with a search, and a second call that waits until the returned function is called. */
+function scriptTwoTools(
+  t: TestContext,
+  secondCall: { name: string; arguments: string },
+): () => void {
   collector.listings = [listing(1)];
-  const rest = gate();
-  t.after(rest.open);
+  const restGate = gate();
+  t.after(restGate.open);
   const search = { name: 'search_listings', arguments: { query: 'дім' } };
-  const end = chunk({}, { finishReason: 'tool_calls' });
+  const finalChunk = chunk({}, { finishReason: 'tool_calls' });
   model.scripts.push(
     { tools: [search] },
     {
       answer: createStreamedResponse([
-        () => rest.opened,
-        createToolCallChunk({ id: 'second', ...second }),
-        end,
+        () => restGate.opened,
+        createToolCallChunk({ id: 'second', ...secondCall }),
+        finalChunk,
       ]),
     },
   );
-  return rest.open;
+  return restGate.open;
 }
 
-const details = { name: 'get_listing', arguments: '{"listing_id":1}' };
+const detailsCall = { name: 'get_listing', arguments: '{"listing_id":1}' };
 
-/** Waits for an answer with a first tool that ran and a second that was denied. */
-async function endsWithDeniedTool(rawClient: RawClient, summary: string): Promise<void> {
+/** Waits for an answer whose first tool call succeeded and whose second was denied. */
+async function waitForDeniedTool(rawClient: RawClient, summary: string): Promise<void> {
   await rawClient.waitFor('message.completed');
   assert.partialDeepStrictEqual(
-    rawClient.of('tool.finished').map(({ tool }) => tool),
+    rawClient.getFrames('tool.finished').map(({ tool }) => tool),
     [{ status: 'done' }, { status: 'failed', summary }],
   );
 }
@@ -343,17 +354,17 @@ async function endsWithDeniedTool(rawClient: RawClient, summary: string): Promis
 test('A tool does not run after the loss of svc.tools.use', async (t) => {
   const sid = await stage.signIn('u-ivan');
   const ivan = await openRawClient(t, { url, sid });
-  const goOn = betweenTwoTools(t, details);
+  const releaseSecondTool = scriptTwoTools(t, detailsCall);
   const id = await ivan.newSession();
   await ivan.say(id, 'Шукай');
   await ivan.waitFor('tool.finished');
-  const asked = collector.asked.length;
-  assert.equal(await mayCreate(ivan), 'ok');
+  const requestCount = collector.asked.length;
+  assert.equal(await tryCreateSession(ivan), 'ok');
 
   provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
-  await until(async () => (await mayCreate(ivan)) === 'permission_missing');
-  goOn();
-  await endsWithDeniedTool(ivan, 'it needs svc.tools.use');
-  assert.equal(collector.asked.length, asked);
+  await until(async () => (await tryCreateSession(ivan)) === 'permission_missing');
+  releaseSecondTool();
+  await waitForDeniedTool(ivan, 'it needs svc.tools.use');
+  assert.equal(collector.asked.length, requestCount);
 });

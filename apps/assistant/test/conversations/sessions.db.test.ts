@@ -25,12 +25,12 @@ const owner = await signedIn(
   person('u-owner', { permissions: ['svc.profiles.use', 'svc.memory.read_own'] }),
 );
 
-const USE = 'svc.profiles.use' as const;
+const USE_PERMISSION = 'svc.profiles.use' as const;
 const senders = {
   signedOut: undefined,
-  speaker: person('u-speaker', { permissions: [USE] }),
-  other: person('u-other', { permissions: [USE] }),
-  reader: person('u-reader', { permissions: [USE, 'svc.sessions.read_all'] }),
+  speaker: person('u-speaker', { permissions: [USE_PERMISSION] }),
+  other: person('u-other', { permissions: [USE_PERMISSION] }),
+  reader: person('u-reader', { permissions: [USE_PERMISSION, 'svc.sessions.read_all'] }),
   admin: person('u-admin', { isAdmin: true }),
   denied: person('u-denied', { permissions: ['svc.sessions.read_all'] }),
 };
@@ -94,13 +94,17 @@ test('Messages come in order and are counted', async () => {
 });
 
 test('A change returns the changed session', async () => {
-  const renamed = await owner.request('PATCH', '/sessions/own', { payload: { name: 'Нова' } });
-  assert.deepEqual(renamed.json(), { ...summary, name: 'Нова' });
-  const unpinned = await owner.request('PATCH', '/sessions/own', { payload: { pinned: false } });
-  assert.deepEqual(unpinned.json(), { ...summary, name: 'Нова', pinned: false });
-  const both = { name: '', pinned: true };
-  const answer = await owner.request('PATCH', '/sessions/own', { payload: both });
-  assert.deepEqual(answer.json(), { ...summary, ...both });
+  const renameResponse = await owner.request('PATCH', '/sessions/own', {
+    payload: { name: 'Нова' },
+  });
+  assert.deepEqual(renameResponse.json(), { ...summary, name: 'Нова' });
+  const unpinResponse = await owner.request('PATCH', '/sessions/own', {
+    payload: { pinned: false },
+  });
+  assert.deepEqual(unpinResponse.json(), { ...summary, name: 'Нова', pinned: false });
+  const bothChanges = { name: '', pinned: true };
+  const answer = await owner.request('PATCH', '/sessions/own', { payload: bothChanges });
+  assert.deepEqual(answer.json(), { ...summary, ...bothChanges });
 });
 
 test('An invalid change is rejected', async () => {
@@ -143,7 +147,7 @@ test('An invalid cursor or limit is rejected', async () => {
   }
 });
 
-const others = (action: string, details: object, userId: string | null = 'u-owner') => ({
+const createAuditEntry = (action: string, details: object, userId: string | null = 'u-owner') => ({
   action,
   actor_id: 'u-admin',
   user_id: userId,
@@ -151,7 +155,7 @@ const others = (action: string, details: object, userId: string | null = 'u-owne
 });
 
 test('Reading, changing and deleting a session need permissions', async () => {
-  // In the order GET, PATCH and DELETE of a session of `u-owner`, GET of one without an owner.
+  // Statuses of GET, PATCH and DELETE for a session of `u-owner`, then of GET for a session without an owner.
   for (const [who, browser, statuses] of [
     ['stranger', stranger, [403, 403, 403, 403]],
     ['owner', owner, [200, 200, 200, 403]],
@@ -202,12 +206,12 @@ test('Access to sessions of other users is recorded, access to own sessions is n
   await admin.get('/sessions/legacy');
   const session = { data: 'session', session_id: 'own' };
   assert.deepEqual(await drainAudit(db), [
-    others('others_data_read', { data: 'sessions' }, null),
-    others('others_data_read', { data: 'sessions' }),
-    others('others_data_read', session),
-    others('others_data_changed', session),
-    others('others_data_changed', { ...session, deleted: true }),
-    others('others_data_read', { data: 'session', session_id: 'legacy' }, null),
+    createAuditEntry('others_data_read', { data: 'sessions' }, null),
+    createAuditEntry('others_data_read', { data: 'sessions' }),
+    createAuditEntry('others_data_read', session),
+    createAuditEntry('others_data_changed', session),
+    createAuditEntry('others_data_changed', { ...session, deleted: true }),
+    createAuditEntry('others_data_read', { data: 'session', session_id: 'legacy' }, null),
   ]);
   await holder.get('/sessions/own');
   assert.deepEqual(await drainAudit(db), []);
@@ -235,13 +239,13 @@ test('Deleting a session deletes its messages, steps and files only', async () =
   assert.equal((await owner.request('DELETE', '/sessions/own')).statusCode, 404);
 });
 
-type Listed = { session_id: string; last_active: string }[];
+type ListedSessions = { session_id: string; last_active: string }[];
 
-/** Returns the bodies of all pages of a list. */
-const bodies = async <Body>(browser: Browser, first: string): Promise<Body[]> =>
+/** Returns the bodies of all pages. */
+const readAllPages = async <Body>(browser: Browser, first: string): Promise<Body[]> =>
   (await pages(browser, first)).map((page) => page.json());
-const ids = async (browser: Browser, first: string) =>
-  (await bodies<Listed>(browser, first)).flat().map(({ session_id }) => session_id);
+const readAllIds = async (browser: Browser, first: string) =>
+  (await readAllPages<ListedSessions>(browser, first)).flat().map(({ session_id }) => session_id);
 
 test('Sessions of an older system are listed by their known time', async () => {
   await db.deleteFrom('conversation_sessions').execute();
@@ -255,10 +259,10 @@ test('Sessions of an older system are listed by their known time', async () => {
   );
   const order = ['new', 'active', 'created', 'nothing-b', 'nothing-a'];
   for (const limit of [1, 2, 100]) {
-    assert.deepEqual(await ids(admin, `/sessions?limit=${limit}`), order);
+    assert.deepEqual(await readAllIds(admin, `/sessions?limit=${limit}`), order);
   }
-  const [list = []] = await bodies<Record<string, unknown>[]>(admin, '/sessions');
-  const unknown = {
+  const [firstPage = []] = await readAllPages<Record<string, unknown>[]>(admin, '/sessions');
+  const unknownSession = {
     session_id: 'nothing-a',
     profile_id: '',
     user_id: null,
@@ -268,11 +272,11 @@ test('Sessions of an older system are listed by their known time', async () => {
     created_at: '1970-01-01T00:00:00.000Z',
     last_active: '1970-01-01T00:00:00.000Z',
   };
-  assert.deepEqual(list.at(-1), unknown);
-  assert.deepEqual(list.at(2)?.['last_active'], '2026-01-02T00:00:00.000Z');
-  assert.deepEqual(list.at(1)?.['created_at'], '2026-01-03T00:00:00.000Z');
-  const times = list.map((item) => String(item['last_active']));
-  assert.deepEqual(times, times.toSorted().toReversed());
+  assert.deepEqual(firstPage.at(-1), unknownSession);
+  assert.deepEqual(firstPage.at(2)?.['last_active'], '2026-01-02T00:00:00.000Z');
+  assert.deepEqual(firstPage.at(1)?.['created_at'], '2026-01-03T00:00:00.000Z');
+  const lastActiveTimes = firstPage.map((session) => String(session['last_active']));
+  assert.deepEqual(lastActiveTimes, lastActiveTimes.toSorted().toReversed());
 });
 
 test('A list has only the sessions that the user may read', async () => {
@@ -283,23 +287,27 @@ test('A list has only the sessions that the user may read', async () => {
     { id: 'strangers', user_id: 'u-stranger', last_active: '2026-01-02' },
     { id: 'ownerless', last_active: '2026-01-01' },
   );
-  assert.deepEqual(await ids(owner, '/sessions?limit=1'), ['owners']);
-  assert.deepEqual(await ids(stranger, '/sessions?limit=1'), ['strangers']);
-  assert.deepEqual(await ids(holder, '/sessions?limit=1'), ['owners', 'strangers']);
-  assert.deepEqual(await ids(admin, '/sessions?limit=1'), ['owners', 'strangers', 'ownerless']);
-  assert.deepEqual(await ids(admin, '/sessions?limit=1&user_id=u-stranger'), ['strangers']);
-  assert.deepEqual(await ids(stranger, '/sessions?user_id=u-owner'), []);
+  assert.deepEqual(await readAllIds(owner, '/sessions?limit=1'), ['owners']);
+  assert.deepEqual(await readAllIds(stranger, '/sessions?limit=1'), ['strangers']);
+  assert.deepEqual(await readAllIds(holder, '/sessions?limit=1'), ['owners', 'strangers']);
+  assert.deepEqual(await readAllIds(admin, '/sessions?limit=1'), [
+    'owners',
+    'strangers',
+    'nobodys',
+  ]);
+  assert.deepEqual(await readAllIds(admin, '/sessions?limit=1&user_id=u-stranger'), ['strangers']);
+  assert.deepEqual(await readAllIds(stranger, '/sessions?user_id=u-owner'), []);
 });
 
 type Conversation = { messages: { content: string; created_at: string | null }[] };
-const contents = (conversations: Conversation[]) =>
+const getContents = (conversations: Conversation[]) =>
   conversations.map(({ messages }) => messages.map(({ content }) => content).join(' '));
 
 test('The latest page of messages comes first, and links to the earlier ones', async () => {
   await addSessions(db, { id: 'long', user_id: 'u-owner' });
   await addMessages(db, 'long', '1', '2', '3', '4', '5');
-  const answers = await bodies<Conversation>(owner, '/sessions/long?limit=2');
-  assert.deepEqual(contents(answers), ['4 5', '2 3', '1']);
+  const answers = await readAllPages<Conversation>(owner, '/sessions/long?limit=2');
+  assert.deepEqual(getContents(answers), ['4 5', '2 3', '1']);
 });
 
 test('Messages are ordered by time, then by number', async () => {
@@ -315,11 +323,11 @@ test('Messages are ordered by time, then by number', async () => {
       values ('old', 'user', ${content}, ${time}::timestamptz)`.execute(db);
   }
   for (const limit of [1, 2, 3, 1000]) {
-    const answers = await bodies<Conversation>(owner, `/sessions/old?limit=${limit}`);
-    assert.equal(contents(answers).toReversed().join(' '), 'unknown first second third');
+    const answers = await readAllPages<Conversation>(owner, `/sessions/old?limit=${limit}`);
+    assert.equal(getContents(answers).toReversed().join(' '), 'unknown first second third');
   }
-  const [whole] = await bodies<Conversation>(owner, '/sessions/old');
-  assert.equal(whole?.messages[0]?.created_at, null);
+  const [wholeConversation] = await readAllPages<Conversation>(owner, '/sessions/old');
+  assert.equal(wholeConversation?.messages[0]?.created_at, null);
 });
 
 test('A user has a maximum number of sessions, even if created concurrently', async () => {
@@ -334,47 +342,50 @@ test('A user has a maximum number of sessions, even if created concurrently', as
       sessions.createSession(user, {}).then(({ session_id }) => session_id, String),
     ),
   );
-  const rejected = outcomes.filter((outcome) => outcome.includes('too_many_sessions'));
-  assert.equal(rejected.length, 17);
-  assert.match(String(rejected[0]), /You have 3 sessions, which is the limit/);
-  const created = outcomes.find((outcome) => !rejected.includes(outcome)) ?? '';
-  await sessions.deleteSession(user, created);
+  const rejectedOutcomes = outcomes.filter((outcome) => outcome.includes('too_many_sessions'));
+  assert.equal(rejectedOutcomes.length, 17);
+  assert.match(String(rejectedOutcomes[0]), /You have 3 sessions, which is the limit/);
+  const createdOutcome = outcomes.find((outcome) => !rejectedOutcomes.includes(outcome)) ?? '';
+  await sessions.deleteSession(user, createdOutcome);
   assert.equal((await sessions.createSession(user, {})).user_id, 'u-bounded');
   await assert.rejects(sessions.createSession(user, {}), { code: 'too_many_sessions' });
 });
 
-/** Checks an estimate against the JSON of the request. */
-function isAbout(tokens: number, request: unknown): void {
-  const all = estimateTokens(JSON.stringify(request));
-  assert.ok(Math.abs(tokens - all) < all / 20, `${tokens} of ${all}`);
+/** Asserts that an estimate is close to the token count of the request JSON. */
+function assertEstimate(tokens: number, request: unknown): void {
+  const exactTokens = estimateTokens(JSON.stringify(request));
+  assert.ok(Math.abs(tokens - exactTokens) < exactTokens / 20, `${tokens} of ${exactTokens}`);
 }
 
-const titlesOf = (answer: { json(): { steps: { title: string }[] } }) =>
+const getTitles = (answer: { json(): { steps: { title: string }[] } }) =>
   answer.json().steps.map(({ title }) => title);
 
-for (const what of ['context', 'planning']) {
-  test(`${what} is for admins`, async () => {
+for (const endpoint of ['context', 'planning']) {
+  test(`${endpoint} is for admins`, async () => {
     for (const browser of [owner, stranger, holder]) {
       for (const id of ['own', 'none']) {
-        const answer = await browser.get(`/sessions/${id}/${what}`);
+        const answer = await browser.get(`/sessions/${id}/${endpoint}`);
         assert.deepEqual([answer.statusCode, answer.json().code], [403, 'admin_only']);
       }
     }
-    const none = await admin.get(`/sessions/none/${what}`);
-    assert.deepEqual([none.statusCode, none.json().code], [404, 'session_not_found']);
+    const missingAnswer = await admin.get(`/sessions/none/${endpoint}`);
+    assert.deepEqual(
+      [missingAnswer.statusCode, missingAnswer.json().code],
+      [404, 'session_not_found'],
+    );
     assert.deepEqual(await drainAudit(db), []);
   });
 
-  test(`${what} of another user is recorded, own access is not`, async () => {
+  test(`${endpoint} of another user is recorded, own access is not`, async () => {
     await addSessions(db, { id: 'mine', user_id: 'u-admin' });
-    assert.equal((await admin.get(`/sessions/mine/${what}`)).statusCode, 200);
-    assert.equal((await admin.get(`/sessions/own/${what}`)).statusCode, 200);
+    assert.equal((await admin.get(`/sessions/mine/${endpoint}`)).statusCode, 200);
+    assert.equal((await admin.get(`/sessions/own/${endpoint}`)).statusCode, 200);
     assert.deepEqual(await drainAudit(db), [
       {
         action: 'others_data_read',
         actor_id: 'u-admin',
         user_id: 'u-owner',
-        details: { data: `session_${what}`, session_id: 'own' },
+        details: { data: `session_${endpoint}`, session_id: 'own' },
       },
     ]);
   });
@@ -412,7 +423,7 @@ test('The context has the instructions, the facts of the owner and the messages'
     ],
   );
   assert.equal(context.refusal, null);
-  isAbout(context.token_estimate, context.request);
+  assertEstimate(context.token_estimate, context.request);
   const { system, messages, tools } = context.request;
   assert.ok(system.startsWith(context.system.trimEnd()));
   assert.match(system, /wishes\/town: Львів/);
@@ -462,16 +473,16 @@ test('Steps come in order, the latest page first', async () => {
       })
       .execute();
   }
-  const first = await admin.get('/sessions/own/planning?limit=2');
-  const next = /^<([^>]+)>/.exec(String(first.headers['link']))?.[1] ?? '';
-  assert.deepEqual(titlesOf(first), ['two', 'three']);
-  assert.deepEqual(titlesOf(await admin.get(next)), ['one']);
+  const firstPageAnswer = await admin.get('/sessions/own/planning?limit=2');
+  const nextPath = /^<([^>]+)>/.exec(String(firstPageAnswer.headers['link']))?.[1] ?? '';
+  assert.deepEqual(getTitles(firstPageAnswer), ['two', 'three']);
+  assert.deepEqual(getTitles(await admin.get(nextPath)), ['one']);
 
   const { session_id, steps } = (await admin.get('/sessions/own/planning')).json();
   assert.equal(session_id, 'own');
-  const [{ id, ...one }] = steps;
+  const [{ id, ...onlyStep }] = steps;
   assert.equal(typeof id, 'string');
-  assert.deepEqual(one, {
+  assert.deepEqual(onlyStep, {
     turn_id: 't-1',
     kind: 'tool',
     title: 'one',
@@ -489,52 +500,54 @@ async function ask(name: Sender, frame: object): Promise<Frame> {
   return client.ask(frame);
 }
 
-/** Outcomes for senders without the permission of the message. */
-const needsUse = { signedOut: 'not_signed_in', denied: 'permission_missing' };
-const ownerOnly = {
+/** Errors for senders without the required permission. */
+const useErrors = { signedOut: 'not_signed_in', denied: 'permission_missing' };
+const ownerErrors = {
   other: 'session_not_yours',
   reader: 'session_not_yours',
   admin: 'session_not_yours',
 };
-const isFor = (code: string, names: readonly Sender[] = ['speaker', 'other', 'reader', 'admin']) =>
-  Object.fromEntries(names.map((name) => [name, code]));
+const createErrors = (
+  code: string,
+  names: readonly Sender[] = ['speaker', 'other', 'reader', 'admin'],
+) => Object.fromEntries(names.map((name) => [name, code]));
 
-/** Every message of clients, and the errors by sender; all others succeed. */
-const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>][]> = {
+/** Client messages with the expected errors by sender. Senders without an entry succeed. */
+const messageCases: Record<ClientType, readonly [object, Partial<Record<Sender, string>>][]> = {
   ping: [[{}, {}]],
   'session.create': [
-    [{}, needsUse],
+    [{}, useErrors],
     [
       { profile_id: 'diagnostics' },
-      { ...needsUse, ...isFor('admin_only', ['speaker', 'other', 'reader']) },
+      { ...useErrors, ...createErrors('admin_only', ['speaker', 'other', 'reader']) },
     ],
-    [{ profile_id: 'none' }, { ...isFor('profile_not_found'), ...needsUse }],
+    [{ profile_id: 'none' }, { ...createErrors('profile_not_found'), ...useErrors }],
   ],
   'session.open': [
-    [{ session_id: 'spoken' }, { ...needsUse, other: 'session_not_yours' }],
+    [{ session_id: 'spoken' }, { ...useErrors, other: 'session_not_yours' }],
     [
       { session_id: 'legacy' },
-      { ...needsUse, ...isFor('session_not_yours', ['speaker', 'other', 'reader']) },
+      { ...useErrors, ...createErrors('session_not_yours', ['speaker', 'other', 'reader']) },
     ],
-    [{ session_id: 'none' }, { ...isFor('session_not_found'), ...needsUse }],
+    [{ session_id: 'none' }, { ...createErrors('session_not_found'), ...useErrors }],
   ],
   'session.close': [[{ session_id: 'spoken' }, { signedOut: 'not_signed_in' }]],
   'message.send': [
     [
       { session_id: 'spoken', text: 'Дві кімнати?' },
-      { ...needsUse, ...ownerOnly },
+      { ...useErrors, ...ownerErrors },
     ],
     [
       { session_id: 'none', text: 'Дві кімнати?' },
-      { ...isFor('session_not_found'), ...needsUse },
+      { ...createErrors('session_not_found'), ...useErrors },
     ],
     [
       { session_id: 'spoken', text: ' \n ' },
-      { ...isFor('validation_failed'), ...needsUse },
+      { ...createErrors('validation_failed'), ...useErrors },
     ],
   ],
   'message.retry': [
-    [{ session_id: 'spoken' }, { speaker: 'nothing_to_retry', ...needsUse, ...ownerOnly }],
+    [{ session_id: 'spoken' }, { speaker: 'nothing_to_retry', ...useErrors, ...ownerErrors }],
   ],
   'message.cancel': [
     [
@@ -543,7 +556,7 @@ const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>
         speaker: 'no_turn_running',
         signedOut: 'not_signed_in',
         denied: 'session_not_yours',
-        ...ownerOnly,
+        ...ownerErrors,
       },
     ],
   ],
@@ -551,7 +564,7 @@ const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>
     [
       { session_id: 'spoken', step_id: 'none' },
       {
-        ...isFor('permission_missing', ['speaker', 'other', 'reader', 'denied']),
+        ...createErrors('permission_missing', ['speaker', 'other', 'reader', 'denied']),
         signedOut: 'not_signed_in',
         admin: 'session_not_yours',
       },
@@ -559,7 +572,7 @@ const walk: Record<ClientType, readonly [object, Partial<Record<Sender, string>>
   ],
 };
 
-for (const [type, cases] of Object.entries(walk)) {
+for (const [type, cases] of Object.entries(messageCases)) {
   test(`${type} is allowed or denied by its sender`, async () => {
     await addSessions(db, { id: 'spoken', user_id: 'u-speaker', profile_id: 'default' });
     for (const [frame, codes] of cases) {
@@ -577,8 +590,11 @@ test('A created session belongs to the user of the cookie', async () => {
     name: null,
     profile_id: null,
   });
-  const { session_id, created_at, last_active, ...rest } = session as Record<string, unknown>;
-  assert.deepEqual(rest, {
+  const { session_id, created_at, last_active, ...summaryMembers } = session as Record<
+    string,
+    unknown
+  >;
+  assert.deepEqual(summaryMembers, {
     profile_id: 'default',
     user_id: 'u-speaker',
     name: '',
@@ -587,17 +603,17 @@ test('A created session belongs to the user of the cookie', async () => {
   });
   assert.match(String(session_id), /^[0-9a-f-]{36}$/);
   assert.equal(created_at, last_active);
-  const claim = { type: 'session.create', user_id: 'u-admin' };
-  assert.equal((await ask('other', claim)).problem?.code, 'validation_failed');
+  const claimedSession = { type: 'session.create', user_id: 'u-admin' };
+  assert.equal((await ask('other', claimedSession)).problem?.code, 'validation_failed');
 });
 
 test('An opened session has the members of GET /sessions/{id}, and reading is recorded', async () => {
   await addMessages(db, 'own', 'Дві кімнати?', 'Біля парку');
-  const opened = await ask('admin', { type: 'session.open', session_id: 'own' });
+  const openedFrame = await ask('admin', { type: 'session.open', session_id: 'own' });
   const { messages, ...session } = (await owner.get('/sessions/own')).json();
-  assert.deepEqual([opened['session'], opened['messages']], [session, messages]);
+  assert.deepEqual([openedFrame['session'], openedFrame['messages']], [session, messages]);
   const details = { data: 'session', session_id: 'own' };
-  assert.deepEqual(await drainAudit(db), [others('others_data_read', details)]);
+  assert.deepEqual(await drainAudit(db), [createAuditEntry('others_data_read', details)]);
 });
 
 test('Opening long sessions is limited for a user over all connections', async () => {
@@ -606,17 +622,20 @@ test('Opening long sessions is limited for a user over all connections', async (
     select 'long', 'assistant', repeat('ї', 8000),
       jsonb_build_array(jsonb_build_object('output', repeat('ї', 8000)))
     from generate_series(1, 100)`.execute(db);
-  const second = await SocketClient.open(url, { sid: (await signedIn(app, senders.other)).sid });
-  const open = { type: 'session.open', session_id: 'long' };
-  for (let nth = 0; nth < 10; nth += 1) {
-    const answer = nth % 2 === 0 ? await ask('other', open) : await second.ask(open);
+  const secondClient = await SocketClient.open(url, {
+    sid: (await signedIn(app, senders.other)).sid,
+  });
+  const openMessage = { type: 'session.open', session_id: 'long' };
+  for (let index = 0; index < 10; index += 1) {
+    const answer =
+      index % 2 === 0 ? await ask('other', openMessage) : await secondClient.ask(openMessage);
     assert.equal(answer.problem, undefined);
   }
-  const { problem } = await second.ask(open);
-  second.socket.terminate();
+  const { problem } = await secondClient.ask(openMessage);
+  secondClient.socket.terminate();
   assert.equal(problem?.code, 'rate_limited');
   assert.match(JSON.stringify(problem), /wait for \d+ s, then open it again/);
-  assert.equal((await ask('reader', { ...open, session_id: 'own' })).problem, undefined);
+  assert.equal((await ask('reader', { ...openMessage, session_id: 'own' })).problem, undefined);
 });
 
 test('A session is deleted with all its rows, whatever constraints an older system had', async () => {

@@ -56,13 +56,13 @@ const ORIGINS = [
 test('A handshake is accepted by its origin', async () => {
   const { url } = await openSockets({ types: { ping } });
   for (const [origin, status] of ORIGINS) {
-    const given =
+    const requestOrigin =
       origin === 'own host'
         ? url
         : origin === 'own port, other host'
           ? url.replace('127.0.0.1', 'localhost')
           : origin;
-    const options = given === undefined ? {} : { headers: { origin: given } };
+    const options = requestOrigin === undefined ? {} : { headers: { origin: requestOrigin } };
     if (status === 101) {
       const client = await SocketClient.open(url, options);
       assert.equal(await client.outcome({ type: 'ping' }), 'ok');
@@ -86,8 +86,8 @@ test('A request that is no handshake is 426 with the required protocol', async (
   assert.match(String(body.detail), /WebSocket client/);
 });
 
-/** Sends a request to upgrade, and returns the status of its answer. */
-async function upgrade(
+/** Sends an upgrade request and returns the response status. */
+async function requestUpgrade(
   url: string,
   { method = 'GET', headers = {}, body }: { method?: string; headers?: object; body?: string },
 ): Promise<number | undefined> {
@@ -123,13 +123,13 @@ const REQUESTS = [
 test('Only a well-formed handshake for the path opens a socket', async () => {
   const { url } = await openSockets();
   for (const [name, path, options, status] of REQUESTS) {
-    assert.equal(await upgrade(url + path, options), status, name);
+    assert.equal(await requestUpgrade(url + path, options), status, name);
   }
 });
 
 test('An address has a maximum number of sockets, until one closes', async () => {
   const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
-  const first = await SocketClient.open(url);
+  const firstClient = await SocketClient.open(url);
   await SocketClient.open(url);
   assert.deepEqual(await handshakeRejection(url), { status: 429, code: 'too_many_connections' });
   const { headers } = await handshakeFrom(url);
@@ -139,10 +139,10 @@ test('An address has a maximum number of sockets, until one closes', async () =>
     'ratelimit-reset': '60',
     'retry-after': '60',
   });
-  first.socket.close();
+  firstClient.socket.close();
   await until(() => sockets.size.connections === 1);
-  const third = await SocketClient.open(url);
-  assert.equal(await third.outcome({ type: 'ping' }), 'ok');
+  const thirdClient = await SocketClient.open(url);
+  assert.equal(await thirdClient.outcome({ type: 'ping' }), 'ok');
 });
 
 test('An IPv6 network counts as one address, and so do two spellings of IPv4', async () => {
@@ -166,7 +166,7 @@ test('An IPv6 network counts as one address, and so do two spellings of IPv4', a
   assert.equal((await handshakeFrom(url, '2001:db8:1:2::9')).statusCode, 101);
 });
 
-/** Sends a handshake as a trusted proxy, and returns the answer. The socket stays open. */
+/** Sends a handshake as a trusted proxy and returns the response. The socket stays open. */
 async function handshakeFrom(url: string, address = '127.0.0.1'): Promise<IncomingMessage> {
   const headers = { connection: 'upgrade', ...HANDSHAKE, 'x-forwarded-for': address };
   const sent = request(`${url}/ws`, { headers });
@@ -245,11 +245,11 @@ test('An error is a problem with the request id of the handshake', async () => {
 });
 
 test('The permission is checked before the members', async () => {
-  const named = defineMessage(
+  const namedMessage = defineMessage(
     { access: { permission: 'svc.tools.use' }, members: { name: Type.String() }, answers },
     (_, { answer }) => answer({ type: 'pong' }),
   );
-  const { url, identity } = await openSockets({ types: { named } });
+  const { url, identity } = await openSockets({ types: { named: namedMessage } });
   identity.users.set(sid('a'), account('a', ['svc.tools.use']));
   identity.users.set(sid('b'), account('b'));
   const holder = await SocketClient.open(url, { sid: sid('a') });
@@ -264,23 +264,26 @@ test('The permission is checked before the members', async () => {
     const answer = holder.frames.at(-1);
     assert.deepEqual([answer?.problem?.code, answer?.id], ['validation_failed', undefined]);
   }
-  const other = await SocketClient.open(url, { sid: sid('b') });
-  assert.equal(await other.outcome({ type: 'named', name: 1 }), 'permission_missing');
+  const otherClient = await SocketClient.open(url, { sid: sid('b') });
+  assert.equal(await otherClient.outcome({ type: 'named', name: 1 }), 'permission_missing');
   const anonymous = await SocketClient.open(url);
   assert.equal(await anonymous.outcome({ type: 'named', name: 1 }), 'not_signed_in');
 });
 
 test('An optional member may be null', async () => {
-  const seen: unknown[] = [];
+  const seenMessages: unknown[] = [];
   const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
-  const counted = defineMessage({ access: 'public', members, answers }, (message, { answer }) => {
-    seen.push(message);
-    answer({ type: 'pong' });
-  });
-  const { url } = await openSockets({ types: { counted } });
+  const countedMessage = defineMessage(
+    { access: 'public', members, answers },
+    (message, { answer }) => {
+      seenMessages.push(message);
+      answer({ type: 'pong' });
+    },
+  );
+  const { url } = await openSockets({ types: { counted: countedMessage } });
   const client = await SocketClient.open(url);
   assert.equal(await client.outcome({ type: 'counted', name: null, count: 1 }), 'ok');
-  assert.deepEqual(seen, [{ type: 'counted', count: 1, id: 'ask-1' }]);
+  assert.deepEqual(seenMessages, [{ type: 'counted', count: 1, id: 'ask-1' }]);
   for (const frame of [{ count: null }, { count: 1, surplus: null }, { count: 1, name: [null] }]) {
     assert.equal(await client.outcome({ type: 'counted', ...frame }), 'validation_failed');
   }
@@ -294,9 +297,9 @@ test('Messages are handled in order, one at a time', async () => {
   const { url } = await openSockets({ types: { ping, slow: type } });
   const client = await SocketClient.open(url);
   client.send({ type: 'slow', id: '1' });
-  const later = client.ask({ type: 'ping' });
+  const laterReply = client.ask({ type: 'ping' });
   letGo();
-  await later;
+  await laterReply;
   assert.deepEqual(
     client.frames.map(({ id }) => id),
     ['1', 'ask-1'],
@@ -304,12 +307,12 @@ test('Messages are handled in order, one at a time', async () => {
 });
 
 test('An unexpected error is logged, and does not close the socket', async () => {
-  const broken = defineMessage(clientMessages.ping, () => {
+  const brokenMessage = defineMessage(clientMessages.ping, () => {
     throw new Error('a secret of the inside');
   });
-  const { url, lines } = await openSockets({ types: { broken } });
+  const { url, lines } = await openSockets({ types: { broken: brokenMessage } });
   const client = await SocketClient.open(url);
-  // Errors of the service do not count.
+  // Server errors do not count.
   for (let time = 0; time < 25; time += 1) {
     const answer = await client.ask({ type: 'broken' });
     assert.equal(answer.problem?.code, 'internal_error');
@@ -338,21 +341,21 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
   for (const client of [first, second]) assert.equal(await client.outcome({ type: 'own' }), 'ok');
   const third = await SocketClient.open(url, { sid: sid('c') });
   assert.equal((await third.closed).code, 4429);
-  const other = await SocketClient.open(url, { sid: sid('d') });
-  assert.equal(await other.outcome({ type: 'own' }), 'ok');
+  const referencedType = await SocketClient.open(url, { sid: sid('d') });
+  assert.equal(await referencedType.outcome({ type: 'own' }), 'ok');
   first.socket.close();
   await until(() => sockets.size.connections === 2);
   const fourth = await SocketClient.open(url, { sid: sid('c') });
   assert.equal(await fourth.outcome({ type: 'own' }), 'ok');
 });
 
-const minute = [
+const minuteCases = [
   ['errors', closeStatuses.tooManyErrors, { type: 'nothing' }],
   ['messages that are no JSON', closeStatuses.tooManyErrors, '{'],
   ['messages of signed-out clients', closeStatuses.signedOut, { type: 'own' }],
 ] as const;
 
-for (const [name, closing, message] of minute) {
+for (const [name, closing, message] of minuteCases) {
   test(`More than 20 ${name} in a minute close the socket with ${closing.code}`, async () => {
     const { url } = await openSockets({ types: { own } });
     const client = await SocketClient.open(url);
@@ -406,8 +409,8 @@ test('A message of 64 KiB is accepted, and a larger one closes the socket with 1
 });
 
 test('A client that does not read is closed with 4429', async () => {
-  const flood = answeredBySessions('x'.repeat(256 * 1024), 200);
-  const { url, registry } = await openSockets({ types: { flood } });
+  const floodMessage = answeredBySessions('x'.repeat(256 * 1024), 200);
+  const { url, registry } = await openSockets({ types: { flood: floodMessage } });
   const client = await SocketClient.open(url);
   client.socket.pause();
   client.send({ type: 'flood' });
@@ -419,15 +422,15 @@ test('A client that does not read is closed with 4429', async () => {
 
 test('A client that answers no ping is closed after the second', async () => {
   const { url, sockets } = await openSockets({ types: { ping }, limits: { pingIntervalMs: 20 } });
-  const dead = await SocketClient.open(url, { autoPong: false });
-  const alive = await SocketClient.open(url);
+  const deadClient = await SocketClient.open(url, { autoPong: false });
+  const liveClient = await SocketClient.open(url);
   let pings = 0;
-  alive.socket.on('ping', () => {
+  liveClient.socket.on('ping', () => {
     pings += 1;
   });
-  assert.equal((await dead.closed).code, 1006);
+  assert.equal((await deadClient.closed).code, 1006);
   await until(() => pings >= 5);
-  assert.equal(await alive.outcome({ type: 'ping' }), 'ok');
+  assert.equal(await liveClient.outcome({ type: 'ping' }), 'ok');
   assert.equal(sockets.size.connections, 1);
 });
 
@@ -443,14 +446,14 @@ test('A shutdown closes all sockets with 1012 and waits for messages in progress
   const closing = app.close();
   for (const client of clients) assert.deepEqual(await client.closed, closeStatuses.restarting);
   await until(() => sockets.size.connections === 0);
-  const outcome = await Promise.race([closing.then(() => 'closed'), iterations(100)]);
+  const outcome = await Promise.race([closing.then(() => 'closed'), runIterations(100)]);
   assert.equal(outcome, 'in progress');
   letGo();
   await closing;
 });
 
-/** Lets the event loop iterate. */
-async function iterations(count: number): Promise<string> {
+/** Waits for a number of event loop iterations. */
+async function runIterations(count: number): Promise<string> {
   for (let turn = 0; turn < count; turn += 1) await setImmediate();
   return 'in progress';
 }
@@ -462,16 +465,16 @@ test('A client that does not answer the close does not delay the shutdown', asyn
   const sent = request(`${url}/ws`, { headers: { connection: 'upgrade', ...HANDSHAKE } });
   sent.end();
   const [, socket] = await once(sent, 'upgrade');
-  const ended = once(socket, 'close');
+  const socketClosed = once(socket, 'close');
   socket.on('error', () => undefined);
-  let isOver = false;
+  let hasClosed = false;
   const closing = app.close().finally(() => {
-    isOver = true;
+    hasClosed = true;
   });
-  await until(() => isOver);
+  await until(() => hasClosed);
   await closing;
   socket.resume();
-  await ended;
+  await socketClosed;
 });
 
 test('Closed sockets leave no state', async () => {
@@ -493,8 +496,8 @@ test('Closed sockets leave no state', async () => {
     }
     await Promise.all(clients.map(({ closed }) => closed));
   }
-  const nothing = { connections: 0, addresses: 0, users: 0, sessions: 0 };
-  await until(() => JSON.stringify(sockets.size) === JSON.stringify(nothing));
+  const emptySizes = { connections: 0, addresses: 0, users: 0, sessions: 0 };
+  await until(() => JSON.stringify(sockets.size) === JSON.stringify(emptySizes));
   await until(async () => (await connections()) === 0);
 });
 
@@ -525,7 +528,7 @@ test('Metrics count sockets, messages and closes', async () => {
   }
 });
 
-/** Creates live users, each with a signed-in session. */
+/** Creates live users for signed-in sessions. */
 function liveUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}) {
   const identity = new ScriptedIdentity();
   for (const id of sessions) identity.users.set(id, account(`u-${id}`));
@@ -538,33 +541,33 @@ function liveUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}
   });
   after(users.stop);
   const ended: string[] = [];
-  const hold = (id: string) =>
-    users.hold(id, { onKnown: () => undefined, onSignedOut: () => ended.push(id) });
-  return { identity, users, ended, hold, warnings };
+  const watchUser = (id: string) =>
+    users.watchUser(id, { onResolved: () => undefined, onSignedOut: () => ended.push(id) });
+  return { identity, users, ended, watchUser, warnings };
 }
 
 const isProblem = (code: string) => (error: unknown) =>
   error instanceof ProblemError && error.code === code;
 
-const NEVER = 1_000_000;
+const NEVER_MS = 1_000_000;
 
 test('A user is resolved once for the messages of 30 s', async (t) => {
-  let now = 1_000_000;
-  t.mock.method(performance, 'now', () => now);
-  const { identity, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
-  const session = hold('a');
+  let currentTime = 1_000_000;
+  t.mock.method(performance, 'now', () => currentTime);
+  const { identity, watchUser } = liveUsers(['a'], { sweepIntervalMs: NEVER_MS });
+  const session = watchUser('a');
   assert.equal((await session.current()).id, 'u-a');
-  now += 30_000;
+  currentTime += 30_000;
   await session.current();
   assert.equal(identity.resolutions, 1);
-  now += 1;
+  currentTime += 1;
   await session.current();
   assert.equal(identity.resolutions, 2);
 });
 
 test('A message after a sign-out is rejected, even without a notification', async () => {
-  const { identity, ended, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
-  const session = hold('a');
+  const { identity, ended, watchUser } = liveUsers(['a'], { sweepIntervalMs: NEVER_MS });
+  const session = watchUser('a');
   await session.current();
   identity.users.clear();
   await assert.rejects(session.current(), isProblem('not_signed_in'));
@@ -573,13 +576,13 @@ test('A message after a sign-out is rejected, even without a notification', asyn
 
 test('Idle users are resolved again, a few at a time', async () => {
   const names = Array.from({ length: 40 }, (_, n) => String(n));
-  const { identity, ended, hold } = liveUsers(names, {
+  const { identity, ended, watchUser } = liveUsers(names, {
     userMaxAgeMs: 100,
     sweepIntervalMs: 5,
     sweepConcurrency: 3,
     sweepShare: 0,
   });
-  for (const name of names) hold(name);
+  for (const name of names) watchUser(name);
   await until(() => identity.resolutions > 200);
   assert.ok(identity.most <= 3, String(identity.most));
   for (const name of names.slice(0, 10)) identity.users.delete(name);
@@ -591,7 +594,7 @@ suite('protocol', async () => {
   const messages = Object.entries(components.messages);
 
   test('The document is valid AsyncAPI 3.0', () => {
-    // The official schema includes the schema of JSON Schema.
+    // The official schema embeds the JSON Schema meta-schema.
     const ajv = new Ajv({ strict: false, meta: false, validateSchema: false });
     formats.default(ajv);
     const validate = ajv.compile(asyncapi);
@@ -628,10 +631,10 @@ suite('protocol', async () => {
   });
 
   const page = await readFile(new URL('../../../../docs/protocol.md', import.meta.url), 'utf8');
-  const [, section = ''] = page.split(/^## Messages$/m);
+  const [, messageSection = ''] = page.split(/^## Messages$/m);
 
-  /** The rows of the tables of messages, in their order. */
-  const [sent = [], replies = [], events = [], besides = []] = section
+  /** Rows of the message tables, in document order. */
+  const [sent = [], replies = [], events = [], sessionEvents = []] = messageSection
     .replace(/^## [^]*/m, '')
     .split(/^\| -.*$/m)
     .slice(1)
@@ -642,7 +645,7 @@ suite('protocol', async () => {
       })),
     );
 
-  const PLACE = ['session_id', 'turn_id', 'seq'];
+  const POSITION_MEMBERS = ['session_id', 'turn_id', 'seq'];
   const eventMessages = new Set(document.operations['events']?.messages.map(keyOf));
   const isEvent = (key: string) => eventMessages.has(key);
   const isInTurn = (key: string) => messageOf(key).payload.required.includes('seq');
@@ -656,41 +659,43 @@ suite('protocol', async () => {
     return message;
   }
 
-  /** Returns the members in a cell, such as `name`, `name?` or `name {a, b}`, without comments in brackets. */
-  const named = (cell: string) =>
+  /** Returns the members that a cell lists, such as `name`, `name?` or `name {a, b}`, without bracketed comments. */
+  const parseMembers = (cell: string) =>
     Array.from(cell.replaceAll(/\(.*?\)/g, '').matchAll(/`([^`]+)`/g), ([, name = '']) => name);
 
-  /** Returns the members of a schema that tables list. */
-  const described = ({ properties, required }: Payload, without: readonly string[]) =>
+  /** Returns the schema members that the tables list. */
+  const listMembers = ({ properties, required }: Payload, without: readonly string[]) =>
     Object.entries(properties)
       .filter(([name]) => !without.includes(name))
       .map(([name, { properties: inner }]) => {
-        const written = required.includes(name) ? name : `${name}?`;
-        return inner === undefined ? written : `${written} {${Object.keys(inner).join(', ')}}`;
+        const memberText = required.includes(name) ? name : `${name}?`;
+        return inner === undefined
+          ? memberText
+          : `${memberText} {${Object.keys(inner).join(', ')}}`;
       });
 
   test('docs/protocol.md lists every message with its members', () => {
     for (const [rows, keys, without] of [
       [sent, clientKeys, ['type', 'id']],
       [replies, answerKeys, ['type', 'id']],
-      [events, eventKeys, ['type', 'id', ...PLACE]],
-      [besides, besideKeys, ['type']],
+      [events, eventKeys, ['type', 'id', ...POSITION_MEMBERS]],
+      [sessionEvents, besideKeys, ['type']],
     ] as const) {
       assert.deepEqual(
-        rows.map(({ type, cells: [members = ''] }) => [type, named(members)]),
+        rows.map(({ type, cells: [members = ''] }) => [type, parseMembers(members)]),
         keys.map((key) => {
           const { name, payload } = messageOf(key);
-          return [name, described(payload, without)];
+          return [name, listMembers(payload, without)];
         }),
       );
     }
   });
 
   test('docs/protocol.md names the permission of every message', () => {
-    const needs = new Map(sent.map(({ type, cells }) => [type, cells[1] ?? '']));
-    for (const [type, need] of needs) {
-      const [, other] = /^as `(.*)`$/.exec(need) ?? [];
-      const cell = other === undefined ? need : String(needs.get(other));
+    const requirements = new Map(sent.map(({ type, cells }) => [type, cells[1] ?? '']));
+    for (const [type, requirement] of requirements) {
+      const [, other] = /^as `(.*)`$/.exec(requirement) ?? [];
+      const cell = other === undefined ? requirement : String(requirements.get(other));
       const access = document.operations[type]?.['x-access'];
       assert.equal(cell === 'nothing', access === 'public', type);
       const [permission] = /svc\.\w+\.\w+/.exec(cell) ?? [];
@@ -699,32 +704,32 @@ suite('protocol', async () => {
   });
 
   test('docs/protocol.md lists the errors with their statuses', () => {
-    const [, behind = ''] = page.split(/^## Errors$/m);
-    const [table = ''] = behind.split(/^## /m);
+    const [, errorSection = ''] = page.split(/^## Errors$/m);
+    const [table = ''] = errorSection.split(/^## /m);
     const rows = Array.from(table.matchAll(/^\| `(\w+)` +\| (\d+) +\|/gm), ([, code, status]) => [
       code,
       Number(status),
     ]);
-    const known = new Map<string, number>(
+    const knownStatuses = new Map<string, number>(
       Object.entries(errors).map(([code, { status }]) => [code, status]),
     );
     assert.ok(rows.length > 20);
     assert.deepEqual(
       rows,
-      rows.map(([code]) => [code, known.get(String(code))]),
+      rows.map(([code]) => [code, knownStatuses.get(String(code))]),
     );
   });
 
   test('docs/protocol.md lists every close code', () => {
-    const [, closes = ''] = page.split(/^## Close codes$/m);
-    const [rows = ''] = closes.split(/^## /m);
+    const [, closeSection = ''] = page.split(/^## Close codes$/m);
+    const [rows = ''] = closeSection.split(/^## /m);
     const codes = Array.from(rows.matchAll(/`(\d{4})`(?=[^\n]*\|[^\n]*\|[^\n]*\|)/g), ([, code]) =>
       Number(code),
     );
     for (const { code } of Object.values(closeStatuses))
       assert.ok(codes.includes(code), String(code));
-    const mayNot = codes.filter((code) => reconnectDelayMs(code, 0) === null);
-    assert.deepEqual(mayNot, [4401, 4403, 1002, 1007, 1000, 1001]);
+    const finalCodes = codes.filter((code) => reconnectDelayMs(code, 0) === null);
+    assert.deepEqual(finalCodes, [4401, 4403, 1002, 1007, 1000, 1001]);
     assert.ok([0, 1, 9].every((attempt) => Number(reconnectDelayMs(4429, attempt)) >= 60_000));
     assert.ok([0, 1, 9].every((attempt) => Number(reconnectDelayMs(1006, attempt)) <= 30_000));
   });
@@ -733,7 +738,7 @@ suite('protocol', async () => {
     for (const [limit, value] of [
       ['Size of a message', `${socketLimits.maxMessageBytes / 1024} KiB`],
       ['Messages per minute', String(socketLimits.messagesPerMinute)],
-      ['Waiting messages', String(socketLimits.waitingMessages)],
+      ['Waiting messages', String(socketLimits.maxQueuedMessages)],
       ['Messages in error per minute', String(socketLimits.errorsPerMinute)],
       ['Unread data', `${socketLimits.maxBufferedBytes / 1024 ** 2} MiB`],
     ] as const) {

@@ -22,7 +22,7 @@ import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 
-/** The permissions that a conversation needs. */
+/** Permissions that a conversation requires. */
 export const CHAT_PERMISSIONS = [
   'svc.profiles.use',
   'svc.tools.use',
@@ -48,13 +48,13 @@ export async function openStage(env: Record<string, string> = {}) {
     model,
     app,
     url,
-    /** Signs a user in, and returns the value of the cookie. */
+    /** Signs a user in and returns the cookie value. */
     async signIn(name: string, permissions: readonly string[] = CHAT_PERMISSIONS): Promise<string> {
       const user = person(name, { permissions: [...permissions] as never });
       return (await assistant.signedIn(app, user)).sid;
     },
-    /** Returns role, content and status of the messages of a session. */
-    stored: async (sessionId: string) => {
+    /** Returns the role, content and status of a session's messages. */
+    readMessages: async (sessionId: string) => {
       const rows = await assistant.db
         .selectFrom('conversation_messages')
         .select(['role', 'content', 'status'])
@@ -63,7 +63,7 @@ export async function openStage(env: Record<string, string> = {}) {
         .execute();
       return rows.map(({ role, content, status }) => [role, content, status]);
     },
-    /** Returns the steps of a session, in order. */
+    /** Returns a session's steps in order. */
     steps: (sessionId: string) =>
       assistant.db
         .selectFrom('agent_steps')
@@ -72,7 +72,7 @@ export async function openStage(env: Record<string, string> = {}) {
         .orderBy('position')
         .execute(),
     /** Starts another instance as a second process and returns its URL. */
-    async another(overrides: Record<string, string> = {}): Promise<string> {
+    async startInstance(overrides: Record<string, string> = {}): Promise<string> {
       return listen(await assistant.instance(overrides));
     },
   };
@@ -88,7 +88,7 @@ export async function openRawClient(
   return new RawClient(client);
 }
 
-/** A raw client of the protocol. */
+/** A client that sends and receives raw frames. */
 export class RawClient {
   readonly client: SocketClient;
 
@@ -101,37 +101,37 @@ export class RawClient {
     return String(id);
   }
 
-  /** Sends a message, and returns the first answer. */
-  say(sessionId: string, text: string, more: object = {}): Promise<Frame> {
-    return this.client.ask({ type: 'message.send', session_id: sessionId, text, ...more });
+  /** Sends a message and returns the first reply. */
+  say(sessionId: string, text: string, extraMembers: object = {}): Promise<Frame> {
+    return this.client.ask({ type: 'message.send', session_id: sessionId, text, ...extraMembers });
   }
 
-  of(type: string): Frame[] {
+  getFrames(type: string): Frame[] {
     return this.client.frames.filter((frame) => frame.type === type);
   }
 
-  /** Waits for a number of frames of a type, and returns the last. */
+  /** Waits for `count` frames of a type and returns the last of them. */
   async waitFor(type: string, count = 1): Promise<Frame> {
-    await until(() => this.of(type).length >= count);
-    const frame = this.of(type).at(count - 1);
+    await until(() => this.getFrames(type).length >= count);
+    const frame = this.getFrames(type).at(count - 1);
     if (frame === undefined) throw new Error(`There is no ${type}`);
     return frame;
   }
 
-  /** The streamed text. */
-  get streamed(): string {
-    return this.of('message.delta')
+  /** Text streamed so far. */
+  get streamedText(): string {
+    return this.getFrames('message.delta')
       .map(({ text }) => String(text))
       .join('');
   }
 
-  /** Waits until a text has been streamed. */
+  /** Waits until the streamed text includes `text`. */
   async waitForText(text: string): Promise<void> {
-    await until(() => this.streamed.includes(text));
+    await until(() => this.streamedText.includes(text));
   }
 }
 
-/** Divisor of the delays before a reconnection. */
+/** Divisor for reconnect delays, which keeps the tests fast. */
 const DELAY_DIVISOR = 50;
 
 /** Connects the chat client until the test ends. Use `openRawClient` for raw frames. */
@@ -140,24 +140,23 @@ export async function openChatClient(
   { url, sid }: { url: string; sid: string },
 ) {
   const statuses: ConnectionStatus[] = [];
-  const arrived: ReceivedMessage[] = [];
+  const arrivedMessages: ReceivedMessage[] = [];
   const client = await openChat({
     url,
     openSocket: createCookieSocketOpener({ name: 'svc_auth_session', value: sid }),
     onStatus: (status) => statuses.push(status),
-    delayOf(code, attempt) {
+    getDelayMs(code, attempt) {
       const delayMs = reconnectDelayMs(code, attempt);
       return delayMs === null ? null : delayMs / DELAY_DIVISOR;
     },
   });
   t.after(() => client.close());
-  client.onArrived((one) => arrived.push(one));
+  client.onArrived((message) => arrivedMessages.push(message));
 
   return {
-    /** The states of the connection. */
     statuses,
-    /** Messages that arrived without a request of this client. */
-    arrived,
+    /** Messages that this client did not request. */
+    arrived: arrivedMessages,
     newSession: async (name?: string): Promise<string> =>
       (await client.createSession({ name })).session_id,
     say: (sessionId: string, text: string): AnswerReader =>
@@ -172,7 +171,7 @@ export async function openChatClient(
   };
 }
 
-/** An answer of the chat client, whose events must be valid and in order. */
+/** Reads an answer and asserts that its events are valid and in order. */
 export class AnswerReader {
   readonly events: AnswerEvent[] = [];
   #isOver = false;
@@ -182,8 +181,8 @@ export class AnswerReader {
     void this.#read(answer);
   }
 
-  /** The streamed text. */
-  get streamed(): string {
+  /** Text streamed so far. */
+  get streamedText(): string {
     return this.events.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
   }
 
@@ -191,25 +190,25 @@ export class AnswerReader {
     return this.#isOver;
   }
 
-  /** Waits until a text has been streamed. */
+  /** Waits until the streamed text includes `text`. */
   async waitForText(text: string): Promise<void> {
-    await this.#until(() => this.streamed.includes(text));
+    await this.#until(() => this.streamedText.includes(text));
   }
 
   /** Waits for the first event of a type. */
   async waitFor<Type extends AnswerEvent['type']>(
     type: Type,
   ): Promise<Extract<AnswerEvent, { type: Type }>> {
-    const isIt = (event: AnswerEvent): event is Extract<AnswerEvent, { type: Type }> =>
+    const isOfType = (event: AnswerEvent): event is Extract<AnswerEvent, { type: Type }> =>
       event.type === type;
-    await this.#until(() => this.events.some(isIt));
-    const found = this.events.find(isIt);
-    assert.ok(found);
-    return found;
+    await this.#until(() => this.events.some(isOfType));
+    const matchingEvent = this.events.find(isOfType);
+    assert.ok(matchingEvent);
+    return matchingEvent;
   }
 
-  /** Waits for the error of the client. */
-  async failure(): Promise<ChatError> {
+  /** Waits for the client's error. */
+  async waitForFailure(): Promise<ChatError> {
     await until(() => this.#isOver);
     assert.ok(this.#error, 'The answer ended without an error');
     return this.#error as ChatError;
@@ -219,9 +218,9 @@ export class AnswerReader {
     try {
       for await (const event of answer) {
         checkFrame(event);
-        const before = this.events.at(-1)?.seq ?? 0;
-        const isEnd = event.type === 'message.completed' || event.type === 'error';
-        assert.ok(isEnd || event.seq > before, `${event.seq} came after ${before}`);
+        const lastSeq = this.events.at(-1)?.seq ?? 0;
+        const isLastEvent = event.type === 'message.completed' || event.type === 'error';
+        assert.ok(isLastEvent || event.seq > lastSeq, `${event.seq} came after ${lastSeq}`);
         this.events.push(event);
       }
     } catch (error) {
@@ -239,24 +238,24 @@ export class AnswerReader {
   }
 }
 
-/** Opens a proxy that can be cut or moved to another process, until the test ends. */
+/** Opens a proxy that can be interrupted or redirected to another process, until the test ends. */
 export async function openProxy(t: Pick<TestContext, 'after'>, url: string) {
   const proxy = await startProxy(url);
   t.after(() => proxy.close());
   return { ...proxy, url: new URL(proxy.url).origin };
 }
 
-/** Returns a check of the error that the chat client throws for a problem. */
+/** Creates an assertion for `ChatError` with a problem code. */
 export const hasProblem = (code: string) => (error: unknown) => {
   assert.ok(error instanceof ChatError);
   assert.equal(error.problem?.code, code);
   return true;
 };
 
-/** Lets an instance listen on a free port and returns its URL. */
+/** Starts listening on a free port and returns the URL. */
 export const listen = (app: Server) => app.listen({ port: 0, host: '127.0.0.1' });
 
-/** A row of a session, with times as PostgreSQL parses them. */
+/** A session row. PostgreSQL parses the times. */
 type SessionRow = {
   id: string;
   user_id?: string | null;
@@ -267,7 +266,7 @@ type SessionRow = {
   last_active?: string | null;
 };
 
-/** Adds sessions; omitted columns are null, as in an older system. */
+/** Adds sessions. Omitted columns are null, as in rows of an older system. */
 export async function addSessions(db: Kysely<Tables>, ...rows: SessionRow[]): Promise<void> {
   for (const row of rows) {
     await sql`
@@ -279,7 +278,7 @@ export async function addSessions(db: Kysely<Tables>, ...rows: SessionRow[]): Pr
   }
 }
 
-/** Adds messages of a user to a session, in order. */
+/** Adds user messages to a session, in order. */
 export async function addMessages(
   db: Kysely<Tables>,
   sessionId: string,
@@ -295,12 +294,12 @@ export async function addMessages(
 
 /** Returns and deletes the audit entries about others' data. */
 export async function drainAudit(db: Kysely<Tables>) {
-  const lines = await db
+  const entries = await db
     .deleteFrom('audit_log')
     .where('action', 'like', 'others_data_%')
     .returning(['id', 'action', 'actor_id', 'user_id', 'details'])
     .execute();
-  return lines
+  return entries
     .toSorted((one, other) => one.id - other.id)
     .map(({ action, actor_id, user_id, details }) => ({ action, actor_id, user_id, details }));
 }

@@ -25,7 +25,7 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
 suite('tools', async () => {
-  const ENDPOINT = {
+  const ENDPOINT_RECORD = {
     id: 'http:forge:3000',
     name: 'Forge',
     type: 'http',
@@ -35,7 +35,7 @@ suite('tools', async () => {
     last_reviewed: '2026-11-01',
     url: 'https://forge.example.test/',
   };
-  const folder = await folderOf({ 'endpoints.json': JSON.stringify([ENDPOINT]) });
+  const folder = await folderOf({ 'endpoints.json': JSON.stringify([ENDPOINT_RECORD]) });
   const stage = await openStage({
     COLLECTOR_API_KEY: 'key-of-the-assistant',
     INVENTORY_FILE: join(folder, 'endpoints.json'),
@@ -43,14 +43,14 @@ suite('tools', async () => {
   const { app, collector, db, model, url } = stage;
   const sid = await stage.signIn('u-olena');
   // The only profile that looks up endpoints is for admins.
-  const all = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
-  const admin = await stage.signedIn(app, person('u-admin', all));
+  const adminUser = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
+  const admin = await stage.signedIn(app, person('u-admin', adminUser));
 
-  const remember = (key: string, value: string) => ({
+  const createRememberCall = (key: string, value: string) => ({
     tools: [{ name: 'remember_fact', arguments: { category: 'wishes', key, value } }],
   });
 
-  const factsOf = (userId: string) =>
+  const findFacts = (userId: string) =>
     db
       .selectFrom('memory_facts')
       .select(['category', 'key', 'value'])
@@ -61,7 +61,7 @@ suite('tools', async () => {
   test('A remembered fact is shown, known to the next answer, and undone once', async (t) => {
     const iryna = await openChatClient(t, { url, sid: await stage.signIn('u-iryna') });
     const id = await iryna.newSession();
-    model.scripts.push(remember('pets', 'кіт'));
+    model.scripts.push(createRememberCall('pets', 'кіт'));
     const answer = iryna.say(id, 'У мене кіт');
     const { tool } = await answer.waitFor('tool.finished');
     assert.deepEqual(tool.changes, [
@@ -72,7 +72,7 @@ suite('tools', async () => {
     assert.match(JSON.stringify(model.seen.at(-1)?.messages[0]), /wishes\/pets: кіт/);
 
     await iryna.undo(id, tool.step_id);
-    assert.deepEqual(await factsOf('u-iryna'), []);
+    assert.deepEqual(await findFacts('u-iryna'), []);
     await assert.rejects(iryna.undo(id, tool.step_id), hasProblem('nothing_to_undo'));
   });
 
@@ -81,19 +81,19 @@ suite('tools', async () => {
     const id = await maria.newSession();
     const steps: string[] = [];
     for (const city of ['Львів', 'Київ']) {
-      model.scripts.push(remember('city', city));
+      model.scripts.push(createRememberCall('city', city));
       const answer = maria.say(id, city);
       steps.push((await answer.waitFor('tool.finished')).tool.step_id);
       await answer.waitFor('message.completed');
     }
-    const [first = '', second = ''] = steps;
-    await assert.rejects(maria.undo(id, first), hasProblem('nothing_to_undo'));
-    await maria.undo(id, second);
-    assert.deepEqual(await factsOf('u-maria'), [
+    const [firstStepId = '', secondStepId = ''] = steps;
+    await assert.rejects(maria.undo(id, firstStepId), hasProblem('nothing_to_undo'));
+    await maria.undo(id, secondStepId);
+    assert.deepEqual(await findFacts('u-maria'), [
       { category: 'wishes', key: 'city', value: 'Львів' },
     ]);
-    await maria.undo(id, first);
-    assert.deepEqual(await factsOf('u-maria'), []);
+    await maria.undo(id, firstStepId);
+    assert.deepEqual(await findFacts('u-maria'), []);
   });
 
   test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
@@ -101,11 +101,18 @@ suite('tools', async () => {
     const marta = await openChatClient(t, { url, sid: await stage.signIn('u-marta') });
     const id = await marta.newSession();
     const nul = String.fromCharCode(0);
-    const half = String.fromCharCode(0xd800);
+    const loneSurrogate = String.fromCharCode(0xd800);
     model.scripts.push(
-      { tools: [{ name: 'search_listings', arguments: { query: `дім${nul}${half}` } }] },
-      { tools: [{ name: `no${nul}tool`, arguments: { [`a${nul}b${half}`]: `${half}${nul}` } }] },
-      { words: [`Ось${nul}`, ` і все${half}`] },
+      { tools: [{ name: 'search_listings', arguments: { query: `дім${nul}${loneSurrogate}` } }] },
+      {
+        tools: [
+          {
+            name: `no${nul}tool`,
+            arguments: { [`a${nul}b${loneSurrogate}`]: `${loneSurrogate}${nul}` },
+          },
+        ],
+      },
+      { words: [`Ось${nul}`, ` і все${loneSurrogate}`] },
     );
     const { message } = await marta.say(id, 'дім').waitFor('message.completed');
     assert.match(message.content, /^Ось і все/);
@@ -114,13 +121,16 @@ suite('tools', async () => {
   test('Only the owner of a session undoes its steps', async (t) => {
     const nina = await openChatClient(t, { url, sid: await stage.signIn('u-nina') });
     const id = await nina.newSession();
-    model.scripts.push(remember('floor', '3'));
+    model.scripts.push(createRememberCall('floor', '3'));
     const { tool } = await nina.say(id, 'Третій поверх').waitFor('tool.finished');
-    const foreign = await openChatClient(t, { url, sid: await stage.signIn('u-oleh') });
-    const own = await foreign.newSession();
-    await assert.rejects(foreign.undo(id, tool.step_id), hasProblem('session_not_yours'));
-    await assert.rejects(foreign.undo(own, tool.step_id), hasProblem('nothing_to_undo'));
-    assert.equal((await factsOf('u-nina')).length, 1);
+    const foreignClient = await openChatClient(t, { url, sid: await stage.signIn('u-oleh') });
+    const foreignSession = await foreignClient.newSession();
+    await assert.rejects(foreignClient.undo(id, tool.step_id), hasProblem('session_not_yours'));
+    await assert.rejects(
+      foreignClient.undo(foreignSession, tool.step_id),
+      hasProblem('nothing_to_undo'),
+    );
+    assert.equal((await findFacts('u-nina')).length, 1);
   });
 
   test('Without svc.tools.use no tool runs, and the model gets an error', async (t) => {
@@ -129,21 +139,21 @@ suite('tools', async () => {
       sid: await stage.signIn('u-petro', ['svc.profiles.use']),
     });
     const id = await petro.newSession();
-    const asked = collector.asked.length;
+    const requestCount = collector.asked.length;
     model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
     const answer = petro.say(id, 'дім');
     const { tool } = await answer.waitFor('tool.finished');
     assert.partialDeepStrictEqual(tool, { status: 'failed', summary: 'it needs svc.tools.use' });
     await answer.waitFor('message.completed');
-    assert.equal(collector.asked.length, asked);
+    assert.equal(collector.asked.length, requestCount);
     assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /svc\.tools\.use/);
   });
 
   test('Without svc.memory.read_own memory is neither sent nor changed', async (t) => {
-    const known = { category: 'wishes', key: 'pets', value: 'рись' };
+    const petsFact = { category: 'wishes', key: 'pets', value: 'рись' };
     await db
       .insertInto('memory_facts')
-      .values({ ...known, user_id: 'u-yaryna' })
+      .values({ ...petsFact, user_id: 'u-yaryna' })
       .execute();
     await db
       .insertInto('memory_summaries')
@@ -154,11 +164,11 @@ suite('tools', async () => {
       sid: await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']),
     });
     const id = await yaryna.newSession();
-    const before = model.seen.length;
-    const { category, key } = known;
+    const earlierCount = model.seen.length;
+    const { category, key } = petsFact;
     model.scripts.push({
       tools: [
-        { name: 'remember_fact', arguments: { ...known, value: 'кіт' } },
+        { name: 'remember_fact', arguments: { ...petsFact, value: 'кіт' } },
         { name: 'forget_fact', arguments: { category, key } },
       ],
     });
@@ -167,11 +177,11 @@ suite('tools', async () => {
     const tools = answer.events.flatMap((event) =>
       event.type === 'tool.finished' ? [event.tool] : [],
     );
-    const refused = { status: 'failed', summary: 'it needs svc.memory.read_own', changes: [] };
+    const deniedResult = { status: 'failed', summary: 'it needs svc.memory.read_own', changes: [] };
     assert.equal(tools.length, 2);
-    assert.partialDeepStrictEqual(tools, [refused, refused]);
-    assert.deepEqual(await factsOf('u-yaryna'), [known]);
-    const seen = model.seen.slice(before);
+    assert.partialDeepStrictEqual(tools, [deniedResult, deniedResult]);
+    assert.deepEqual(await findFacts('u-yaryna'), [petsFact]);
+    const seen = model.seen.slice(earlierCount);
     assert.equal(seen.length, 2);
     assert.doesNotMatch(JSON.stringify(seen), /рись/);
   });
@@ -197,20 +207,20 @@ suite('tools', async () => {
   });
 
   test('Every socket that has a session open gets its new name', async (t) => {
-    const titled = gate();
-    t.after(titled.open);
+    const titleGate = gate();
+    t.after(titleGate.open);
     const vira = await openRawClient(t, { url, sid });
     const id = await vira.newSession();
-    const elsewhere = await openRawClient(t, { url: await stage.another(), sid });
-    await elsewhere.client.ask({ type: 'session.open', session_id: id });
-    model.titled = titled.opened;
+    const otherClient = await openRawClient(t, { url: await stage.startInstance(), sid });
+    await otherClient.client.ask({ type: 'session.open', session_id: id });
+    model.titled = titleGate.opened;
     await vira.say(id, 'Шукаю дім');
-    await elsewhere.waitFor('message.completed');
-    // The name of the first answer arrives after the second one.
-    await elsewhere.say(id, 'Дешевше');
-    await elsewhere.waitFor('message.completed', 2);
-    titled.open();
-    for (const one of [vira, elsewhere]) {
+    await otherClient.waitFor('message.completed');
+    // The model generates the session name of the first answer after the second answer.
+    await otherClient.say(id, 'Дешевше');
+    await otherClient.waitFor('message.completed', 2);
+    titleGate.open();
+    for (const one of [vira, otherClient]) {
       const { session, session_id: of } = await one.waitFor('session.updated');
       assert.partialDeepStrictEqual(session, { session_id: id, name: 'Назва' });
       assert.equal(of, id);
@@ -222,14 +232,14 @@ suite('tools', async () => {
       payload: { name: 'Дім', pinned: true },
     });
     assert.equal(renamed.statusCode, 200);
-    for (const one of [vira, elsewhere]) {
+    for (const one of [vira, otherClient]) {
       const { session } = await one.waitFor('session.updated', 2);
       assert.partialDeepStrictEqual(session, { name: 'Дім', pinned: true });
     }
   });
 
   test('Metrics count turns, durations and tools by outcome', async (t) => {
-    const values = async () => {
+    const readMetricValues = async () => {
       const { body } = await stage.app.inject('/metrics');
       return new Map(
         [...body.matchAll(/^(assistant_(?:turns?|tool)_\S+) (\d+)$/gm)].map(
@@ -237,7 +247,7 @@ suite('tools', async () => {
         ),
       );
     };
-    const before = await values();
+    const earlierValues = await readMetricValues();
     const olha = await openChatClient(t, { url, sid: await stage.signIn('u-olha') });
     const id = await olha.newSession();
     model.scripts.push(
@@ -252,11 +262,11 @@ suite('tools', async () => {
     );
     await olha.say(id, 'Що з 99?').waitFor('message.completed');
     await olha.say(id, 'А тепер?').waitFor('error');
-    const grown = async () => {
-      const now = await values();
-      return [...now].flatMap(([name, value]) => {
-        const more = value - (before.get(name) ?? 0);
-        return more > 0 && !name.includes('_bucket') ? [[name, more]] : [];
+    const readIncreases = async () => {
+      const currentValues = await readMetricValues();
+      return [...currentValues].flatMap(([name, value]) => {
+        const increase = value - (earlierValues.get(name) ?? 0);
+        return increase > 0 && !name.includes('_bucket') ? [[name, increase]] : [];
       });
     };
     // A turn is counted after its end is sent.
@@ -268,15 +278,16 @@ suite('tools', async () => {
       'assistant_tool_calls_total{tool="get_listing",outcome="failed"}': 1,
       'assistant_tool_calls_total{tool="unknown",outcome="failed"}': 1,
     };
-    await until(async () => (await grown()).length === Object.keys(expected).length);
-    assert.deepEqual(Object.fromEntries(await grown()), expected);
+    await until(async () => (await readIncreases()).length === Object.keys(expected).length);
+    assert.deepEqual(Object.fromEntries(await readIncreases()), expected);
   });
 
   test('No conversation or fact is logged, whatever fails', async (t) => {
-    const mark = 'Потайне 4711';
-    const begun = stage.lines.length;
-    const logged = (what: string) => stage.lines.slice(begun).some((line) => line.includes(what));
-    // PostgreSQL reports the content of a row that violates a constraint.
+    const secretText = 'Потайне 4711';
+    const logStart = stage.lines.length;
+    const isLogged = (what: string) =>
+      stage.lines.slice(logStart).some((line) => line.includes(what));
+    // PostgreSQL errors contain the row that violates a constraint.
     await sql`
     alter table memory_facts add constraint unmarked check (value not like '%4711%')`.execute(db);
     t.after(() => sql`alter table memory_facts drop constraint unmarked`.execute(db));
@@ -286,23 +297,25 @@ suite('tools', async () => {
     model.titleAnswer = { status: 400, body: { error: { message: 'No' } } };
     const zoya = await openChatClient(t, { url, sid: await stage.signIn('u-zoya') });
     const id = await zoya.newSession();
-    model.scripts.push(remember('secret', mark), { words: [mark] });
-    const answer = zoya.say(id, mark);
+    model.scripts.push(createRememberCall('secret', secretText), { words: [secretText] });
+    const answer = zoya.say(id, secretText);
     assert.equal((await answer.waitFor('tool.finished')).tool.status, 'failed');
     await answer.waitFor('message.completed');
-    await until(() => logged('a session could not be named'));
-    const heard = gate();
-    t.after(heard.open);
-    const breakOff = async (response: ServerResponse) => {
-      await heard.opened;
+    await until(() => isLogged('a session could not be named'));
+    const firstChunkSent = gate();
+    t.after(firstChunkSent.open);
+    const breakStream = async (response: ServerResponse) => {
+      await firstChunkSent.opened;
       response.destroy();
     };
-    model.scripts.push({ answer: createStreamedResponse([chunk({ content: mark }), breakOff]) });
-    const broken = zoya.say(id, `${mark}?`);
-    await broken.waitForText(mark);
-    heard.open();
-    await broken.waitFor('error');
-    for (const what of ['a tool failed', 'a turn failed']) assert.ok(logged(what), what);
+    model.scripts.push({
+      answer: createStreamedResponse([chunk({ content: secretText }), breakStream]),
+    });
+    const brokenAnswer = zoya.say(id, `${secretText}?`);
+    await brokenAnswer.waitForText(secretText);
+    firstChunkSent.open();
+    await brokenAnswer.waitFor('error');
+    for (const what of ['a tool failed', 'a turn failed']) assert.ok(isLogged(what), what);
     assert.deepEqual(
       stage.lines.filter((line) => /Потайне|4711/.test(line)),
       [],
@@ -324,12 +337,12 @@ suite('tools', async () => {
     floor: '3/9',
     text: 'Світла квартира біля парку.',
   };
-  const list = { result: { total: '1', listings: [brief] }, kept: { listing_ids: [7] } };
+  const listOutput = { result: { total: '1', listings: [brief] }, kept: { listing_ids: [7] } };
 
   const petsFact = { user_id: 'u-olena', category: 'wishes', key: 'pets', value: 'кіт' };
   await db.insertInto('memory_facts').values(petsFact).execute();
 
-  /** A call of the model, the request to the collector, and the results. */
+  /** A model call with the expected collector request and results. */
   type Case = {
     what: string;
     name: string;
@@ -360,7 +373,7 @@ suite('tools', async () => {
           fold_duplicates: true,
         },
       },
-      ...list,
+      ...listOutput,
       title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15 000',
       summary: '1 of 1',
     },
@@ -372,7 +385,7 @@ suite('tools', async () => {
         path: '/api/v1/search/similar',
         body: { listing_id: 3, area_min: 40, limit: 5, fold_duplicates: true },
       },
-      ...list,
+      ...listOutput,
       title: 'Searching for more like #3 · m² ≥ 40',
       summary: '1 of 1',
     },
@@ -398,7 +411,7 @@ suite('tools', async () => {
       what: 'An endpoint of the installation',
       name: 'lookup_endpoint',
       input: { words: 'forge private' },
-      result: { total: 1, endpoints: [ENDPOINT] },
+      result: { total: 1, endpoints: [ENDPOINT_RECORD] },
       title: 'Looking up endpoints · forge private',
       summary: 'http:forge:3000',
       isAdmin: true,
@@ -409,7 +422,7 @@ suite('tools', async () => {
     what,
     name,
     input,
-    asked,
+    asked: expectedRequest,
     result,
     kept = result,
     title,
@@ -420,12 +433,12 @@ suite('tools', async () => {
       collector.listings = [found];
       const rawClient = await openRawClient(t, { url, sid: isAdmin === true ? admin.sid : sid });
       const profileId = isAdmin === true ? { profile_id: 'diagnostics' } : {};
-      const created = await rawClient.client.ask({
+      const createdFrame = await rawClient.client.ask({
         type: 'session.create',
         name: what,
         ...profileId,
       });
-      const id = String(created['session_id']);
+      const id = String(createdFrame['session_id']);
       const requests = collector.asked.length;
       model.scripts.push({ tools: [{ name, arguments: input }] });
       await rawClient.say(id, 'Допоможи');
@@ -434,7 +447,9 @@ suite('tools', async () => {
       const authorization = 'Bearer key-of-the-assistant';
       assert.deepEqual(
         collector.asked.slice(requests),
-        asked === undefined ? [] : [{ body: undefined, ...asked, authorization }],
+        expectedRequest === undefined
+          ? []
+          : [{ body: undefined, ...expectedRequest, authorization }],
       );
       assert.deepEqual(lastToolOutput(), result);
       const { tool } = await rawClient.waitFor('tool.finished');
@@ -449,15 +464,15 @@ suite('tools', async () => {
       const [{ id: stepId, turn_id: turnId, started_at, finished_at, detail, ...step }] = steps;
       assert.deepEqual(step, { kind: 'tool', title, status: 'done' });
       assert.equal(stepId, (tool as { step_id: string }).step_id);
-      assert.equal(turnId, rawClient.of('message.started')[0]?.['turn_id']);
+      assert.equal(turnId, rawClient.getFrames('message.started')[0]?.['turn_id']);
       assert.ok(Date.parse(started_at) <= Date.parse(finished_at));
-      const { output, ...called } = JSON.parse(detail);
-      assert.deepEqual(called, { tool: name, input });
+      const { output, ...callDetail } = JSON.parse(detail);
+      assert.deepEqual(callDetail, { tool: name, input });
       assert.deepEqual(JSON.parse(output), result);
     });
   }
 
-  /** Returns the last output of a tool in the newest request to the model. */
+  /** Returns the last tool output in the newest model request. */
   function lastToolOutput(): unknown {
     const message = model.seen.at(-1)?.messages.findLast(({ role }) => role === 'tool');
     return JSON.parse(String(message?.content));
@@ -492,8 +507,8 @@ suite('tools', async () => {
     const { request } = (await admin.get(`/sessions/${id}/context`)).json();
     await olena.say(id, 'А ще?');
     await olena.waitFor('message.completed', 2);
-    const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
-    const [system, ...messages] = sent.messages;
+    const sentRequest = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
+    const [system, ...messages] = sentRequest.messages;
     assert.equal(request.system, system?.content);
     assert.match(request.system, /city: Львів[^]*a\.txt/);
     assert.match(request.system, /Шукає для себе/);
@@ -502,18 +517,18 @@ suite('tools', async () => {
         type: 'function',
         function: { ...tool, parameters: input },
       })),
-      sent.tools,
+      sentRequest.tools,
     );
     // An empty name stands for the configured model.
-    assert.deepEqual([request.model, sent.model], ['', 'test']);
+    assert.deepEqual([request.model, sentRequest.model], ['', 'test']);
     assert.deepEqual(
-      [...request.messages.map(asSent), { role: 'user', content: 'А ще?' }],
+      [...request.messages.map(toServerMessage), { role: 'user', content: 'А ще?' }],
       messages,
     );
   });
 
-  /** Converts a message of the context to its form for the model server. */
-  function asSent({
+  /** Converts a context message to its model server form. */
+  function toServerMessage({
     tool_calls,
     ...message
   }: {
@@ -532,53 +547,53 @@ suite('tools', async () => {
   const cityFact = { category: 'home', key: 'city' };
 
   /** Returns the user's facts with their exact times, which a `Date` cannot hold. */
-  const exactFacts = async (userId: string) => {
+  const readExactFacts = async (userId: string) => {
     const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
     return (await sql`select ${columns} from memory_facts where user_id = ${userId}`.execute(db))
       .rows;
   };
 
-  /** Signs a user with a fact in, and returns a function that lets the model change the fact. */
-  async function withCityFact(t: TestContext, userId: string) {
+  /** Signs in a user with a fact and returns a function that makes the model change the fact. */
+  async function createUserWithCityFact(t: TestContext, userId: string) {
     const client = await openChatClient(t, { url, sid: await stage.signIn(userId) });
     await sql`insert into memory_facts (user_id, category, key, value, created_at, updated_at)
     values (${userId}, 'home', 'city', 'Львів',
       '2026-01-01T00:00:00.000001Z', '2026-01-02T03:04:05.678901Z')`.execute(db);
     const id = await client.newSession();
-    const change = async (name: string, input: object) => {
+    const changeFact = async (name: string, input: object) => {
       model.scripts.push({ tools: [{ name, arguments: { ...cityFact, ...input } }] });
       const answer = client.say(id, 'Зміни');
       const { tool } = await answer.waitFor('tool.finished');
       await answer.waitFor('message.completed');
       return () => client.undo(id, tool.step_id);
     };
-    return { change };
+    return { change: changeFact };
   }
 
   test('Undoing restores a fact that was written over or forgotten, with its origin and times', async (t) => {
-    const { change } = await withCityFact(t, 'u-dmytro');
-    const before = await exactFacts('u-dmytro');
+    const { change } = await createUserWithCityFact(t, 'u-dmytro');
+    const originalFacts = await readExactFacts('u-dmytro');
     for (const [name, input] of [
       ['remember_fact', { value: 'Київ' }],
       ['forget_fact', {}],
     ] as const) {
       const undo = await change(name, input);
-      assert.notDeepEqual(await exactFacts('u-dmytro'), before);
+      assert.notDeepEqual(await readExactFacts('u-dmytro'), originalFacts);
       await undo();
-      assert.deepEqual(await exactFacts('u-dmytro'), before);
+      assert.deepEqual(await readExactFacts('u-dmytro'), originalFacts);
     }
   });
 
   test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async (t) => {
-    const { change } = await withCityFact(t, 'u-danylo');
+    const { change } = await createUserWithCityFact(t, 'u-danylo');
     const undo = await change('forget_fact', {});
     await sql`insert into memory_facts (user_id, category, key, value)
     select 'u-danylo', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
     await assert.rejects(undo, hasProblem('memory_full'));
-    assert.equal((await exactFacts('u-danylo')).length, 2000);
+    assert.equal((await readExactFacts('u-danylo')).length, 2000);
     await sql`delete from memory_facts where user_id = 'u-danylo' and key = 'k-1'`.execute(db);
     await undo();
-    assert.equal((await exactFacts('u-danylo')).length, 2000);
+    assert.equal((await readExactFacts('u-danylo')).length, 2000);
   });
 
   const FACT = { category: 'wishes', key: 'city', value: 'Львів' };
@@ -586,7 +601,7 @@ suite('tools', async () => {
 
   const log = { info: () => undefined, warn: () => undefined };
 
-  /** Makes the database reject results of steps, as in an outage. */
+  /** Makes the database reject step results, as in an outage. */
   async function breakSteps(): Promise<void> {
     await sql`
     create or replace function reject_step() returns trigger language plpgsql as $$
@@ -618,11 +633,11 @@ suite('tools', async () => {
     assert.partialDeepStrictEqual(await stage.steps(id), [{ id: stepId, status: 'done' }]);
     const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
     assert.equal(await iryna.client.outcome(undo), 'ok');
-    assert.deepEqual(await factsOf('u-oksana'), []);
+    assert.deepEqual(await findFacts('u-oksana'), []);
   });
 
-  /** Starts a turn that can change memory, and the reaper of another process. */
-  async function remembering() {
+  /** Starts a turn that can change memory, and another process's reaper. */
+  async function startRememberingTurn() {
     const user = userOf('u-taras', []);
     await sql`insert into svc_users (id, email) values ('u-taras', 'taras@example.test')
     on conflict do nothing`.execute(db);
@@ -635,61 +650,66 @@ suite('tools', async () => {
     const key = await db
       .transaction()
       .execute((trx) => insertTurn(trx, { userId: user.id, sessionId }, 'q'));
-    const process = await openEventLog({ db, listen: stage.listen, log });
-    const turn = process.start(key);
-    const other = await openEventLog({ db, listen: stage.listen, log });
-    const reaper = createTurnReaper({ events: other, log, onAbort: () => undefined });
+    const eventLog = await openEventLog({ db, listen: stage.listen, log });
+    const turn = eventLog.start(key);
+    const otherEventLog = await openEventLog({ db, listen: stage.listen, log });
+    const reaper = createTurnReaper({ events: otherEventLog, log, onAbort: () => undefined });
     const steps = createTurnSteps(db, turn);
     const call = { id: '1', name: 'remember_fact', input: FACT };
     turn.append({ type: 'message.delta', text: 'Так. ' });
     await steps.startTool(call, 'Remembering');
-    const note = (trx: Parameters<typeof steps.storeChange>[0], change: object) =>
+    const recordChange = (trx: Parameters<typeof steps.storeChange>[0], change: object) =>
       steps.storeChange(trx, call, change as never);
     return {
       turn,
-      putFact: () => createMemory({ db }).putFact(user, FACT, { note }),
+      putFact: () => createMemory({ db }).putFact(user, FACT, { note: recordChange }),
       abort: async () => {
         await sql`update chat_turns set lease_until = now() where id = ${turn.turnId}`.execute(db);
         await reaper.abortStaleTurns({ sessionId });
         return readEvents(db, turn.turnId);
       },
-      close: () => Promise.all([process.close(), other.close()]),
+      close: () => Promise.all([eventLog.close(), otherEventLog.close()]),
     };
   }
 
   test('The reaper reports the change of a dead process', async (t) => {
-    const { turn, putFact, abort, close } = await remembering();
+    const { turn, putFact, abort, close } = await startRememberingTurn();
     t.after(close);
     await putFact();
-    const before = turn.events.length;
-    const [finished, end] = (await abort()).slice(before);
+    const earlierEventCount = turn.events.length;
+    const [finished, end] = (await abort()).slice(earlierEventCount);
     assert.partialDeepStrictEqual(finished, {
       type: 'tool.finished',
-      seq: before + 1,
+      seq: earlierEventCount + 1,
       tool: { status: 'done', changes: CHANGES },
     });
     assert.partialDeepStrictEqual(end, {
       type: 'message.completed',
-      seq: before + 2,
+      seq: earlierEventCount + 2,
       message: { content: 'Так. ', status: 'cut' },
     });
   });
 
   test('A turn that was aborted or whose session was deleted changes no memory', async (t) => {
-    const aborted = await remembering();
-    t.after(aborted.close);
-    await aborted.abort();
-    await assert.rejects(aborted.putFact(), { code: 'no_turn_running' });
-    const deleted = await remembering();
-    t.after(deleted.close);
-    const { sessionId } = deleted.turn;
+    const abortedTurn = await startRememberingTurn();
+    t.after(abortedTurn.close);
+    await abortedTurn.abort();
+    await assert.rejects(abortedTurn.putFact(), { code: 'no_turn_running' });
+    const deletedTurn = await startRememberingTurn();
+    t.after(deletedTurn.close);
+    const { sessionId } = deletedTurn.turn;
     await db.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
-    await assert.rejects(deleted.putFact(), { code: 'session_not_found' });
-    assert.deepEqual(await factsOf('u-oksana'), []);
+    await assert.rejects(deletedTurn.putFact(), { code: 'session_not_found' });
+    assert.deepEqual(await findFacts('u-oksana'), []);
   });
 
   /** Attaches a file to a session. */
-  async function attach(sessionId: string, name: string, content: string | Buffer, cookie = sid) {
+  async function attachFile(
+    sessionId: string,
+    name: string,
+    content: string | Buffer,
+    cookie = sid,
+  ) {
     const answer = await app.inject({
       method: 'PUT',
       url: `/sessions/${sessionId}/files/${encodeURIComponent(name)}`,
@@ -700,50 +720,56 @@ suite('tools', async () => {
     assert.equal(answer.statusCode, 201, answer.body);
   }
 
-  const read = (input: object) => ({ tools: [{ name: 'read_file', arguments: input }] });
+  const createReadCall = (input: object) => ({ tools: [{ name: 'read_file', arguments: input }] });
 
-  /** Scripts an answer that calls tools, and returns the last output. */
+  /** Scripts an answer that calls tools and returns the last output. */
   async function answerAfter(
     client: RawClient,
     sessionId: string,
-    ...scripts: ReturnType<typeof read>[]
+    ...scripts: ReturnType<typeof createReadCall>[]
   ) {
-    const completed = client.of('message.completed').length;
+    const completed = client.getFrames('message.completed').length;
     model.scripts.push(...scripts, { words: ['Прочитано.'] });
     await client.say(sessionId, 'Що у файлі?');
     await client.waitFor('message.completed', completed + 1);
     return lastToolOutput();
   }
 
-  const offered = () => model.seen.at(-1)?.tools?.map(({ function: { name } }) => name) ?? [];
+  const getOfferedTools = () =>
+    model.seen.at(-1)?.tools?.map(({ function: { name } }) => name) ?? [];
 
   test('An attached text is read in parts, and later answers get only its name', async (t) => {
     const olena = await openRawClient(t, { url, sid });
     const id = await olena.newSession();
     const text = Array.from({ length: 1200 }, (_, index) => `рядок ${index} `).join('');
-    await attach(id, 'нотатки.txt', text);
+    await attachFile(id, 'нотатки.txt', text);
 
-    const first = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
-    const { next, text: beginning } = first as { next: number; text: string };
-    assert.ok(text.startsWith(beginning) && beginning.length > 6000);
+    const firstOutput = await answerAfter(olena, id, createReadCall({ name: 'нотатки.txt' }));
+    const { next, text: firstText } = firstOutput as { next: number; text: string };
+    assert.ok(text.startsWith(firstText) && firstText.length > 6000);
     const size = Buffer.byteLength(text);
     assert.deepEqual(
-      [next, first],
-      [Buffer.byteLength(beginning), { name: 'нотатки.txt', next, size, text: beginning }],
+      [next, firstOutput],
+      [Buffer.byteLength(firstText), { name: 'нотатки.txt', next, size, text: firstText }],
     );
-    assert.ok(offered().includes('read_file'));
+    assert.ok(getOfferedTools().includes('read_file'));
     const [system] = model.seen.at(-1)?.messages ?? [];
-    const listed = `- "нотатки.txt" (text/plain; charset=utf-8, ${size} bytes)`;
-    assert.ok(String(system?.content).split('\n').includes(listed), String(system?.content));
+    const fileLine = `- "нотатки.txt" (text/plain; charset=utf-8, ${size} bytes)`;
+    assert.ok(String(system?.content).split('\n').includes(fileLine), String(system?.content));
 
-    // Later requests contain only the name of the file.
-    const rest = await answerAfter(olena, id, read({ name: 'нотатки.txt', from: next }));
-    assert.deepEqual(rest, { name: 'нотатки.txt', text: text.slice(beginning.length) });
-    const before = model.seen.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
-    assert.deepEqual(JSON.parse(String(before[0]?.content)), { name: 'нотатки.txt' });
+    // Later requests contain only the file name.
+    const lastPart = await answerAfter(
+      olena,
+      id,
+      createReadCall({ name: 'нотатки.txt', from: next }),
+    );
+    assert.deepEqual(lastPart, { name: 'нотатки.txt', text: text.slice(firstText.length) });
+    const earlierToolMessages =
+      model.seen.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
+    assert.deepEqual(JSON.parse(String(earlierToolMessages[0]?.content)), { name: 'нотатки.txt' });
 
     assert.partialDeepStrictEqual(
-      olena.of('tool.finished').map(({ tool }) => tool),
+      olena.getFrames('tool.finished').map(({ tool }) => tool),
       [
         { name: 'read_file', title: 'Reading нотатки.txt', status: 'done' },
         { status: 'done', summary: `${size - next} of ${size} bytes` },
@@ -754,13 +780,17 @@ suite('tools', async () => {
   test('A session without files has no read_file, and beyond the end a file is empty', async (t) => {
     const olena = await openRawClient(t, { url, sid });
     const id = await olena.newSession();
-    const refused = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
-    assert.deepEqual(refused, { error: 'there is no tool read_file here' });
-    assert.ok(!offered().includes('read_file'));
+    const rejectedOutput = await answerAfter(olena, id, createReadCall({ name: 'нотатки.txt' }));
+    assert.deepEqual(rejectedOutput, { error: 'there is no tool read_file here' });
+    assert.ok(!getOfferedTools().includes('read_file'));
 
-    await attach(id, 'кінець.txt', 'все');
-    const nothing = await answerAfter(olena, id, read({ name: 'кінець.txt', from: 9000 }));
-    assert.deepEqual(nothing, { name: 'кінець.txt', text: '' });
+    await attachFile(id, 'кінець.txt', 'все');
+    const emptyPart = await answerAfter(
+      olena,
+      id,
+      createReadCall({ name: 'кінець.txt', from: 9000 }),
+    );
+    assert.deepEqual(emptyPart, { name: 'кінець.txt', text: '' });
   });
 
   test('Only texts of the same session are read', async (t) => {
@@ -768,41 +798,47 @@ suite('tools', async () => {
     const id = await olena.newSession();
     const image =
       'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-    await attach(id, 'план.txt', Buffer.from(image, 'base64'));
-    const refused = await answerAfter(olena, id, read({ name: 'план.txt' }));
-    assert.deepEqual(refused, {
+    await attachFile(id, 'план.txt', Buffer.from(image, 'base64'));
+    const rejectedOutput = await answerAfter(olena, id, createReadCall({ name: 'план.txt' }));
+    assert.deepEqual(rejectedOutput, {
       error: 'план.txt is no text, but image/png: only text can be read',
     });
 
-    const foreign = await stage.signIn('u-taras');
-    const taras = await openRawClient(t, { url, sid: foreign });
-    await attach(await taras.newSession(), 'секрет.txt', 'Тарасове', foreign);
-    await attach(await olena.newSession(), 'інше.txt', 'Оленине');
+    const foreignCookie = await stage.signIn('u-taras');
+    const taras = await openRawClient(t, { url, sid: foreignCookie });
+    await attachFile(await taras.newSession(), 'секрет.txt', 'Тарасове', foreignCookie);
+    await attachFile(await olena.newSession(), 'інше.txt', 'Оленине');
     for (const name of ['секрет.txt', 'інше.txt']) {
-      const missing = await answerAfter(olena, id, read({ name }));
-      assert.match(JSON.stringify(missing), /No such file/);
+      const missingOutput = await answerAfter(olena, id, createReadCall({ name }));
+      assert.match(JSON.stringify(missingOutput), /No such file/);
       assert.doesNotMatch(JSON.stringify(model.seen.at(-1)), /Тарасове|Оленине/);
     }
   });
 
   // A process with other files simulates changed profiles.
-  const market = profile('market', 'model: own-model\ntools: [get_listing]\n');
-  const usual = profile('default', 'model: usual-model\ntools: [search_listings, remember_fact]\n');
+  const marketProfile = profile('market', 'model: own-model\ntools: [get_listing]\n');
+  const usualProfile = profile(
+    'default',
+    'model: usual-model\ntools: [search_listings, remember_fact]\n',
+  );
 
-  async function marketSession({ client }: RawClient): Promise<string> {
+  async function createMarketSession({ client }: RawClient): Promise<string> {
     const created = await client.ask({ type: 'session.create', profile_id: 'market' });
     return String(created['session_id']);
   }
 
-  const processWith = async (files: Record<string, string>) =>
-    stage.another({ PROFILES_DIR: await folderOf(files) });
+  const startProcessWith = async (files: Record<string, string>) =>
+    stage.startInstance({ PROFILES_DIR: await folderOf(files) });
 
   test('A session with a removed profile uses the default profile', async (t) => {
-    const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
-    const olena = await openRawClient(t, { url: before, sid });
-    const id = await marketSession(olena);
-    const there = await processWith({ 'default.yaml': usual });
-    const answer = await fetch(`${there}/sessions/${id}/context`, {
+    const originalUrl = await startProcessWith({
+      'market.yaml': marketProfile,
+      'default.yaml': usualProfile,
+    });
+    const olena = await openRawClient(t, { url: originalUrl, sid });
+    const id = await createMarketSession(olena);
+    const otherUrl = await startProcessWith({ 'default.yaml': usualProfile });
+    const answer = await fetch(`${otherUrl}/sessions/${id}/context`, {
       headers: { cookie: `svc_auth_session=${admin.sid}` },
     });
     assert.equal(answer.status, 200);
@@ -812,57 +848,63 @@ suite('tools', async () => {
     };
     assert.equal(context.profile_id, 'market');
 
-    const again = await openRawClient(t, { url: there, sid });
-    await again.client.ask({ type: 'session.open', session_id: id });
-    await again.say(id, 'Добрий день');
-    await again.waitFor('message.completed');
-    const sent = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
+    const newClient = await openRawClient(t, { url: otherUrl, sid });
+    await newClient.client.ask({ type: 'session.open', session_id: id });
+    await newClient.say(id, 'Добрий день');
+    await newClient.waitFor('message.completed');
+    const sentRequest = model.seen.at(-1) as (typeof model.seen)[number] & { model: string };
     const names = ['remember_fact', 'search_listings'];
     const { request } = context;
     assert.deepEqual(
-      sent.tools?.map(({ function: { name } }) => name),
+      sentRequest.tools?.map(({ function: { name } }) => name),
       names,
     );
     assert.deepEqual(
       request.tools.map(({ name }) => name),
       names,
     );
-    assert.deepEqual([sent.model, request.model], ['usual-model', 'usual-model']);
-    assert.equal(request.system, sent.messages[0]?.content);
+    assert.deepEqual([sentRequest.model, request.model], ['usual-model', 'usual-model']);
+    assert.equal(request.system, sentRequest.messages[0]?.content);
   });
 
   test('A session with a profile that becomes admin-only rejects messages and retries of its owner', async (t) => {
-    const before = await processWith({ 'market.yaml': market, 'default.yaml': usual });
-    const olena = await openRawClient(t, { url: before, sid });
-    const id = await marketSession(olena);
+    const originalUrl = await startProcessWith({
+      'market.yaml': marketProfile,
+      'default.yaml': usualProfile,
+    });
+    const olena = await openRawClient(t, { url: originalUrl, sid });
+    const id = await createMarketSession(olena);
     model.scripts.push({ words: [] });
     await olena.say(id, 'Добрий день');
     await olena.waitFor('error');
-    const there = await processWith({
-      'market.yaml': `${market}is_admin_only: true\n`,
-      'default.yaml': usual,
+    const there = await startProcessWith({
+      'market.yaml': `${marketProfile}is_admin_only: true\n`,
+      'default.yaml': usualProfile,
     });
-    const again = await openRawClient(t, { url: there, sid });
-    const asked = model.seen.length;
-    const opened = await again.client.outcome({ type: 'session.open', session_id: id });
+    const summaryRequest = await openRawClient(t, { url: there, sid });
+    const requestCount = model.seen.length;
+    const opened = await summaryRequest.client.outcome({ type: 'session.open', session_id: id });
     assert.equal(opened, 'ok', 'what was said is still theirs');
-    assert.equal((await again.say(id, 'І ще')).problem?.code, 'admin_only');
+    assert.equal((await summaryRequest.say(id, 'І ще')).problem?.code, 'admin_only');
     const retry = { type: 'message.retry', session_id: id };
-    assert.equal(await again.client.outcome(retry), 'admin_only');
-    assert.equal(model.seen.length, asked);
-    assert.equal((await stage.stored(id)).length, 2);
+    assert.equal(await summaryRequest.client.outcome(retry), 'admin_only');
+    assert.equal(model.seen.length, requestCount);
+    assert.equal((await stage.readMessages(id)).length, 2);
   });
 
   test('The mock model searches for a wish, and its answer lists the results', async (t) => {
     collector.listings = [listing(7), listing(8, { price: 12_500 })];
-    const olena = await openRawClient(t, { url: await stage.another({ MODEL_MODE: 'mock' }), sid });
+    const olena = await openRawClient(t, {
+      url: await stage.startInstance({ MODEL_MODE: 'mock' }),
+      sid,
+    });
     const id = await olena.newSession();
     await olena.say(id, 'двокімнатна у Львові до 15000 грн');
     await olena.waitFor('session.updated');
-    const asked = collector.asked.at(-1);
-    assert.equal(asked?.path, '/api/v1/search/hybrid');
+    const lastRequest = collector.asked.at(-1);
+    assert.equal(lastRequest?.path, '/api/v1/search/hybrid');
     const filters = { city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 };
-    assert.partialDeepStrictEqual(asked?.body, filters);
+    assert.partialDeepStrictEqual(lastRequest?.body, filters);
     const turn = olena.client.frames.filter(({ turn_id }) => turn_id !== undefined);
     assert.deepEqual(
       turn.map(({ seq, id: repeated }) => [seq, repeated]),
@@ -872,7 +914,7 @@ suite('tools', async () => {
       content: string;
     };
     assert.match(content, /Оголошення 7.*\n.*Оголошення 8 — 12\s500\sUAH/u);
-    assert.equal(olena.streamed, content);
+    assert.equal(olena.streamedText, content);
   });
 });
 
@@ -880,41 +922,41 @@ suite('summaries', async () => {
   const CONTEXT_TOKENS = 16_384;
 
   const stage = await openStage({ MODEL_CONTEXT_TOKENS: String(CONTEXT_TOKENS) });
-  const { db, model, stored, url } = stage;
+  const { db, model, readMessages: stored, url } = stage;
   const admin = await stage.signedIn(stage.app, person('u-admin', { isAdmin: true }));
   const sid = await stage.signIn('u-olena');
 
-  /** Returns a text of about 2,400 tokens. Three of them have room beside the instructions. */
-  const long = (name: string) => `${name} ${'а б '.repeat(1600)}`.trim();
+  /** Creates text of about 2,400 tokens. The window fits three such texts and the instructions. */
+  const createLongText = (name: string) => `${name} ${'а б '.repeat(1600)}`.trim();
 
-  /** Sends messages, and waits for each answer. */
-  async function sayAll(
+  /** Sends messages and waits for each answer. */
+  async function sendMessages(
     client: RawClient,
     sessionId: string,
     names: readonly string[],
   ): Promise<void> {
     for (const name of names) {
-      const before = client.of('message.completed').length;
-      await client.say(sessionId, long(name));
-      await client.waitFor('message.completed', before + 1);
+      const earlierCount = client.getFrames('message.completed').length;
+      await client.say(sessionId, createLongText(name));
+      await client.waitFor('message.completed', earlierCount + 1);
     }
   }
 
-  /** Returns the names of the long messages in a request. */
-  const namesIn = ({ messages }: Conversation) =>
+  /** Returns the names of a request's long messages. */
+  const getMessageNames = ({ messages }: Conversation) =>
     messages.flatMap(({ role, content }) =>
       role === 'user' ? (/^\w+(?= а б)/u.exec(String(content))?.[0] ?? []) : [],
     );
 
-  /** Returns the data of a request for a summary. */
-  function dataOf({ messages }: Conversation): {
+  /** Returns the data in a summary request. */
+  function getSummaryData({ messages }: Conversation): {
     summary_so_far: string;
     messages: { role: string; text: string; tools?: object[] }[];
   } {
     return JSON.parse(String(messages[1]?.content));
   }
 
-  const summariesOf = (sessionId: string) =>
+  const findSummaries = (sessionId: string) =>
     db
       .selectFrom('conversation_summaries')
       .selectAll()
@@ -924,27 +966,27 @@ suite('summaries', async () => {
   test('Earlier messages are summarized step by step, and the summary replaces them', async (t) => {
     const olena = await openRawClient(t, { url, sid });
     const id = await olena.newSession();
-    const summarized = model.summarized.length;
+    const summaryCount = model.summarized.length;
     const names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven'];
-    await sayAll(olena, id, names);
-    const [first, second] = model.summarized.slice(summarized);
-    assert.ok(first !== undefined && second !== undefined);
-    assert.equal(dataOf(first).summary_so_far, '');
-    assert.equal(dataOf(second).summary_so_far, `Підсумок ${summarized + 1}.`);
-    assert.equal(second.tools, undefined);
-    const sent = [first, second].flatMap((request) =>
-      dataOf(request).messages.filter(({ role }) => role === 'user'),
+    await sendMessages(olena, id, names);
+    const [firstRequest, secondRequest] = model.summarized.slice(summaryCount);
+    assert.ok(firstRequest !== undefined && secondRequest !== undefined);
+    assert.equal(getSummaryData(firstRequest).summary_so_far, '');
+    assert.equal(getSummaryData(secondRequest).summary_so_far, `Підсумок ${summaryCount + 1}.`);
+    assert.equal(secondRequest.tools, undefined);
+    const sentMessages = [firstRequest, secondRequest].flatMap((request) =>
+      getSummaryData(request).messages.filter(({ role }) => role === 'user'),
     );
-    const sentNames = sent.map(({ text }) => text.split(' ')[0] ?? '');
+    const sentNames = sentMessages.map(({ text }) => text.split(' ')[0] ?? '');
     assert.deepEqual(sentNames, names.slice(0, sentNames.length));
 
     const last = model.seen.at(-1);
     assert.ok(last !== undefined);
-    assert.deepEqual(namesIn(last), names.slice(sentNames.length));
-    const [system, question, summary, next] = last.messages;
+    assert.deepEqual(getMessageNames(last), names.slice(sentNames.length));
+    const [system, question, summary, nextMessage] = last.messages;
     assert.ok(!String(system?.content).includes('Підсумок'));
-    assert.deepEqual([question?.role, next?.role], ['user', 'user']);
-    assert.deepEqual(summary, { role: 'assistant', content: `Підсумок ${summarized + 2}.` });
+    assert.deepEqual([question?.role, nextMessage?.role], ['user', 'user']);
+    assert.deepEqual(summary, { role: 'assistant', content: `Підсумок ${summaryCount + 2}.` });
 
     const steps = await stage.steps(id);
     assert.deepEqual(
@@ -957,7 +999,7 @@ suite('summaries', async () => {
     assert.equal((await stored(id)).length, 2 * names.length);
 
     const context = (await admin.get(`/sessions/${id}/context`)).json();
-    assert.equal(context.summary.text, `Підсумок ${summarized + 2}.`);
+    assert.equal(context.summary.text, `Підсумок ${summaryCount + 2}.`);
     assert.deepEqual(context.request.messages, [
       ...last.messages.slice(1),
       { role: 'assistant', content: 'Готово.' },
@@ -965,60 +1007,65 @@ suite('summaries', async () => {
     const { sessions } = JSON.parse(
       (await stage.app.inject({ url: '/me/export', cookies: { svc_auth_session: sid } })).body,
     );
-    const exported = sessions.find(({ session_id }: { session_id: string }) => session_id === id);
-    assert.equal(exported.summary, context.summary.text);
+    const exportedSession = sessions.find(
+      ({ session_id }: { session_id: string }) => session_id === id,
+    );
+    assert.equal(exportedSession.summary, context.summary.text);
   });
 
   test('A long conversation of an older system is summarized from its beginning, in parts', async (t) => {
     const olena = await openRawClient(t, { url, sid });
     const id = await olena.newSession();
-    const names = Array.from({ length: 30 }, (_, nth) => `old${nth}`);
-    await addMessages(db, id, ...names.map(long));
+    const names = Array.from({ length: 30 }, (_, index) => `old${index}`);
+    await addMessages(db, id, ...names.map(createLongText));
     // Such rows may lack a time, so their numbers order them.
     await sql`update conversation_messages set created_at = null where session_id = ${id}`.execute(
       db,
     );
     const summarized = model.summarized.length;
-    await sayAll(olena, id, ['one']);
+    await sendMessages(olena, id, ['one']);
     assert.equal(model.summarized.length - summarized, 4);
-    await sayAll(olena, id, ['two', 'three']);
+    await sendMessages(olena, id, ['two', 'three']);
     const requests = model.summarized.slice(summarized);
-    const sent = requests.flatMap((request) => dataOf(request).messages);
-    const sentNames = sent
+    const sentMessages = requests.flatMap((request) => getSummaryData(request).messages);
+    const sentNames = sentMessages
       .filter(({ role }) => role === 'user')
       .map(({ text }) => text.split(' ')[0] ?? '');
-    const all = [...names, 'one', 'two', 'three'];
-    assert.deepEqual(sentNames, all.slice(0, sentNames.length));
-    const [row] = await summariesOf(id);
+    const expectedNames = [...names, 'one', 'two', 'three'];
+    assert.deepEqual(sentNames, expectedNames.slice(0, sentNames.length));
+    const [row] = await findSummaries(id);
     assert.equal(row?.revision, requests.length);
     const last = model.seen.at(-1);
     assert.ok(last !== undefined);
-    assert.deepEqual(namesIn(last), all.slice(sentNames.length));
+    assert.deepEqual(getMessageNames(last), expectedNames.slice(sentNames.length));
     assert.ok(sentNames.includes('old29'));
   });
 
   test('A failed summary does not fail the answer, and the step reports omitted messages', async (t) => {
     const olena = await openRawClient(t, { url, sid });
     const id = await olena.newSession();
-    await sayAll(olena, id, ['one', 'two', 'three']);
+    await sendMessages(olena, id, ['one', 'two', 'three']);
     model.summaries.push({ answer: { status: 400, body: { error: { message: 'No' } } } });
-    await sayAll(olena, id, ['four']);
-    const [step, ...others] = await stage.steps(id);
-    assert.deepEqual([step?.kind, step?.status, others], ['summary', 'failed', []]);
+    await sendMessages(olena, id, ['four']);
+    const [step, ...otherSteps] = await stage.steps(id);
+    assert.deepEqual([step?.kind, step?.status, otherSteps], ['summary', 'failed', []]);
     const detail = JSON.parse(step?.detail ?? '');
     assert.ok(detail.messages_left_out > 0);
     assert.match(detail.error, /400/);
     const last = model.seen.at(-1);
     assert.ok(last !== undefined);
-    assert.deepEqual(namesIn(last).at(-1), 'four');
-    assert.ok(!namesIn(last).includes('one'));
+    assert.deepEqual(getMessageNames(last).at(-1), 'four');
+    assert.ok(!getMessageNames(last).includes('one'));
     assert.equal(last.messages[1]?.role, 'user', 'an answer goes with its question');
-    assert.deepEqual(await summariesOf(id), []);
+    assert.deepEqual(await findSummaries(id), []);
     // The next answer summarizes them.
     const summarized = model.summarized.length;
-    await sayAll(olena, id, ['five']);
+    await sendMessages(olena, id, ['five']);
     const [again] = model.summarized.slice(summarized);
-    assert.match(again === undefined ? '' : (dataOf(again).messages[0]?.text ?? ''), /^one /);
-    assert.equal((await summariesOf(id)).length, 1);
+    assert.match(
+      again === undefined ? '' : (getSummaryData(again).messages[0]?.text ?? ''),
+      /^one /,
+    );
+    assert.equal((await findSummaries(id)).length, 1);
   });
 });

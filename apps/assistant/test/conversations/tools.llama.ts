@@ -6,7 +6,7 @@ import { startLlamaServer } from '@oselya/testing/llama';
 import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { toDefinitions, TOOLS } from '../../src/conversations/tools/tools.ts';
 
-// The model has random weights, so only the form of its answers is tested.
+// The model has random weights, so the tests only check the form of its answers.
 const server = await startLlamaServer('--ctx-size', '8192', '--parallel', '1', '--alias', 'random');
 after(server.close);
 const model = createModelClient({
@@ -83,7 +83,7 @@ test('The server counts the tokens of an answer, and its limit holds', async () 
       model,
       onText: (part) => (text += part),
       request: { system: 'Help.', messages, tools: definitions },
-      runTool: async () => ({ ...refused, isData: false, changes: [] }),
+      runTool: async () => ({ ...refused, hasThirdPartyText: false, changes: [] }),
       limits: { ...FIXED_AGENT_LIMITS, outputTokens },
       contextTokens: 8_192,
       signal: new AbortController().signal,

@@ -30,44 +30,52 @@ import {
 } from './stage.ts';
 
 const stage = await openStage();
-const { collector, db, engine, model, stored, url } = stage;
-const other = await stage.another();
+const { collector, db, engine, model, readMessages: stored, url } = stage;
+const otherUrl = await stage.startInstance();
 const sid = await stage.signIn('u-olena');
 const olena = { url, sid };
-const elsewhere = { url: other, sid };
-const short = { url: await stage.another({ ANSWER_MAX_TOKENS: '5' }), sid };
+const otherProcess = { url: otherUrl, sid };
+const shortAnswers = { url: await stage.startInstance({ ANSWER_MAX_TOKENS: '5' }), sid };
 
 test('A client that loses the connection gets the whole answer once, from any process', async (t) => {
-  const [away, rest, end] = [gate(), gate(), gate()];
+  const [reconnect, restGate, checkEnd] = [gate(), gate(), gate()];
   t.after(() => {
-    for (const { open } of [away, rest, end]) open();
+    for (const { open } of [reconnect, restGate, checkEnd]) open();
   });
-  const script = ['Раз ', away.opened, 'два ', rest.opened, 'три ', end.opened, 'чотири.'];
+  const script = [
+    'Раз ',
+    reconnect.opened,
+    'два ',
+    restGate.opened,
+    'три ',
+    checkEnd.opened,
+    'чотири.',
+  ];
   model.scripts.push({ words: script });
   const proxy = await openProxy(t, url);
   const person = await openChatClient(t, { url: proxy.url, sid });
   const id = await person.newSession();
   const answer = person.say(id, 'Рахуй');
   await answer.waitForText('Раз ');
-  const witness = await openChatClient(t, olena);
-  const watched = (await witness.open(id)).answer;
-  assert.ok(watched);
-  for (const [{ open }, said, back] of [
-    [away, 'два ', other],
-    [rest, 'три ', url],
+  const secondClient = await openChatClient(t, olena);
+  const watchedAnswer = (await secondClient.open(id)).answer;
+  assert.ok(watchedAnswer);
+  for (const [{ open }, expectedText, nextUrl] of [
+    [reconnect, 'два ', otherUrl],
+    [restGate, 'три ', url],
   ] as const) {
-    await proxy.away();
+    await proxy.interrupt();
     open();
-    await watched.waitForText(said);
-    assert.ok(!answer.streamed.includes(said));
-    proxy.leadTo(back);
-    await proxy.back();
-    await answer.waitForText(said);
+    await watchedAnswer.waitForText(expectedText);
+    assert.ok(!answer.streamedText.includes(expectedText));
+    proxy.leadTo(nextUrl);
+    await proxy.restore();
+    await answer.waitForText(expectedText);
   }
-  end.open();
+  checkEnd.open();
   const { message } = await answer.waitFor('message.completed');
   assert.equal(message.content, 'Раз два три чотири.');
-  assert.equal(answer.streamed, message.content);
+  assert.equal(answer.streamedText, message.content);
   assert.deepEqual(person.statuses.filter(({ type }) => type === 'connected').length, 3);
   assert.deepEqual(await stored(id), [
     ['user', 'Рахуй', null],
@@ -76,91 +84,93 @@ test('A client that loses the connection gets the whole answer once, from any pr
 });
 
 test('An impossible `after` is rejected, and one beyond the end brings no event', async (t) => {
-  const here = await openRawClient(t, olena);
-  const id = await here.newSession();
-  await here.say(id, 'Так?');
-  await here.waitFor('message.completed');
-  await here.waitFor('session.updated');
-  const turnId = here.of('message.started')[0]?.['turn_id'];
+  const client = await openRawClient(t, olena);
+  const id = await client.newSession();
+  await client.say(id, 'Так?');
+  await client.waitFor('message.completed');
+  await client.waitFor('session.updated');
+  const turnId = client.getFrames('message.started')[0]?.['turn_id'];
   const open = (after: number) =>
-    here.client.outcome({ type: 'session.open', session_id: id, turn_id: turnId, after });
+    client.client.outcome({ type: 'session.open', session_id: id, turn_id: turnId, after });
   for (const after of [2 ** 31, 1e300, -1, 0.5]) {
     assert.equal(await open(after), 'validation_failed', String(after));
   }
-  const before = here.client.frames.length;
+  const frameCount = client.client.frames.length;
   assert.equal(await open(2 ** 31 - 1), 'ok');
-  assert.equal(await here.client.outcome({ type: 'ping' }), 'ok');
+  assert.equal(await client.client.outcome({ type: 'ping' }), 'ok');
   assert.deepEqual(
-    here.client.frames.slice(before).map(({ type }) => type),
+    client.client.frames.slice(frameCount).map(({ type }) => type),
     ['session.opened', 'pong'],
   );
 });
 
-/** Cancels an answer after its first word, and returns its session. */
-async function cancelled(t: TestContext) {
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Початок', rest.opened, ' і кінець'] });
-  const here = await openChatClient(t, olena);
-  const id = await here.newSession();
-  const answer = here.say(id, 'Розкажи');
+/** Cancels an answer after its first word and returns its session. */
+async function cancelAnswer(t: TestContext) {
+  const restGate = gate();
+  t.after(restGate.open);
+  model.scripts.push({ words: ['Початок', restGate.opened, ' і кінець'] });
+  const client = await openChatClient(t, olena);
+  const id = await client.newSession();
+  const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Початок');
-  await here.cancel(id);
+  await client.cancel(id);
   const { message } = await answer.waitFor('message.completed');
-  return { here, id, message };
+  return { client, id, message };
 }
 
 test('A cancelled answer is kept and can be retried', async (t) => {
-  const { here, id, message } = await cancelled(t);
+  const { client, id, message } = await cancelAnswer(t);
   assert.partialDeepStrictEqual(message, { content: 'Початок', status: 'cancelled' });
   assert.deepEqual(await stored(id), [
     ['user', 'Розкажи', null],
     ['assistant', 'Початок', 'cancelled'],
   ]);
-  await assert.rejects(here.cancel(id), hasProblem('no_turn_running'));
+  await assert.rejects(client.cancel(id), hasProblem('no_turn_running'));
 
   model.scripts.push({ words: ['Усе.'] });
-  await here.retry(id).waitFor('message.completed');
+  await client.retry(id).waitFor('message.completed');
   // The request omits the replaced answer.
-  const [, ...said] = model.seen.at(-1)?.messages ?? [];
+  const [, ...sentMessages] = model.seen.at(-1)?.messages ?? [];
   assert.deepEqual(
-    said.map(({ role }) => role),
+    sentMessages.map(({ role }) => role),
     ['user'],
   );
   assert.deepEqual(await stored(id), [
     ['user', 'Розкажи', null],
     ['assistant', 'Усе.', null],
   ]);
-  assert.equal((await here.retry(id).failure()).problem?.code, 'nothing_to_retry');
+  assert.equal((await client.retry(id).waitForFailure()).problem?.code, 'nothing_to_retry');
 });
 
 test('A retry without text keeps the earlier answer', async (t) => {
-  const { here, id, message } = await cancelled(t);
-  const before = [
+  const { client, id, message } = await cancelAnswer(t);
+  const expectedMessages = [
     ['user', 'Розкажи', null],
     ['assistant', 'Початок', 'cancelled'],
   ];
 
   model.scripts.push({ answer: { status: 400, body: { error: { message: 'No such model' } } } });
-  const failed = await here.retry(id).waitFor('error');
-  assert.equal(failed.problem.code, 'model_failed');
-  assert.deepEqual(failed.message, message);
-  assert.deepEqual(await stored(id), before);
+  const failedEvent = await client.retry(id).waitFor('error');
+  assert.equal(failedEvent.problem.code, 'model_failed');
+  assert.deepEqual(failedEvent.message, message);
+  assert.deepEqual(await stored(id), expectedMessages);
 
-  const silence = gate();
-  t.after(silence.open);
-  model.scripts.push({ words: [silence.opened, 'Пізно'] });
-  const asked = model.seen.length;
-  const silent = here.retry(id);
-  await until(() => model.seen.length > asked);
-  await here.cancel(id);
-  assert.deepEqual((await silent.waitFor('message.completed')).message, message);
-  assert.deepEqual(await stored(id), before);
+  const silenceGate = gate();
+  t.after(silenceGate.open);
+  model.scripts.push({ words: [silenceGate.opened, 'Пізно'] });
+  const requestCount = model.seen.length;
+  const silentAnswer = client.retry(id);
+  await until(() => model.seen.length > requestCount);
+  await client.cancel(id);
+  assert.deepEqual((await silentAnswer.waitFor('message.completed')).message, message);
+  assert.deepEqual(await stored(id), expectedMessages);
 
   model.scripts.push({ words: ['Усе.'] });
-  const last = here.retry(id);
-  assert.partialDeepStrictEqual(await last.waitFor('message.started'), { replaces: message.id });
-  await last.waitFor('message.completed');
+  const lastAnswer = client.retry(id);
+  assert.partialDeepStrictEqual(await lastAnswer.waitFor('message.started'), {
+    replaces: message.id,
+  });
+  await lastAnswer.waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Розкажи', null],
     ['assistant', 'Усе.', null],
@@ -168,15 +178,15 @@ test('A retry without text keeps the earlier answer', async (t) => {
 });
 
 test('An answer of another process can be cancelled', async (t) => {
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Там', rest.opened, ' далі'] });
-  const there = await openChatClient(t, elsewhere);
-  const id = await there.newSession();
-  await there.say(id, 'Розкажи').waitForText('Там');
-  const here = await openChatClient(t, olena);
-  const { answer } = await here.open(id);
-  await here.cancel(id);
+  const restGate = gate();
+  t.after(restGate.open);
+  model.scripts.push({ words: ['Там', restGate.opened, ' далі'] });
+  const otherClient = await openChatClient(t, otherProcess);
+  const id = await otherClient.newSession();
+  await otherClient.say(id, 'Розкажи').waitForText('Там');
+  const client = await openChatClient(t, olena);
+  const { answer } = await client.open(id);
+  await client.cancel(id);
   assert.partialDeepStrictEqual((await answer?.waitFor('message.completed'))?.message, {
     content: 'Там',
     status: 'cancelled',
@@ -186,14 +196,14 @@ test('An answer of another process can be cancelled', async (t) => {
 test('The error of a failed model is stored with the answer', async (t) => {
   const failure = { status: 400, body: { error: { message: 'No such model' } } };
   model.scripts.push({ answer: failure });
-  const here = await openChatClient(t, olena);
-  const id = await here.newSession();
-  const { problem, message } = await here.say(id, 'Є хто?').waitFor('error');
+  const client = await openChatClient(t, olena);
+  const id = await client.newSession();
+  const { problem, message } = await client.say(id, 'Є хто?').waitFor('error');
   assert.equal(problem.code, 'model_failed');
   assert.partialDeepStrictEqual(message, { content: '', status: 'failed' });
-  const { messages } = await here.open(id);
+  const { messages } = await client.open(id);
   assert.partialDeepStrictEqual(messages[1], { problem: { code: 'model_failed' } });
-  await here.retry(id).waitFor('message.completed');
+  await client.retry(id).waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Є хто?', null],
     ['assistant', 'Готово.', null],
@@ -201,12 +211,12 @@ test('The error of a failed model is stored with the answer', async (t) => {
 });
 
 test('The answer of a dead process is cut, and every client gets its end', async (t) => {
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Почав', rest.opened, ' і зник'] });
-  const there = await openChatClient(t, elsewhere);
-  const id = await there.newSession();
-  const answer = there.say(id, 'Пиши');
+  const restGate = gate();
+  t.after(restGate.open);
+  model.scripts.push({ words: ['Почав', restGate.opened, ' і зник'] });
+  const otherClient = await openChatClient(t, otherProcess);
+  const id = await otherClient.newSession();
+  const answer = otherClient.say(id, 'Пиши');
   await answer.waitForText('Почав');
   const isStored = async () => {
     const { rows } = await sql`select from chat_turn_events
@@ -217,34 +227,34 @@ test('The answer of a dead process is cut, and every client gets its end', async
   };
   await until(isStored);
   // One client has more events than the database, another one opens the session again.
-  const here = await openRawClient(t, olena);
+  const client = await openRawClient(t, olena);
   const turnId = answer.events[0]?.turn_id;
-  const known = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
-  assert.deepEqual((await here.client.ask(known))['turn'], { turn_id: turnId });
-  const second = await openChatClient(t, olena);
+  const openMessage = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
+  assert.deepEqual((await client.client.ask(openMessage))['turn'], { turn_id: turnId });
+  const secondClient = await openChatClient(t, olena);
   await until(async () => {
     // The process renews its lease.
     await sql`update chat_turns set lease_until = now() - interval '1 second'
       where session_id = ${id}`.execute(db);
-    return (await second.open(id)).answer === undefined;
+    return (await secondClient.open(id)).answer === undefined;
   });
-  const { message } = await here.waitFor('message.completed');
+  const { message } = await client.waitFor('message.completed');
   assert.partialDeepStrictEqual(message, { content: 'Почав', status: 'cut' });
   assert.deepEqual(await stored(id), [
     ['user', 'Пиши', null],
     ['assistant', 'Почав', 'cut'],
   ]);
   // The process presumed dead also publishes the end.
-  rest.open();
+  restGate.open();
   assert.partialDeepStrictEqual((await answer.waitFor('message.completed')).message, {
     status: 'cut',
   });
   // A returning client with more events gets the end as well.
-  const late = await openRawClient(t, olena);
-  assert.equal((await late.client.ask(known))['turn'], null);
-  await late.waitFor('message.completed');
-  assert.equal(late.streamed, '');
-  await second.retry(id).waitFor('message.completed');
+  const lateClient = await openRawClient(t, olena);
+  assert.equal((await lateClient.client.ask(openMessage))['turn'], null);
+  await lateClient.waitFor('message.completed');
+  assert.equal(lateClient.streamedText, '');
+  await secondClient.retry(id).waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Пиши', null],
     ['assistant', 'Готово.', null],
@@ -252,54 +262,56 @@ test('The answer of a dead process is cut, and every client gets its end', async
 });
 
 test('Deleting a session ends its answer for every client', async (t) => {
-  const here = await openChatClient(t, olena);
-  const id = await here.newSession();
-  const { turn_id, seq: after } = await here.say(id, 'Привіт').waitFor('message.completed');
+  const client = await openChatClient(t, olena);
+  const id = await client.newSession();
+  const { turn_id, seq: after } = await client.say(id, 'Привіт').waitFor('message.completed');
   // This client has all events of the previous answer.
-  const knowing = await openRawClient(t, olena);
-  await knowing.client.ask({ type: 'session.open', session_id: id, turn_id, after });
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
-  const answer = here.say(id, 'Розкажи');
+  const currentClient = await openRawClient(t, olena);
+  await currentClient.client.ask({ type: 'session.open', session_id: id, turn_id, after });
+  const restGate = gate();
+  t.after(restGate.open);
+  model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
+  const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Ще ');
-  const deleted = await stage.app.inject({
+  const deletion = await stage.app.inject({
     method: 'DELETE',
     url: `/sessions/${id}`,
     cookies: { svc_auth_session: sid },
   });
-  assert.equal(deleted.statusCode, 200);
-  rest.open();
+  assert.equal(deletion.statusCode, 200);
+  restGate.open();
   const { problem } = await answer.waitFor('error');
   assert.equal(problem.code, 'session_not_found');
-  await knowing.waitFor('error');
-  assert.equal(knowing.of('message.completed').length, 0, 'each event comes once');
+  await currentClient.waitFor('error');
+  assert.equal(currentClient.getFrames('message.completed').length, 0, 'each event comes once');
 });
 
-const outcomes = (frames: { type: string; problem?: { code: string } }[]) =>
+const getOutcomes = (frames: { type: string; problem?: { code: string } }[]) =>
   frames.map(({ type, problem }) => problem?.code ?? type).toSorted();
 
-/** Returns the numbers of the events of a turn, in order of arrival. */
-const seqsOf = ({ client }: RawClient, turnId: unknown) =>
+/** Returns the sequence numbers of a turn's events, in order of arrival. */
+const getSeqs = ({ client }: RawClient, turnId: unknown) =>
   client.frames.flatMap(({ seq, turn_id }) => (turn_id === turnId ? [seq] : []));
 
 /** Returns consecutive numbers. */
-const from = (first: number, count: number) => Array.from({ length: count }, (_, n) => first + n);
+const createRange = (firstNumber: number, count: number) =>
+  Array.from({ length: count }, (_, n) => firstNumber + n);
 
 test('One of two concurrent messages on two processes begins a turn', async (t) => {
-  const here = await openRawClient(t, olena);
-  const there = await openRawClient(t, elsewhere);
+  const client = await openRawClient(t, olena);
+  const otherClient = await openRawClient(t, otherProcess);
   for (let round = 0; round < 5; round += 1) {
-    const rest = gate();
-    t.after(rest.open);
-    model.scripts.push({ words: [rest.opened, 'Так.'] });
-    const id = await here.newSession();
-    const said = await Promise.all([here.say(id, 'Перше'), there.say(id, 'Друге')]);
-    assert.deepEqual(outcomes(said), ['message.started', 'turn_running']);
-    const [winner, text] = said[0].type === 'message.started' ? [here, 'Перше'] : [there, 'Друге'];
-    const completed = winner.of('message.completed').length;
-    rest.open();
-    await winner.waitFor('message.completed', completed + 1);
+    const restGate = gate();
+    t.after(restGate.open);
+    model.scripts.push({ words: [restGate.opened, 'Так.'] });
+    const id = await client.newSession();
+    const replies = await Promise.all([client.say(id, 'Перше'), otherClient.say(id, 'Друге')]);
+    assert.deepEqual(getOutcomes(replies), ['message.started', 'turn_running']);
+    const [winner, text] =
+      replies[0].type === 'message.started' ? [client, 'Перше'] : [otherClient, 'Друге'];
+    const completedCount = winner.getFrames('message.completed').length;
+    restGate.open();
+    await winner.waitFor('message.completed', completedCount + 1);
     assert.deepEqual(await stored(id), [
       ['user', text, null],
       ['assistant', 'Так.', null],
@@ -308,109 +320,109 @@ test('One of two concurrent messages on two processes begins a turn', async (t) 
 });
 
 test('A message that is sent again with its client id is stored and answered once', async (t) => {
-  const here = await openRawClient(t, olena);
-  const there = await openRawClient(t, elsewhere);
-  const id = await here.newSession();
-  const asked = model.seen.length;
-  const named = { client_message_id: 'm-1' };
+  const client = await openRawClient(t, olena);
+  const otherClient = await openRawClient(t, otherProcess);
+  const id = await client.newSession();
+  const requestCount = model.seen.length;
+  const messageKey = { client_message_id: 'm-1' };
   const answers = await Promise.all([
-    here.say(id, 'Один раз', named),
-    there.say(id, 'Один раз', named),
+    client.say(id, 'Один раз', messageKey),
+    otherClient.say(id, 'Один раз', messageKey),
   ]);
   assert.deepEqual(answers.map(({ type }) => type).toSorted(), [
     'message.repeated',
     'message.started',
   ]);
   await until(async () => (await stored(id)).length === 2);
-  const repeated = await here.say(id, 'Один раз', named);
-  assert.equal(repeated.type, 'message.repeated');
-  const turnIds = [...answers, repeated].map((frame) => frame['turn_id']);
+  const repeatedReply = await client.say(id, 'Один раз', messageKey);
+  assert.equal(repeatedReply.type, 'message.repeated');
+  const turnIds = [...answers, repeatedReply].map((frame) => frame['turn_id']);
   assert.equal(new Set(turnIds).size, 1);
-  const taken = await here.say(id, 'Інше', named);
-  assert.equal(taken.problem?.code, 'message_name_taken');
+  const conflictReply = await client.say(id, 'Інше', messageKey);
+  assert.equal(conflictReply.problem?.code, 'message_name_taken');
   assert.deepEqual(await stored(id), [
     ['user', 'Один раз', null],
     ['assistant', 'Готово.', null],
   ]);
-  assert.equal(model.seen.length, asked + 1);
+  assert.equal(model.seen.length, requestCount + 1);
 });
 
 test('A user has at most three running answers', async (t) => {
-  const rest = gate();
-  t.after(rest.open);
-  const here = await openRawClient(t, olena);
-  const there = await openRawClient(t, elsewhere);
-  for (const rawClient of [here, there, here]) {
-    model.scripts.push({ words: [rest.opened, 'Так.'] });
+  const restGate = gate();
+  t.after(restGate.open);
+  const client = await openRawClient(t, olena);
+  const otherClient = await openRawClient(t, otherProcess);
+  for (const rawClient of [client, otherClient, client]) {
+    model.scripts.push({ words: [restGate.opened, 'Так.'] });
     assert.equal(
       (await rawClient.say(await rawClient.newSession(), 'Пиши')).type,
       'message.started',
     );
   }
-  const fourth = await there.newSession();
-  const { problem } = await there.say(fourth, 'І ще');
+  const fourthSessionId = await otherClient.newSession();
+  const { problem } = await otherClient.say(fourthSessionId, 'І ще');
   assert.partialDeepStrictEqual(problem, { code: 'too_many_turns', status: 409 });
-  assert.deepEqual(await stored(fourth), []);
+  assert.deepEqual(await stored(fourthSessionId), []);
   // The limit is for each user.
   const taras = await openRawClient(t, { url, sid: await stage.signIn('u-taras') });
   assert.equal((await taras.say(await taras.newSession(), 'Привіт')).type, 'message.started');
 
-  rest.open();
-  await here.waitFor('message.completed', 2);
-  await there.waitFor('message.completed');
-  assert.equal((await there.say(fourth, 'І ще')).type, 'message.started');
-  await there.waitFor('message.completed', 2);
+  restGate.open();
+  await client.waitFor('message.completed', 2);
+  await otherClient.waitFor('message.completed');
+  assert.equal((await otherClient.say(fourthSessionId, 'І ще')).type, 'message.started');
+  await otherClient.waitFor('message.completed', 2);
 });
 
 test('A client resumes after any event, among tools and in a retry', async (t) => {
   collector.listings = [listing(7)];
-  const rest = gate();
-  t.after(rest.open);
+  const restGate = gate();
+  t.after(restGate.open);
   const search = { tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] };
-  model.scripts.push(search, { words: ['Раз ', rest.opened, 'два.'] });
-  const first = await openRawClient(t, olena);
+  model.scripts.push(search, { words: ['Раз ', restGate.opened, 'два.'] });
+  const firstClient = await openRawClient(t, olena);
   // A named session gets no title event.
-  const created = await first.client.ask({ type: 'session.create', name: 'Дім' });
-  const id = String(created['session_id']);
-  await first.say(id, 'Шукай');
-  await first.waitForText('Раз ');
-  const turnId = first.of('message.started')[0]?.['turn_id'];
+  const createdFrame = await firstClient.client.ask({ type: 'session.create', name: 'Дім' });
+  const id = String(createdFrame['session_id']);
+  await firstClient.say(id, 'Шукай');
+  await firstClient.waitForText('Раз ');
+  const turnId = firstClient.getFrames('message.started')[0]?.['turn_id'];
   const open = { type: 'session.open', session_id: id };
 
   // This client knows that the tool started.
-  const second = await openRawClient(t, elsewhere);
-  const began = first.of('tool.started')[0]?.['seq'];
-  assert.equal(began, 2);
-  await second.client.ask({ ...open, turn_id: turnId, after: began });
+  const second = await openRawClient(t, otherProcess);
+  const startedSeq = firstClient.getFrames('tool.started')[0]?.['seq'];
+  assert.equal(startedSeq, 2);
+  await second.client.ask({ ...open, turn_id: turnId, after: startedSeq });
   await second.waitForText('Раз ');
   second.client.send({ type: 'message.cancel', session_id: id });
   await second.waitFor('message.completed');
-  assert.equal(second.of('tool.started').length, 0);
-  assert.equal(second.of('tool.finished').length, 1);
-  assert.deepEqual(seqsOf(second, turnId), from(3, seqsOf(second, turnId).length));
+  assert.equal(second.getFrames('tool.started').length, 0);
+  assert.equal(second.getFrames('tool.finished').length, 1);
+  assert.deepEqual(getSeqs(second, turnId), createRange(3, getSeqs(second, turnId).length));
 
-  const again = gate();
-  t.after(again.open);
-  model.scripts.push({ words: ['Знову ', again.opened, 'так.'] });
+  const retryGate = gate();
+  t.after(retryGate.open);
+  model.scripts.push({ words: ['Знову ', retryGate.opened, 'так.'] });
   second.client.send({ type: 'message.retry', session_id: id });
-  const { turn_id: retried, replaces } = await second.waitFor('message.started');
+  const { turn_id: retryTurnId, replaces } = await second.waitFor('message.started');
   assert.equal(typeof replaces, 'string');
   await second.waitForText('Знову ');
-  // One client knows a part of the retry, another one the replaced answer.
-  const third = await openRawClient(t, olena);
-  await third.client.ask({ ...open, turn_id: retried, after: 1 });
-  const fourth = await openRawClient(t, olena);
-  await fourth.client.ask({ ...open, turn_id: turnId, after: 3 });
-  again.open();
-  for (const rawClient of [third, fourth]) {
+  // One client has some events of the retry, and another one those of the replaced answer.
+  const thirdClient = await openRawClient(t, olena);
+  await thirdClient.client.ask({ ...open, turn_id: retryTurnId, after: 1 });
+  const fourthClient = await openRawClient(t, olena);
+  await fourthClient.client.ask({ ...open, turn_id: turnId, after: 3 });
+  retryGate.open();
+  for (const rawClient of [thirdClient, fourthClient]) {
     await rawClient.waitFor('message.completed');
-    assert.equal(rawClient.streamed, 'Знову так.');
-    assert.deepEqual(seqsOf(rawClient, turnId), []);
+    assert.equal(rawClient.streamedText, 'Знову так.');
+    assert.deepEqual(getSeqs(rawClient, turnId), []);
   }
   await second.waitFor('message.completed', 2);
-  const count = seqsOf(second, retried).length;
-  assert.deepEqual(seqsOf(third, retried), from(2, count - 1));
-  assert.deepEqual(seqsOf(fourth, retried), from(1, count));
+  const count = getSeqs(second, retryTurnId).length;
+  assert.deepEqual(getSeqs(thirdClient, retryTurnId), createRange(2, count - 1));
+  assert.deepEqual(getSeqs(fourthClient, retryTurnId), createRange(1, count));
   assert.deepEqual(await stored(id), [
     ['user', 'Шукай', null],
     ['assistant', 'Знову так.', null],
@@ -419,32 +431,38 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
 
 test('A stopping process serves only liveness and metrics until its last turn ends', async (t) => {
   const stopping = await stage.instance();
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
+  const restGate = gate();
+  t.after(restGate.open);
+  model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const stoppingUrl = await listen(stopping);
-  const here = await openChatClient(t, { url: stoppingUrl, sid });
-  const id = await here.newSession();
-  const answer = here.say(id, 'Розкажи');
+  const client = await openChatClient(t, { url: stoppingUrl, sid });
+  const id = await client.newSession();
+  const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Ще ');
-  const statusOf = async (path: string) =>
+  const getHttpStatus = async (path: string) =>
     (await fetch(stoppingUrl + path, { headers: { cookie: `svc_auth_session=${sid}` } })).status;
-  assert.deepEqual([await statusOf('/health/ready'), await statusOf('/sessions')], [200, 200]);
+  assert.deepEqual(
+    [await getHttpStatus('/health/ready'), await getHttpStatus('/sessions')],
+    [200, 200],
+  );
 
   const closing = closeServer(stopping, 60_000);
-  await until(() => here.statuses.some((status) => status.type === 'waiting'));
+  await until(() => client.statuses.some((status) => status.type === 'waiting'));
   assert.deepEqual(
-    await Promise.all(['/health/ready', '/health', '/sessions'].map(statusOf)),
+    await Promise.all(['/health/ready', '/health', '/sessions'].map(getHttpStatus)),
     [503, 503, 503],
   );
-  assert.deepEqual([await statusOf('/health/live'), await statusOf('/metrics')], [200, 200]);
-  rest.open();
+  assert.deepEqual(
+    [await getHttpStatus('/health/live'), await getHttpStatus('/metrics')],
+    [200, 200],
+  );
+  restGate.open();
   await closing;
-  assert.deepEqual((await stage.stored(id)).at(-1), ['assistant', 'Ще дещо', null]);
+  assert.deepEqual((await stage.readMessages(id)).at(-1), ['assistant', 'Ще дещо', null]);
 });
 
-/** Returns the status of the turn of a session. */
-const statusOf = async (sessionId: string): Promise<string | undefined> => {
+/** Returns the status of a session's turn. */
+const findTurnStatus = async (sessionId: string): Promise<string | undefined> => {
   const turn = await db
     .selectFrom('chat_turns')
     .select('status')
@@ -454,73 +472,78 @@ const statusOf = async (sessionId: string): Promise<string | undefined> => {
 };
 
 test('A starting process cuts the turns without a process, and their clients get the end', async (t) => {
-  const rest = gate();
-  t.after(rest.open);
-  const here = await openChatClient(t, olena);
+  const restGate = gate();
+  t.after(restGate.open);
+  const client = await openChatClient(t, olena);
   const ids: string[] = [];
   const answers: AnswerReader[] = [];
   for (const text of ['Перше', 'Друге']) {
-    model.scripts.push({ words: [`${text} почав`, rest.opened, ' і скінчив'] });
-    const id = await here.newSession();
+    model.scripts.push({ words: [`${text} почав`, restGate.opened, ' і скінчив'] });
+    const id = await client.newSession();
     ids.push(id);
-    const answer = here.say(id, text);
+    const answer = client.say(id, text);
     answers.push(answer);
     await answer.waitForText(`${text} почав`);
   }
-  const [fresh = '', silent = ''] = ids;
+  const [freshSessionId = '', silentSessionId = ''] = ids;
   await until(async () => {
     const { rows } = await sql`select distinct turn_id from chat_turn_events
       join chat_turns on chat_turns.id = turn_id
       where last_seq >= 2 and session_id = any(${ids}::text[])`.execute(db);
     return rows.length === 2;
   });
-  await stage.another();
+  await stage.startInstance();
   await until(async () => {
     // The process renews its lease.
     await sql`update chat_turns set lease_until = now() - interval '1 second'
-      where session_id = ${silent}`.execute(db);
-    return (await statusOf(silent)) === 'cut';
+      where session_id = ${silentSessionId}`.execute(db);
+    return (await findTurnStatus(silentSessionId)) === 'cut';
   });
   const completed = await answers[1]?.waitFor('message.completed');
   assert.partialDeepStrictEqual(completed?.message, { content: 'Друге почав', status: 'cut' });
   if (engine === 'postgres') {
     // The lease of this turn is valid.
-    assert.equal(await statusOf(fresh), 'running');
-    rest.open();
-    await until(async () => (await statusOf(fresh)) === 'completed');
+    assert.equal(await findTurnStatus(freshSessionId), 'running');
+    restGate.open();
+    await until(async () => (await findTurnStatus(freshSessionId)) === 'completed');
     return;
   }
   // No other process can have the embedded database open.
-  await until(async () => (await statusOf(fresh)) === 'cut');
-  assert.deepEqual(await stored(fresh), [
+  await until(async () => (await findTurnStatus(freshSessionId)) === 'cut');
+  assert.deepEqual(await stored(freshSessionId), [
     ['user', 'Перше', null],
     ['assistant', 'Перше почав', 'cut'],
   ]);
 });
 
-/** Waits for the error of an answer, whose text must be stored once. */
-async function failureOf(client: RawClient, sessionId: string): Promise<string | undefined> {
+/** Waits for an answer's error, asserts that its text is stored once, and returns the problem code. */
+async function waitForFailureCode(
+  client: RawClient,
+  sessionId: string,
+): Promise<string | undefined> {
   const { problem, message } = await client.waitFor('error');
   assert.partialDeepStrictEqual(message, {
-    content: client.streamed,
+    content: client.streamedText,
     status: 'failed',
     problem: { code: problem?.code },
   });
-  assert.deepEqual((await stored(sessionId)).slice(1), [['assistant', client.streamed, 'failed']]);
-  assert.equal(client.of('message.completed').length, 0);
+  assert.deepEqual((await stored(sessionId)).slice(1), [
+    ['assistant', client.streamedText, 'failed'],
+  ]);
+  assert.equal(client.getFrames('message.completed').length, 0);
   return problem?.code;
 }
 
-const titlesAndStatuses = async (sessionId: string) =>
+const readTitlesAndStatuses = async (sessionId: string) =>
   (await stage.steps(sessionId)).map(({ title, status }) => [title, status]);
 
 test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   model.scripts.push({ words: ['Раз ', 'два ', 'три ', 'чотири ', 'пʼять ', 'шість ', 'сім.'] });
-  const client = await openRawClient(t, short);
+  const client = await openRawClient(t, shortAnswers);
   const id = await client.newSession();
   await client.say(id, 'Рахуй');
-  assert.equal(await failureOf(client, id), 'answer_too_long');
-  assert.equal(client.streamed, 'Раз два три чотири пʼять ');
+  assert.equal(await waitForFailureCode(client, id), 'answer_too_long');
+  assert.equal(client.streamedText, 'Раз два три чотири пʼять ');
 
   model.scripts.push({ words: ['Раз', ', два.'] });
   await client.client.ask({ type: 'message.retry', session_id: id });
@@ -529,11 +552,11 @@ test('An answer ends at its maximum tokens, and can be retried', async (t) => {
 });
 
 test('An answer ends at its maximum time, during the model or a tool', async (t) => {
-  const hurried = await stage.another({ ANSWER_MAX_SECONDS: '4' });
-  const rest = gate();
-  t.after(rest.open);
-  const waiting = [
-    { script: { words: ['Ще ', rest.opened, 'трохи'] }, said: 'Ще ', steps: [] },
+  const hurriedUrl = await stage.startInstance({ ANSWER_MAX_SECONDS: '4' });
+  const restGate = gate();
+  t.after(restGate.open);
+  const slowAnswers = [
+    { script: { words: ['Ще ', restGate.opened, 'трохи'] }, said: 'Ще ', steps: [] },
     {
       script: { tools: [{ name: 'get_listing', arguments: { listing_id: 1 } }] },
       said: '',
@@ -544,35 +567,35 @@ test('An answer ends at its maximum time, during the model or a tool', async (t)
   t.after(() => {
     collector.failure = undefined;
   });
-  const ends: (() => Promise<void>)[] = [];
-  for (const { script, said, steps } of waiting) {
+  const endChecks: (() => Promise<void>)[] = [];
+  for (const { script, said, steps } of slowAnswers) {
     model.scripts.push(script);
-    const client = await openRawClient(t, { url: hurried, sid });
+    const client = await openRawClient(t, { url: hurriedUrl, sid });
     const id = await client.newSession();
-    const asked = model.seen.length;
+    const requestCount = model.seen.length;
     await client.say(id, 'Розкажи');
-    await until(() => model.seen.length > asked);
-    ends.push(async () => {
-      assert.equal(await failureOf(client, id), 'answer_too_slow');
-      assert.deepEqual([client.streamed, await titlesAndStatuses(id)], [said, steps]);
+    await until(() => model.seen.length > requestCount);
+    endChecks.push(async () => {
+      assert.equal(await waitForFailureCode(client, id), 'answer_too_slow');
+      assert.deepEqual([client.streamedText, await readTitlesAndStatuses(id)], [said, steps]);
     });
   }
-  for (const end of ends) await end();
+  for (const end of endChecks) await end();
 });
 
 test('The smallest window has room for tools, and rejects a question that is too long', async (t) => {
-  const small = await stage.another({ MODEL_CONTEXT_TOKENS: '2048' });
-  collector.listings = Array.from({ length: 5 }, (_, nth) => listing(nth + 1));
-  const client = await openRawClient(t, { url: small, sid });
+  const smallUrl = await stage.startInstance({ MODEL_CONTEXT_TOKENS: '2048' });
+  collector.listings = Array.from({ length: 5 }, (_, index) => listing(index + 1));
+  const client = await openRawClient(t, { url: smallUrl, sid });
   const id = await client.newSession();
-  const asked = model.seen.length;
+  const requestCount = model.seen.length;
   model.scripts.push(
     { tools: [{ name: 'search_listings', arguments: { query: 'двокімнатна' } }] },
     { words: ['Є одна.'] },
   );
   await client.say(id, 'Двокімнатна у Львові?');
   await client.waitFor('message.completed');
-  assert.equal(client.streamed, 'Є одна.');
+  assert.equal(client.streamedText, 'Є одна.');
   const output = String(model.seen.at(-1)?.messages.at(-1)?.content);
   assert.match(output, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
 
@@ -581,7 +604,7 @@ test('The smallest window has room for tools, and rejects a question that is too
   await client.say(id, 'Скільки коштує?');
   await client.waitFor('message.completed', 2);
   // Instructions and tools alone are more than 1,500 tokens.
-  for (const { max_tokens } of model.seen.slice(asked) as { max_tokens?: number }[]) {
+  for (const { max_tokens } of model.seen.slice(requestCount) as { max_tokens?: number }[]) {
     assert.ok(max_tokens !== undefined && max_tokens > 100 && max_tokens < 548, String(max_tokens));
   }
 });
@@ -589,10 +612,10 @@ test('The smallest window has room for tools, and rejects a question that is too
 const log = createLogger({ level: 'silent', service: 'test' });
 
 test('A shutdown rejects messages, and cuts an answer that takes too long', async (t) => {
-  const begun = gate();
+  const startedTurn = gate();
   async function* streamChat({ signal }: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
     yield { type: 'text', text: 'Почав' };
-    begun.open();
+    startedTurn.open();
     await once(signal ?? t.signal, 'abort');
     signal?.throwIfAborted();
   }
@@ -622,13 +645,13 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
   const sender = {
     requestId: 'r',
     onBegin: () => undefined,
-    hold: () => ({ current: () => Promise.resolve(user), release: () => undefined }),
+    watchUser: () => ({ current: () => Promise.resolve(user), release: () => undefined }),
   };
   await chat.send(user, { sessionId, text: 'Пиши' }, sender);
-  await begun.opened;
-  const closed = chat.close();
+  await startedTurn.opened;
+  const closing = chat.close();
   await assert.rejects(chat.send(user, { sessionId, text: 'Ще' }, sender), { code: 'unavailable' });
-  await closed;
+  await closing;
   assert.deepEqual(await stored(sessionId), [
     ['user', 'Пиши', null],
     ['assistant', 'Почав', 'cut'],
@@ -647,16 +670,16 @@ test('A resumed listener sends the events and the rename of its pause', async (t
     .values({ user_id: userId, name: 'Дім' })
     .returning('id')
     .executeTakeFirstOrThrow();
-  const begun = await beginTurn(db, { userId, sessionId }, { text: 'Рахуй' });
-  assert.ok('key' in begun);
-  const turn = events.start(begun.key);
-  const sent: SessionFrame[] = [];
-  const send = (frame: SessionFrame) => void sent.push(frame);
+  const startedTurn = await beginTurn(db, { userId, sessionId }, { text: 'Рахуй' });
+  assert.ok('key' in startedTurn);
+  const turn = events.start(startedTurn.key);
+  const sentFrames: SessionFrame[] = [];
+  const send = (frame: SessionFrame) => void sentFrames.push(frame);
   const listener = new Listener({ events, sessionId, send, requestId: 'r', log });
   t.after(() => listener.close());
-  listener.resume({ ...begun.key, seq: 0, hasEnded: false });
+  listener.resume({ ...startedTurn.key, seq: 0, hasEnded: false });
   turn.append({ type: 'message.delta', text: 'Раз ' });
-  await until(() => sent.length === 1);
+  await until(() => sentFrames.length === 1);
   listener.pause();
   turn.append({ type: 'message.delta', text: 'два' });
   await db
@@ -665,9 +688,9 @@ test('A resumed listener sends the events and the rename of its pause', async (t
     .where('id', '=', sessionId)
     .execute();
   listener.resume();
-  await until(() => sent.length === 3);
+  await until(() => sentFrames.length === 3);
   assert.deepEqual(
-    sent.map(({ type }) => type),
+    sentFrames.map(({ type }) => type),
     ['message.delta', 'message.delta', 'session.updated'],
   );
 });

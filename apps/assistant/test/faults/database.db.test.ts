@@ -44,34 +44,36 @@ import { setTimeout as sleep } from 'node:timers/promises';
 suite('answers over restarts and kills', async () => {
   if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const stage = await openStage();
-    const { db, databaseUrl = '', model, stored, url } = stage;
-    const cut = await interruptDatabase(databaseUrl);
+    const { db, databaseUrl = '', model, readMessages: stored, url } = stage;
+    const interruption = await interruptDatabase(databaseUrl);
     const sid = await stage.signIn('u-olena');
     const replica = await startProcess(stage);
 
     test('An answer survives a restart of the database', async (t) => {
-      t.after(() => cut.close());
-      const outage = gate();
+      t.after(() => interruption.close());
+      const outageGate = gate();
       const end = gate();
       t.after(() => {
-        outage.open();
+        outageGate.open();
         end.open();
       });
-      model.scripts.push({ words: ['Перше. ', outage.opened, 'Друге. ', end.opened, 'Третє.'] });
+      model.scripts.push({
+        words: ['Перше. ', outageGate.opened, 'Друге. ', end.opened, 'Третє.'],
+      });
       const olena = await openChatClient(t, { url: replica.url, sid });
       const id = await olena.newSession();
       const answer = olena.say(id, 'Кажи');
       await answer.waitForText('Перше. ');
-      await cut.away();
-      outage.open();
+      await interruption.interrupt();
+      outageGate.open();
       await answer.waitForText('Друге. ');
       end.open();
       await answer.waitForText('Третє.');
       assert.ok(!answer.isOver, 'the end is not sent before it is stored');
-      await cut.back();
+      await interruption.restore();
       const { message } = await answer.waitFor('message.completed');
       assert.equal(message.content, 'Перше. Друге. Третє.');
-      assert.equal(answer.streamed, message.content);
+      assert.equal(answer.streamedText, message.content);
       assert.deepEqual(
         olena.statuses.map(({ type }) => type),
         ['connected'],
@@ -83,9 +85,9 @@ suite('answers over restarts and kills', async () => {
     });
 
     test('The stored part of an answer is marked as cut after its process is killed', async (t) => {
-      const rest = gate();
-      t.after(rest.open);
-      model.scripts.push({ words: ['Почав ', rest.opened, 'і зник'] });
+      const restGate = gate();
+      t.after(restGate.open);
+      model.scripts.push({ words: ['Почав ', restGate.opened, 'і зник'] });
       const proxy = await openProxy(t, replica.url);
       const olena = await openChatClient(t, { url: proxy.url, sid });
       const id = await olena.newSession();
@@ -109,9 +111,9 @@ suite('answers over restarts and kills', async () => {
       proxy.leadTo(url);
       const { message } = await answer.waitFor('message.completed');
       assert.partialDeepStrictEqual(message, { content: 'Почав ', status: 'cut' });
-      assert.equal(answer.streamed, 'Почав ');
-      const { messages, answer: running } = await olena.open(id);
-      assert.equal(running, undefined);
+      assert.equal(answer.streamedText, 'Почав ');
+      const { messages, answer: runningAnswer } = await olena.open(id);
+      assert.equal(runningAnswer, undefined);
       assert.partialDeepStrictEqual(messages.at(-1), { content: 'Почав ', status: 'cut' });
       await olena.retry(id).waitFor('message.completed');
       assert.deepEqual(await stored(id), [
@@ -120,48 +122,48 @@ suite('answers over restarts and kills', async () => {
       ]);
     });
 
-    /** Starts a process whose connections to the database can be cut. */
+    /** Starts a process whose database connections can be interrupted. */
     async function startBehindProxy(t: TestContext) {
       const proxy = await startProxy(databaseUrl);
-      const distant = await startProcess({ ...stage, databaseUrl: proxy.url });
+      const remoteProcess = await startProcess({ ...stage, databaseUrl: proxy.url });
       t.after(async () => {
-        await distant.kill();
+        await remoteProcess.kill();
         await proxy.close();
       });
-      return { proxy, distant };
+      return { proxy, remoteProcess };
     }
 
     test('An answer whose commit is not acknowledged is sent once', async (t) => {
-      const { proxy, distant } = await startBehindProxy(t);
-      // The commit of the end of a turn waits until its client is gone.
+      const { proxy, remoteProcess } = await startBehindProxy(t);
+      // The commit that ends the turn waits until the database client has disconnected.
       await sql`create function wait_at_commit() returns trigger language plpgsql as $$
       begin perform pg_advisory_xact_lock(4711); return null; end $$`.execute(db);
       await sql`create constraint trigger wait_at_commit after update on chat_turns
       deferrable initially deferred for each row when (new.status = 'completed')
       execute function wait_at_commit()`.execute(db);
       t.after(() => sql`drop function wait_at_commit cascade`.execute(db));
-      const olena = await openChatClient(t, { url: distant.url, sid });
+      const olena = await openChatClient(t, { url: remoteProcess.url, sid });
       // A named session needs no title.
       const id = await olena.newSession('Пошук');
-      const rest = gate();
-      t.after(rest.open);
-      model.scripts.push({ words: [rest.opened, 'Готово.'] });
+      const restGate = gate();
+      t.after(restGate.open);
+      model.scripts.push({ words: [restGate.opened, 'Готово.'] });
       const answer = olena.say(id, 'Кажи');
       await withLock(db, sql`select pg_advisory_xact_lock(4711)`, async () => {
-        rest.open();
+        restGate.open();
         await waitUntilBlocked(db, 'advisory');
-        await proxy.away();
+        await proxy.interrupt();
       });
       await until(async () => (await stored(id)).length === 2);
       assert.ok(!answer.isOver);
-      await proxy.back();
+      await proxy.restore();
       const { message } = await answer.waitFor('message.completed');
       assert.equal(message.content, 'Готово.');
       assert.deepEqual(await stored(id), [
         ['user', 'Кажи', null],
         ['assistant', 'Готово.', null],
       ]);
-      assert.equal((await olena.retry(id).failure()).problem?.code, 'nothing_to_retry');
+      assert.equal((await olena.retry(id).waitForFailure()).problem?.code, 'nothing_to_retry');
     });
   }
 });
@@ -181,7 +183,7 @@ suite('outage of the model', async () => {
     ]);
   });
   const stage = await openStage({ MODEL_BASE_URL: server.url });
-  const { app, stored, url } = stage;
+  const { app, readMessages: stored, url } = stage;
   deferCleanup(() => server.close());
   const sid = await stage.signIn('u-olena');
 
@@ -216,9 +218,9 @@ suite('outage of the model', async () => {
     await olena.retry(id).waitFor('message.completed');
     assert.deepEqual(await health(), { status: 'ok' });
     const { body } = await app.inject('/metrics');
-    const counted = body.matchAll(/requests_total{operation="chat",outcome="(\w+)"} (\d+)/g);
+    const outcomes = body.matchAll(/requests_total{operation="chat",outcome="(\w+)"} (\d+)/g);
     assert.deepEqual(
-      new Map([...counted].map(([, outcome, count]) => [outcome, count])),
+      new Map([...outcomes].map(([, outcome, count]) => [outcome, count])),
       new Map([
         ['MODEL_UNAVAILABLE', '1'],
         ['MODEL_INPUT_TOO_LARGE', '1'],
@@ -248,21 +250,21 @@ suite('outage of the model', async () => {
 
     // After five failures in a row the breaker opens.
     isDown = true;
-    const failed: number[] = [];
+    const failureStatuses: number[] = [];
     for (let attempt = 1; attempt <= 3; attempt += 1) {
       const before = requests;
-      const { problem: again } = await olena.say(id, `Ще ${attempt}`).waitFor('error');
-      assert.equal(again.code, 'model_unavailable');
-      failed.push(requests - before);
+      const { problem: laterProblem } = await olena.say(id, `Ще ${attempt}`).waitFor('error');
+      assert.equal(laterProblem.code, 'model_unavailable');
+      failureStatuses.push(requests - before);
     }
-    assert.deepEqual(failed, [3, 2, 0]);
+    assert.deepEqual(failureStatuses, [3, 2, 0]);
   });
 });
 
 suite('outage of the database', async () => {
   const SESSIONS = 20;
-  /** The number of requests that an outage lasts. */
-  const REJECTED = 200;
+  /** Number of requests after which the outage ends. */
+  const REJECTED_REQUESTS = 200;
 
   const assistant = await openAssistant();
   const { db, databaseUrl, provider, instance, settings, signedIn } = assistant;
@@ -272,12 +274,12 @@ suite('outage of the database', async () => {
 
   test('Without its database the assistant answers 503 and keeps all cookies', async () => {
     const database = await connect<Tables>({ url: databaseUrl });
-    const offline = await createApp({
+    const offlineApp = await createApp({
       config: readConfig(settings()),
       database,
       log: createLogger({ level: 'fatal', service: 'assistant', destination: { write() {} } }),
     });
-    deferCleanup(() => offline.close());
+    deferCleanup(() => offlineApp.close());
     const browser = await signedIn(app);
     const callback = await browser.begin(provider);
     const cookies = new Map(browser.cookies);
@@ -290,7 +292,7 @@ suite('outage of the database', async () => {
       ['POST', '/auth/logout'],
       ['GET', '/health'],
     ] as const) {
-      const answer = await browser.request(method, path, { app: offline });
+      const answer = await browser.request(method, path, { app: offlineApp });
       assert.equal(answer.statusCode, 503, path);
       assert.ok(Number(answer.headers['retry-after']) > 0, path);
       if (path !== '/health') assert.equal(answer.json().code, 'unavailable');
@@ -307,12 +309,12 @@ suite('outage of the database', async () => {
   /** Requests the current user at all replicas until stopped. An outage has `Retry-After` and sets no cookie. */
   function startRequests(browsers: readonly Browser[], replicas: readonly Replica[]) {
     const result = { ok: 0, outage: 0, other: [] as string[] };
-    const stopped = new AbortController();
-    const running = Promise.all(
+    const stopController = new AbortController();
+    const requestLoops = Promise.all(
       browsers.map(async (browser, index) => {
         const replica = replicas[index % replicas.length];
         assert.ok(replica !== undefined);
-        while (!stopped.signal.aborted) {
+        while (!stopController.signal.aborted) {
           const { status, headers, body } = await send(replica, browser, { path: '/auth/me' });
           const isValid =
             !headers.has('set-cookie') && headers.has('retry-after') === (status === 503);
@@ -326,8 +328,8 @@ suite('outage of the database', async () => {
     return {
       result,
       async stop() {
-        stopped.abort();
-        await running;
+        stopController.abort();
+        await requestLoops;
       },
     };
   }
@@ -349,11 +351,11 @@ suite('outage of the database', async () => {
       }
     });
 
-    const cuts: Record<string, (url: string) => Promise<InterruptibleServer>> = {
+    const interruptions: Record<string, (url: string) => Promise<InterruptibleServer>> = {
       'a server that restarts': interruptDatabase,
       'a network that breaks': startProxy,
     };
-    for (const [name, open] of Object.entries(cuts)) {
+    for (const [name, open] of Object.entries(interruptions)) {
       test(`${name} under load ends no session, loses no refresh and closes no socket`, async (context) => {
         await db.deleteFrom('user_auth_sessions').execute();
         const cut = await open(databaseUrl);
@@ -373,17 +375,17 @@ suite('outage of the database', async () => {
         );
         const requests = startRequests(browsers, replicas);
         await until(() => requests.result.ok >= SESSIONS);
-        await cut.away();
-        await until(() => requests.result.outage >= REJECTED);
-        await cut.back();
+        await cut.interrupt();
+        await until(() => requests.result.outage >= REJECTED_REQUESTS);
+        await cut.restore();
         const before = requests.result.ok;
         await until(() => requests.result.ok >= before + SESSIONS);
         await requests.stop();
 
         const rows = await db.selectFrom('user_auth_sessions').select('token_version').execute();
         assert.deepEqual([requests.result.other, rows.length], [[], SESSIONS]);
-        const refreshed = rows.reduce((sum, { token_version: version }) => sum + version, 0);
-        assert.equal(provider.count('token', 'refresh_token'), refreshed);
+        const refreshCount = rows.reduce((sum, { token_version: version }) => sum + version, 0);
+        assert.equal(provider.count('token', 'refresh_token'), refreshCount);
         await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
         for (const socket of sockets) {
           await until(async () => (await socket.outcome({ type: 'session.create' })) === 'ok');
@@ -411,16 +413,16 @@ suite('interrupted transactions', async () => {
 
   beforeEach(() => provider.reset());
 
-  /** A request of one transaction, which ends with an entry of the audit trail. */
-  type Act = {
-    /** Creates the request; a sign-in is valid once. */
+  /** A request with one transaction, whose last statement adds an audit entry. */
+  type Action = {
+    /** Creates the request. A sign-in request is only valid once. */
     request: (browser: Browser) => Promise<SentRequest>;
     status: number;
     /** The actions in the audit trail. */
     recorded: string[];
   };
 
-  const acts: Record<string, Act> = {
+  const auditedActions: Record<string, Action> = {
     'a sign-in': {
       request: async (browser) => ({ path: await browser.begin(provider) }),
       status: 302,
@@ -445,7 +447,7 @@ suite('interrupted transactions', async () => {
   };
 
   /** Returns all rows that a request may write. */
-  const written = async () => ({
+  const readWrittenRows = async () => ({
     users: await db.selectFrom('svc_users').selectAll().orderBy('id').execute(),
     sessions: await db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute(),
     audit: await db.selectFrom('audit_log').selectAll().orderBy('id').execute(),
@@ -454,46 +456,56 @@ suite('interrupted transactions', async () => {
   });
 
   /** Repeats a request and checks that it takes effect once. */
-  async function repeat(act: Act, browser: Browser, at: Replica): Promise<void> {
-    const before = await written();
-    const { status, headers } = await send(at, browser, await act.request(browser));
-    assert.equal(status, act.status);
-    const after = await written();
-    const added = after.audit.slice(before.audit.length);
+  async function repeat(
+    repeatedAction: Action,
+    browser: Browser,
+    targetReplica: Replica,
+  ): Promise<void> {
+    const before = await readWrittenRows();
+    const { status, headers } = await send(
+      targetReplica,
+      browser,
+      await repeatedAction.request(browser),
+    );
+    assert.equal(status, repeatedAction.status);
+    const after = await readWrittenRows();
+    const addedEntries = after.audit.slice(before.audit.length);
     assert.deepEqual(
-      added.map(({ action, user_id }) => [action, user_id]),
-      act.recorded.map((action) => [action, 'u-1']),
+      addedEntries.map(({ action, user_id }) => [action, user_id]),
+      repeatedAction.recorded.map((action) => [action, 'u-1']),
     );
     assert.ok(
       !after.sessions.some(({ id }) => id === browser.sid),
       'the earlier session has ended',
     );
-    const created = /^svc_auth_session=([\w-]{43})/.exec(headers.get('set-cookie') ?? '')?.[1];
+    const createdCookie = /^svc_auth_session=([\w-]{43})/.exec(
+      headers.get('set-cookie') ?? '',
+    )?.[1];
     assert.equal(
-      after.sessions.some(({ id }) => id === created),
-      act.recorded.includes('signed_in'),
+      after.sessions.some(({ id }) => id === createdCookie),
+      repeatedAction.recorded.includes('signed_in'),
     );
   }
 
   if (engine === 'postgres') {
-    const lock = sql`lock table audit_log in share row exclusive mode`;
-    for (const [name, act] of Object.entries(acts)) {
+    const lockStatement = sql`lock table audit_log in share row exclusive mode`;
+    for (const [name, action] of Object.entries(auditedActions)) {
       test(`${name} has no effect after its process is killed, and can be repeated elsewhere`, async () => {
         const victim = await startProcess(assistant);
         const browser = await signedIn(app);
-        const request = await act.request(browser);
-        const before = await written();
-        await withLock(db, lock, async () => {
-          const lost = send(victim, browser, request);
-          const failed = assert.rejects(lost);
+        const request = await action.request(browser);
+        const before = await readWrittenRows();
+        await withLock(db, lockStatement, async () => {
+          const lostRequest = send(victim, browser, request);
+          const rejection = assert.rejects(lostRequest);
           await waitUntilBlocked(db);
           await victim.kill();
-          await failed;
+          await rejection;
         });
         // Waits until the server notices the disconnect.
-        await withLock(db, lock, () => Promise.resolve());
-        assert.deepEqual(await written(), before);
-        await repeat(act, browser, replica);
+        await withLock(db, lockStatement, () => Promise.resolve());
+        assert.deepEqual(await readWrittenRows(), before);
+        await repeat(action, browser, replica);
       });
     }
   }
@@ -521,11 +533,11 @@ suite('order of locks', async () => {
 
     /** Requests that lock the user and a session, with their results. */
     const actions = {
-      message: async ({ who, id }: Case) => {
-        who.client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
+      message: async ({ who: client, id }: Case) => {
+        client.client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
         // The socket handles messages in order.
-        await who.client.ask({ type: 'ping' });
-        return who.of('error').filter((frame) => !('seq' in frame)).length;
+        await client.client.ask({ type: 'ping' });
+        return client.getFrames('error').filter((frame) => !('seq' in frame)).length;
       },
       file: async ({ id, sid }: Case) => {
         const path = `/sessions/${id}/files/a.txt`;
@@ -541,7 +553,7 @@ suite('order of locks', async () => {
       },
     };
 
-    const blocked = () => countBlocked(db);
+    const countBlockedConnections = () => countBlocked(db);
 
     for (const [first, second, expected] of [
       ['message', 'deletion', [0, 200]],
@@ -551,41 +563,41 @@ suite('order of locks', async () => {
     ] as const) {
       test(`A ${first} and a ${second} of one session acquire their locks in the same order`, async (t) => {
         const sid = await stage.signIn(`u-${first}-${second}`);
-        const who = await openRawClient(t, { url, sid });
-        const id = await who.newSession();
-        const both: Promise<unknown>[] = [];
+        const client = await openRawClient(t, { url, sid });
+        const id = await client.newSession();
+        const concurrentRequests: Promise<unknown>[] = [];
         await withLock(
           db,
           sql`select from conversation_sessions where id = ${id} for update`,
           async () => {
             for (const [index, name] of [first, second].entries()) {
-              both.push(actions[name]({ who, id, sid }));
-              await until(async () => (await blocked()) === index + 1);
+              concurrentRequests.push(actions[name]({ who: client, id, sid }));
+              await until(async () => (await countBlockedConnections()) === index + 1);
             }
           },
         );
-        assert.deepEqual(await Promise.all(both), expected);
+        assert.deepEqual(await Promise.all(concurrentRequests), expected);
       });
     }
 
     test('A cancelled tool that waits for a lock changes nothing', async (t) => {
-      // The lock of an assignment of legacy data.
+      // The assignment of legacy data takes this lock.
       const lock = sql`lock table memory_facts, memory_summaries in share row exclusive mode`;
       const sid = await stage.signIn('u-olena');
       const olena = await openRawClient(t, { url, sid });
       const id = await olena.newSession();
-      const ready = gate();
-      t.after(ready.open);
+      const toolCallSent = gate();
+      t.after(toolCallSent.open);
       const fact = JSON.stringify({ category: 'wishes', key: 'city', value: 'Львів' });
       const call = createToolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });
-      const last = chunk({}, { finishReason: 'tool_calls' });
+      const finalChunk = chunk({}, { finishReason: 'tool_calls' });
       stage.model.scripts.push({
-        answer: createStreamedResponse([() => ready.opened, call, last]),
+        answer: createStreamedResponse([() => toolCallSent.opened, call, finalChunk]),
       });
       await olena.say(id, 'Львів');
       await withLock(db, lock, async () => {
-        ready.open();
-        await until(async () => (await blocked()) === 1);
+        toolCallSent.open();
+        await until(async () => (await countBlockedConnections()) === 1);
         olena.client.send({ type: 'message.cancel', session_id: id });
         const { message } = await olena.waitFor('message.completed');
         assert.partialDeepStrictEqual(message, { status: 'cancelled' });
@@ -594,7 +606,7 @@ suite('order of locks', async () => {
       await withLock(db, lock, () => Promise.resolve());
       assert.deepEqual(await db.selectFrom('memory_facts').selectAll().execute(), []);
       assert.partialDeepStrictEqual(await stage.steps(id), [{ status: 'failed', changes: null }]);
-      assert.equal(olena.of('tool.finished').length, 0);
+      assert.equal(olena.getFrames('tool.finished').length, 0);
     });
   }
 });

@@ -10,8 +10,8 @@ import type { Browser, TestAssistant } from '../helpers/assistant.ts';
 /** A server that a test can make unreachable. */
 export type InterruptibleServer = {
   url: string;
-  away(): Promise<void>;
-  back(): Promise<void>;
+  interrupt(): Promise<void>;
+  restore(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -20,21 +20,21 @@ export async function interruptDatabase(databaseUrl: string): Promise<Interrupti
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
   await client.connect();
-  async function back() {
+  async function restore() {
     await client.query(`alter database ${name} allow_connections true`);
   }
   return {
     url: databaseUrl,
-    async away() {
+    async interrupt() {
       await client.query(`alter database ${name} allow_connections false`);
       await client.query(
         'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1',
         [name],
       );
     },
-    back,
+    restore,
     async close() {
-      await back();
+      await restore();
       await client.end();
     },
   };
@@ -46,18 +46,18 @@ export async function startProxy(
 ): Promise<InterruptibleServer & { leadTo(address: string): void }> {
   let target = new URL(address);
   const sockets = new Set<Socket>();
-  const proxy = createServer((near) => {
-    const far = connect(Number(target.port || 5432), target.hostname);
-    for (const socket of [near, far]) {
+  const proxy = createServer((clientSocket) => {
+    const serverSocket = connect(Number(target.port || 5432), target.hostname);
+    for (const socket of [clientSocket, serverSocket]) {
       sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => {
         sockets.delete(socket);
-        near.destroy();
-        far.destroy();
+        clientSocket.destroy();
+        serverSocket.destroy();
       });
     }
-    near.pipe(far).pipe(near);
+    clientSocket.pipe(serverSocket).pipe(clientSocket);
   });
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
@@ -65,31 +65,31 @@ export async function startProxy(
   const url = new URL(target);
   url.hostname = '127.0.0.1';
   url.port = String(port);
-  async function away() {
-    const closed = once(proxy, 'close');
+  async function interrupt() {
+    const closeEvent = once(proxy, 'close');
     proxy.close();
     // Node sometimes spins at the exit after a reset.
     for (const socket of sockets) socket.destroy();
-    await closed;
+    await closeEvent;
   }
   return {
     url: url.href,
-    away,
+    interrupt,
     /** Sets the target of later connections. */
     leadTo(other) {
       target = new URL(other);
     },
-    async back() {
+    async restore() {
       proxy.listen(port, '127.0.0.1');
       await once(proxy, 'listening');
     },
     close: async () => {
-      if (proxy.listening) await away();
+      if (proxy.listening) await interrupt();
     },
   };
 }
 
-/** Holds the locks of a statement while `work` runs. The embedded database has one connection and cannot wait. */
+/** Holds a statement's locks while `work` runs. The embedded database has only one connection and cannot wait. */
 export async function withLock(
   db: Kysely<Tables>,
   lock: RawBuilder<unknown>,
@@ -133,7 +133,7 @@ export async function countBlocked(db: Kysely<Tables>): Promise<number> {
 /** An assistant in a separate process. */
 export type AssistantProcess = { url: string; kill(): Promise<void> };
 
-/** Starts an assistant in a separate process on the PostgreSQL database of the test file. */
+/** Starts an assistant in a separate process on the test file's PostgreSQL database. */
 export async function startProcess(
   { databaseUrl, settings }: TestAssistant,
   overrides: Record<string, string> = {},
@@ -168,7 +168,6 @@ export function startReplicas(
   );
 }
 
-/** A request of a browser. */
 export type SentRequest = {
   path: string;
   method?: 'GET' | 'POST';
@@ -176,7 +175,7 @@ export type SentRequest = {
   body?: string;
 };
 
-/** Sends a request with the cookies of a browser. It changes no cookie and follows no redirect. */
+/** Sends a request with a browser's cookies. It changes no cookie and follows no redirect. */
 export async function send(
   { url }: Replica,
   { cookies }: Pick<Browser, 'cookies'>,

@@ -23,34 +23,35 @@ suite('outage of the provider', async () => {
 
   const { db, provider, instance, signedIn, row, expire } = await openAssistant();
   const app = await instance();
-  const impatient = await instance({ IDP_TIMEOUT_MS: '150' });
-  const unreachable = await instance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
-  const discovering = await instance({ IDP_DISCOVERY: 'true' });
+  const impatientApp = await instance({ IDP_TIMEOUT_MS: '150' });
+  const unreachableApp = await instance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+  const discoveringApp = await instance({ IDP_DISCOVERY: 'true' });
 
   beforeEach(() => provider.reset());
 
   const json = { 'content-type': 'application/json' };
-  const raw = (text: string) => (response: ServerResponse) => void response.socket?.end(text);
-  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
-  const bomb = gzipSync(Buffer.alloc(20 * MEBIBYTE, ' '));
-  let takenBytes = 0;
+  const createRawAnswer = (text: string) => (response: ServerResponse) =>
+    void response.socket?.end(text);
+  const deepJson = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const gzipBomb = gzipSync(Buffer.alloc(20 * MEBIBYTE, ' '));
+  let sentBytes = 0;
 
   /** Sends 100 MiB as fast as the client reads them. */
   async function sendHugeAnswer(response: ServerResponse): Promise<void> {
     const chunk = Buffer.alloc(64 * 1024, ' ');
     const controller = new AbortController();
     response.on('close', () => controller.abort());
-    takenBytes = 0;
+    sentBytes = 0;
     response.writeHead(200, json);
-    while (takenBytes < HUGE_BYTES && !response.destroyed) {
-      takenBytes += chunk.length;
+    while (sentBytes < HUGE_BYTES && !response.destroyed) {
+      sentBytes += chunk.length;
       if (response.write(chunk)) continue;
       await once(response, 'drain', { signal: controller.signal }).catch(() => undefined);
     }
     response.end();
   }
 
-  /** Answers during an outage. None of them rejects a token. */
+  /** Provider faults by name. None of them rejects a token. */
   const outages: Record<string, Fault> = {
     disconnects: 'disconnect',
     'answers 500': { status: 500, body: '{"error":"invalid_grant"}' },
@@ -62,30 +63,30 @@ suite('outage of the provider', async () => {
     redirects: { status: 302, headers: { location: 'http://127.0.0.1:1/' } },
     'answers with an empty body': { status: 200 },
     'answers with an array': { status: 200, body: '[1,"access_token",null]' },
-    'answers with deep JSON': { status: 200, body: deep },
+    'answers with deep JSON': { status: 200, body: deepJson },
     'breaks off within the body': (response) =>
       response
         .writeHead(200, { ...json, 'content-length': '4000' })
         .write('{"access_token":"half', () => response.destroy()),
-    'sends malformed chunks': raw(
+    'sends malformed chunks': createRawAnswer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
     ),
-    'answers with another protocol': raw('220 mail.example.test ESMTP\r\n'),
+    'answers with another protocol': createRawAnswer('220 mail.example.test ESMTP\r\n'),
     'sends a decompression bomb': (response) =>
-      void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(bomb),
+      void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(gzipBomb),
     'sends 100 MiB': (response) => void sendHugeAnswer(response),
   };
 
-  type Answer = Awaited<ReturnType<Browser['get']>>;
+  type BrowserResponse = Awaited<ReturnType<Browser['get']>>;
 
-  function assertOutage(answer: Answer): void {
+  function assertOutage(answer: BrowserResponse): void {
     assert.equal(answer.statusCode, 503, answer.body);
     assert.equal(answer.json().code, 'provider_unavailable');
     assert.equal(answer.headers['retry-after'], '5');
     assert.deepEqual(answer.cookies, []);
   }
 
-  const rows = async () => ({
+  const readRows = async () => ({
     users: await db.selectFrom('svc_users').selectAll().execute(),
     sessions: await db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute(),
   });
@@ -94,21 +95,21 @@ suite('outage of the provider', async () => {
     test(`A provider that ${name} neither ends nor creates a session`, async () => {
       const browser = await signedIn(app);
       const { sid } = browser;
-      const before = await rows();
+      const before = await readRows();
       provider.faults.set('userinfo', fault);
       assertOutage(await browser.get('/auth/me'));
       assertOutage(await browser.signIn(provider));
-      assert.deepEqual(await rows(), before);
+      assert.deepEqual(await readRows(), before);
       await expire(browser);
       assertOutage(await browser.get('/auth/me'));
       provider.faults.clear();
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
 
       await expire(browser);
-      const expired = await row(sid);
+      const expiredRow = await row(sid);
       provider.faults.set('token', fault);
       assertOutage(await browser.get('/auth/me'));
-      assert.deepEqual(await row(sid), expired, 'the lease is released');
+      assert.deepEqual(await row(sid), expiredRow, 'the lease is released');
       // The code is spent, so the user signs in again.
       const exchange = await browser.signIn(provider);
       assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
@@ -119,25 +120,25 @@ suite('outage of the provider', async () => {
       provider.faults.set('revoke', fault);
       assert.equal((await browser.post('/auth/logout')).statusCode, 200);
       assert.equal(await row(sid), undefined);
-      // The buffers of both sides contain a part of the response.
-      assert.ok(takenBytes < 20 * MEBIBYTE, `${takenBytes} bytes were taken`);
+      // Both sides buffer a part of the response.
+      assert.ok(sentBytes < 20 * MEBIBYTE, `${sentBytes} bytes were taken`);
     });
   }
 
   test('An outage of discovery ends no session', async () => {
     const browser = await signedIn(app);
     for (const name of ['disconnects', 'answers 404', 'answers with a page']) {
-      const fresh =
-        name === 'disconnects' ? discovering : await instance({ IDP_DISCOVERY: 'true' });
+      const freshApp =
+        name === 'disconnects' ? discoveringApp : await instance({ IDP_DISCOVERY: 'true' });
       const fault = outages[name];
       assert.ok(fault !== undefined);
       provider.faults.set('discovery', fault);
       for (const path of ['/auth/me', '/auth/login']) {
-        assertOutage(await browser.get(path, { app: fresh }));
+        assertOutage(await browser.get(path, { app: freshApp }));
       }
       provider.faults.clear();
       provider.publishMetadata();
-      assert.equal((await browser.get('/auth/me', { app: fresh })).statusCode, 200);
+      assert.equal((await browser.get('/auth/me', { app: freshApp })).statusCode, 200);
     }
   });
 
@@ -147,10 +148,10 @@ suite('outage of the provider', async () => {
       if (endpoint === 'token') await expire(browser);
       const before = await row(browser.sid);
       const release = provider.holdNext(endpoint);
-      assertOutage(await browser.get('/auth/me', { app: impatient }));
+      assertOutage(await browser.get('/auth/me', { app: impatientApp }));
       release();
       provider.faults.set(endpoint, (response) => void response.writeHead(200).write('{"sub":'));
-      assertOutage(await browser.get('/auth/me', { app: impatient }));
+      assertOutage(await browser.get('/auth/me', { app: impatientApp }));
       assert.deepEqual(await row(browser.sid), before);
     });
   }
@@ -158,12 +159,12 @@ suite('outage of the provider', async () => {
   test('Sessions stay during an outage of the provider, and sign-ins begin', async () => {
     const browser = await signedIn(app);
     const before = await row(browser.sid);
-    assertOutage(await browser.get('/auth/me', { app: unreachable }));
+    assertOutage(await browser.get('/auth/me', { app: unreachableApp }));
     await expire(browser);
-    assertOutage(await browser.get('/auth/me', { app: unreachable }));
+    assertOutage(await browser.get('/auth/me', { app: unreachableApp }));
     assert.equal((await row(browser.sid))?.access_token_enc, before?.access_token_enc);
-    assert.equal((await browser.get('/auth/login', { app: unreachable })).statusCode, 302);
-    const { status, checks } = (await browser.get('/health', { app: unreachable })).json();
+    assert.equal((await browser.get('/auth/login', { app: unreachableApp })).statusCode, 302);
+    const { status, checks } = (await browser.get('/health', { app: unreachableApp })).json();
     assert.equal(status, 'degraded');
     assert.match(
       checks.identity_provider.detail,
@@ -204,12 +205,12 @@ suite('refresh of tokens', async () => {
   const { db, engine, provider, instance, signedIn, row, expire } = assistant;
   const app = await instance();
 
-  const me = { path: '/auth/me' };
+  const meRequest = { path: '/auth/me' };
 
   beforeEach(() => provider.reset());
 
-  /** Expires the lease of every refresh. */
-  async function endLease(): Promise<void> {
+  /** Expires all refresh leases. */
+  async function expireLeases(): Promise<void> {
     await sql`
     update user_auth_sessions set refresh_lease_until = now()
     where refresh_lease_until is not null`.execute(db);
@@ -221,29 +222,29 @@ suite('refresh of tokens', async () => {
    */
   async function killBeforeWrite(isWritten: boolean) {
     // No lease expires during these tests.
-    const patient = { IDP_TIMEOUT_MS: '60000' };
+    const patientSettings = { IDP_TIMEOUT_MS: '60000' };
     const [victim, survivor] = await Promise.all([
-      startProcess(assistant, patient),
-      startProcess(assistant, patient),
+      startProcess(assistant, patientSettings),
+      startProcess(assistant, patientSettings),
     ]);
     const browser = await signedIn(app);
     await expire(browser);
     const answer = provider.holdNext('token');
-    const failed = assert.rejects(send(victim, browser, me));
+    const rejection = assert.rejects(send(victim, browser, meRequest));
     await until(() => provider.count('token') === 1);
-    const lock = sql`select from user_auth_sessions where id = ${browser.sid} for update`;
-    await withLock(db, lock, async () => {
+    const lockStatement = sql`select from user_auth_sessions where id = ${browser.sid} for update`;
+    await withLock(db, lockStatement, async () => {
       answer();
       const pid = await waitUntilBlocked(db);
       await victim.kill();
       if (!isWritten) await sql`select pg_terminate_backend(${pid})`.execute(db);
     });
-    await failed;
+    await rejection;
     return { browser, survivor };
   }
 
   /** Waits until a process has polled the session's row four times. */
-  async function untilPolled(): Promise<void> {
+  async function waitUntilPolled(): Promise<void> {
     const polls = new Set<string>();
     await until(async () => {
       const { rows } = await sql<{ at: string }>`
@@ -255,18 +256,18 @@ suite('refresh of tokens', async () => {
     });
   }
 
-  /** Refreshes the session at another process, which waits until the lease of the first expires. */
+  /** Refreshes the session through another process, which waits until the first process's lease expires. */
   async function refreshElsewhere(survivor: AssistantProcess, browser: Browser) {
     const lease = (await row(browser.sid))?.refresh_lease_until;
     assert.ok(lease && lease.getTime() > Date.now(), 'the lease outlives its holder');
     let isAnswered = false;
-    const answer = send(survivor, browser, me).finally(() => {
+    const answer = send(survivor, browser, meRequest).finally(() => {
       isAnswered = true;
     });
-    await untilPolled();
+    await waitUntilPolled();
     assert.equal(isAnswered, false);
     assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
-    await endLease();
+    await expireLeases();
     return answer;
   }
 
@@ -276,16 +277,16 @@ suite('refresh of tokens', async () => {
     await expire(browser);
     // Without rotation, both processes can use the same refresh token.
     provider.token.rotate = false;
-    const resume = provider.holdNext('token');
-    const paused = browser.get('/auth/me');
+    const resumeProvider = provider.holdNext('token');
+    const pausedRequest = browser.get('/auth/me');
     await until(() => provider.count('token') === 1);
-    await endLease();
+    await expireLeases();
     assert.equal((await browser.get('/auth/me', { app: second })).statusCode, 200);
-    const stored = await row(browser.sid);
-    assert.equal(stored?.token_version, 1);
-    resume();
-    assert.equal((await paused).statusCode, 200);
-    assert.deepEqual(await row(browser.sid), stored);
+    const storedRow = await row(browser.sid);
+    assert.equal(storedRow?.token_version, 1);
+    resumeProvider();
+    assert.equal((await pausedRequest).statusCode, 200);
+    assert.deepEqual(await row(browser.sid), storedRow);
   });
 
   if (engine === 'postgres') {
@@ -297,20 +298,24 @@ suite('refresh of tokens', async () => {
       const browser = await signedIn(app);
       await expire(browser);
       provider.holdNext('token');
-      const failed = assert.rejects(send(victim, browser, me));
+      const rejection = assert.rejects(send(victim, browser, meRequest));
       await until(() => provider.count('token') === 1);
       await victim.kill();
-      await failed;
-      const held = await row(browser.sid);
-      const requests = Array.from({ length: 5 }, () => send(survivor, browser, me));
+      await rejection;
+      const leasedRow = await row(browser.sid);
+      const requests = Array.from({ length: 5 }, () => send(survivor, browser, meRequest));
       for (const { status, headers } of await Promise.all(requests)) {
         assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
         assert.equal(headers.get('set-cookie'), null);
       }
       assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
-      assert.deepEqual(await row(browser.sid), held);
-      await endLease();
-      assert.equal((await send(survivor, browser, me)).status, 200, 'the token was not spent');
+      assert.deepEqual(await row(browser.sid), leasedRow);
+      await expireLeases();
+      assert.equal(
+        (await send(survivor, browser, meRequest)).status,
+        200,
+        'the token was not spent',
+      );
     });
 
     suite('a process killed between the answer of the provider and its write', () => {
@@ -353,9 +358,9 @@ suite('refresh of tokens', async () => {
         const answers = await Promise.all(requests);
 
         const statuses = Object.groupBy(answers, ({ status }) => status);
-        const redeemed = provider.count('token', 'refresh_token');
+        const redemptionCount = provider.count('token', 'refresh_token');
         assert.deepEqual(Object.keys(statuses), ['200']);
-        assert.equal(redeemed, 1);
+        assert.equal(redemptionCount, 1);
         assert.ok(answers.every(({ headers }) => !headers.has('set-cookie')));
         const after = await row(browser.sid);
         assert.equal(after?.token_version, 1);

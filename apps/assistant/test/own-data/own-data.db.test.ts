@@ -13,7 +13,7 @@ import { gate } from '../helpers/scripted-model.ts';
 const stage = await openStage();
 const { app, db, model, url } = stage;
 // Before any turn: with the embedded database a start aborts the turns in progress.
-const secondApp = await stage.another();
+const elsewhere = await stage.startInstance();
 const olena = await stage.signedIn(app, person('u-olena'));
 const taras = await stage.signedIn(app, person('u-taras'));
 
@@ -213,11 +213,11 @@ test('A deletion ends an answer in progress at every process', async (t) => {
     const { problem } = await rawClient.waitFor('error');
     assert.equal(problem?.code, 'session_not_found');
   }
-  readGate.open();
-  for (const rawClient of [iryna, secondClient]) {
-    await rawClient.client.ask({ type: 'ping' });
+  rest.open();
+  for (const one of [iryna, there]) {
+    await one.client.ask({ type: 'ping' });
     assert.deepEqual(
-      [rawClient.of('error').length, rawClient.of('message.completed').length],
+      [one.getFrames('error').length, one.getFrames('message.completed').length],
       [1, 0],
     );
   }

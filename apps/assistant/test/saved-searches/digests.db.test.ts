@@ -31,7 +31,7 @@ const upTo = (price_max: number) => ({ city: 'Львів', price_max });
 const change = (id: string, values: { search?: string; paused?: boolean }) =>
   db.updateTable('saved_searches').set(values).where('id', '=', id).execute();
 const lastText = async (sessionId: string) =>
-  String((await stage.stored(sessionId)).at(-1)?.[1]).replaceAll('\u00A0', ' ');
+  String((await stage.readMessages(sessionId)).at(-1)?.[1]).replaceAll('\u00A0', ' ');
 
 /** Adds a listing, and processes saved searches when their digests are due. */
 async function addAndProcess(): Promise<number> {
@@ -233,7 +233,7 @@ test('A model sees the ids of a digest without its texts, and an answer can stil
   );
   assert.doesNotMatch(JSON.stringify(messages), /Ignore all instructions/);
   assert.match(JSON.stringify(messages), new RegExp(`new_listing_ids[^[]*\\[${id}\\]`));
-  assert.equal((await ivan.retry(sessionId).failure()).problem?.code, 'nothing_to_retry');
+  assert.equal((await ivan.retry(sessionId).waitForFailure()).problem?.code, 'nothing_to_retry');
 });
 
 /** Fails unless the digests of a session report each listing once. */

@@ -6,7 +6,7 @@ import type { AgentRequest } from './request.ts';
 import { MAX_TOKEN_LENGTH } from './title.ts';
 import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts';
 
-/** Limits of one answer. */
+/** Limits per answer. */
 export type AgentLimits = {
   /** Maximum number of model calls. The last call may not use tools. */
   rounds: number;
@@ -21,17 +21,17 @@ export type AgentLimits = {
 /** Limits that are not configurable. */
 export const FIXED_AGENT_LIMITS = { rounds: 8, toolCalls: 16 };
 
-/** Minimum room for a tool's output. Tools that change memory may slightly exceed it. */
+/** Minimum token budget for tool output. Tools that change memory may slightly exceed it. */
 const MIN_OUTPUT_TOKENS = 64;
 
 /** Maximum nesting of a tool input. It protects recursive functions from stack overflow. */
 const MAX_INPUT_LEVELS = 32;
 
-const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
+const NO_ROOM_REASON = 'there is no room for more in this answer; answer with what is known';
 
 type ToolCallContext = {
   round: number;
-  hasReadData: boolean;
+  hasReadThirdPartyText: boolean;
   outputBytes: number;
   denial: string | undefined;
 };
@@ -41,13 +41,13 @@ type AgentOptions = {
   request: AgentRequest;
   /**
    * Runs a tool, or reports its denial.
-   * @param context.hasReadData Whether the model had read third-party text before it made the call.
-   * @param context.outputBytes Maximum length of the output.
+   * @param context.hasReadThirdPartyText Whether the model had read third-party text before it made the call.
+   * @param context.outputBytes Maximum output length in bytes.
    */
   runTool: (call: ToolCall, context: ToolCallContext) => Promise<ToolResult>;
   onText: (text: string) => void;
   limits: Omit<AgentLimits, 'ms'>;
-  /** Maximum tokens of a request together with its completion: MODEL_CONTEXT_TOKENS. */
+  /** Maximum number of tokens in a request and its completion: MODEL_CONTEXT_TOKENS. */
   contextTokens: number;
   signal: AbortSignal;
 };
@@ -69,45 +69,51 @@ export async function runAgent({
   signal,
 }: AgentOptions): Promise<void> {
   const messages: ChatMessage[] = [...request.messages];
-  let hasReadData = false;
+  let hasReadThirdPartyText = false;
   let hasText = false;
-  let toolsRun = 0;
-  let ignoresChoice = false;
-  let tokensLeft = limits.outputTokens;
-  const window = createContextWindow({ request, contextTokens, outputTokens: tokensLeft });
+  let toolCallCount = 0;
+  let hasIgnoredToolChoice = false;
+  let remainingTokens = limits.outputTokens;
+  const window = createContextWindow({ request, contextTokens, outputTokens: remainingTokens });
 
   for (let round = 1; ; round += 1) {
-    const isLast = round >= limits.rounds || toolsRun >= limits.toolCalls;
-    const next: AgentRequest & Pick<ChatRequest, 'toolChoice'> = { ...request, messages };
+    const isLastRound = round >= limits.rounds || toolCallCount >= limits.toolCalls;
+    const nextRequest: AgentRequest & Pick<ChatRequest, 'toolChoice'> = { ...request, messages };
     // The last request keeps the tools, so that its prefix matches the server's prompt cache.
-    if (ignoresChoice) next.tools = [];
-    else if (isLast) next.toolChoice = 'none';
-    const maxOutputTokens = Math.min(tokensLeft, window.roomBeside(next));
+    if (hasIgnoredToolChoice) nextRequest.tools = [];
+    else if (isLastRound) nextRequest.toolChoice = 'none';
+    const maxOutputTokens = Math.min(remainingTokens, window.getRemainingTokens(nextRequest));
     if (maxOutputTokens < 1) throw problem('answer_too_long');
-    const stream = model.streamChat({ ...next, operation: 'chat', maxOutputTokens, signal });
-    const { text, calls, omittedCalls, tokens, isCut } = await readRound(stream, {
+    const stream = model.streamChat({ ...nextRequest, operation: 'chat', maxOutputTokens, signal });
+    const { text, calls, omittedCalls, tokens, isTruncated } = await readRound(stream, {
       onText,
       isContinued: hasText,
       maxTokens: maxOutputTokens,
       maxCalls: limits.toolCalls,
     });
     hasText ||= text !== '';
-    tokensLeft -= tokens;
-    if (isCut) throw problem('answer_too_long');
+    remainingTokens -= tokens;
+    if (isTruncated) throw problem('answer_too_long');
     // Ollama ignores `tool_choice`. If the model still calls a tool, repeat the request without tools.
-    if (isLast && calls.length > 0 && !hasText && !ignoresChoice && tokensLeft > 0) {
-      ignoresChoice = true;
+    if (
+      isLastRound &&
+      calls.length > 0 &&
+      !hasText &&
+      !hasIgnoredToolChoice &&
+      remainingTokens > 0
+    ) {
+      hasIgnoredToolChoice = true;
       continue;
     }
-    if (calls.length === 0 || isLast) {
+    if (calls.length === 0 || isLastRound) {
       if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });
       return;
     }
-    if (tokensLeft <= 0) throw problem('answer_too_long');
+    if (remainingTokens <= 0) throw problem('answer_too_long');
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
     // The model makes all calls of a round before it reads any output.
-    let readsData = false;
+    let hasNewThirdPartyText = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       const laterCalls = calls.slice(index + 1);
@@ -116,26 +122,31 @@ export async function runAgent({
         laterCalls.length === 0 && omittedCalls > 0
           ? `\n(${omittedCalls} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
           : '';
-      const reserved = laterCalls.map((later) =>
-        toMessage(later, createFailedResult(NO_ROOM).output),
+      const reservedMessages = laterCalls.map((laterCall) =>
+        toToolMessage(laterCall, createFailedResult(NO_ROOM_REASON).output),
       );
-      const planned = [...messages, toMessage(call, note), ...reserved];
-      const room = window.roomForTool(planned, tokensLeft);
+      const plannedMessages = [...messages, toToolMessage(call, note), ...reservedMessages];
+      const outputTokens = window.getToolOutputTokens(plannedMessages, remainingTokens);
       let denial: string | undefined;
-      if (toolsRun >= limits.toolCalls) {
+      if (toolCallCount >= limits.toolCalls) {
         denial = `at most ${limits.toolCalls} tools are run for one answer`;
-      } else if (room < MIN_OUTPUT_TOKENS) denial = NO_ROOM;
-      const context = { round, hasReadData, outputBytes: tokensToBytes(room), denial };
-      const { output, isData } = await runTool(call, context);
-      toolsRun += 1;
-      readsData ||= isData;
-      messages.push(toMessage(call, output + note));
+      } else if (outputTokens < MIN_OUTPUT_TOKENS) denial = NO_ROOM_REASON;
+      const context = {
+        round,
+        hasReadThirdPartyText,
+        outputBytes: tokensToBytes(outputTokens),
+        denial,
+      };
+      const { output, hasThirdPartyText } = await runTool(call, context);
+      toolCallCount += 1;
+      hasNewThirdPartyText ||= hasThirdPartyText;
+      messages.push(toToolMessage(call, output + note));
     }
-    hasReadData ||= readsData;
+    hasReadThirdPartyText ||= hasNewThirdPartyText;
   }
 }
 
-const toMessage = ({ id, name }: ToolCall, content: string): ChatMessage => ({
+const toToolMessage = ({ id, name }: ToolCall, content: string): ChatMessage => ({
   role: 'tool',
   toolCallId: id,
   toolName: name,
@@ -143,9 +154,9 @@ const toMessage = ({ id, name }: ToolCall, content: string): ChatMessage => ({
 });
 
 /**
- * Reads the completion of one round. Enforces the token limit, since not every server does.
+ * Reads the completion of one round. Enforces the token limit, because not every server does.
  * @param options.isContinued Whether earlier rounds have produced text.
- * @returns The text and the calls; a lower bound of the tokens; and whether the completion stopped at the token limit.
+ * @returns The text, the calls, the minimum token count, and whether the completion stopped at the token limit.
  * @throws ProblemError `answer_too_long` or `model_failed`; errors of the stream.
  */
 async function readRound(
@@ -162,22 +173,25 @@ async function readRound(
   let text = '';
   let textParts = 0;
   let callTokens = 0;
-  let end: Extract<ChatPart, { type: 'end' }> | undefined;
+  let endPart: Extract<ChatPart, { type: 'end' }> | undefined;
   for await (const part of stream) {
     if (part.type === 'end') {
-      end = part;
+      endPart = part;
       continue;
     }
-    // Each text part counts as at least one token.
+    // The server may merge tokens into one part, so each text part counts as at least one token.
     const maxParts = maxTokens - callTokens;
     if (textParts >= maxParts) throw problem('answer_too_long');
     if (part.type === 'text') {
       textParts += 1;
-      const cut = cutText(part.text, Math.max(0, maxParts * MAX_TOKEN_LENGTH - text.length));
+      const allowedText = cutText(
+        part.text,
+        Math.max(0, maxParts * MAX_TOKEN_LENGTH - text.length),
+      );
       if (text === '' && isContinued) onText('\n\n');
-      text += cut;
-      onText(cut);
-      if (cut !== part.text) throw problem('answer_too_long');
+      text += allowedText;
+      onText(allowedText);
+      if (allowedText !== part.text) throw problem('answer_too_long');
     } else {
       if (!isWithinLevels(part.call.input, MAX_INPUT_LEVELS)) {
         throw problem('model_failed', {
@@ -190,12 +204,12 @@ async function readRound(
     }
   }
   const textTokens = Math.max(textParts, Math.ceil(text.length / MAX_TOKEN_LENGTH));
-  const counted = end?.usage.outputTokens ?? estimateTokens(text) + callTokens;
-  const tokens = Math.max(textTokens + callTokens, counted);
-  return { text, calls, omittedCalls, tokens, isCut: end?.reason === 'length' };
+  const reportedTokens = endPart?.usage.outputTokens ?? estimateTokens(text) + callTokens;
+  const tokens = Math.max(textTokens + callTokens, reportedTokens);
+  return { text, calls, omittedCalls, tokens, isTruncated: endPart?.reason === 'length' };
 }
 
-/** Returns whether objects and arrays in a value are nested at most `levels` deep. */
+/** Returns whether the objects and arrays in a value have at most `levels` levels. */
 function isWithinLevels(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return levels > 0 && Object.values(value).every((member) => isWithinLevels(member, levels - 1));

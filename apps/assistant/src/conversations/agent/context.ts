@@ -18,7 +18,7 @@ import {
 } from './request.ts';
 import { findConversationSummary } from './summaries.ts';
 import {
-  cutToTokens,
+  truncateToTokens,
   divideWindow,
   estimateRequest,
   estimateTokens,
@@ -27,7 +27,7 @@ import {
 
 const MAX_REQUEST_MESSAGES = 1000;
 
-/** Maximum number of messages that stay after a summary. The gap to the maximum makes summaries rare. */
+/** Maximum number of messages that stay unsummarized. It is below the request limit, so that summaries are rare. */
 const MAX_RECENT_MESSAGES = MAX_REQUEST_MESSAGES / 2;
 
 /** Dependencies for building a request. */
@@ -39,8 +39,8 @@ export type RequestDeps = {
 
 /**
  * Builds the next model request of a session.
- * @param session.owner Owner of the session. The request includes their memory if they have permission to read it.
- * @param session.profile Profile of the agent; undefined if the owner may use none.
+ * @param session.owner Session owner. The request includes their memory if they have permission to read it.
+ * @param session.profile Agent profile; undefined if the owner may use none.
  * @param session.isAnswering Whether to leave out messages after the last question, which the new answer replaces.
  * @returns The request, its context and tools, and the earlier messages to summarize if not all messages fit.
  */
@@ -61,41 +61,58 @@ export async function loadRequest(
   },
 ) {
   const hasMemory = owner !== null && hasPermission(owner, 'svc.memory.read_own');
-  const [about, facts, summary, files] = await Promise.all([
+  const [userSummary, facts, summary, files] = await Promise.all([
     hasMemory ? memory.readSummary(owner.id) : '',
     hasMemory ? memory.listLatestFacts(owner.id) : [],
     findConversationSummary(db, { sessionId, scope }),
     listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
-  const after = summary?.through;
+  const startPosition = summary?.lastPosition;
   // One extra message shows whether older messages exist.
   const limit = MAX_REQUEST_MESSAGES + 1;
-  const stored = (await listMessages(db, { sessionId, scope, after, limit })).map(toModelText);
-  const question = stored.slice(0, MAX_REQUEST_MESSAGES).findIndex(isQuestion);
-  const messages = stored.slice(isAnswering ? Math.max(0, question) : 0);
-  const tools = profile === undefined ? [] : selectTools(profile, { hasFiles: files.length > 0 });
+  const storedMessages = (
+    await listMessages(db, { sessionId, scope, after: startPosition, limit })
+  ).map(toModelText);
+  const questionIndex = storedMessages.slice(0, MAX_REQUEST_MESSAGES).findIndex(isQuestion);
+  const messages = storedMessages.slice(isAnswering ? Math.max(0, questionIndex) : 0);
+  const selectedTools =
+    profile === undefined ? [] : selectTools(profile, { hasFiles: files.length > 0 });
   const { context, request, tokenEstimate, recentCount, summaryTokens } = buildContext({
     system: profile?.system ?? '',
-    about,
+    userSummary,
     facts,
     files: files.toSorted((one, other) => other.updated_at.getTime() - one.updated_at.getTime()),
     summary: summary?.text ?? null,
     messages: messages.slice(0, MAX_REQUEST_MESSAGES),
-    tools: toDefinitions(tools),
+    tools: toDefinitions(selectedTools),
     modelName: profile?.model ?? '',
     now: new Date(),
     contextTokens,
   });
-  const leftOut = messages.length - context.messages.length;
-  const upTo = leftOut === 0 ? undefined : messages[recentCount]?.position;
-  const earlier = upTo && { sessionId, scope, summary, upTo, summaryTokens };
-  return { context, request, tokenEstimate, tools, summary, earlier, leftOut };
+  const omittedCount = messages.length - context.messages.length;
+  const lastPosition = omittedCount === 0 ? undefined : messages[recentCount]?.position;
+  const earlierMessages = lastPosition && {
+    sessionId,
+    scope,
+    summary,
+    lastPosition,
+    summaryTokens,
+  };
+  return {
+    context,
+    request,
+    tokenEstimate,
+    tools: selectedTools,
+    summary,
+    earlierMessages,
+    omittedCount,
+  };
 }
 
-/** The source data of a request. Facts, files and messages are sorted latest first. */
+/** The content to select from. Facts, files and messages are sorted latest first. */
 type RequestSources<Fact extends KnownFact, Stored extends StoredMessage> = Pick<
   RequestContext,
-  'system' | 'about' | 'summary'
+  'system' | 'userSummary' | 'summary'
 > &
   RequestOptions & {
     facts: readonly Fact[];
@@ -107,11 +124,11 @@ type RequestSources<Fact extends KnownFact, Stored extends StoredMessage> = Pick
 /**
  * Selects the content of a request: the instructions, the question, user and session data within their shares of the
  * window, and the latest messages that fit. Contract 3, Answers.
- * @returns The request; the number of latest messages that a summary would leave; and the maximum tokens of a summary.
+ * @returns The request, the number of messages that a summary would leave, and the maximum number of summary tokens.
  */
 export function buildContext<Fact extends KnownFact, Stored extends StoredMessage>({
   system,
-  about,
+  userSummary,
   facts,
   files,
   summary,
@@ -119,60 +136,75 @@ export function buildContext<Fact extends KnownFact, Stored extends StoredMessag
   contextTokens,
   ...options
 }: RequestSources<Fact, Stored>) {
-  const nothing = { about: '', memory: [], files: [], summary: null, messages: [] };
-  const fixed = estimateRequest(
-    toAgentRequest({ ...nothing, system, filesLeftOut: files.length }, options),
+  const emptyContext = { userSummary: '', memory: [], files: [], summary: null, messages: [] };
+  const fixedTokens = estimateRequest(
+    toAgentRequest({ ...emptyContext, system, omittedFileCount: files.length }, options),
   );
-  const shares = divideWindow(contextTokens, fixed);
-  const [last] = messages;
-  const question = last?.role === 'user' ? last : undefined;
+  const shares = divideWindow(contextTokens, fixedTokens);
+  const [lastMessage] = messages;
+  const question = lastMessage?.role === 'user' ? lastMessage : undefined;
   const questionTokens = question === undefined ? 0 : estimatePartTokens.message(question);
-  let room = shares.request - fixed - questionTokens;
-  const within = (share: number) => Math.max(0, Math.min(share, room));
+  let room = shares.request - fixedTokens - questionTokens;
+  const limitToRoom = (share: number) => Math.max(0, Math.min(share, room));
 
-  const fittingAbout = cutToFit(about, within(shares.about), estimatePartTokens.about);
-  room -= estimatePartTokens.about(fittingAbout);
+  const fittingUserSummary = truncateToFit(
+    userSummary,
+    limitToRoom(shares.userSummary),
+    estimatePartTokens.userSummary,
+  );
+  room -= estimatePartTokens.userSummary(fittingUserSummary);
   const fittingSummary =
-    summary && cutToFit(summary, within(shares.summary), estimatePartTokens.summary);
+    summary && truncateToFit(summary, limitToRoom(shares.summary), estimatePartTokens.summary);
   const sentSummaryTokens = estimatePartTokens.summary(fittingSummary ?? '');
   room -= sentSummaryTokens;
-  const fittingFiles = takeFitting(files, estimatePartTokens.file, within(shares.files));
+  const fittingFiles = takeFitting(files, estimatePartTokens.file, limitToRoom(shares.files));
   room -= fittingFiles.tokens;
-  const heading = estimatePartTokens.factsHeading;
-  const fittingFacts = takeFitting(facts, estimatePartTokens.fact, within(shares.facts) - heading);
-  if (fittingFacts.items.length > 0) room -= heading + fittingFacts.tokens;
+  const headingTokens = estimatePartTokens.factsHeading;
+  const fittingFacts = takeFitting(
+    facts,
+    estimatePartTokens.fact,
+    limitToRoom(shares.facts) - headingTokens,
+  );
+  if (fittingFacts.items.length > 0) room -= headingTokens + fittingFacts.tokens;
 
-  const earlier = question === undefined ? messages : messages.slice(1);
-  const latest = takeFitting(earlier, estimatePartTokens.message, room).items;
+  const earlierMessages = question === undefined ? messages : messages.slice(1);
+  const latestMessages = takeFitting(earlierMessages, estimatePartTokens.message, room).items;
   const context = {
     system,
-    about: fittingAbout,
+    userSummary: fittingUserSummary,
     memory: fittingFacts.items,
     files: fittingFiles.items,
-    filesLeftOut: files.length - fittingFiles.items.length,
+    omittedFileCount: files.length - fittingFiles.items.length,
     summary: fittingSummary,
-    messages: (question === undefined ? latest : [question, ...latest]).toReversed(),
+    messages: (question === undefined
+      ? latestMessages
+      : [question, ...latestMessages]
+    ).toReversed(),
   };
   const request = toAgentRequest(context, options);
   // Reserve the full share for the next summary.
-  const besideSummary = room + questionTokens + sentSummaryTokens - shares.summary;
-  const recent = messages.slice(0, MAX_RECENT_MESSAGES);
+  const roomBesideSummary = room + questionTokens + sentSummaryTokens - shares.summary;
+  const recentMessages = messages.slice(0, MAX_RECENT_MESSAGES);
   return {
     context,
     request,
     tokenEstimate: estimateRequest(request),
-    recentCount: countRecent(recent, Math.min(shares.recent, besideSummary)),
+    recentCount: countRecent(recentMessages, Math.min(shares.recent, roomBesideSummary)),
     summaryTokens: Math.max(1, shares.summary - estimatePartTokens.summary('.')),
   };
 }
 
-/** Cuts a text until its formatted form fits into the room. */
-function cutToFit(text: string, room: number, tokensOfText: (text: string) => number): string {
-  let cut = cutToTokens(text, room);
+/** Truncates text until its formatted form fits into the token budget. */
+function truncateToFit(
+  text: string,
+  room: number,
+  estimateTextTokens: (text: string) => number,
+): string {
+  let truncatedText = truncateToTokens(text, room);
   for (;;) {
-    const excess = tokensOfText(cut) - room;
-    if (cut === '' || excess <= 0) return cut;
-    cut = cutToTokens(cut, estimateTokens(cut) - excess);
+    const excess = estimateTextTokens(truncatedText) - room;
+    if (truncatedText === '' || excess <= 0) return truncatedText;
+    truncatedText = truncateToTokens(truncatedText, estimateTokens(truncatedText) - excess);
   }
 }
 

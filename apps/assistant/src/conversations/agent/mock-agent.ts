@@ -5,21 +5,21 @@ import type { MockLanguage } from '../tools/tool.ts';
 import { SUMMARY_PREFIX } from './summaries.ts';
 import { TITLE_INSTRUCTIONS } from './title.ts';
 
-const IS_MOCK = {
+const MOCK_NOTICE = {
   uk: 'Відповідає пробна модель: вона знає лише прості правила. Справжню модель вмикає MODEL_MODE=openai (docs/models.md).',
   ru: 'Отвечает пробная модель: она знает только простые правила. Настоящую модель включает MODEL_MODE=openai (docs/models.md).',
   en: 'The mock model answers: it knows simple rules only. MODEL_MODE=openai turns a real model on (docs/models.md).',
 };
-const HELP = {
+const HELP_TEXT = {
   uk: 'Напишіть, що шукаєте: місто, оренда чи купівля, скільки кімнат і який бюджет. Наприклад: «двокімнатна у Львові до 15000 грн».',
   ru: 'Напишите, что ищете: город, аренда или покупка, сколько комнат и какой бюджет. Например: «двухкомнатная во Львове до 15000 грн».',
   en: 'Say what you look for: the town, to rent or to buy, how many rooms, and your budget. For example: "two rooms in Lviv up to 15000 UAH".',
 };
-const FAILED = { uk: 'Не вдалося', ru: 'Не получилось', en: 'It failed' };
+const FAILURE_TEXT = { uk: 'Не вдалося', ru: 'Не получилось', en: 'It failed' };
 
 /**
- * Answers by the mock rules of the tools: calls the first tool whose rule matches and formats its output. The first
- * answer of a conversation discloses the mock. Equal conversations get equal answers.
+ * Answers by the tools' mock rules: calls the first tool whose rule matches and formats its output. The first
+ * answer of a conversation discloses the mock. The answers are deterministic.
  */
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const questionIndex = messages.findLastIndex(({ role }) => role === 'user');
@@ -30,34 +30,34 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const criteria = extractSearchCriteria(text);
   const language: MockLanguage =
     criteria.language === 'ru' || criteria.language === 'en' ? criteria.language : 'uk';
-  const before = messages.slice(0, questionIndex);
-  const isFirst = before.every(({ role }) => role !== 'user');
-  const answer = (words: string): Reply => ({
-    text: isFirst ? `${words}\n\n${IS_MOCK[language]}` : words,
+  const earlierMessages = messages.slice(0, questionIndex);
+  const isFirstAnswer = earlierMessages.every(({ role }) => role !== 'user');
+  const answer = (answerText: string): Reply => ({
+    text: isFirstAnswer ? `${answerText}\n\n${MOCK_NOTICE[language]}` : answerText,
   });
 
   const results = messages.slice(questionIndex).flatMap((message) => {
     if (message.role !== 'tool') return [];
-    const data = parse(message.content);
-    if (typeof data['error'] === 'string') return [`${FAILED[language]}: ${data['error']}.`];
+    const data = parseOutput(message.content);
+    if (typeof data['error'] === 'string') return [`${FAILURE_TEXT[language]}: ${data['error']}.`];
     const tool = TOOLS.find(({ name }) => name === message.toolName);
-    return [tool?.mock?.answer(data, language) ?? HELP[language]];
+    return [tool?.mock?.answer(data, language) ?? HELP_TEXT[language]];
   });
   if (results.length > 0) return answer(results.join('\n'));
 
   for (const { name, mock } of TOOLS) {
-    const input = mock?.call({ text, criteria, language, system, before });
+    const input = mock?.call({ text, criteria, language, system, earlierMessages });
     if (typeof input === 'string') return answer(input);
     if (input === undefined) continue;
     if (!tools.includes(name)) break;
     // A deterministic id keeps answers reproducible.
     return { toolCalls: [{ id: `call-${questionIndex}-${name}`, name, input }] };
   }
-  return answer(HELP[language]);
+  return answer(HELP_TEXT[language]);
 };
 
-/** Parses the output of a tool. A cut output is invalid JSON and counts as empty. */
-function parse(content: string): Readonly<Record<string, unknown>> {
+/** Parses tool output. Returns an empty object for truncated output, because it is invalid JSON. */
+function parseOutput(content: string): Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(content) as Readonly<Record<string, unknown>>;
   } catch {
@@ -73,13 +73,13 @@ const toOneLine = (text: string) => text.replace(/\s+/gu, ' ').trim();
 
 /** Creates a summary of the user's latest messages, one per line. */
 function createMockSummary(data: string): string {
-  const { summary_so_far: before, messages } = JSON.parse(data) as {
+  const { summary_so_far: previousSummary, messages } = JSON.parse(data) as {
     summary_so_far: string;
     messages: { role: string; text: string }[];
   };
   const lines = messages
     .filter(({ role }) => role === 'user')
     .map(({ text }) => `- ${toOneLine(text).slice(0, MAX_LINE_LENGTH)}`);
-  const all = [...before.split('\n').filter(Boolean), ...lines];
-  return all.slice(-MAX_SUMMARY_LINES).join('\n') || '-';
+  const allLines = [...previousSummary.split('\n').filter(Boolean), ...lines];
+  return allLines.slice(-MAX_SUMMARY_LINES).join('\n') || '-';
 }

@@ -13,14 +13,14 @@ import { toDefinitions, TOOLS } from '../tools/tools.ts';
 import { mockAgent } from './mock-agent.ts';
 
 /**
- * Creates the client of the configured model. Contract 1.
+ * Creates the model client from the configuration. Contract 1.
  * @throws StartError if the model client rejects the settings.
  */
 export function openModel(
   config: Config,
   { registry, log }: { registry: Registry; log: Logger },
 ): ModelClient {
-  const count = createModelMetrics(registry);
+  const countAttempt = createModelMetrics(registry);
   try {
     return createModelClient({
       mode: config.MODEL_MODE,
@@ -30,7 +30,7 @@ export function openModel(
       timeoutMs: config.MODEL_TIMEOUT_MS,
       mockAgent,
       observe(event) {
-        count(event);
+        countAttempt(event);
         const { operation, outcome, durationMs, reason } = event;
         if (outcome === 'ok' || outcome === 'MODEL_ABORTED') return;
         const duration_ms = Math.round(durationMs);
@@ -46,7 +46,7 @@ export function openModel(
   }
 }
 
-/** Registers the metrics of model requests and returns a function that counts an attempt. */
+/** Registers the model request metrics and returns a function that counts an attempt. */
 function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void {
   const registers = [registry];
   const requests = new Counter({
@@ -76,7 +76,7 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
   };
 }
 
-/** Maximum output of a probe. It allows some reasoning before the tool call. */
+/** Maximum output tokens of a probe. They allow some reasoning before the tool call. */
 const MAX_PROBE_TOKENS = 1_000;
 
 /**
@@ -88,7 +88,7 @@ export function probeTools(
   model: Pick<ModelClient, 'streamChat' | 'chatModel'>,
   log: Pick<Logger, 'info' | 'warn'>,
 ): { close: () => Promise<void> } {
-  async function run(signal: AbortSignal): Promise<void> {
+  async function probe(signal: AbortSignal): Promise<void> {
     const parts = model.streamChat({
       operation: 'probe',
       system: `${PROBE_PREFIX} Search property listings with your tools.`,
@@ -103,6 +103,6 @@ export function probeTools(
   }
   const advice =
     'The assistant needs a MODEL_CHAT that calls tools: docs/models.md, The assistant.';
-  const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', run, advice }];
+  const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', run: probe, advice }];
   return startProbes(probes, log);
 }

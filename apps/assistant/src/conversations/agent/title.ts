@@ -1,12 +1,12 @@
 import type { ChatPart, ModelClient } from '@oselya/model';
 import { cutText, toStorableText } from '../../text.ts';
-import { cutToTokens } from './window.ts';
+import { truncateToTokens } from './window.ts';
 
 /** Upper bound of the average token length in characters, in any language. */
 export const MAX_TOKEN_LENGTH = 6;
 
 /**
- * Reads the text of a completion up to a token limit, since not every server enforces it.
+ * Reads completion text up to a token limit, because not every server enforces the limit.
  * @param isEnough Returns whether reading can stop early.
  * @throws Errors of the stream.
  */
@@ -23,16 +23,15 @@ export async function readText(
   return text;
 }
 
-/** Instructions for a title. */
 export const TITLE_INSTRUCTIONS =
   "Give the conversation that begins with the person's message a title of at most six words, in the language of the message. Answer with the title alone, without quotes and without a final stop.";
 
-const hasLine = (text: string) => text.trimStart().includes('\n');
+const hasCompleteLine = (text: string) => text.trimStart().includes('\n');
 
 const MAX_TITLE_LENGTH = 80;
 const MAX_TITLE_TOKENS = 40;
 
-/** Maximum tokens of the message in the request. They fit into every context window. */
+/** Maximum number of message tokens in the request. They fit into every context window. */
 const MAX_MESSAGE_TOKENS = 1000;
 
 /**
@@ -48,12 +47,12 @@ export async function generateTitle(
     operation: 'title',
     ...(modelName !== '' && { model: modelName }),
     system: TITLE_INSTRUCTIONS,
-    messages: [{ role: 'user', content: cutToTokens(text, MAX_MESSAGE_TOKENS) }],
+    messages: [{ role: 'user', content: truncateToTokens(text, MAX_MESSAGE_TOKENS) }],
     maxOutputTokens: MAX_TITLE_TOKENS,
     signal,
   });
-  const title = await readText(parts, MAX_TITLE_TOKENS, hasLine);
+  const title = await readText(parts, MAX_TITLE_TOKENS, hasCompleteLine);
   const [line = ''] = toStorableText(title).trim().split('\n');
-  const unquoted = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
-  return cutText(unquoted, MAX_TITLE_LENGTH).trim();
+  const unquotedLine = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
+  return cutText(unquotedLine, MAX_TITLE_LENGTH).trim();
 }

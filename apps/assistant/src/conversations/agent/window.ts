@@ -6,8 +6,8 @@ import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 
-/** Estimated size of a token: four Latin or two Cyrillic letters. ADR 0023. */
-const TOKEN_BYTES = 4;
+/** Estimated token size: four Latin or two Cyrillic letters. ADR 0023. */
+const BYTES_PER_TOKEN = 4;
 
 /** Number of tokens that chat templates add to each message and to each tool call. */
 const TEMPLATE_TOKENS = 4;
@@ -18,16 +18,15 @@ const ANSWER_SHARE = 1 / 4;
 /** Minimum share of the context window for an answer. A question that leaves less is rejected. */
 const MIN_ANSWER_SHARE = 1 / 16;
 
-/** Estimates the tokens of a text. */
+/** Estimates the number of tokens in text. */
 export function estimateTokens(text: string): number {
-  return Math.ceil(Buffer.byteLength(text) / TOKEN_BYTES);
+  return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }
 
-/** Converts tokens to estimated bytes. */
-export const tokensToBytes = (tokens: number) => tokens * TOKEN_BYTES;
+export const tokensToBytes = (tokens: number) => tokens * BYTES_PER_TOKEN;
 
-/** Cuts a text to a number of estimated tokens. */
-export function cutToTokens(text: string, tokens: number): string {
+/** Truncates text to an estimated number of tokens. */
+export function truncateToTokens(text: string, tokens: number): string {
   return cutToBytes(text, tokensToBytes(tokens));
 }
 
@@ -44,54 +43,55 @@ function estimateMessageTokens(message: ChatMessage): number {
   return tokens;
 }
 
-/** Estimates the tokens of messages in a request. */
+/** Estimates the number of tokens in request messages. */
 export const estimateMessagesTokens = (messages: readonly ChatMessage[]): number =>
   messages.reduce((sum, message) => sum + estimateMessageTokens(message), 0);
 
 type CountedRequest = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
 
-/** Estimates the tokens of a request. All decisions about the context window use this estimate. */
+/** Estimates the number of tokens in a request. All decisions about the context window use this estimate. */
 export function estimateRequest({ system, messages, tools = [] }: CountedRequest): number {
   const definitions = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
   return TEMPLATE_TOKENS + estimateTokens(system) + definitions + estimateMessagesTokens(messages);
 }
 
-/** Returns the longest prefix of items that fits into a number of tokens, and its size in tokens. */
+/** Returns the longest prefix of items that fits into a token budget, and its size in tokens. */
 export function takeFitting<Item>(
   items: readonly Item[],
   estimateItem: (item: Item) => number,
-  room: number,
+  maxTokens: number,
 ): { items: Item[]; tokens: number } {
   let tokens = 0;
-  const taken: Item[] = [];
+  const fittingItems: Item[] = [];
   for (const item of items) {
-    const next = tokens + estimateItem(item);
-    if (next > room) break;
-    tokens = next;
-    taken.push(item);
+    const totalTokens = tokens + estimateItem(item);
+    if (totalTokens > maxTokens) break;
+    tokens = totalTokens;
+    fittingItems.push(item);
   }
-  return { items: taken, tokens };
+  return { items: fittingItems, tokens };
 }
 
 /**
  * Divides a context window into shares, in tokens. The rest after the first request is for tool output and the answer.
- * @param fixed Tokens of instructions and tools. If they exceed a fifth of the window, all shares shrink.
+ * @param fixedTokens Tokens of instructions and tools. If they exceed a fifth of the window, all shares shrink.
  */
-export function divideWindow(contextTokens: number, fixed: number) {
-  const free = Math.max(0, contextTokens - fixed);
-  const base = Math.min(contextTokens, free * 1.25);
+export function divideWindow(contextTokens: number, fixedTokens: number) {
+  const freeTokens = Math.max(0, contextTokens - fixedTokens);
+  const baseTokens = Math.min(contextTokens, freeTokens * 1.25);
   return {
     /** Maximum size of the first request. Earlier messages are summarized if they do not fit. */
-    request: contextTokens - Math.min(computeMaxAnswerTokens(contextTokens), Math.ceil(free / 2)),
-    facts: Math.floor(base / 8),
-    about: Math.floor(base / 16),
-    files: Math.floor(base / 16),
-    recent: Math.floor(base / 4),
-    summary: Math.floor(base / 8),
+    request:
+      contextTokens - Math.min(computeMaxAnswerTokens(contextTokens), Math.ceil(freeTokens / 2)),
+    facts: Math.floor(baseTokens / 8),
+    userSummary: Math.floor(baseTokens / 16),
+    files: Math.floor(baseTokens / 16),
+    recent: Math.floor(baseTokens / 4),
+    summary: Math.floor(baseTokens / 8),
   };
 }
 
-const minAnswerTokens = (contextTokens: number): number =>
+const getMinAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * MIN_ANSWER_SHARE);
 
 /**
@@ -108,26 +108,27 @@ export function createContextWindow({
   contextTokens: number;
   outputTokens: number;
 }) {
-  const roomBeside = (next: CountedRequest) => contextTokens - estimateRequest(next);
-  const first = roomBeside(request);
-  const min = Math.min(outputTokens, minAnswerTokens(contextTokens));
-  if (first < min) throw messageTooLong(request.messages, first - min);
-  const answerTokens = Math.floor(Math.min(contextTokens * ANSWER_SHARE, first / 2));
+  const getRemainingTokens = (next: CountedRequest) => contextTokens - estimateRequest(next);
+  const initialTokens = getRemainingTokens(request);
+  const minTokens = Math.min(outputTokens, getMinAnswerTokens(contextTokens));
+  if (initialTokens < minTokens)
+    throw createTooLongProblem(request.messages, initialTokens - minTokens);
+  const answerTokens = Math.floor(Math.min(contextTokens * ANSWER_SHARE, initialTokens / 2));
 
   return {
     /** Returns the tokens that remain for the completion of a request. Zero or less means none. */
-    roomBeside,
+    getRemainingTokens,
 
     /** Returns the tokens that remain for the output of a tool. The messages include its empty result. */
-    roomForTool: (messages: readonly ChatMessage[], tokensLeft: number): number =>
-      roomBeside({ ...request, messages }) - Math.min(tokensLeft, answerTokens),
+    getToolOutputTokens: (messages: readonly ChatMessage[], remainingTokens: number): number =>
+      getRemainingTokens({ ...request, messages }) - Math.min(remainingTokens, answerTokens),
   };
 }
 
-function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): ProblemError {
+function createTooLongProblem(messages: readonly ChatMessage[], spareTokens: number): ProblemError {
   const size = estimateMessagesTokens(messages.slice(-1));
   return problem('message_too_long', {
-    detail: `It is about ${size} tokens long, and there is room for ${Math.max(0, size + roomLeft)}. Send it in parts, or attach it as a text file and ask about that.`,
+    detail: `It is about ${size} tokens long, and there is room for ${Math.max(0, size + spareTokens)}. Send it in parts, or attach it as a text file and ask about that.`,
   });
 }
 
@@ -138,11 +139,11 @@ function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): Pro
 export function createInstructionsCheck(
   contextTokens: number,
 ): (profile: Profile) => string | undefined {
-  const max = contextTokens - 2 * minAnswerTokens(contextTokens);
+  const maxTokens = contextTokens - 2 * getMinAnswerTokens(contextTokens);
   return (profile) => {
     const tools = toDefinitions(selectTools(profile, { hasFiles: true }));
     const tokens = estimateRequest({ system: profile.system, messages: [], tools });
-    if (tokens <= max) return undefined;
-    return `system and tools are about ${tokens} tokens, and MODEL_CONTEXT_TOKENS leaves them ${max}: shorten system or list fewer tools, or raise MODEL_CONTEXT_TOKENS where the model's server takes more`;
+    if (tokens <= maxTokens) return undefined;
+    return `system and tools are about ${tokens} tokens, and MODEL_CONTEXT_TOKENS leaves them ${maxTokens}: shorten system or list fewer tools, or raise MODEL_CONTEXT_TOKENS where the model's server takes more`;
   };
 }

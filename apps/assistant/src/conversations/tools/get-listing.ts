@@ -4,10 +4,10 @@ import { presentDetails } from './present-listing.ts';
 import { formatListing, parseListingInput } from './search-listings.ts';
 import { defineTool } from './tool.ts';
 
-const DETAILS_REQUEST =
+const DETAILS_PATTERN =
   /(?:детальн\p{L}*|подробн\p{L}*|details|listing|оголошення|объявлени\p{L}*)\D{0,20}#?(\d+)/iu;
 
-const HEADING = {
+const LISTING_HEADING = {
   uk: 'Ось що відомо про оголошення:',
   ru: 'Вот что известно об объявлении:',
   en: 'This is what is known of the listing:',
@@ -18,7 +18,7 @@ export const getListing = defineTool({
   name: 'get_listing',
   description: 'Reads one listing with its whole text and contacts.',
   input: Type.Object({ listing_id: Type.Integer({ minimum: 1 }) }, { additionalProperties: false }),
-  isData: true,
+  hasThirdPartyText: true,
   title: ({ listing_id: listingId }) => `Reading listing ${formatListingId(listingId)}`,
   async run({ listing_id: listingId }, { collector, signal }) {
     const listing = await collector.findListing(listingId, signal);
@@ -29,10 +29,10 @@ export const getListing = defineTool({
     };
   },
   mock: {
-    call: ({ text }) => parseListingInput(text, DETAILS_REQUEST),
+    call: ({ text }) => parseListingInput(text, DETAILS_PATTERN),
     answer: (data, language) => {
       const line = formatListing(data as Parameters<typeof formatListing>[0], language);
-      return `${HEADING[language]}\n${line}\n${typeof data['text'] === 'string' ? data['text'] : ''}`;
+      return `${LISTING_HEADING[language]}\n${line}\n${typeof data['text'] === 'string' ? data['text'] : ''}`;
     },
   },
 });

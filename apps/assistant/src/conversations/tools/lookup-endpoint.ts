@@ -5,15 +5,15 @@ import { defineTool, ToolError } from './tool.ts';
 
 const MAX_ENDPOINTS = 10;
 
-const ENDPOINT = /endpoint|ендпоінт|эндпоинт|сервіс|сервис|service|порт|port\b/iu;
+const ENDPOINT_PATTERN = /endpoint|ендпоінт|эндпоинт|сервіс|сервис|service|порт|port\b/iu;
 
-const HEADING = {
+const RESULTS_HEADING = {
   uk: 'Ось що є в обліку:',
   ru: 'Вот что есть в учёте:',
   en: 'This is what the inventory has:',
 };
 
-/** Tool that looks up endpoints in the inventory of the installation. Specification 002. */
+/** Tool that looks up endpoints in the installation's inventory. Specification 002. */
 export const lookupEndpoint = defineTool({
   name: 'lookup_endpoint',
   description:
@@ -29,26 +29,26 @@ export const lookupEndpoint = defineTool({
     { additionalProperties: false },
   ),
   // The operator wrote the inventory.
-  isData: false,
+  hasThirdPartyText: false,
   title: ({ words }) => `Looking up endpoints · ${words}`,
   async run({ words }, { inventoryFile, signal }) {
     if (inventoryFile === undefined) {
       throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
     }
-    // Imported lazily, because the package makes the start noticeably slower.
+    // Import lazily, because the package noticeably delays the start of the process.
     const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
-    const searched = words.toLowerCase().split(/\s+/u).filter(Boolean);
+    const searchedWords = words.toLowerCase().split(/\s+/u).filter(Boolean);
     const endpoints: EndpointRecord[] = [];
-    let total = 0;
+    let matchCount = 0;
     try {
       const source = createReadStream(inventoryFile, { signal });
       for await (const { value } of readRecords(source, { file: inventoryFile })) {
         // The search runs on masked records, so it cannot reveal secrets in URLs.
-        const masked = maskRecord(value);
-        const text = JSON.stringify(Object.values(masked)).toLowerCase();
-        if (!searched.every((word) => text.includes(word))) continue;
-        total += 1;
-        if (endpoints.length < MAX_ENDPOINTS) endpoints.push(masked);
+        const maskedRecord = maskRecord(value);
+        const text = JSON.stringify(Object.values(maskedRecord)).toLowerCase();
+        if (!searchedWords.every((word) => text.includes(word))) continue;
+        matchCount += 1;
+        if (endpoints.length < MAX_ENDPOINTS) endpoints.push(maskedRecord);
       }
     } catch (error) {
       if (error instanceof InvalidInventoryError) {
@@ -57,20 +57,21 @@ export const lookupEndpoint = defineTool({
       const message = 'the inventory cannot be read: INVENTORY_FILE must name it';
       throw new ToolError(message, { cause: error });
     }
-    const summary = total === 0 ? 'nothing found' : endpoints.map(({ id }) => id).join(', ');
-    return { data: { total, endpoints }, summary };
+    const summary = matchCount === 0 ? 'nothing found' : endpoints.map(({ id }) => id).join(', ');
+    return { data: { total: matchCount, endpoints }, summary };
   },
   mock: {
     call({ text, criteria }) {
-      if (!ENDPOINT.test(text) || criteria.namesProperty || criteria.city !== null)
+      if (!ENDPOINT_PATTERN.test(text) || criteria.namesProperty || criteria.city !== null)
         return undefined;
-      const words = text.match(/[A-Za-z][\w-]{2,}/g)?.filter((word) => !ENDPOINT.test(word)) ?? [];
+      const words =
+        text.match(/[A-Za-z][\w-]{2,}/g)?.filter((word) => !ENDPOINT_PATTERN.test(word)) ?? [];
       return { words: words.join(' ').slice(0, 200) || 'http' };
     },
     answer(data, language) {
       const records = (data['endpoints'] ?? []) as { id: string; exposure: string; url?: string }[];
       const lines = records.map(({ id, exposure, url }) => `- ${id} (${exposure}) ${url ?? ''}`);
-      return [HEADING[language], ...lines].join('\n');
+      return [RESULTS_HEADING[language], ...lines].join('\n');
     },
   },
 });

@@ -3,7 +3,7 @@ import { describeChange } from '../../memory/facts.ts';
 import { storableText } from '../../schema.ts';
 import { defineTool, type MockRule, type MockQuestion } from './tool.ts';
 
-const factName = {
+const factKeySchemas = {
   category: storableText({
     minLength: 1,
     maxLength: 100,
@@ -16,35 +16,35 @@ const factName = {
   }),
 };
 
-const REMEMBER = /^\s*(?:запам.?ятай|запомни|remember)[\s,:—-]*(?:що|что|that)?\s*(.+)$/isu;
-const FORGET = /^\s*(?:забудь|forget)[\s,:—-]*(?:про|about)?\s*(.+)$/isu;
+const REMEMBER_PATTERN = /^\s*(?:запам.?ятай|запомни|remember)[\s,:—-]*(?:що|что|that)?\s*(.+)$/isu;
+const FORGET_PATTERN = /^\s*(?:забудь|forget)[\s,:—-]*(?:про|about)?\s*(.+)$/isu;
 
-const REMEMBERED = { uk: 'Запамʼятовано', ru: 'Запомнено', en: 'Remembered' };
-const FORGOTTEN = { uk: 'Забуто', ru: 'Забыто', en: 'Forgotten' };
-const NOTHING_TO_FORGET = {
+const REMEMBERED_TEXT = { uk: 'Запамʼятовано', ru: 'Запомнено', en: 'Remembered' };
+const FORGOTTEN_TEXT = { uk: 'Забуто', ru: 'Забыто', en: 'Forgotten' };
+const NOTHING_TO_FORGET_TEXT = {
   uk: 'Про це нічого не запамʼятовано.',
   ru: 'Об этом ничего не запомнено.',
   en: 'Nothing of that is remembered.',
 };
 
 const createFactAnswer =
-  (member: string, words: typeof REMEMBERED): MockRule['answer'] =>
+  (member: string, words: typeof REMEMBERED_TEXT): MockRule['answer'] =>
   (data, language) => {
     const { key, value } = (data[member] ?? {}) as { key?: string; value?: string };
     return `${words[language]}: ${key} — ${value}.`;
   };
 
-/** Tool that writes a fact of the user. */
+/** Tool that writes a fact about the user. */
 export const rememberFact = defineTool({
   name: 'remember_fact',
   description:
     'Remembers something that the person wants and that will hold next time, such as town, districts, budget, pets. The person sees it and can undo it. A fact of the same category and key is written over.',
   input: Type.Object(
-    { ...factName, value: storableText({ minLength: 1, maxLength: 500 }) },
+    { ...factKeySchemas, value: storableText({ minLength: 1, maxLength: 500 }) },
     { additionalProperties: false },
   ),
-  isData: false,
-  changesMemory: true,
+  hasThirdPartyText: false,
+  canChangeMemory: true,
   permission: 'svc.memory.read_own',
   title: ({ category, key, value }) => `Remembering ${category}/${key}: ${value}`,
   async run({ category, key, value }, { memory, user, sessionId, signal, recordChange: note }) {
@@ -59,23 +59,24 @@ export const rememberFact = defineTool({
   },
   mock: {
     call({ text, criteria: { city, price } }) {
-      const said = REMEMBER.exec(text)?.[1];
-      if (said === undefined) return undefined;
-      const word = /\p{L}[\p{L}\p{N}]*/u.exec(said)?.[0]?.slice(0, 100).toLowerCase() ?? 'note';
+      const statement = REMEMBER_PATTERN.exec(text)?.[1];
+      if (statement === undefined) return undefined;
+      const word =
+        /\p{L}[\p{L}\p{N}]*/u.exec(statement)?.[0]?.slice(0, 100).toLowerCase() ?? 'note';
       const key = city !== null ? 'city' : price !== null ? 'budget' : word;
-      return { category: 'wishes', key, value: said.trim().slice(0, 500) };
+      return { category: 'wishes', key, value: statement.trim().slice(0, 500) };
     },
-    answer: createFactAnswer('remembered', REMEMBERED),
+    answer: createFactAnswer('remembered', REMEMBERED_TEXT),
   },
 });
 
-/** Tool that deletes a fact of the user. */
+/** Tool that deletes a fact about the user. */
 export const forgetFact = defineTool({
   name: 'forget_fact',
   description: 'Forgets something that was remembered, when the person asks for it.',
-  input: Type.Object(factName, { additionalProperties: false }),
-  isData: false,
-  changesMemory: true,
+  input: Type.Object(factKeySchemas, { additionalProperties: false }),
+  hasThirdPartyText: false,
+  canChangeMemory: true,
   permission: 'svc.memory.read_own',
   title: ({ category, key }) => `Forgetting ${category}/${key}`,
   async run({ category, key }, { memory, user, signal, recordChange: note }) {
@@ -89,16 +90,16 @@ export const forgetFact = defineTool({
   },
   mock: {
     call({ text, system, language }: MockQuestion) {
-      const said = FORGET.exec(text)?.[1];
-      if (said === undefined) return undefined;
-      const words = said.toLowerCase().match(/\p{L}{3,}/gu) ?? [];
+      const statement = FORGET_PATTERN.exec(text)?.[1];
+      if (statement === undefined) return undefined;
+      const words = statement.toLowerCase().match(/\p{L}{3,}/gu) ?? [];
       for (const [, category, key, value] of system.matchAll(/^- ([^/\n]+)\/([^:\n]+): (.*)$/gmu)) {
         const fact = `${key} ${value}`.toLowerCase();
-        // Inflected words differ in their endings, so only the first letters are compared.
+        // Compare only the first letters, because inflected words differ in their endings.
         if (words.some((word) => fact.includes(word.slice(0, 4)))) return { category, key };
       }
-      return NOTHING_TO_FORGET[language];
+      return NOTHING_TO_FORGET_TEXT[language];
     },
-    answer: createFactAnswer('forgotten', FORGOTTEN),
+    answer: createFactAnswer('forgotten', FORGOTTEN_TEXT),
   },
 });

@@ -13,35 +13,37 @@ const BRIEF_FIELDS = DETAIL_FIELDS.filter(({ shown }) => shown !== 'detail');
 export function presentDetails(listing: Listing) {
   const { updated_at, description } = listing;
   const text = shortenText(description, MAX_TEXT_LENGTH);
-  return present(listing, DETAIL_FIELDS, { updated_at, text });
+  return presentFields(listing, DETAIL_FIELDS, { updated_at, text });
 }
 
-/** Creates the tool output for a page of found listings. */
+/** Creates the tool output for a page of search results. */
 export function presentPage({ listings, total }: ListingPage): ToolOutput {
   const ids = listings.map(({ listing_id }) => listing_id);
-  const brief = listings.map((listing) => {
+  const briefListings = listings.map((listing) => {
     const text = shortenText(listing.summary ?? listing.description, MAX_EXCERPT_LENGTH);
-    return present(listing, BRIEF_FIELDS, { text });
+    return presentFields(listing, BRIEF_FIELDS, { text });
   });
-  const all = total && (total.relation === 'gte' ? `${total.value} or more` : String(total.value));
-  const count = all === undefined ? `${ids.length} found` : `${ids.length} of ${all}`;
+  const totalText =
+    total && (total.relation === 'gte' ? `${total.value} or more` : String(total.value));
+  const foundText =
+    totalText === undefined ? `${ids.length} found` : `${ids.length} of ${totalText}`;
   return {
-    data: { ...(all !== undefined && { total: all }), listings: brief },
+    data: { ...(totalText !== undefined && { total: totalText }), listings: briefListings },
     kept: { listing_ids: ids },
-    summary: ids.length === 0 ? 'nothing found' : count,
+    summary: ids.length === 0 ? 'nothing found' : foundText,
   };
 }
 
-/** Returns the known values of a listing. */
-function present(listing: Listing, fields: typeof DETAIL_FIELDS, more: object) {
-  const { listing_id, archived_at, floor, floors_total: floors } = listing;
+/** Returns a listing's values without empty ones. */
+function presentFields(listing: Listing, fields: typeof DETAIL_FIELDS, extraValues: object) {
+  const { listing_id, archived_at, floor, floors_total: floorsTotal } = listing;
   const values: Record<string, unknown> = {
     listing_id,
     ...Object.fromEntries(fields.map(({ name }) => [name, listing[name]])),
-    floor: floor !== null && floors !== null ? `${floor}/${floors}` : floor?.toString(),
+    floor: floor !== null && floorsTotal !== null ? `${floor}/${floorsTotal}` : floor?.toString(),
     floors_total: undefined,
     archived_at,
-    ...more,
+    ...extraValues,
   };
   return Object.fromEntries(
     Object.entries(values).filter(

@@ -3,11 +3,11 @@ import { TEXT_TYPE, parseFileName } from '../../files/files.ts';
 import { cutToBytes } from '../../text.ts';
 import { defineTool, ToolError } from './tool.ts';
 
-/** Maximum length of a part, about 6,000 Cyrillic letters or 3,000 tokens. */
+/** Maximum part length: about 6,000 Cyrillic letters or 3,000 tokens. */
 const MAX_PART_BYTES = 12_000;
 
-/** Maximum start of a part in bytes. No file is that large. */
-const MAX_START = 2 ** 30;
+/** Maximum byte offset of a part. No file is that large. */
+const MAX_OFFSET = 2 ** 30;
 
 /** Tool that reads a text file of the session. */
 export const readFile = defineTool({
@@ -19,7 +19,7 @@ export const readFile = defineTool({
       from: Type.Optional(
         Type.Integer({
           minimum: 0,
-          maximum: MAX_START,
+          maximum: MAX_OFFSET,
           description: 'the byte to begin with: next of the part before; 0 without it',
         }),
       ),
@@ -27,29 +27,29 @@ export const readFile = defineTool({
     { additionalProperties: false },
   ),
   // A third party may have written the attached file.
-  isData: true,
-  isForFiles: true,
+  hasThirdPartyText: true,
+  isFileTool: true,
   title: ({ name }) => `Reading ${name}`,
-  async run({ name: wanted, from = 0 }, { files, user, sessionId, outputBytes }) {
-    const name = parseFileName(wanted);
-    const file = { sessionId, name, from, bytes: MAX_PART_BYTES };
+  async run({ name: requestedName, from: offset = 0 }, { files, user, sessionId, outputBytes }) {
+    const name = parseFileName(requestedName);
+    const file = { sessionId, name, from: offset, bytes: MAX_PART_BYTES };
     const { part, size_bytes: size, media_type: mediaType } = await files.readPart(user, file);
     if (mediaType !== TEXT_TYPE) {
       throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
     }
     // The part may begin and end inside a multi-byte character.
-    const start = Math.max(
+    const startByte = Math.max(
       0,
       part.findIndex((byte) => byte >> 6 !== 0b10),
     );
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-    const whole = decoder.decode(part.subarray(start), { stream: true });
+    const partText = decoder.decode(part.subarray(startByte), { stream: true });
     // If the JSON form is too long, halve the part. The next part starts at its end.
-    for (let length = part.length - start; ; length = Math.floor(length / 2)) {
-      const text = cutToBytes(whole, length);
+    for (let length = part.length - startByte; ; length = Math.floor(length / 2)) {
+      const text = cutToBytes(partText, length);
       const bytes = Buffer.byteLength(text);
-      const next = from + start + bytes;
-      const data = { name, ...(next < size && { next, size }), text };
+      const nextOffset = offset + startByte + bytes;
+      const data = { name, ...(nextOffset < size && { next: nextOffset, size }), text };
       if (length > 0 && Buffer.byteLength(JSON.stringify(data)) > outputBytes) continue;
       return { data, kept: { name }, summary: `${bytes} of ${size} bytes` };
     }

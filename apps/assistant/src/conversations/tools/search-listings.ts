@@ -22,7 +22,7 @@ const roomsSchema = Type.Optional(
   Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
 );
 
-/** Filters of the tools that search listings, with the collector's bounds. Contract 4, Search. */
+/** Filters for the search tools, with the collector's bounds. Contract 4, Search. */
 const listingFilters = {
   deal_type: Type.Optional(
     Type.Enum(['sale', 'rent', 'daily_rent'], {
@@ -76,7 +76,7 @@ export const searchListings = defineTool({
     },
     { additionalProperties: false },
   ),
-  isData: true,
+  hasThirdPartyText: true,
   title: ({ query, ...filters }) =>
     ['Searching listings', query, formatFilters(filters)].filter(Boolean).join(' · '),
   async run({ mode = 'both', limit = DEFAULT_LIMIT, ...search }, { collector, signal }) {
@@ -85,17 +85,17 @@ export const searchListings = defineTool({
     return presentPage(await collector.search(kind, body, signal));
   },
   mock: {
-    call({ text, criteria, before }) {
-      const search = parseFollowUp(text, criteria, before);
+    call({ text, criteria, earlierMessages }) {
+      const search = parseFollowUp(text, criteria, earlierMessages);
       if (search !== undefined) return search;
       const isWish = criteria.namesProperty || criteria.city !== null;
-      return isWish ? { query: cutQuery(text), ...toFilters(criteria) } : undefined;
+      return isWish ? { query: truncateQuery(text), ...toFilters(criteria) } : undefined;
     },
     answer: formatPage,
   },
 });
 
-/** Tool that finds listings similar to another listing or to a text. Contract 4, Search. */
+/** Tool that finds listings similar to another listing or to a description. Contract 4, Search. */
 export const similarListings = defineTool({
   name: 'similar_listings',
   description:
@@ -108,7 +108,7 @@ export const similarListings = defineTool({
     },
     { additionalProperties: false },
   ),
-  isData: true,
+  hasThirdPartyText: true,
   title: ({ listing_id: listingId, query, ...filters }) => {
     const activity =
       listingId === undefined
@@ -130,7 +130,7 @@ export const similarListings = defineTool({
   },
 });
 
-/** Formats the filters of a search for people: "rent · Львів · rooms 2 · price ≤ 15 000". */
+/** Formats search filters for people: "rent · Львів · rooms 2 · price ≤ 15 000". */
 function formatFilters(filters: Static<TObject<typeof listingFilters>>): string {
   const { deal_type, city, property_type } = filters;
   return [
@@ -151,7 +151,7 @@ function formatRange(unit: string, min: number | undefined, max: number | undefi
   return `${unit} ${formatNumber(min)}${min === max ? '' : `–${formatNumber(max)}`}`;
 }
 
-/** Parses the input of a tool from a listing id that the first group of a pattern captures. */
+/** Returns a tool input with the listing id that the pattern's first group captures. */
 export function parseListingInput(
   text: string,
   pattern: RegExp,
@@ -160,7 +160,7 @@ export function parseListingInput(
   return id === undefined ? undefined : { listing_id: Number(id) };
 }
 
-const cutQuery = (text: string): string => text.trim().slice(0, 512);
+const truncateQuery = (text: string): string => text.trim().slice(0, 512);
 
 function toFilters({ deal_type, property_type, city, price, rooms, area_total }: SearchCriteria) {
   return {
@@ -175,7 +175,7 @@ function toFilters({ deal_type, property_type, city, price, rooms, area_total }:
 
 type SearchInput = { query: string; deal_type?: string; price_max?: number };
 
-const CHEAPER = /дешев|cheaper/iu;
+const CHEAPER_PATTERN = /дешев|cheaper/iu;
 
 /** Maximum price for "cheaper", as a share of the previous price. */
 const CHEAPER_SHARE = 0.9;
@@ -187,68 +187,71 @@ const CHEAPER_SHARE = 0.9;
 function parseFollowUp(
   text: string,
   criteria: SearchCriteria,
-  before: MockQuestion['before'],
+  earlierMessages: MockQuestion['earlierMessages'],
 ): SearchInput | undefined {
-  const last = before
+  const lastSearch = earlierMessages
     .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
     .findLast(({ name }) => name === 'search_listings')?.input as SearchInput | undefined;
-  if (last === undefined || (criteria.namesProperty && criteria.city !== null)) return undefined;
+  if (lastSearch === undefined || (criteria.namesProperty && criteria.city !== null))
+    return undefined;
   const changes = toFilters(criteria);
-  if (CHEAPER.test(text)) {
-    const price = last.price_max ?? findLowestPrice(before);
-    const cheaper = price === undefined ? {} : { price_max: price * CHEAPER_SHARE };
-    return { ...last, ...cheaper, ...changes };
+  if (CHEAPER_PATTERN.test(text)) {
+    const price = lastSearch.price_max ?? findLowestPrice(earlierMessages);
+    const cheaperPrice = price === undefined ? {} : { price_max: price * CHEAPER_SHARE };
+    return { ...lastSearch, ...cheaperPrice, ...changes };
   }
   if (Object.keys(changes).length === 0) return undefined;
-  const { price_max: _price, ...unpriced } = last;
+  const { price_max: _price, ...searchWithoutPrice } = lastSearch;
   // A price limit for rent does not apply to a purchase.
-  const isSameDeal = criteria.deal_type === null || criteria.deal_type === last.deal_type;
-  const query = cutQuery(`${last.query} ${text}`);
-  return { ...(isSameDeal ? last : unpriced), ...changes, query };
+  const isSameDeal = criteria.deal_type === null || criteria.deal_type === lastSearch.deal_type;
+  const query = truncateQuery(`${lastSearch.query} ${text}`);
+  return { ...(isSameDeal ? lastSearch : searchWithoutPrice), ...changes, query };
 }
 
-function findLowestPrice(before: readonly ChatMessage[]): number | undefined {
-  const output = before.findLast(
+function findLowestPrice(earlierMessages: readonly ChatMessage[]): number | undefined {
+  const output = earlierMessages.findLast(
     (message) => message.role === 'tool' && message.toolName === 'search_listings',
   );
-  // A cut output is invalid JSON, so prices are matched in the text.
+  // Truncated output is invalid JSON, so a pattern finds the prices in the text.
   const matches = output?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [];
   const prices = Array.from(matches, ([, price]) => Number(price));
   return prices.length === 0 ? undefined : Math.min(...prices);
 }
 
-const FOUND = {
-  uk: (shown: number, total: string) => `Знайшлося ${total}, показую ${shown}:`,
-  ru: (shown: number, total: string) => `Нашлось ${total}, показываю ${shown}:`,
-  en: (shown: number, total: string) => `${total} found, here are ${shown}:`,
+const FOUND_HEADING = {
+  uk: (shownCount: number, total: string) => `Знайшлося ${total}, показую ${shownCount}:`,
+  ru: (shownCount: number, total: string) => `Нашлось ${total}, показываю ${shownCount}:`,
+  en: (shownCount: number, total: string) => `${total} found, here are ${shownCount}:`,
 };
-const NOTHING_FOUND = {
+const NOTHING_FOUND_TEXT = {
   uk: 'За цими умовами нічого не знайшлося. Спробуйте інший бюджет чи район.',
   ru: 'По этим условиям ничего не нашлось. Попробуйте другой бюджет или район.',
   en: 'Nothing was found under these conditions. Try another budget or district.',
 };
-const ROOMS = { uk: 'кімн.', ru: 'комн.', en: 'rooms' };
-const FLOOR = { uk: 'поверх', ru: 'этаж', en: 'floor' };
+const ROOMS_LABEL = { uk: 'кімн.', ru: 'комн.', en: 'rooms' };
+const FLOOR_LABEL = { uk: 'поверх', ru: 'этаж', en: 'floor' };
 
 type PresentedListing = Readonly<Record<string, string | number | undefined>>;
 
 function formatPage(data: Parameters<MockRule['answer']>[0], language: MockLanguage): string {
   const listings = (data['listings'] ?? []) as PresentedListing[];
-  if (listings.length === 0) return NOTHING_FOUND[language];
+  if (listings.length === 0) return NOTHING_FOUND_TEXT[language];
   const total = String((data['total'] as string | undefined) ?? listings.length);
-  const lines = listings.map((one, index) => `${index + 1}. ${formatListing(one, language)}`);
-  return [FOUND[language](listings.length, total), ...lines].join('\n');
+  const lines = listings.map(
+    (listing, index) => `${index + 1}. ${formatListing(listing, language)}`,
+  );
+  return [FOUND_HEADING[language](listings.length, total), ...lines].join('\n');
 }
 
-/** Formats a listing of a tool's output as one line. */
+/** Formats a listing from tool output as one line. */
 export function formatListing(listing: PresentedListing, language: MockLanguage): string {
   const { listing_id: id, title, price, currency, rooms, floor, city, district } = listing;
   const area = listing['area_total'];
   const parts = [
     typeof price === 'number' ? formatPrice(price, String(currency ?? '')) : undefined,
-    typeof rooms === 'number' ? `${rooms} ${ROOMS[language]}` : undefined,
+    typeof rooms === 'number' ? `${rooms} ${ROOMS_LABEL[language]}` : undefined,
     typeof area === 'number' ? `${formatNumber(area)} м²` : undefined,
-    floor === undefined ? undefined : `${FLOOR[language]} ${floor}`,
+    floor === undefined ? undefined : `${FLOOR_LABEL[language]} ${floor}`,
     [city, district].filter(Boolean).join(', '),
     typeof id === 'number' ? formatListingId(id) : undefined,
   ];

@@ -19,18 +19,16 @@ export type ToolServices = {
   inventoryFile: string | undefined;
 };
 
-/** The context of a tool call. */
 export type ToolContext = {
   user: User;
   sessionId: string;
   signal: AbortSignal;
   /** Stores a memory change so that the user can see and undo it even if the answer fails. */
   recordChange: RecordChange;
-  /** Maximum length of the output as JSON in bytes. Longer output is cut. */
+  /** Maximum output length as JSON, in bytes. Longer output is truncated. */
   outputBytes: number;
 };
 
-/** The result of a tool. */
 export type ToolOutput = {
   data: unknown;
   /** Shorter output for later turns, without third-party text, which could inject instructions. */
@@ -41,15 +39,15 @@ export type ToolOutput = {
 
 export type Tool<Input extends TSchema = TSchema> = {
   name: string;
-  /** Purpose of the tool and when to use it, for the model. */
+  /** Describes for the model what the tool does and when to use it. */
   description: string;
   input: Input;
   /** Whether the output contains third-party text, which must not act as instructions. */
-  isData: boolean;
+  hasThirdPartyText: boolean;
   /** Whether the tool changes memory. Such a tool does not run after third-party text was read in the same turn. */
-  changesMemory?: boolean;
+  canChangeMemory?: boolean;
   /** Whether every session with files has the tool. Profiles do not list such a tool. */
-  isForFiles?: boolean;
+  isFileTool?: boolean;
   /** Required permission in addition to `svc.tools.use`. */
   permission?: Permission;
   title: (input: Static<Input>) => string;
@@ -66,7 +64,7 @@ export type MockQuestion = {
   criteria: SearchCriteria;
   language: MockLanguage;
   system: string;
-  before: readonly ChatMessage[];
+  earlierMessages: readonly ChatMessage[];
 };
 
 /** The rule by which the mock agent uses a tool. */
@@ -77,7 +75,7 @@ export type MockRule = {
   answer: (data: Readonly<Record<string, unknown>>, language: MockLanguage) => string;
 };
 
-/** A tool with its definition for the model and a validator of its input. */
+/** A tool with its model definition and its input validator. */
 export type DefinedTool = Tool & {
   definition: ToolDefinition;
   validate: (input: unknown) => string[];

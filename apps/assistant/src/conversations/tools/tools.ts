@@ -24,7 +24,7 @@ export const TOOLS: readonly DefinedTool[] = [
 
 /** Names of the tools that a profile may list. */
 export const PROFILE_TOOLS: readonly string[] = TOOLS.filter(
-  ({ isForFiles }) => isForFiles !== true,
+  ({ isFileTool: isForFiles }) => isForFiles !== true,
 ).map(({ name }) => name);
 
 /** Returns the tools of a profile. Adds the file tools if the session has files. */
@@ -32,36 +32,35 @@ export function selectTools(
   { tools }: { tools: readonly string[] },
   { hasFiles }: { hasFiles: boolean },
 ): DefinedTool[] {
-  return TOOLS.filter(({ name, isForFiles = false }) =>
+  return TOOLS.filter(({ name, isFileTool: isForFiles = false }) =>
     isForFiles ? hasFiles : tools.includes(name),
   );
 }
 
-/** Returns the model definitions of tools. */
 export const toDefinitions = (tools: readonly DefinedTool[]): ToolDefinition[] =>
   tools.map(({ definition }) => definition);
 
-/** The result of a tool call, as {@link ToolOutput} with JSON texts for the model. */
+/** A tool call result: a {@link ToolOutput} with its data as JSON text for the model. */
 export type ToolResult = {
   status: 'done' | 'failed';
   output: string;
   kept: string;
   summary: string;
-  isData: boolean;
+  hasThirdPartyText: boolean;
   changes: readonly MemoryChange[];
 };
 
 /** Maximum duration of a tool call and maximum length of its output. */
-const DEFAULT_LIMITS = { ms: 20_000, outputBytes: 16 * 1024 };
+const DEFAULT_TOOL_LIMITS = { ms: 20_000, outputBytes: 16 * 1024 };
 
-/** The context of a call. `hasReadData` is whether the model had read third-party text before the call. */
+/** The context of a call. `hasReadThirdPartyText` is whether the model had read third-party text before the call. */
 type CallContext = Pick<ToolContext, 'signal' | 'recordChange' | 'outputBytes'> & {
-  hasReadData: boolean;
+  hasReadThirdPartyText: boolean;
 };
 
 /**
- * Creates the tools of one answer. Each call is checked against the profile, the schema and the user's current
- * permissions, and has limits of time and output. Failures are reported to the model.
+ * Creates the tools for one answer. Each call is checked against the profile, the schema and the user's current
+ * permissions, and its time and output are limited. The model gets failures as output.
  * @param options.currentUser Resolves the current user. If it throws a ProblemError, the call fails with that reason.
  */
 export function createToolBox({
@@ -70,50 +69,57 @@ export function createToolBox({
   sessionId,
   currentUser,
   log,
-  limits = DEFAULT_LIMITS,
+  limits = DEFAULT_TOOL_LIMITS,
 }: {
   tools: readonly DefinedTool[];
   services: ToolServices;
   sessionId: string;
   currentUser: () => Promise<User>;
   log: Pick<Logger, 'warn'>;
-  limits?: typeof DEFAULT_LIMITS;
+  limits?: typeof DEFAULT_TOOL_LIMITS;
 }) {
-  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
 
   async function run(call: ToolCall, context: CallContext): Promise<ToolResult> {
-    const { hasReadData, signal, recordChange, outputBytes } = context;
-    const tool = byName.get(call.name);
+    const { hasReadThirdPartyText, signal, recordChange, outputBytes } = context;
+    const tool = toolsByName.get(call.name);
     if (tool === undefined) {
-      return createFailedResult(`there is no tool ${shorten(call.name)} here`);
+      return createFailedResult(`there is no tool ${truncateName(call.name)} here`);
     }
-    const input = withoutNulls(call.input);
+    const input = removeNulls(call.input);
     const errors = tool.validate(input);
     if (errors.length > 0) {
       return createFailedResult(`its input is not valid: ${errors.join('; ')}`);
     }
-    if (tool.changesMemory === true && hasReadData) {
+    if (tool.canChangeMemory === true && hasReadThirdPartyText) {
       return createFailedResult(
         'memory is not changed after listings were read in the same answer, whose texts might have asked for it; ask the person, and do it in the next answer',
       );
     }
-    const timeout = AbortSignal.timeout(limits.ms);
-    const stopped = AbortSignal.any([signal, timeout]);
+    const timeoutSignal = AbortSignal.timeout(limits.ms);
+    const stopSignal = AbortSignal.any([signal, timeoutSignal]);
     try {
-      const user = await unlessAborted(stopped, currentUser());
+      const user = await waitUnlessAborted(stopSignal, currentUser());
       for (const permission of ['svc.tools.use', tool.permission] as const) {
         if (permission !== undefined && !hasPermission(user, permission)) {
           return createFailedResult(`it needs ${permission}`);
         }
       }
-      const toolContext = { user, sessionId, signal: stopped, recordChange, outputBytes };
-      const running = tool.run(input, { ...services, ...toolContext });
-      const { data, kept = data, ...result } = await unlessAborted(stopped, running);
-      const texts = { output: JSON.stringify(data), kept: JSON.stringify(kept) };
-      return { status: 'done', changes: [], ...result, ...texts, isData: tool.isData };
+      const toolContext = { user, sessionId, signal: stopSignal, recordChange, outputBytes };
+      const toolRun = tool.run(input, { ...services, ...toolContext });
+      const { data, kept = data, ...result } = await waitUnlessAborted(stopSignal, toolRun);
+      const jsonOutputs = { output: JSON.stringify(data), kept: JSON.stringify(kept) };
+      return {
+        status: 'done',
+        changes: [],
+        ...result,
+        ...jsonOutputs,
+        hasThirdPartyText: tool.hasThirdPartyText,
+      };
     } catch (error) {
       signal.throwIfAborted();
-      if (timeout.aborted) return createFailedResult(`it took longer than ${limits.ms / 1000} s`);
+      if (timeoutSignal.aborted)
+        return createFailedResult(`it took longer than ${limits.ms / 1000} s`);
       if (error instanceof ToolError || error instanceof CollectorError) {
         return createFailedResult(error.message);
       }
@@ -126,53 +132,62 @@ export function createToolBox({
   }
 
   return {
-    /** Returns the title of a call's step for the user. */
-    title(call: ToolCall): string {
-      const tool = byName.get(call.name);
-      const input = withoutNulls(call.input);
-      if (tool === undefined || tool.validate(input).length > 0) return shorten(call.name);
+    /** Returns the user-facing title of a call's step. */
+    getTitle(call: ToolCall): string {
+      const tool = toolsByName.get(call.name);
+      const input = removeNulls(call.input);
+      if (tool === undefined || tool.validate(input).length > 0) return truncateName(call.name);
       return tool.title(input);
     },
     async run(call: ToolCall, context: CallContext): Promise<ToolResult> {
       const outputBytes = Math.min(limits.outputBytes, context.outputBytes);
       const result = await run(call, { ...context, outputBytes });
-      const output = cutOutput(result.output, outputBytes);
-      return { ...result, output, kept: cutOutput(result.kept, outputBytes) };
+      const output = truncateOutput(result.output, outputBytes);
+      return { ...result, output, kept: truncateOutput(result.kept, outputBytes) };
     },
   };
 }
 
-/** Removes keys with null values, since the schemas for models make optional keys nullable. */
-function withoutNulls(input: unknown): unknown {
+/** Removes keys with null values, because the model schemas make optional keys nullable. */
+function removeNulls(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return input;
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null));
 }
 
 /** Waits for work, and throws the signal's reason once it is aborted. */
-async function unlessAborted<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  if (signal.aborted) abort();
+async function waitUnlessAborted<Result>(
+  signal: AbortSignal,
+  work: Promise<Result>,
+): Promise<Result> {
+  const { promise: abortPromise, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
   try {
-    return await Promise.race([work, aborted]);
+    return await Promise.race([work, abortPromise]);
   } finally {
-    signal.removeEventListener('abort', abort);
+    signal.removeEventListener('abort', onAbort);
   }
 }
 
-/** Creates the result of a failed call. */
 export function createFailedResult(reason: string): ToolResult {
   const output = JSON.stringify({ error: reason });
-  return { status: 'failed', output, kept: output, summary: reason, isData: false, changes: [] };
+  return {
+    status: 'failed',
+    output,
+    kept: output,
+    summary: reason,
+    hasThirdPartyText: false,
+    changes: [],
+  };
 }
 
 const MAX_UNKNOWN_NAME_LENGTH = 60;
 
-const shorten = (name: string) => cutText(name, MAX_UNKNOWN_NAME_LENGTH);
+const truncateName = (name: string) => cutText(name, MAX_UNKNOWN_NAME_LENGTH);
 
-/** Cuts a text to a number of bytes and appends a note about it. */
-function cutOutput(text: string, bytes: number): string {
+/** Truncates text to a number of bytes and appends a note that it is truncated. */
+function truncateOutput(text: string, bytes: number): string {
   const length = Buffer.byteLength(text);
   if (length <= bytes) return text;
   const note = `… (cut off: ${length} bytes)`;
