@@ -13,7 +13,7 @@ import { gate } from '../helpers/scripted-model.ts';
 const stage = await openStage();
 const { app, db, model, url } = stage;
 // Before any turn: with the embedded database a start aborts the turns in progress.
-const elsewhere = await stage.startInstance();
+const secondUrl = await stage.startInstance();
 const olena = await stage.signedIn(app, person('u-olena'));
 const taras = await stage.signedIn(app, person('u-taras'));
 
@@ -203,7 +203,7 @@ test('A deletion ends an answer in progress at every process', async (t) => {
   );
   await iryna.say(id, 'Запамʼятай');
   await iryna.waitForText('Ще ');
-  const secondClient = await openRawClient(t, { url: secondApp, sid });
+  const secondClient = await openRawClient(t, { url: secondUrl, sid });
   await secondClient.client.ask({ type: 'session.open', session_id: id });
   await secondClient.waitForText('Ще ');
   const cookies = { svc_auth_session: sid };
@@ -213,11 +213,11 @@ test('A deletion ends an answer in progress at every process', async (t) => {
     const { problem } = await rawClient.waitFor('error');
     assert.equal(problem?.code, 'session_not_found');
   }
-  rest.open();
-  for (const one of [iryna, there]) {
-    await one.client.ask({ type: 'ping' });
+  readGate.open();
+  for (const rawClient of [iryna, secondClient]) {
+    await rawClient.client.ask({ type: 'ping' });
     assert.deepEqual(
-      [one.getFrames('error').length, one.getFrames('message.completed').length],
+      [rawClient.getFrames('error').length, rawClient.getFrames('message.completed').length],
       [1, 0],
     );
   }

@@ -111,8 +111,8 @@ export async function* readJsonArray(
       if (event.kind === 'problem') {
         throw createSyntaxError(event.problem.position.line, event.problem.message);
       }
-      const values = event.kind === 'run' ? event.run.rawValues() : [event.value];
-      for (const { text: content, start, cut: truncation } of values) {
+      const values = event.kind === 'run' ? event.run.getRawValues() : [event.value];
+      for (const { text: content, start, truncation } of values) {
         index += 1;
         const position = { line: start.line, end, index };
         const value = parseJson(content);

@@ -65,7 +65,7 @@ export function createImageStore(
 
   async function probe(): Promise<boolean> {
     const probeResult = disk.put(PROBE_KEY, PROBE_CONTENT).then(() => disk.read(PROBE_KEY));
-    return settlesWithin(probeResult, PROBE_TIMEOUT_MS).catch(() => false);
+    return waitWithTimeout(probeResult, PROBE_TIMEOUT_MS).catch(() => false);
   }
 
   async function endOutageWhenUsable(): Promise<void> {
