@@ -76,7 +76,7 @@ app.get<{ Params: { status: string } }>('/fails/:status', ({ params }) => {
   throw Object.assign(new Error('as a plugin says it'), { statusCode: Number(params.status) });
 });
 const failureFactories = {
-  outage: () => new Error('nobody is at home'),
+  outage: () => new Error('the database is down'),
   busy: () => createProblem('busy'),
   'busy-for-long': () => createProblem('busy', { headers: { 'retry-after': '90' } }),
   locked: () => createProblem('locked'),

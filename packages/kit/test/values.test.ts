@@ -126,7 +126,7 @@ test('variables are read by type, and unset and empty ones get their defaults', 
   const defaultConfig = {
     ...commonDefaults,
     SECURE: false,
-    NAME: 'nobody',
+    NAME: 'default',
     KEYS: [],
     NEEDED: 'abc',
   };

@@ -293,7 +293,7 @@ test('A list has only the sessions that the user may read', async () => {
   assert.deepEqual(await readAllIds(admin, '/sessions?limit=1'), [
     'owners',
     'strangers',
-    'nobodys',
+    'ownerless',
   ]);
   assert.deepEqual(await readAllIds(admin, '/sessions?limit=1&user_id=u-stranger'), ['strangers']);
   assert.deepEqual(await readAllIds(stranger, '/sessions?user_id=u-owner'), []);

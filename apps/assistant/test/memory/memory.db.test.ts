@@ -297,7 +297,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
   const memory = createMemory({ db, searchTimeoutMs: 1 });
   const user = (await admin.get('/auth/me')).json();
   const page = { scope: 'all', limit: 10, after: undefined } as const;
-  const query = { ...page, q: 'nobody' };
+  const query = { ...page, q: 'no-owner' };
   const response = await memory.listAndCountFacts(user, { ...query, userId: 'taras' });
   assert.deepEqual(response, { facts: [], count: 0 });
   const searches = [
@@ -306,7 +306,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
   ];
   if (assistant.engine === 'pglite') {
     const [countedFacts, emptyResult] = await Promise.all(searches.map((search) => search()));
-    assert.partialDeepStrictEqual(countedFacts, { facts: [{ value: 'of nobody' }], count: 1 });
+    assert.partialDeepStrictEqual(countedFacts, { facts: [{ value: 'of no-owner' }], count: 1 });
     assert.deepEqual(emptyResult, []);
   } else {
     for (const search of searches) {

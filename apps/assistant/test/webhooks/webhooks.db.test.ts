@@ -70,7 +70,7 @@ for (const [event, userId, expectedState, action, endedCount] of [
   ['user.archived', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
   ['user.deleted', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
   ['session.revoked', 'u-1', ENDED_STATE, 'sign_ins_ended', 2],
-  ['user.blocked', 'u-nobody', UNCHANGED_STATE, 'sign_ins_ended', 0],
+  ['user.blocked', 'u-unknown', UNCHANGED_STATE, 'sign_ins_ended', 0],
   ['auth.global_logout', null, ALL_ENDED_STATE, 'sign_ins_ended', 3],
   ['client.roles_changed', 'u-1', CLEARED_STATE, 'access_cleared', 0],
   ['client.permissions_changed', null, ALL_CLEARED_STATE, 'access_cleared', 0],
