@@ -94,10 +94,7 @@ async function getFileSize(path: string): Promise<number | undefined> {
  * Reads the records of one JSON array with one record in memory.
  * @throws CommandError if the text is not an array, and at the first syntax error.
  */
-export async function* readJsonArray(
-  text: AsyncIterable<string>,
-  name: string,
-): AsyncGenerator<Row> {
+async function* readJsonArray(text: AsyncIterable<string>, name: string): AsyncGenerator<Row> {
   const scanner = new ArrayScanner();
   let index = 0;
   let hasBegun = false;
@@ -150,7 +147,7 @@ function createNotArrayError(name: string, firstCharacter: string): CommandError
 }
 
 /** Reads a JSON object from each line and skips empty lines. A bad line does not affect the others. */
-export async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerator<Row> {
+async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerator<Row> {
   let position = { line: 1, end: 0 };
   let line = '';
   for await (const piece of text) {
