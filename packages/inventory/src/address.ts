@@ -122,7 +122,7 @@ export function parseUrl(writtenUrl: string): ParsedUrl | null {
 }
 
 /** Network from which a host is reachable. */
-export type NetworkScope = 'loopback' | 'private' | 'global';
+type NetworkScope = 'loopback' | 'private' | 'global';
 
 const PRIVATE_RANGES = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
 /** Names that resolve only on one machine or network (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */

@@ -5,7 +5,7 @@ import type { Output } from '../command.ts';
 import { sanitizeLine, formatJson, sanitizeText } from '../terminal.ts';
 
 /** Output of streamed text and notes. */
-export type Screen = {
+type Screen = {
   writeText: (text: string) => void;
   writeNote: (line: string) => void;
 };
@@ -13,7 +13,7 @@ export type Screen = {
 /** Event of a finished tool call. */
 export type ToolFinishedEvent = Extract<AnswerEvent, { type: 'tool.finished' }>;
 
-export type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
+type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
 
 /**
  * Streams an answer to the screen: its printable text, and a line for each tool call.

@@ -11,7 +11,7 @@ export type Tally = {
   missed: number;
 };
 
-export type Tallies = ReadonlyMap<string, Tally>;
+type Tallies = ReadonlyMap<string, Tally>;
 
 /** Field with a wrong value. */
 export type Difference = { field: string; expected: unknown; found: unknown };

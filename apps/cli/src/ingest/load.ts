@@ -36,7 +36,7 @@ export type LoadResult = {
   error: unknown;
 };
 
-export type LoadOptions = {
+type LoadOptions = {
   toPayload: ReturnType<typeof createPayloadConverter>;
   deliver: DeliverPayload;
   dryRun: boolean;
@@ -145,7 +145,7 @@ function formatPosition({ line, index }: Row): string {
   return index === undefined ? `line ${line}` : `record ${index} (line ${line})`;
 }
 
-export type RejectedFile = ReturnType<typeof openRejectedFile>;
+type RejectedFile = ReturnType<typeof openRejectedFile>;
 
 /**
  * Creates a file of bad records: JSON Lines of `line`, `reason` and `record`. `record` is the record or the

@@ -37,7 +37,7 @@ const MAX_SEARCHED_ROWS = 100;
 const MAX_NAMES = 20;
 
 /** Options for converting records to payloads. */
-export type PayloadOptions = {
+type PayloadOptions = {
   /** Source of all payloads. It overrides the source in the file. */
   source: string;
   mapping: ReadonlyMap<string, string>;

@@ -12,7 +12,7 @@ export type RowPosition = {
 export type GoodRow = RowPosition & { fields: Record<string, unknown> };
 
 /** Invalid record text, with the reason. */
-export type BadRow = RowPosition & { reason: string; text: string };
+type BadRow = RowPosition & { reason: string; text: string };
 
 /** Valid or invalid record. */
 export type Row = GoodRow | BadRow;

@@ -23,7 +23,7 @@ export function inferFormat(path: string): FileFormat | undefined {
 }
 
 /** Options for reading a file of records. */
-export type FileOptions = Omit<CsvOptions, 'name'> & {
+type FileOptions = Omit<CsvOptions, 'name'> & {
   path: string;
   format: FileFormat;
   encoding: string;

@@ -17,7 +17,7 @@ import {
 } from './summary.ts';
 
 /** Reprocessing options. */
-export type ReprocessOptions = {
+type ReprocessOptions = {
   selection: ListingSelection;
   limit: number;
   dryRun: boolean;
@@ -30,7 +30,7 @@ export type ReprocessOptions = {
 };
 
 /** Reason and position of a run that stopped early. */
-export type EarlyStop = {
+type EarlyStop = {
   /** Id up to which all selected listings are done. */
   after: number | undefined;
   /** Failure of the run. Undefined if the operator stopped it. */
@@ -38,7 +38,7 @@ export type EarlyStop = {
 };
 
 /** Number of failed listings, and the early end of the run, if any. */
-export type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined };
+type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined };
 
 /**
  * Reads listings again, prints the changes, and writes them after a question. With `yes` each listing is

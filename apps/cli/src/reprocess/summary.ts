@@ -4,7 +4,7 @@ import { sanitizeLine } from '../terminal.ts';
 const MAX_VALUE_LENGTH = 60;
 
 /** Running counts. */
-export type ReprocessSummary = {
+type ReprocessSummary = {
   read: Record<ExtractionOutcome['outcome'], number>;
   changingCount: number;
   fields: Record<string, number>;

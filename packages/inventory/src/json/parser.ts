@@ -18,7 +18,7 @@ export type OffsetPosition = Position & { offset: number };
 export type JsonPath = { parent: JsonPath; key: string | number } | null;
 
 /** Repeated key of an object, with its first and current position. */
-export type DuplicateKey = {
+type DuplicateKey = {
   key: string;
   path: JsonPath;
   firstPosition: OffsetPosition;
@@ -35,7 +35,7 @@ export type LocatedValue = {
 };
 
 /** Context of JSON text within its file. */
-export type TextContext = {
+type TextContext = {
   start: Position;
   /** Unit that the text represents, for messages. */
   unit: 'file' | 'line';

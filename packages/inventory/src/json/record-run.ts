@@ -4,7 +4,7 @@ import { countStrings, type LineTracker } from './scan.ts';
 import type { OpenDelimiter } from './syntax-error.ts';
 
 /** Parsed value with its number of strings, including keys. */
-export type ParsedValue = { value: unknown; strings: number };
+type ParsedValue = { value: unknown; strings: number };
 
 /** Text of a value found by a scanner. */
 export type RawValue = {

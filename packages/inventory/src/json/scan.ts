@@ -175,7 +175,7 @@ export class PendingText {
  * - `broken`: JSON does not allow the last byte read there.
  * - `too-deep`, `too-many`: the last byte read exceeded {@link MAX_DEPTH} or {@link MAX_RECORD_PARTS}.
  */
-export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
+type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
 
 /** Finds the end of one JSON value without parsing it: counts brackets and recognizes strings. */
 export class ValueScanner {

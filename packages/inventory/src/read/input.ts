@@ -88,7 +88,7 @@ async function* withWholeHead(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
   if (head.length > 0 && head.length < 4) yield head;
 }
 
-export type EncodingNotice = {
+type EncodingNotice = {
   code: 'encoding/bom' | 'encoding/utf-16' | 'encoding/utf-8';
   message: string;
 };
