@@ -89,6 +89,7 @@ function formatTable(rows: string[][]): string[] {
   );
 }
 
+/** Describes each wrong value of a model in one line. */
 export function describeDifferences({ model, differences }: ModelResult): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>

@@ -14,6 +14,7 @@ type ReprocessSummary = {
 /** Listing counts by image description outcome. */
 export type ImagesSummary = Record<ImageReprocessOutcome['outcome'], number>;
 
+/** Creates a summary whose counts are zero. */
 export function createReprocessSummary(): ReprocessSummary {
   return {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },
@@ -23,6 +24,7 @@ export function createReprocessSummary(): ReprocessSummary {
   };
 }
 
+/** Adds an extraction to the counts of a summary. */
 export function countExtraction(summary: ReprocessSummary, extraction: ExtractionOutcome): void {
   summary.read[extraction.outcome] += 1;
   if (extraction.outcome !== 'read') return;

@@ -114,6 +114,7 @@ export function findQuoteEnd(source: string, from: number, quote: string): numbe
   return -1;
 }
 
+/** Counts the newlines between the offsets `from` (inclusive) and `to` (exclusive). */
 export function countNewlines(source: string, from: number, to: number): number {
   let count = 0;
   for (let index = from; index < to; index += 1) if (source[index] === '\n') count += 1;

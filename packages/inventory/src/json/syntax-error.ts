@@ -28,6 +28,7 @@ export function createTruncationProblem(
   return { code: 'json/truncated', message, position, related };
 }
 
+/** Creates a problem for a character that JSON does not allow there. Frequent mistakes get a hint. */
 export function createUnexpectedProblem(
   character: string,
   expected: string,
