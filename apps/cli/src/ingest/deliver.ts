@@ -86,7 +86,9 @@ export function createDeliver({
     const headers = { 'idempotency-key': idempotencyKey };
     for (let attempt = 1; ;) {
       signal.throwIfAborted();
-      while (getThrottleMs() > 0) await sleep(getThrottleMs(), undefined, { signal });
+      for (let waitMs = getThrottleMs(); waitMs > 0; waitMs = getThrottleMs()) {
+        await sleep(waitMs, undefined, { signal });
+      }
       const result = await sendOnce(collector, { method: 'POST', headers, body: payload });
       if (result.outcome !== 'temporary') return result;
       const { reason, status, retryAfterMs } = result;
