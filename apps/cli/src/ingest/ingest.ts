@@ -91,13 +91,14 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
   const { counts, hasGivenUp } = result;
   if (result.error === undefined && !hasGivenUp) progress.complete(counts.read);
   progress.stop();
-  rejectedFile?.close();
   const isEmpty = counts.read === 0 && result.error === undefined && !signal.aborted;
   const error = isEmpty ? createNoRecordsError(input.name, format, input.byteCounts) : result.error;
   // Without records, the error alone is reported.
   if (counts.read > 0 || error === undefined) {
     print(...describeCounts(counts, { dryRun, attributes }));
   }
+  // Closed after the summary, which a failing close must not hide.
+  rejectedFile?.close();
   const nextRun = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
   // A Ctrl-C after the last record does not count as an interruption.
   if (signal.aborted && (error !== undefined || hasGivenUp || counts.failed > 0)) {
