@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createReadStream } from 'node:fs';
 import { suite, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { type ReceivedRequest, type ScriptedResponse, startServer } from '@oselya/testing';
 import { checkPayload } from '@oselya/collector/payload';
 import fc from 'fast-check';
@@ -415,18 +416,22 @@ suite('load', () => {
     rows: Row[];
     /** Whether the input stays open after the rows. */
     waits?: boolean;
-    deliver?: (externalId: unknown) => Promise<Delivery>;
+    /** Error of the input after the rows. */
+    readError?: Error;
+    deliver?: (externalId: unknown, signal: AbortSignal) => Promise<Delivery>;
     signal?: AbortSignal;
   };
   const acceptDelivery = () => Promise.resolve<Delivery>({ outcome: 'accepted' });
 
-  async function load({ rows, waits = false, deliver = acceptDelivery, signal }: Settings) {
+  async function load(settings: Settings) {
+    const { rows, waits = false, readError, deliver = acceptDelivery, signal } = settings;
     const printedLines: string[] = [];
     const rejectedLines: number[] = [];
     const keys: string[] = [];
     const readController = new AbortController();
     async function* read() {
       for (const row of rows) yield await Promise.resolve(row);
+      if (readError !== undefined) throw readError;
       if (!waits) return;
       readController.signal.throwIfAborted();
       await new Promise((_, reject) => {
@@ -435,9 +440,9 @@ suite('load', () => {
     }
     const result = await loadRecords(read(), {
       toPayload: (fields) => ({ payload: fields }),
-      deliver(payload, key) {
+      deliver(payload, key, deliverySignal) {
         keys.push(key);
-        return deliver(Object(payload).external_id);
+        return deliver(Object(payload).external_id, deliverySignal);
       },
       dryRun: false,
       keyPrefix: 'load',
@@ -523,6 +528,16 @@ suite('load', () => {
     });
     assert.deepEqual([counts.rejected, rejectedLines.length, printedLines.length], [300, 300, 101]);
     assert.match(printedLines.at(-1) ?? '', /--rejected/);
+  });
+
+  test('the records before a read error are delivered', async () => {
+    const readError = new Error('line 3 is not text');
+    const { counts, error } = await load({
+      rows: createRows(2),
+      readError,
+      deliver: async (_, signal) => setImmediate({ outcome: 'accepted' }, { signal }),
+    });
+    assert.deepEqual([counts.accepted, error], [2, readError]);
   });
 
   test('the error that ended a load is reported', async () => {

@@ -43,7 +43,7 @@ type LoadOptions = {
   keyPrefix: string;
   rejectedFile: RejectedFile | undefined;
   signal: AbortSignal;
-  /** Aborted if the load ends early. The abort also ends a pending read of the input. */
+  /** Aborted when the load ends. The abort also ends a pending read of the input. */
   readController: AbortController;
   onBadRow: (description: string) => void;
   /** @param end Length of the text up to the last record, in UTF-8 bytes. */
@@ -124,10 +124,11 @@ export async function loadRecords(
       options.onProgress(counts.read, row.end);
     }
   } catch (error) {
+    // Earlier records are valid, so their deliveries continue.
     errors.push(error);
-    readController.abort();
   }
   await Promise.all(deliveries.values());
+  readController.abort();
   return { counts, hasGivenUp, error: hasGivenUp ? undefined : errors[0] };
 }
 
