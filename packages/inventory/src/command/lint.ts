@@ -177,10 +177,15 @@ async function fixFiles(
     if (text === null) {
       throw new UsageError(`--fix writes text, and ${file} is compressed; decompress it first`);
     }
-    const findings = await Array.fromAsync(lintInventory(bytes, { ...options, file }));
+    const fixableFindings: Finding[] = [];
+    let isUtf8 = true;
+    for await (const finding of lintInventory(bytes, { ...options, file })) {
+      if (finding.code.startsWith('encoding/utf')) isUtf8 = false;
+      if (finding.fix !== undefined) fixableFindings.push(finding);
+    }
     // A rewrite would lose invalid UTF-8.
-    if (findings.some(({ code }) => code.startsWith('encoding/utf'))) continue;
-    const { text: fixedText, appliedCount } = applyFixes(text, findings);
+    if (!isUtf8) continue;
+    const { text: fixedText, appliedCount } = applyFixes(text, fixableFindings);
     if (appliedCount === 0) continue;
     await replaceFile(file, fixedText);
     log(`${formatCount(appliedCount, 'finding')} fixed in ${file}`);
@@ -220,13 +225,14 @@ export function applyFixes(
   let lineStart = text.startsWith('\uFEFF') ? 1 : 0;
   for (const finding of findings.toSorted((a, b) => a.line - b.line || a.column - b.column)) {
     const { fix, column } = finding;
+    if (fix === undefined) continue;
     for (; line < finding.line; line += 1) lineStart = text.indexOf('\n', lineStart) + 1;
     let offset = lineStart;
     // Columns count code points, offsets UTF-16 code units.
     for (let currentColumn = 1; currentColumn < column; currentColumn += 1)
       offset += (text.codePointAt(offset) ?? 0) > 0xffff ? 2 : 1;
     // Two findings may fix the same position. The first fix wins.
-    if (fix === undefined || offset < textStart || !text.startsWith(fix.written, offset)) continue;
+    if (offset < textStart || !text.startsWith(fix.written, offset)) continue;
     parts.push(text.slice(textStart, offset), fix.replacement);
     textStart = offset + fix.written.length;
   }
