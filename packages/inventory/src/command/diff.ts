@@ -103,11 +103,15 @@ export async function diffInventories(
   newer: AsyncIterable<PlacedRecord>,
 ): Promise<InventoryDiff> {
   const unmatchedRecords = new Map<string, EndpointRecord>();
-  for await (const record of readUnique('older', older)) unmatchedRecords.set(record.id, record);
+  for await (const record of readUnique('older', older, unmatchedRecords)) {
+    unmatchedRecords.set(record.id, record);
+  }
   const changed: RecordChange[] = [];
   const added: EndpointRecord[] = [];
   let unchanged = 0;
-  for await (const record of readUnique('newer', newer)) {
+  const newerIds = new Set<string>();
+  for await (const record of readUnique('newer', newer, newerIds)) {
+    newerIds.add(record.id);
     const before = unmatchedRecords.get(record.id);
     unmatchedRecords.delete(record.id);
     const change = before && compareRecords(before, record);
@@ -123,18 +127,22 @@ export async function diffInventories(
   };
 }
 
+/**
+ * Reads records with different ids.
+ * @param seenIds Ids of the earlier records. The caller adds each id.
+ * @throws RepeatedIdError
+ */
 async function* readUnique(
   label: string,
   records: AsyncIterable<PlacedRecord>,
+  seenIds: { has(id: string): boolean },
 ): AsyncGenerator<EndpointRecord> {
-  const seenIds = new Set<string>();
   for await (const { value, position } of records) {
     if (seenIds.has(value.id)) {
       const repeatedId = `${quoteId(value.id)} on line ${position.line}`;
       const message = `the ${label} inventory repeats the id ${repeatedId}; ids identify records`;
       throw new RepeatedIdError(message);
     }
-    seenIds.add(value.id);
     yield value;
   }
 }
