@@ -1,4 +1,4 @@
-import { mkdtemp, open, rm } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ListingSelection, Maintenance, RepeatedExtraction } from '@oselya/collector';
@@ -204,8 +204,12 @@ async function processListings<Listing extends { listingId: number }>(
 /** Opens a queue of values in an unlinked file, because the values may not fit into memory. */
 async function openSpool<Value>() {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  const file = await open(join(folder, 'values.jsonl'), 'wx+');
-  await rm(folder, { recursive: true });
+  let file: FileHandle;
+  try {
+    file = await open(join(folder, 'values.jsonl'), 'wx+');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
   return {
     // `readLines` also splits at U+2028 and U+2029, which formatJson escapes.
     add: (value: Value) => file.appendFile(`${formatJson(value, 0)}\n`),
