@@ -60,6 +60,10 @@ const wrongUses: [string[], RegExp][] = [
   [['fly', '--help'], /^oselya: unknown command 'fly': see oselya --help$/m],
   [['f\u001B[2J\nly'], /unknown command 'f\[2J ly'/],
   [['keygem'], /keygen/],
+  [
+    ['start', '--help'],
+    /^oselya: unknown command 'start' \(Did you mean dev\?\): see oselya --help$/m,
+  ],
   [['migrate', '--fast'], /unknown option '--fast'/],
   [['keygen', 'extra'], /too many arguments/],
   [['assign-legacy'], /missing required argument 'user-id': see oselya assign-legacy --help/],

@@ -37,6 +37,13 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     const { dev } = await import('../dev/dev.ts');
     await dev({ env, print });
   });
+  // `npm start` runs `oselya dev`.
+  program
+    .command('start', { hidden: true })
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(() => program.error("unknown command 'start' (Did you mean dev?)"));
   for (const { role, ...help } of SERVICES) {
     addCommand(program, role, help).action(() => serve(role, env));
   }
