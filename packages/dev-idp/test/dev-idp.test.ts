@@ -88,6 +88,19 @@ test('User data contains the requested scopes only', async (t) => {
   });
 });
 
+test('Authorization without PKCE S256 is an error for the application', async (t) => {
+  const { issuer } = await startIdp(t);
+  for (const changes of [
+    { code_challenge: undefined, code_challenge_method: undefined },
+    { code_challenge_method: 'plain' },
+  ]) {
+    const { url } = createAuthorization(issuer, changes);
+    const { searchParams } = await openPicker(issuer, new Browser(), url);
+    assert.equal(searchParams.get('error'), 'invalid_request');
+    assert.equal(searchParams.get('state'), 'state-1');
+  }
+});
+
 test('An unknown address or client gets an error page without a redirect', async (t) => {
   const { issuer } = await startIdp(t);
   for (const [changes, message] of [
