@@ -221,7 +221,7 @@ test('Tokens need the client secret, by HTTP Basic or in the body', async (t) =>
       headers,
       body: new URLSearchParams({ ...form, ...fields }),
     });
-  const basic = { authorization: `Basic ${btoa('oselya:wrongClientResponse')}` };
+  const basic = { authorization: `Basic ${btoa('oselya:wrong')}` };
   const wrongClientResponse = await refreshWith({ client_id: client.id, client_secret: 'wrong' });
   for (const answer of [wrongClientResponse, await refreshWith({}, basic)]) {
     assert.deepEqual(await parseError(answer), [401, 'invalid_client']);
