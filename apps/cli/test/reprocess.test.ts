@@ -32,7 +32,8 @@ suite('listings', () => {
   /** Creates a fake service of ten listings. */
   function createListings(events: {
     onRead?: (id: number) => void;
-    onWrite?: (id: number) => void;
+    onWrite?: (id: number) => void | Promise<void>;
+    parallel?: number;
     failure?: (id: number) => Extract<ExtractionOutcome, { outcome: 'failed' }> | undefined;
     outcomeOf?: (id: number) => WriteOutcome;
   }) {
@@ -48,13 +49,12 @@ suite('listings', () => {
         }
       },
       write: async ({ listingId }) => {
-        await Promise.resolve();
-        events.onWrite?.(listingId);
+        await events.onWrite?.(listingId);
         written.push(listingId);
         return events.outcomeOf?.(listingId) ?? { outcome: 'written' };
       },
     };
-    return { written, maintenance: { reprocess: work, parallel: 1 } };
+    return { written, maintenance: { reprocess: work, parallel: events.parallel ?? 1 } };
   }
 
   /** Runs the command, and returns its outcome, questions, lines and progress. */
@@ -108,6 +108,18 @@ suite('listings', () => {
     assert.deepEqual(no.written, []);
   });
 
+  test('A stopped write continues after the last written listing', async () => {
+    const stop = new AbortController();
+    const listings = createListings({
+      onWrite(id) {
+        if (id === 3) stop.abort();
+      },
+    });
+    const { earlyStop } = await runReprocess(listings, { signal: stop.signal });
+    assert.ok(earlyStop?.after !== undefined && earlyStop.after < 10);
+    assert.deepEqual(listings.written, listIds(earlyStop.after));
+  });
+
   test('A failed write continues with the failed listing', async () => {
     const error = new Error('The database is away.');
     for (const yes of [true, false]) {
@@ -119,6 +131,25 @@ suite('listings', () => {
       assert.deepEqual((await runReprocess(listings, { yes })).earlyStop, { after: 5, error });
       assert.deepEqual(listings.written, listIds(5));
     }
+  });
+
+  test('After several failed writes the run continues with the first failed listing', async () => {
+    const error = new Error('Listing 2 cannot be written.');
+    const fourthWrite = Promise.withResolvers<void>();
+    const listings = createListings({
+      parallel: 3,
+      async onWrite(id) {
+        if (id === 4) {
+          fourthWrite.resolve();
+          throw new Error('Listing 4 cannot be written.');
+        }
+        if (id !== 2) return;
+        await fourthWrite.promise;
+        throw error;
+      },
+    });
+    const { earlyStop } = await runReprocess(listings, { yes: true });
+    assert.deepEqual(earlyStop, { after: 1, error });
   });
 
   test('A stopped dry run asks no question, and names its last listing', async () => {
