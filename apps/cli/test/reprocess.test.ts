@@ -170,6 +170,16 @@ suite('listings', () => {
     );
   });
 
+  test('Progress is shown on standard error unless every change is printed to a terminal', async () => {
+    const options = { dryRun: true, verbose: true };
+    const { progress } = await runReprocess(createListings({}), options);
+    assert.match(progress, /^10 of 10 listings: 0 would change$/m);
+    const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
+    const context = { print: () => undefined, stdout, stderr };
+    await runReprocess(createListings({}), { ...options, context });
+    assert.equal(stderr.read(), null);
+  });
+
   test('Each failure is reported with its listing and reason', async () => {
     const outcomes = ['incomplete', 'kept', 'failed', 'queued'] as const;
     const listings = createListings({
