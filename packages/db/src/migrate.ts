@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { DatabaseError } from './errors.ts';
+import { DatabaseError, isDatabaseOutage, toOutageError } from './errors.ts';
 import { type Migration, readMigrations, splitStatements } from './migration-files.ts';
 
 export type MigrateOptions = {
@@ -120,21 +120,25 @@ async function applyInTransaction(
   lockTimeoutMs: number,
 ): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
-    let outcome = 'failed and changed nothing';
+    let isCommitting = false;
     try {
       await client.query(`begin;
         set local lock_timeout = ${lockTimeoutMs};
         set local statement_timeout = 0`);
       await client.query(createUntimedQuery(migration.sql));
       await recordMigration(client, component, migration);
-      // If the connection breaks during the commit, the commit may have succeeded.
-      outcome = 'may have failed, and the next start finds out';
+      isCommitting = true;
       await client.query('commit');
       return;
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
       const isLocked = error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE;
       if (!isLocked || attempt === MAX_LOCK_ATTEMPTS) {
+        // If the connection breaks during the commit, the commit may have succeeded.
+        const isUncertain = isCommitting && isDatabaseOutage(toOutageError(error));
+        const outcome = isUncertain
+          ? 'may have failed, and the next start finds out'
+          : 'failed and changed nothing';
         throw createMigrationError(component, migration, outcome, error);
       }
       await sleep(lockTimeoutMs);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
+import type pg from 'pg';
 import { connect, migrate } from '../src/index.ts';
 
 const getFolder = (name: string) => join(import.meta.dirname, 'migrations', name);
@@ -120,6 +121,24 @@ if (database.url !== undefined) {
   });
 }
 
+test('the error of a file says whether it may be applied', async () => {
+  const isFile = (text: string) => text.startsWith('create extension');
+  const isCommit = (text: string) => text === 'commit';
+  const brokenConnection = { code: 'EPIPE' };
+  const certain = /0001_things\.sql failed and changed nothing: It failed/;
+  const uncertain = /0001_things\.sql may have failed, and the next start finds out: It failed/;
+  for (const [title, isFailing, details, message] of [
+    ['a connection that breaks during the file', isFile, brokenConnection, certain],
+    ['a connection that breaks during the commit', isCommit, brokenConnection, uncertain],
+    ['a server that stops', isCommit, { severity: 'FATAL', code: '57P01' }, uncertain],
+    ['a rejected commit', isCommit, { severity: 'ERROR', code: '23503' }, certain],
+  ] as const) {
+    const pool = createFailingPool(isFailing, Object.assign(new Error('It failed'), details));
+    const migration = migrate({ pool }, goodMigrations);
+    await assert.rejects(migration, { code: 'MIGRATION_FAILED', message }, title);
+  }
+});
+
 test('a file changed after its application is rejected', async () => {
   await using copy = await copyGoodMigrations({ '0002_more.sql': 'select 1;' });
   await assert.rejects(migrate(database, copy.options), {
@@ -141,6 +160,21 @@ async function copyGoodMigrations(files: Record<string, string>) {
   for (const [name, text] of Object.entries(files)) await writeFile(join(copy, name), text);
   const options = { ...goodMigrations, folder: copy };
   return { options, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
+}
+
+/** Creates a pool without a database, in which one statement fails. */
+function createFailingPool(isFailing: (text: string) => boolean, error: Error): pg.Pool {
+  const client = {
+    on() {},
+    removeListener() {},
+    release() {},
+    async query(query: string | { text: string }) {
+      const text = typeof query === 'string' ? query : query.text;
+      if (isFailing(text)) throw error;
+      return { rows: text.includes('pg_try_advisory_lock') ? [{ isAcquired: true }] : [] };
+    },
+  };
+  return { connect: async () => client } as unknown as pg.Pool;
 }
 
 /** Returns the tables that exist, in the order of their names. */
