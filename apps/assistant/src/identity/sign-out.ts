@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { publicSessionId, whereAuthSessionActive } from './auth-sessions.ts';
 import type { IdentityDeps } from './deps.ts';
 import type { EndReason } from './metrics.ts';
+import { ProviderError } from './provider/transport.ts';
 import { type EndedAuthSession, endAuthSession } from './revocation.ts';
 import type { EndRejectedSession } from './token-refresh.ts';
 import { queueTokenRevocation } from './token-revocation.ts';
@@ -51,12 +52,12 @@ export function createSignOut(
     async signOut(sessionId: string): Promise<string | undefined> {
       const session = await endSession(sessionId, { action: 'signed_out' }, 'signed_out');
       if (session === undefined || !config.IDP_END_SESSION) return undefined;
-      const timeout = sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
-      const url = buildLogoutUrl(session).catch((error: unknown) => {
+      try {
+        return await Promise.race([buildLogoutUrl(session), rejectAfterTimeout()]);
+      } catch (error) {
         log.warn({ err: error }, 'signed out here, but not at the provider');
         return undefined;
-      });
-      return Promise.race([url, timeout]);
+      }
     },
 
     /** Ends a sign-in of a user by its public ID. Returns undefined if the user does not have this sign-in. */
@@ -75,4 +76,9 @@ export function createSignOut(
 
     endRejectedSession,
   };
+}
+
+async function rejectAfterTimeout(): Promise<never> {
+  await sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
+  throw new ProviderError('unavailable', `discovery takes longer than ${DISCOVERY_WAIT_MS} ms`);
 }
