@@ -37,7 +37,7 @@ export function createDigestMetrics(registry: Registry) {
     registers,
     collect() {
       const ms = caughtUpAt === undefined ? 0 : Date.now() - caughtUpAt.getTime();
-      lagGauge.set(ms / 1000);
+      lagGauge.set(Math.max(0, ms / 1000));
     },
   });
   return {

@@ -316,6 +316,9 @@ test('An outage of the collector is logged once and counted', async () => {
   await outageReader.pass();
   const lag = await outageReader.metric('assistant_feed_lag_seconds');
   assert.ok(lag > 3590 && lag < 3700, String(lag));
+  await sql`update collector_feed set caught_up_at = now() + interval '1 hour'`.execute(db);
+  await outageReader.pass();
+  assert.equal(await outageReader.metric('assistant_feed_lag_seconds'), 0);
 });
 
 test('Digests wait for a rate limit, skip a rejected search, and replace an unknown cursor', async () => {
