@@ -16,6 +16,9 @@ const PAGE_ROWS = 200;
 
 const MIN_CHUNK_LENGTH = 64 * 1024;
 
+/** Size of a slice of a file. A multiple of three, whose base64 has no padding. */
+const SLICE_BYTES = (MIN_CHUNK_LENGTH / 4) * 3;
+
 /** Text of one JSON value, generated in parts while its data is read. */
 type JsonText = AsyncGenerator<string, void, undefined>;
 
@@ -99,7 +102,7 @@ function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId
       (after?: string) => listFiles(db, { sessionId, scope, after, limit }),
       async ({ name, ...fileInfo }) => {
         const file = await findFile(db, { sessionId, name, scope });
-        return { name, ...fileInfo, content_base64: file?.content.toString('base64') ?? null };
+        return { name, ...fileInfo, content_base64: file ? generateBase64(file.content) : null };
       },
     ),
   };
@@ -141,6 +144,15 @@ async function* generateObject(members: object): JsonText {
     else yield JSON.stringify(value);
   }
   yield separator === '{' ? '{}' : '}';
+}
+
+/** Generates the base64 text of bytes in slices (RFC 4648 §4). */
+async function* generateBase64(bytes: Buffer): JsonText {
+  yield '"';
+  for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
+    yield bytes.toString('base64', start, start + SLICE_BYTES);
+  }
+  yield '"';
 }
 
 async function* joinChunks(text: JsonText): JsonText {

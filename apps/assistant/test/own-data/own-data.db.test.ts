@@ -20,6 +20,9 @@ const taras = await stage.signedIn(app, person('u-taras'));
 /** One row more than an export page. */
 const ROW_COUNT = 201;
 
+/** Number of repetitions in the content of a file, so that an export has it in several slices. */
+const FILE_LINES = 10_000;
+
 /** Adds rows of every kind for a user, with `count` sessions of a message and a step. */
 async function fill(userId: string, mark: string, count: number): Promise<void> {
   const ids = Array.from({ length: count }, (_, index) => `${userId}-${index}`);
@@ -33,7 +36,7 @@ async function fill(userId: string, mark: string, count: number): Promise<void> 
   const step = { turn_id: 't', kind: 'tool', title: mark, status: 'done' };
   const steps = ids.map((id) => ({ session_id: id, ...step }));
   await db.insertInto('agent_steps').values(steps).execute();
-  const content = Buffer.from(`${mark} file`);
+  const content = Buffer.from(`${mark} file\n`.repeat(FILE_LINES));
   const file = { size_bytes: content.length, sha256: '', content, media_type: null };
   await db
     .insertInto('session_files')
@@ -159,7 +162,8 @@ test('An export has all data of the user once and no other data, under concurren
     ROW_COUNT,
   );
   const [file] = document.sessions.flatMap(({ files }: { files: object[] }) => files);
-  assert.equal(Buffer.from(file.content_base64, 'base64').toString(), 'olena-said file');
+  const content = Buffer.from('olena-said file\n'.repeat(FILE_LINES));
+  assert.ok(file.content_base64 === content.toString('base64'));
 });
 
 test('An export is an attachment, and recorded', async () => {
