@@ -135,15 +135,21 @@ async function* generateList<Key extends string, Row extends Readonly<Record<Key
 
 /** Generates the text of an object. Streams members that are generators. */
 async function* generateObject(members: object): JsonText {
-  let separator = '{';
+  let text = '{';
+  let separator = '';
   for (const [name, value] of Object.entries(members)) {
     if (value === undefined) continue;
-    yield `${separator}${JSON.stringify(name)}:`;
+    text += `${separator}${JSON.stringify(name)}:`;
     separator = ',';
-    if (isJsonText(value)) yield* value;
-    else yield JSON.stringify(value);
+    if (isJsonText(value)) {
+      yield text;
+      yield* value;
+      text = '';
+    } else {
+      text += JSON.stringify(value);
+    }
   }
-  yield separator === '{' ? '{}' : '}';
+  yield `${text}}`;
 }
 
 /** Generates the base64 text of bytes in slices (RFC 4648 §4). */
