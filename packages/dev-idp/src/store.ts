@@ -12,6 +12,9 @@ const SCHEMA_SQL = `
 
   create table if not exists settings (name text primary key, value text not null) strict;
 
+  -- Table of an earlier version.
+  drop table if exists account_changes;
+
   create table if not exists changed_accounts (sub text primary key, changes text not null) strict;
 
   create table if not exists artifacts (
