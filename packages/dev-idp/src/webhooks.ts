@@ -10,7 +10,7 @@ export type WebhookEventName =
   | 'session.revoked'
   | 'auth.global_logout';
 
-/** Receiver of events, and its shared secret. */
+/** Receiver of events, and its shared secret. The secret is a text: base64 after `whsec_` is not decoded. */
 export type WebhookTarget = { url: string; secret: string };
 
 /** Event and the state of its delivery. */
