@@ -199,6 +199,13 @@ test('Bodies of any content type are accepted, up to 64 KiB', async () => {
   assert.equal((await post(app, larger, hmacHeaders(larger))).statusCode, 413);
 });
 
+test('A session cookie and the origin of a webhook have no effect', async () => {
+  const cookie = `svc_auth_session=${(await signInAs('u-1')).sid}`;
+  assert.equal((await post(app, BODY, { cookie })).statusCode, 400);
+  const headers = { ...hmacHeaders(BODY), 'sec-fetch-site': 'cross-site', cookie };
+  assert.equal((await post(app, BODY, headers)).statusCode, 200);
+});
+
 test('A repeated delivery is answered and has no effect', async () => {
   await send(app, BLOCKED, 'msg_again');
   await signInAs('u-1');
