@@ -4,7 +4,7 @@ import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { auditActions, recordAudit } from '../src/admin/audit.ts';
 import { USER_CHANNEL } from '../src/identity/revocation.ts';
-import { type Browser, openAssistant } from './helpers/assistant.ts';
+import { type Browser, endEveryOtherDeletion, openAssistant } from './helpers/assistant.ts';
 import { pages } from './helpers/people.ts';
 import { OLENA } from './scripted-provider.ts';
 
@@ -167,6 +167,14 @@ test('A user is signed out everywhere at once, and the tokens are revoked later'
   assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
   assert.equal((await admin.post('/admin/users/u-admin/sign-out')).statusCode, 200);
   assert.equal((await admin.get('/auth/me')).statusCode, 401);
+});
+
+test('A sign-out is repeated after a deadlock', async (t) => {
+  await signedIn(app, OLENA);
+  await endEveryOtherDeletion(t, db, 'user_auth_sessions');
+  const answer = await admin.post('/admin/users/u-1/sign-out');
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 1 }]);
+  assert.equal((await listAuditEntries('sign_ins_ended')).length, 1);
 });
 
 test('The audit trail is listed newest first, in pages and by filters', async () => {
