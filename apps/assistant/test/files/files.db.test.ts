@@ -253,6 +253,20 @@ test('An aborted or too large upload stores nothing', async () => {
   assert.equal(await countFiles(), 0);
 });
 
+test('Concurrent uploads of one file store one of them whole', async () => {
+  const contents = Array.from({ length: 12 }, (_, index) => Buffer.alloc(50_000 + index, index));
+  const answers = await Promise.all(
+    contents.map((content, index) =>
+      upload(index % 2 === 0 ? app : secondApp, owner, buildPath('a'), { content }),
+    ),
+  );
+  assert.equal(answers.filter(({ statusCode }) => statusCode === 201).length, 1);
+  const stored = (await owner.get(buildPath('a'))).rawPayload;
+  assert.ok(contents.some((content) => content.equals(stored)));
+  const [file] = (await owner.get('/sessions/s/files')).json();
+  assert.deepEqual([file.size_bytes, file.sha256], [stored.length, hash('sha256', stored)]);
+});
+
 test('A session has at most a hundred files', async () => {
   const content = Buffer.from('x');
   const rows = Array.from({ length: 98 }, (_, index) => ({
@@ -275,6 +289,20 @@ test('A session has at most a hundred files', async () => {
   assert.equal((await putFile('file-0', 'x')).statusCode, 200);
   await owner.request('DELETE', buildPath('file-0'));
   assert.equal((await putFile('next', 'x')).statusCode, 201);
+});
+
+test('An upload during the deletion of its session leaves no file', async () => {
+  for (let round = 0; round < 3; round += 1) {
+    await db.deleteFrom('conversation_sessions').execute();
+    await addSessions(db, { id: 's', user_id: 'u-owner' });
+    const [uploadResponse, deletion] = await Promise.all([
+      putFile('a', 'x'),
+      owner.request('DELETE', '/sessions/s', { app: secondApp }),
+    ]);
+    assert.ok([201, 404].includes(uploadResponse.statusCode), uploadResponse.body);
+    assert.equal(deletion.statusCode, 200);
+    assert.equal(await countFiles(), 0);
+  }
 });
 
 test('The files of a user have a maximum size together', async () => {
