@@ -26,7 +26,7 @@ const SHUTDOWN_TIMEOUT_MS = 30_000;
 
 /**
  * Starts the assistant: reads the configuration, opens and migrates the database, and listens.
- * @param shared Resources of the process, which `close` leaves open.
+ * @param sharedResources Resources of the process, which `close` leaves open.
  * @throws ConfigError, DatabaseError or StartError, each with a message for the operator.
  */
 export async function start(
