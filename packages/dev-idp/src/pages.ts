@@ -123,5 +123,6 @@ export function createMessagePage(
   );
 }
 
+/** Sends a page with its security headers. */
 export const sendPage = (reply: FastifyReply, status: number, { html: text, headers }: Page) =>
   reply.code(status).headers(headers).send(text);

@@ -53,6 +53,7 @@ export type RecordedChange = MemoryChange & { origin?: FactOrigin };
 /** Function that stores a change in the transaction that makes it. */
 export type RecordChange = (trx: Transaction<Tables>, change: RecordedChange) => Promise<void>;
 
+/** Returns a summary of a change: the new value with the previous one, or the removed value. */
 export function describeChange({ value, previous }: MemoryChange): string {
   if (value === null) return previous ?? '';
   return previous === null ? value : `${value} (before: ${previous})`;

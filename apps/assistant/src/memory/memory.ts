@@ -260,6 +260,7 @@ const summaryColumns = [
   'updated_at',
 ] as const;
 
+/** Returns the memory summary of a user, or undefined if the user has none. */
 export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary | undefined> {
   return db
     .selectFrom('memory_summaries')
