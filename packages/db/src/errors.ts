@@ -1,5 +1,5 @@
 /** Error codes of the database and of its data folder. Compare these codes instead of messages. */
-export type DatabaseErrorCode =
+type DatabaseErrorCode =
   | 'DATABASE_UNREACHABLE'
   | 'DATABASE_UNSUITABLE'
   | 'FOLDER_LOCKED'

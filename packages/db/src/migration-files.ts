@@ -46,7 +46,7 @@ export async function readMigrations(
 }
 
 /** Statement that runs on its own, and the name of the index that it builds, if any. */
-export type MigrationStatement = { statement: string; indexName: string | undefined };
+type MigrationStatement = { statement: string; indexName: string | undefined };
 
 /** Statements that can be repeated after an interruption and that block neither readers nor writers. */
 const REPEATABLE_STATEMENT =

@@ -11,7 +11,7 @@ import { createMessagePage } from './pages.ts';
 import type { Artifacts, ProviderKeys } from './store.ts';
 
 /** Options of {@link createProvider}. Lifetimes are in seconds. */
-export type ProviderOptions = {
+type ProviderOptions = {
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };
   accessTokenSeconds: number;

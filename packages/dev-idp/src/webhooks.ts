@@ -2,7 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The events of Specification 000, Events, that this provider sends. */
-export type WebhookEventName =
+type WebhookEventName =
   | 'user.blocked'
   | 'user.unblocked'
   | 'client.roles_changed'

@@ -13,7 +13,7 @@ export type ErrorDefinition = {
 };
 
 /** Details of one occurrence of an error. */
-export type ProblemDetails = {
+type ProblemDetails = {
   /** Public description of this occurrence. */
   detail?: string;
   /** Underlying error. Logged, but never sent to clients. */

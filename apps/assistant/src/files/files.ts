@@ -33,7 +33,7 @@ export type FileInfo = {
 };
 
 /** File key. `name` comes from `parseFileName`. */
-export type FileKey = { sessionId: string; name: string };
+type FileKey = { sessionId: string; name: string };
 
 export type Files = ReturnType<typeof createFiles>;
 

@@ -24,7 +24,7 @@ const MAX_IDS_PER_REQUEST = 100;
 const MAX_HITS = 1000;
 
 /** Dependencies of the feed and of digests. Users without an active auth session get no digests. */
-export type DigestDeps = Omit<FeedDeps, 'log'> & {
+type DigestDeps = Omit<FeedDeps, 'log'> & {
   announce: AnnounceMessage;
   config: LifetimeConfig;
   log: Pick<Logger, 'info' | 'warn'>;

@@ -24,7 +24,7 @@ const MAX_PAGES = 100;
 const MAX_BATCH_SIZE = 500;
 
 /** Reason why a listing can be a hit: it is new, or cheaper than `oldPrice` in the same currency. */
-export type Candidate = {
+type Candidate = {
   kind: 'new' | 'cheaper';
   oldPrice: number | null;
   currency: string | null;
