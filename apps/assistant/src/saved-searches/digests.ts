@@ -237,9 +237,10 @@ async function markReported(
   { checkedHits, reportedHits }: { checkedHits: Hits; reportedHits: Hits },
 ): Promise<void> {
   const ids = reportedHits.map(({ listing_id }) => listing_id);
+  const reportedIds = new Set(ids);
   const obsoleteIds = checkedHits
     .map(({ listing_id }) => listing_id)
-    .filter((id) => !ids.includes(id));
+    .filter((id) => !reportedIds.has(id));
   const whereUnreported = sql<boolean>`search_id = ${searchId} and told_at is null`;
   await trx
     .deleteFrom('saved_search_hits')
