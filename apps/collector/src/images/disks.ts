@@ -86,20 +86,28 @@ export function openLocalFolder(folder: string, getTemporaryFolder: () => string
   };
 }
 
-/** Connection and request timeouts, in milliseconds. */
-const REQUEST_TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
+const CONNECTION_TIMEOUT_MS = 5000;
+
+/** Timeout for a request or response without progress. */
+const IDLE_TIMEOUT_MS = 60_000;
 
 /** A deletion and its retries hold a lock on the image's row (see cleanup.ts), so the timeout is short. */
 const DELETE_TIMEOUT_MS = 5000;
 
-/** The client retries 503 SlowDown, other 5xx and broken connections with backoff. */
+/** The client retries 503 SlowDown, other 5xx, timeouts and broken connections with backoff. */
 const MAX_ATTEMPTS = 3;
 
 /** Limits the images in memory on their way to a bucket. A retried request needs a buffer, not a stream. */
 const limitUploads = pLimit(4);
 
-/** Opens the configured S3 bucket as a disk. Contract 1, IMAGE_STORE. */
-export async function openBucket(config: Config): Promise<ImageDisk> {
+/**
+ * Opens the configured S3 bucket as a disk. Contract 1, IMAGE_STORE.
+ * @param options.idleTimeoutMs Timeout for a request or response without progress, in milliseconds.
+ */
+export async function openBucket(
+  config: Config,
+  { idleTimeoutMs = IDLE_TIMEOUT_MS }: { idleTimeoutMs?: number } = {},
+): Promise<ImageDisk> {
   // The client is large, so only a process with a bucket loads it.
   const { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, PutObjectCommand, S3Client } =
     await import('@aws-sdk/client-s3');
@@ -113,7 +121,8 @@ export async function openBucket(config: Config): Promise<ImageDisk> {
       secretAccessKey: config.S3_SECRET_ACCESS_KEY,
     },
     maxAttempts: MAX_ATTEMPTS,
-    requestHandler: REQUEST_TIMEOUTS,
+    // The client's `requestTimeout` only logs a warning.
+    requestHandler: { connectionTimeout: CONNECTION_TIMEOUT_MS, socketTimeout: idleTimeoutMs },
     // Some servers do not support these checksums. Keys are SHA-256, and signatures cover the content.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',

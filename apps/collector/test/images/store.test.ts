@@ -10,7 +10,11 @@ import { deferCleanup, until } from '@oselya/testing';
 import { log } from '../support/pipeline.ts';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
-import { type ImageDisk, openLocalFolder } from '../../src/images/disks.ts';
+import {
+  type ImageDisk,
+  openBucket as openBucketDisk,
+  openLocalFolder,
+} from '../../src/images/disks.ts';
 import {
   createImageStore,
   openImageStore,
@@ -87,7 +91,7 @@ const hasCauseNamed = (name: string) =>
 
 test('A deletion from a bucket is abandoned after five seconds', async (t) => {
   await bucketStore.put(imageHash, sourcePath);
-  bucket.state.ignoresDeletes = true;
+  bucket.state.ignoredMethod = 'DELETE';
   const timeoutController = new AbortController();
   const timeout = t.mock.method(AbortSignal, 'timeout', () => timeoutController.signal);
   const removal = assert.rejects(bucketStore.remove(imageHash), hasCauseNamed('AbortError'));
@@ -96,7 +100,7 @@ test('A deletion from a bucket is abandoned after five seconds', async (t) => {
   await removal;
   assert.deepEqual(timeout.mock.calls[0]?.arguments, [5000]);
   timeout.mock.restore();
-  bucket.state.ignoresDeletes = false;
+  bucket.state.ignoredMethod = undefined;
   assert.equal(await bucketStore.has(imageHash), true);
 });
 
@@ -135,6 +139,16 @@ test('A throttled request is sent three times', async () => {
   );
   assert.equal(readRequests.length, 3);
   bucket.state.slowDownCount = 0;
+});
+
+test('A request to a silent bucket is abandoned and sent three times', async () => {
+  const { env, requests, state } = await startBucket();
+  const disk = await openBucketDisk(readConfig(env), { idleTimeoutMs: 20 });
+  deferCleanup(() => disk.close());
+  state.ignoredMethod = 'GET';
+  await assert.rejects(disk.read(imageKey), { name: 'TimeoutError' });
+  const request = `GET /images/${imageKey}`;
+  assert.deepEqual(requests, [request, request, request]);
 });
 
 test('A missing object is no outage; a denied key and an unreachable server are', async () => {

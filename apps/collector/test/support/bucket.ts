@@ -17,8 +17,8 @@ export async function startBucket() {
     slowDownCount: 0,
     /** Delays PUT requests. */
     uploadsAllowed: Promise.resolve(),
-    /** Whether DELETE requests get no response. */
-    ignoresDeletes: false,
+    /** Method of requests that get no response. */
+    ignoredMethod: undefined as 'GET' | 'DELETE' | undefined,
   };
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -40,6 +40,7 @@ export async function startBucket() {
       state.slowDownCount -= 1;
       return sendError(503, 'SlowDown');
     }
+    if (method === state.ignoredMethod) return;
     const key = pathname.slice('/images/'.length);
     if (method === 'PUT') {
       if (body.length !== Number(headers['content-length']))
@@ -49,7 +50,6 @@ export async function startBucket() {
       return;
     }
     if (method === 'DELETE') {
-      if (state.ignoresDeletes) return;
       // S3 sends 204 for a missing object too.
       objects.delete(key);
       response.writeHead(204).end();
