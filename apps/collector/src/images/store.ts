@@ -113,10 +113,12 @@ export function createImageStore(
     openStream: (sha256: string) => detectOutage(() => disk.openStream(getImageKey(sha256))),
     /** Reads a thumbnail; undefined if it is not stored. */
     readThumbnail: (sha256: string, side: number): Promise<Buffer | undefined> =>
-      detectOutage(async () => {
-        const key = getThumbnailKey(sha256, side);
-        return (await disk.exists(key)) ? disk.read(key) : undefined;
-      }),
+      detectOutage(() =>
+        disk.read(getThumbnailKey(sha256, side)).catch((error: unknown) => {
+          if (isNotFoundError(error)) return undefined;
+          throw error;
+        }),
+      ),
     putThumbnail: (sha256: string, side: number, bytes: Uint8Array) =>
       detectOutage(() => disk.put(getThumbnailKey(sha256, side), bytes)),
     /** Removes an image and its thumbnails. */
