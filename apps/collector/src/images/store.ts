@@ -119,9 +119,15 @@ export function createImageStore(
           throw error;
         }),
       ),
-    putThumbnail: (sha256: string, side: number, bytes: Uint8Array) =>
-      detectOutage(() => disk.put(getThumbnailKey(sha256, side), bytes)),
-    /** Removes an image and its thumbnails. */
+    /** Stores a thumbnail, unless its image has been removed meanwhile. */
+    putThumbnail: (sha256: string, side: number, bytes: Uint8Array): Promise<void> =>
+      detectOutage(async () => {
+        const key = getThumbnailKey(sha256, side);
+        await disk.put(key, bytes);
+        // No later cleanup would find the thumbnail of a removed image.
+        if (!(await disk.exists(getImageKey(sha256)))) await disk.remove(key);
+      }),
+    /** Removes an image and then its thumbnails, so that `putThumbnail` detects a concurrent removal. */
     remove: (sha256: string): Promise<void> =>
       detectOutage(async () => {
         await disk.remove(getImageKey(sha256));

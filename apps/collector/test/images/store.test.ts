@@ -76,6 +76,16 @@ for (const [name, store, listKeys] of [
   });
 }
 
+test('A removal covers the thumbnails, including one that is stored meanwhile', async () => {
+  const putThumbnail = () => localStore.store.putThumbnail(imageHash, 320, Buffer.from('small'));
+  const disk = openDisk();
+  const remove = (key: string) => disk.remove(key).then(putThumbnail);
+  await localStore.store.put(imageHash, sourcePath);
+  await putThumbnail();
+  await createImageStore({ ...disk, remove }, { log }).store.remove(imageHash);
+  assert.deepEqual(await listFiles(), []);
+});
+
 test('A failed write leaves no file', async () => {
   await assert.rejects(localStore.store.put('cd'.repeat(32), join(rootFolder, 'no such file')));
   await writeFile(join(folder, 'ef'), 'in the way');
