@@ -50,19 +50,18 @@ export async function saveTemporary(
   return { path, sha256: hash.digest('hex'), bytes };
 }
 
+const MAX_FOLDER_ATTEMPTS = 5;
+
 /**
  * Creates the temporary folder of this process in `parent`. The process holds a lock on its folder, so that other
  * processes recognize the folders of killed processes.
  */
 export function createTemporaryFolder(parent: string) {
-  let currentFolder: { path: string; lock: FolderLock } | undefined;
+  let currentFolder: LockedFolder | undefined;
   return {
     /** Returns the folder of this process. The first call creates it. */
     path: (): string => {
-      if (currentFolder === undefined) {
-        const path = join(parent, randomUUID());
-        currentFolder = { path, lock: lockFolder(path) };
-      }
+      currentFolder ??= createLockedFolder(parent);
       return currentFolder.path;
     },
     /** Removes the folders of ended processes. */
@@ -84,6 +83,20 @@ export function createTemporaryFolder(parent: string) {
       lock.release();
     },
   };
+}
+
+type LockedFolder = { path: string; lock: FolderLock };
+
+/** Creates a folder. Tries several names, because the sweep of a starting process can lock a new folder first. */
+function createLockedFolder(parent: string): LockedFolder {
+  for (let attempt = 1; ; attempt += 1) {
+    const path = join(parent, randomUUID());
+    try {
+      return { path, lock: lockFolder(path) };
+    } catch (error) {
+      if (attempt === MAX_FOLDER_ATTEMPTS) throw error;
+    }
+  }
 }
 
 async function removeUnlessLocked(entry: Dirent): Promise<void> {

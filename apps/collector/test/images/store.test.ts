@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { suite, test } from 'node:test';
 import type { Logger } from '@oselya/kit';
 import { deferCleanup, until } from '@oselya/testing';
@@ -276,6 +277,20 @@ suite('A temporary folder', () => {
     const path = temporaryFolder.path();
     assert.equal(temporaryFolder.path(), path);
     await writeFile(join(path, 'half an image'), 'bytes');
+    await temporaryFolder.close();
+    assert.deepEqual(await readdir(parent), []);
+  });
+
+  test('A new folder that another process has locked is replaced by one with another name', async (t) => {
+    const lockError = Object.assign(new Error('database is locked'), { errcode: 5 });
+    const exec = t.mock.method(DatabaseSync.prototype, 'exec');
+    exec.mock.mockImplementationOnce(() => {
+      throw lockError;
+    });
+    const temporaryFolder = openFolder();
+    await writeFile(join(temporaryFolder.path(), 'half an image'), 'bytes');
+    assert.equal((await readdir(parent)).length, 2);
+    await temporaryFolder.sweep();
     await temporaryFolder.close();
     assert.deepEqual(await readdir(parent), []);
   });
