@@ -4,12 +4,16 @@ import type { CallContext } from './retry.ts';
 /** Limit for concurrent requests to one server after its context was full. */
 export type Gate = ReturnType<typeof createGate>;
 
-/** Time after which the gate removes a limit. */
-const LIMIT_DURATION_MS = 60_000;
+/** Interval after which a limit doubles. */
+const DOUBLING_INTERVAL_MS = 60_000;
+
+/** Above this value the gate removes the limit. */
+const MAX_LIMIT = 64;
 
 /**
  * Creates the gate of one server, initially without a limit. llama.cpp shares its context among concurrent requests and
- * fails all of them when it is full (MODEL_CONTEXT_FULL). The gate then halves the number of concurrent requests.
+ * fails all of them when it is full (MODEL_CONTEXT_FULL). The gate then halves the number of concurrent requests, and
+ * doubles it again step by step.
  */
 export function createGate() {
   const waitingRequests = new Set<() => void>();
@@ -18,7 +22,10 @@ export function createGate() {
   let limitedAt = -Infinity;
 
   function admit(): void {
-    if (performance.now() - limitedAt >= LIMIT_DURATION_MS) limit = Infinity;
+    while (limit < Infinity && performance.now() - limitedAt >= DOUBLING_INTERVAL_MS) {
+      limit = limit * 2 > MAX_LIMIT ? Infinity : limit * 2;
+      limitedAt += DOUBLING_INTERVAL_MS;
+    }
     for (const startRequest of waitingRequests) {
       if (requestCount >= limit) return;
       waitingRequests.delete(startRequest);

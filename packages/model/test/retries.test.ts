@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BreakerState, ModelErrorCode } from '../src/index.ts';
+import { type BreakerState, ModelError, type ModelErrorCode } from '../src/index.ts';
 import { type ScriptedResponse, embeddings } from '../src/testing.ts';
+import { createGate, type Gate } from '../src/gate.ts';
 import { computeBackoffMs } from '../src/retry.ts';
 import { readRetryAfterMs } from '../src/transport.ts';
 import {
@@ -283,6 +284,16 @@ suite('the half-open breaker', () => {
   });
 });
 
+/** Starts requests at once, and aborts those that have to wait. Returns the functions that end the other requests. */
+async function enterGate(gate: Gate, count: number) {
+  const controller = new AbortController();
+  const context = { signal: controller.signal, getInterruption: () => undefined };
+  const entries = Array.from({ length: count }, () => gate.enter(context));
+  controller.abort();
+  const results = await Promise.allSettled(entries);
+  return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+}
+
 suite('a context too small for concurrent requests', () => {
   test('A server with a full context gets fewer concurrent requests, and answers all', async (t) => {
     const room = 2;
@@ -304,6 +315,22 @@ suite('a context too small for concurrent requests', () => {
     await Promise.all(Array.from({ length: 12 }, () => ask(client)));
     assert.ok(maxInProgress <= room, `${maxInProgress} at once`);
     assert.deepEqual(new Set(outcomes().slice(outcomesBefore)), new Set(['ok']));
+  });
+
+  test('The limit doubles each minute up to 64 requests, and then ends', async (t) => {
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const gate = createGate();
+    const [failRequest, ...otherRequests] = await enterGate(gate, 4);
+    failRequest?.(new ModelError('MODEL_CONTEXT_FULL', 'The context is full.'));
+    for (const endRequest of otherRequests) endRequest();
+    const counts: number[] = [];
+    for (; now <= 360_000; now += 60_000) {
+      const requests = await enterGate(gate, 200);
+      counts.push(requests.length);
+      for (const endRequest of requests) endRequest();
+    }
+    assert.deepEqual(counts, [2, 4, 8, 16, 32, 64, 200]);
   });
 
   test('A request beyond the context fails only its call', async (t) => {
