@@ -137,22 +137,38 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   };
 }
 
-/** Failures of a single call or input. They do not affect the health. */
-const CALL_FAILURE_CODES = new Set<string>([
+/** Failures caused by the caller. They do not affect the health. */
+const CALLER_FAILURE_CODES = new Set<string>([
   'MODEL_ABORTED',
   'MODEL_CLOSED',
+] satisfies ModelErrorCode[]);
+
+/** Failures of a single input. Many consecutive ones mean that the server's context is too small. */
+const INPUT_FAILURE_CODES = new Set<string>([
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
   'MODEL_TRUNCATED',
 ] satisfies ModelErrorCode[]);
 
+/** Number of consecutive input failures of one use after which the health is `failing`. */
+const MAX_INPUT_FAILURES = 5;
+
 /** Tracks the last failure per use, because a server that lists its models may still fail all requests. */
 function createLastFailures() {
   const reasons = new Map<CallKind, string>();
+  const inputFailureCounts = new Map<CallKind, number>();
   return {
     record(kind: CallKind, { outcome, reason = '' }: ModelCallEvent): void {
-      if (outcome === 'ok') reasons.delete(kind);
-      else if (!CALL_FAILURE_CODES.has(outcome)) reasons.set(kind, reason);
+      if (outcome === 'ok') {
+        reasons.delete(kind);
+        inputFailureCounts.delete(kind);
+      } else if (INPUT_FAILURE_CODES.has(outcome)) {
+        const failureCount = (inputFailureCounts.get(kind) ?? 0) + 1;
+        inputFailureCounts.set(kind, failureCount);
+        if (failureCount >= MAX_INPUT_FAILURES) reasons.set(kind, reason);
+      } else if (!CALLER_FAILURE_CODES.has(outcome)) {
+        reasons.set(kind, reason);
+      }
     },
     describe: () =>
       Array.from(reasons, ([kind, reason]) => `The last ${kind} request failed: ${reason}`).join(

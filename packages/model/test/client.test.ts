@@ -26,6 +26,7 @@ import {
   failure,
   FLAT,
   flatCompletion,
+  look,
   startScene,
   startScriptedServer,
 } from './support.ts';
@@ -90,6 +91,38 @@ suite('health', () => {
     await expectFailure(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
     server.play({ body: { data: [] } });
     assert.equal((await client.health()).status, 'ok');
+  });
+
+  test('Health is failing after five consecutive input failures of one use', async (t) => {
+    const { client, server } = await startScene(t, []);
+    const readHealth = async () => {
+      server.play({ body: { data: [] } });
+      return (await client.health()).status;
+    };
+    const failInputs = async () => {
+      for (const [response, code] of [
+        [failure.tooLong, 'MODEL_INPUT_TOO_LARGE'],
+        [chat('', 'content_filter'), 'MODEL_REFUSED'],
+        [chat('{"city":"Л', 'length'), 'MODEL_TRUNCATED'],
+        [failure.tooLong, 'MODEL_INPUT_TOO_LARGE'],
+      ] as const) {
+        server.play(response);
+        await expectFailure(ask(client), code);
+      }
+    };
+    await failInputs();
+    server.play(chat(FLAT));
+    await ask(client);
+    await failInputs();
+    server.play(failure.tooLong);
+    await expectFailure(look(client), 'MODEL_INPUT_TOO_LARGE');
+    assert.equal(await readHealth(), 'ok');
+    server.play(failure.tooLong);
+    await expectFailure(ask(client), 'MODEL_INPUT_TOO_LARGE');
+    assert.equal(await readHealth(), 'failing');
+    server.play(chat(FLAT));
+    await ask(client);
+    assert.equal(await readHealth(), 'ok');
   });
 });
 
