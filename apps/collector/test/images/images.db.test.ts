@@ -9,10 +9,11 @@ import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
+import { replaceImages } from '../../src/images/repository.ts';
 import { imageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
-import { LeaseLostError } from '../../src/queue/job-types.ts';
+import { LeaseLostError, SupersededError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
   createImage,
@@ -337,6 +338,27 @@ test('A temporarily failed URL is recorded with the time of its next attempt', a
   );
   assert.deepEqual(hours, [20, 2, 0.8, 20, null]);
   assert.match(rows[3]?.error ?? '', /host of the address was not found/);
+});
+
+test('A worker that lost its claim replaces no images', async () => {
+  const listing = await addListing();
+  const { url } = await putImage('/lost.jpg', 'jpeg', { colour: 'sienna' });
+  const lostJob = { ...listing, fence: { ...listing.fence, attempt: 2 }, urls: [url] };
+  await assert.rejects(openService().images.processRemote(lostJob), LeaseLostError);
+  assert.deepEqual(await readRows(listing.listingId), []);
+});
+
+test('The images of an older payload do not replace those of a newer one', async () => {
+  const { listingId, fence } = await addListing();
+  await db
+    .updateTable('listing_payloads')
+    .set({ raw_id: fence.rawId + 1 })
+    .where('raw_id', '=', fence.rawId)
+    .execute();
+  const outcomes = [{ position: 0, url: 'http://old.example/1.jpg', error: 'gone' }];
+  const replacement = replaceImages(db, { listingId, outcomes, storedImages: [], fence });
+  await assert.rejects(replacement, SupersededError);
+  assert.deepEqual(await readRows(listingId), []);
 });
 
 test('A worker that lost its claim writes no description', async () => {
