@@ -307,6 +307,24 @@ test('A failure of this machine on the way to the store is an outage of the stor
   assert.deepEqual(await readRows(listing.listingId), []);
 });
 
+test('No image is fetched while the disk is low, and the recorded images stay', async () => {
+  let freeBytes = 2 ** 30;
+  const disk = createDisk({ folder: '/', minFreeMb: 100, freeBytes: async () => freeBytes });
+  const { images } = openService({ disk });
+  const listing = await addListing();
+  const storedImage = await putImage('/stored-before.png', 'png', { width: 61 });
+  const newImage = await putImage('/disk-low.png', 'png', { width: 62 });
+  await images.processRemote({ ...listing, urls: [storedImage.url] });
+  freeBytes = 0;
+  const processing = images.processRemote({ ...listing, urls: [storedImage.url, newImage.url] });
+  await assert.rejects(processing, { code: 'disk_low' });
+  assert.deepEqual(
+    (await readRows(listing.listingId)).map(({ url }) => url),
+    [storedImage.url],
+  );
+  assert.ok(!requestedPaths.includes('/disk-low.png'));
+});
+
 test('A listing with slow images keeps the fetched images and fetches the others later', async () => {
   const slowUrl = await serve((_request, response) => {
     setTimeout(() => response.writeHead(404).end(), 100);
