@@ -343,6 +343,21 @@ test('A full group takes no more listings until one leaves', async () => {
   assert.equal((await readGroups()).get(lateId), firstId);
 });
 
+test('A listing with hundreds of pairs is compared again in parts', async () => {
+  const id = await addListing();
+  await sql`insert into property_listings
+      (source_slug, external_id, description, search_text, deal_type)
+    select 'doshka', 'many-' || n, '', '', 'sale' from generate_series(1, 230) as n`.execute(db);
+  await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
+    select ${id}::bigint, id, 1, '[]' from property_listings where id <> ${id}`.execute(db);
+  await sql`update property_listings set duplicate_group = ${id}::bigint`.execute(db);
+  await sql`truncate duplicate_marks`.execute(db);
+  await sql`insert into duplicate_marks (listing_id) values (${id})`.execute(db);
+  await searchAll();
+  assert.deepEqual(await readPairs(), []);
+  assert.deepEqual(new Set(await listGroups()), new Set([null]));
+});
+
 /** Areas of listings. Listings with adjacent areas are duplicates. */
 const AREAS = [54.3, 54.5, 54.7, 54.9];
 const LISTING_COUNT = 6;
