@@ -184,6 +184,9 @@ for (const [damage, message, width] of [
   });
 }
 
+const createOutageError = (code: 'MODEL_TIMEOUT' | 'MODEL_RATE_LIMITED') =>
+  Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
+
 for (const [code, maxOutages] of [
   ['MODEL_TIMEOUT', 3],
   ['MODEL_RATE_LIMITED', 5],
@@ -197,8 +200,7 @@ for (const [code, maxOutages] of [
       createFailingModel(({ data }) => {
         const isControl = data === CONTROL_SIZE;
         requestKinds.push(isControl ? 'control' : 'image');
-        if (isControl) return undefined;
-        return Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
+        return isControl ? undefined : createOutageError(code);
       }),
     );
     const job = { ...(await addListing()), urls: [url] };
@@ -212,6 +214,23 @@ for (const [code, maxOutages] of [
     assert.deepEqual(requestKinds, ['image', ...repeatedCalls]);
   });
 }
+
+test('An image is not blamed while the control image fails too', async () => {
+  const { url, sha256 } = await putImage('/outage-ends.png', 'png', { width: 88 });
+  let isModelAway = true;
+  const { model, shown } = createFailingModel(() =>
+    isModelAway ? createOutageError('MODEL_TIMEOUT') : undefined,
+  );
+  const { images } = open({ model });
+  const job = { ...(await addListing()), urls: [url] };
+  for (let run = 0; run < 8; run += 1) {
+    await assert.rejects(images.processRemote(job), { code: 'MODEL_TIMEOUT' });
+  }
+  assert.equal(shown.filter(({ data }) => data !== CONTROL_SIZE).length, 1);
+  isModelAway = false;
+  await images.processRemote(job);
+  assert.deepEqual(await findImage(sha256), describedImage);
+});
 
 test('A listing with a rejected image is complete and calls the model again only when reprocessed', async () => {
   const badImage = await putImage('/rejected.png', 'png', { width: 92 });
