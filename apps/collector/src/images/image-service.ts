@@ -212,7 +212,7 @@ export function createImageService(options: ImageServiceOptions) {
      * Specification 001, Behaviour rules, 3, and Limits.
      */
     async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
-      const results = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, (file) => {
+      const results = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, async (file) => {
         job.signal.throwIfAborted();
         return toResult(storeFile(file));
       });
