@@ -25,7 +25,7 @@ export type Lane<M> = {
 };
 
 /** Request that the gate and the breaker admitted. It must be ended with `end` or `fail`. */
-export type AdmittedRequest = {
+type AdmittedRequest = {
   tokens: Tokens;
   /** Records the success of a probe before its response is complete. */
   proveAlive(): void;

@@ -24,9 +24,7 @@ export type ScriptedResponse =
   | 'silence'
   | { write: (response: ServerResponse) => void };
 
-export type RequestHandler = (
-  request: ReceivedRequest,
-) => ScriptedResponse | Promise<ScriptedResponse>;
+type RequestHandler = (request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>;
 
 /** Fake model server on a free loopback port. Its `url` is the value for `MODEL_BASE_URL`. */
 export type ModelServer = Awaited<ReturnType<typeof startModelServer>>;

@@ -11,7 +11,7 @@ export const MAX_PRICE_RATIO = 1.3;
 /** Maximum compared text length, in UTF-16 code units. */
 export const MAX_TEXT_LENGTH = 4000;
 
-export const COMPARED_COLUMNS = [
+const COMPARED_COLUMNS = [
   'id',
   'archived_at',
   'deal_type',
@@ -87,7 +87,7 @@ const MAX_LISTINGS_PER_IMAGE = 20;
 const MAX_NEIGHBOURS = 20;
 
 /** Maximum number of candidates, not counting the nearest by embedding. A comparison takes about 0.3 ms. */
-export const MAX_CANDIDATES = 280;
+const MAX_CANDIDATES = 280;
 
 /**
  * Finds the live listings that may be duplicates. They have similar facts, images or meaning. Each query is

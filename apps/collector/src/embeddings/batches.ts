@@ -151,9 +151,6 @@ export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
   };
 }
 
-/** See `createBatchingEmbedder`. */
-export type EmbedText = ReturnType<typeof createBatchingEmbedder>;
-
 /** Divides texts into requests of at most `maxBytes`. A longer text gets a separate request. */
 export function splitIntoRequests(
   texts: readonly EmbedRequest[],

@@ -20,7 +20,7 @@ export const EMBEDDED_COLUMNS = [
   'description',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-export type EmbeddedListing = Pick<
+type EmbeddedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof EMBEDDED_COLUMNS)[number]
 >;
@@ -44,7 +44,7 @@ export function buildEmbeddingText(listing: EmbeddedListing): string {
 const joinKnownValues = (values: readonly (string | null)[], separator: string) =>
   values.filter((value) => value !== null).join(separator);
 
-export type EmbeddingState = Pick<
+type EmbeddingState = Pick<
   Selectable<Tables['property_listings']>,
   'embedding_model' | 'embedding_text_hash'
 > & { is_embedded: boolean };

@@ -42,7 +42,7 @@ export class ImageError extends Error {
 }
 
 /** The size is that of the upright image, in pixels. */
-export type DecodedImage = {
+type DecodedImage = {
   mediaType: string;
   width: number;
   height: number;

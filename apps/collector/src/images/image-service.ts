@@ -38,7 +38,7 @@ import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
 
 /** Maximum concurrent images per listing. Specification 001, Limits. */
-export const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
+const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
