@@ -73,6 +73,7 @@ export function isInfrastructureFailure(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].infrastructure;
 }
 
+/** Returns whether a call is retried automatically after this failure. */
 export function isRetriedInCall(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].retriedInCall;
 }

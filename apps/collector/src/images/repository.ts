@@ -85,6 +85,7 @@ export async function findDownloadResults(
   return { hashes, failures };
 }
 
+/** Creates the record of a failed image. Without `retryAt`, the image is never retried. */
 export function createImageFailure(error: string, retryAt: Date | null): ImageFailure {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }

@@ -166,6 +166,7 @@ function getThumbnailKey(sha256: string, side: number): string {
   return `thumbnails/${side}/${getImageKey(sha256)}`;
 }
 
+/** Registers the gauge that shows whether this process can use the image store. */
 export function registerStoreMetrics(
   registry: Registry,
   { imageStore }: { imageStore: Pick<StoreState, 'isUnavailable'> },

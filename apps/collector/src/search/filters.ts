@@ -92,10 +92,12 @@ const TERM_PREFIXES: Record<ValueColumn | RangeColumn, string> = {
   rooms: 'rooms',
 };
 
+/** Returns the band of a listing: listings with adjacent IDs share a term in the search indexes. */
 export function getBand(id: number): number {
   return Math.floor(id / IDS_PER_BAND);
 }
 
+/** Returns the lowest listing ID in a band. */
 export function getFirstIdOfBand(band: number): number {
   return band * IDS_PER_BAND;
 }
