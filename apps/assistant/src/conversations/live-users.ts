@@ -34,7 +34,7 @@ export type LiveUser = {
   release(): void;
 };
 
-/** Callbacks for an auth session's user. `onKnown` is called after each resolution. */
+/** Callbacks for an auth session's user. `onResolved` is called after each resolution. */
 type UserWatcher = { onResolved: (user: User) => void; onSignedOut: () => void };
 
 /** An auth session that has open sockets in this process. */
