@@ -24,7 +24,7 @@ export const TOOLS: readonly DefinedTool[] = [
 
 /** Names of the tools that a profile may list. */
 export const PROFILE_TOOLS: readonly string[] = TOOLS.filter(
-  ({ isFileTool: isForFiles }) => isForFiles !== true,
+  ({ isFileTool }) => isFileTool !== true,
 ).map(({ name }) => name);
 
 /** Returns the tools of a profile. Adds the file tools if the session has files. */
@@ -32,8 +32,8 @@ export function selectTools(
   { tools }: { tools: readonly string[] },
   { hasFiles }: { hasFiles: boolean },
 ): DefinedTool[] {
-  return TOOLS.filter(({ name, isFileTool: isForFiles = false }) =>
-    isForFiles ? hasFiles : tools.includes(name),
+  return TOOLS.filter(({ name, isFileTool = false }) =>
+    isFileTool ? hasFiles : tools.includes(name),
   );
 }
 
