@@ -29,10 +29,10 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   readonly #unreadEvents: AnswerEvent[] = [];
   #wakeDeferred = Promise.withResolvers<void>();
 
-  constructor(sessionId: string, start: AnswerOrigin) {
+  constructor(sessionId: string, origin: AnswerOrigin) {
     this.sessionId = sessionId;
-    this.origin = start;
-    if (start.type === 'follow') this.turnId = start.turnId;
+    this.origin = origin;
+    if (origin.type === 'follow') this.turnId = origin.turnId;
   }
 
   /** Sequence number of the last event. */

@@ -63,7 +63,7 @@ export async function openChat({
   );
 
   function onOpen(): void {
-    const answersToReopen = [...answers].filter(({ canHaveTurn: mayHaveTurn }) => mayHaveTurn);
+    const answersToReopen = [...answers].filter(({ canHaveTurn }) => canHaveTurn);
     const reopenedSessionIds = new Set(answersToReopen.map(({ sessionId }) => sessionId));
     for (const sessionId of receivedMessages.sessionIds) {
       if (!reopenedSessionIds.has(sessionId)) void reopenSession(sessionId);
@@ -110,8 +110,8 @@ export async function openChat({
     );
   }
 
-  function begin(sessionId: string, start: AnswerOrigin): StreamedAnswer {
-    const answer = new AnswerStream(sessionId, start);
+  function begin(sessionId: string, origin: AnswerOrigin): StreamedAnswer {
+    const answer = new AnswerStream(sessionId, origin);
     if (connection.endError === undefined) {
       answers.add(answer);
       void continueAnswer(answer);
@@ -154,10 +154,10 @@ export async function openChat({
    * @returns The error of the request, if any.
    */
   async function tryOnConnection(request: () => Promise<void>): Promise<ChatError | undefined> {
-    const { connectionCount: connections } = connection;
+    const { connectionCount } = connection;
     try {
       await retryUnavailable(async () => {
-        if (connection.connectionCount === connections) await request();
+        if (connection.connectionCount === connectionCount) await request();
       });
       return undefined;
     } catch (error) {
