@@ -221,7 +221,7 @@ export async function storeEvents(
   db: Kysely<Tables>,
   turns: readonly RunningTurn[],
 ): Promise<ReadonlySet<string>> {
-  const batch = turns.map(({ turnId, unstoredEvents: unstored }) => toEventRow(turnId, unstored));
+  const batch = turns.map(({ turnId, unstoredEvents }) => toEventRow(turnId, unstoredEvents));
   // The row lock orders this statement before or after the end of a turn.
   const { rows } = await sql<{ id: string }>`
     with batch as (
