@@ -78,7 +78,7 @@ export async function summarizeEarlier(
     const { request, count: messageCountInRequest } = createSummaryRequest(
       messages.map(toModelText),
       {
-        before: currentSummary?.text ?? '',
+        previousSummary: currentSummary?.text ?? '',
         modelName,
         summaryTokens,
         contextTokens,
@@ -112,11 +112,11 @@ export async function summarizeEarlier(
 function createSummaryRequest(
   messages: readonly StoredMessage[],
   {
-    before: previousSummary,
+    previousSummary,
     modelName,
     summaryTokens,
     contextTokens,
-  }: { before: string; modelName: string; summaryTokens: number; contextTokens: number },
+  }: { previousSummary: string; modelName: string; summaryTokens: number; contextTokens: number },
 ) {
   const createRequest = (entries: readonly SummaryEntry[]) => {
     const data = {
