@@ -52,8 +52,8 @@ type Page = { limit: number; after: Position | undefined };
 /** Summary of a user. A summary of an older system may lack an owner: only admins see it. */
 export type Summary = { user_id: string | null; summary: string; updated_at: Date | null };
 
-/** Options of a change: `note` is called before the change, and an aborted `signal` rolls it back. */
-type ChangeOptions = { signal?: AbortSignal; note?: RecordChange };
+/** Options of a change: `recordChange` is called before the change, and an aborted `signal` rolls it back. */
+type ChangeOptions = { signal?: AbortSignal; recordChange?: RecordChange };
 
 /**
  * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all users,
@@ -120,7 +120,7 @@ export function createMemory({
     putFact(
       user: User,
       fact: FactName & { value: string; sourceSessionId?: string | null },
-      { signal, note }: ChangeOptions = {},
+      { signal, recordChange }: ChangeOptions = {},
     ): Promise<{ fact: Fact; previous: string | undefined }> {
       const { category, key, value, sourceSessionId = null } = fact;
       const factKey = { userId: user.id, category, key };
@@ -132,7 +132,7 @@ export function createMemory({
         if (previous === undefined) await checkFactLimit(trx, user.id, 'send this one again');
         if (previous !== value) {
           const recordedChange = { category, key, value, previous: previous ?? null };
-          await note?.(trx, { ...recordedChange, ...(origin !== undefined && { origin }) });
+          await recordChange?.(trx, { ...recordedChange, ...(origin !== undefined && { origin }) });
         }
         return { fact: await writeFact(trx, { ...factKey, value, sourceSessionId }), previous };
       });
@@ -145,14 +145,14 @@ export function createMemory({
     deleteFact(
       user: User,
       { category, key }: FactName,
-      { signal, note }: ChangeOptions = {},
+      { signal, recordChange }: ChangeOptions = {},
     ): Promise<string> {
       const factKey = { userId: user.id, category, key };
       return changeMemory(user, signal, async (trx) => {
         const fact = await findFact(trx, factKey);
         if (fact === undefined) throw problem('fact_not_found');
         const { value: previous, origin } = fact;
-        await note?.(trx, { category, key, value: null, previous, origin });
+        await recordChange?.(trx, { category, key, value: null, previous, origin });
         await deleteFact(trx, factKey);
         return previous;
       });

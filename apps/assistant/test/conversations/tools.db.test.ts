@@ -662,7 +662,7 @@ suite('tools', async () => {
       steps.storeChange(trx, call, change as never);
     return {
       turn,
-      putFact: () => createMemory({ db }).putFact(user, FACT, { note: recordChange }),
+      putFact: () => createMemory({ db }).putFact(user, FACT, { recordChange }),
       abort: async () => {
         await sql`update chat_turns set lease_until = now() where id = ${turn.turnId}`.execute(db);
         await reaper.abortStaleTurns({ sessionId });

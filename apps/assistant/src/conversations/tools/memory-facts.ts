@@ -47,9 +47,9 @@ export const rememberFact = defineTool({
   canChangeMemory: true,
   permission: 'svc.memory.read_own',
   title: ({ category, key, value }) => `Remembering ${category}/${key}: ${value}`,
-  async run({ category, key, value }, { memory, user, sessionId, signal, recordChange: note }) {
+  async run({ category, key, value }, { memory, user, sessionId, signal, recordChange }) {
     const fact = { category, key, value, sourceSessionId: sessionId };
-    const { previous = null } = await memory.putFact(user, fact, { signal, note });
+    const { previous = null } = await memory.putFact(user, fact, { signal, recordChange });
     const change = { category, key, value, previous };
     return {
       data: { remembered: { category, key, value } },
@@ -79,8 +79,8 @@ export const forgetFact = defineTool({
   canChangeMemory: true,
   permission: 'svc.memory.read_own',
   title: ({ category, key }) => `Forgetting ${category}/${key}`,
-  async run({ category, key }, { memory, user, signal, recordChange: note }) {
-    const previous = await memory.deleteFact(user, { category, key }, { signal, note });
+  async run({ category, key }, { memory, user, signal, recordChange }) {
+    const previous = await memory.deleteFact(user, { category, key }, { signal, recordChange });
     const change = { category, key, value: null, previous };
     return {
       data: { forgotten: { category, key, value: previous } },
