@@ -23,6 +23,7 @@ export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }
 
+/** Converts an estimated number of tokens to UTF-8 bytes. */
 export const tokensToBytes = (tokens: number) => tokens * BYTES_PER_TOKEN;
 
 /** Truncates text to an estimated number of tokens. */

@@ -37,6 +37,7 @@ export function selectTools(
   );
 }
 
+/** Returns the definitions of tools for a model request. */
 export const toDefinitions = (tools: readonly DefinedTool[]): ToolDefinition[] =>
   tools.map(({ definition }) => definition);
 
@@ -170,6 +171,7 @@ async function waitUnlessAborted<Result>(
   }
 }
 
+/** Creates the result of a call that failed. The model gets the reason as output. */
 export function createFailedResult(reason: string): ToolResult {
   const output = JSON.stringify({ error: reason });
   return {
