@@ -178,14 +178,14 @@ test('A sign-out during the handshake closes the socket', async () => {
 });
 
 const sessionMembers = { session_id: 's-1' };
-const permissionChanges = [
+const changingMessages = [
   createMessage,
   { type: 'message.send', ...sessionMembers, text: 'Two rooms?' },
   { type: 'message.retry', ...sessionMembers },
   { type: 'memory.undo', ...sessionMembers, step_id: '00000000-0000-4000-8000-000000000000' },
 ];
 
-for (const message of [...permissionChanges, { type: 'message.cancel', ...sessionMembers }]) {
+for (const message of [...changingMessages, { type: 'message.cancel', ...sessionMembers }]) {
   test(`A pending ${message.type} changes nothing after a block on another process`, async () => {
     await db.deleteFrom('conversation_sessions').execute();
     const browser = await signedIn(
@@ -205,7 +205,7 @@ for (const message of [...permissionChanges, { type: 'message.cancel', ...sessio
   });
 }
 
-for (const message of permissionChanges.slice(0, 2)) {
+for (const message of changingMessages.slice(0, 2)) {
   test(`A pending ${message.type} gets permissions that change on another process`, async () => {
     const browser = await signedIn(
       firstApp,

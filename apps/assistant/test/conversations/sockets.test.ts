@@ -341,8 +341,8 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
   for (const client of [first, second]) assert.equal(await client.outcome({ type: 'own' }), 'ok');
   const third = await SocketClient.open(url, { sid: sid('c') });
   assert.equal((await third.closed).code, 4429);
-  const referencedType = await SocketClient.open(url, { sid: sid('d') });
-  assert.equal(await referencedType.outcome({ type: 'own' }), 'ok');
+  const otherUser = await SocketClient.open(url, { sid: sid('d') });
+  assert.equal(await otherUser.outcome({ type: 'own' }), 'ok');
   first.socket.close();
   await until(() => sockets.size.connections === 2);
   const fourth = await SocketClient.open(url, { sid: sid('c') });

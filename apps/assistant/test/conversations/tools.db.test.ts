@@ -881,13 +881,13 @@ suite('tools', async () => {
       'market.yaml': `${marketProfile}is_admin_only: true\n`,
       'default.yaml': usualProfile,
     });
-    const summaryRequest = await openRawClient(t, { url: there, sid });
+    const laterClient = await openRawClient(t, { url: there, sid });
     const requestCount = model.seen.length;
-    const opened = await summaryRequest.client.outcome({ type: 'session.open', session_id: id });
+    const opened = await laterClient.client.outcome({ type: 'session.open', session_id: id });
     assert.equal(opened, 'ok', 'what was said is still theirs');
-    assert.equal((await summaryRequest.say(id, 'І ще')).problem?.code, 'admin_only');
+    assert.equal((await laterClient.say(id, 'І ще')).problem?.code, 'admin_only');
     const retry = { type: 'message.retry', session_id: id };
-    assert.equal(await summaryRequest.client.outcome(retry), 'admin_only');
+    assert.equal(await laterClient.client.outcome(retry), 'admin_only');
     assert.equal(model.seen.length, requestCount);
     assert.equal((await stage.readMessages(id)).length, 2);
   });
