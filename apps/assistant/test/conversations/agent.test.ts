@@ -587,6 +587,7 @@ suite('agent', async () => {
     const name = 'мій їжак.txt'.normalize('NFC');
     for (const [from, text] of [
       [2, '🏠'.repeat(3)],
+      [15, ''],
       [900, ''],
     ] as const) {
       const input = { name: name.normalize('NFD'), from };
@@ -594,7 +595,7 @@ suite('agent', async () => {
       assert.deepEqual(data, { name, text });
     }
     const part = { name, bytes: 12_000 };
-    assert.deepEqual(requests, [part, part]);
+    assert.deepEqual(requests, [part, part, part]);
   });
 
   const inventoryFolder = await mkdtemp(join(tmpdir(), 'lookup-endpoint-'));

@@ -38,10 +38,8 @@ export const readFile = defineTool({
       throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
     }
     // The part may begin and end inside a multi-byte character.
-    const startByte = Math.max(
-      0,
-      part.findIndex((byte) => byte >> 6 !== 0b10),
-    );
+    const firstByte = part.findIndex((byte) => byte >> 6 !== 0b10);
+    const startByte = firstByte === -1 ? part.length : firstByte;
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
     const partText = decoder.decode(part.subarray(startByte), { stream: true });
     // If the JSON form is too long, halve the part. The next part starts at its end.
