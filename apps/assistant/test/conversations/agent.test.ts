@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type User } from '../../src/access/permissions.ts';
+import { computeMaxAnswerTokens } from '../../src/config.ts';
 import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { buildContext } from '../../src/conversations/agent/context.ts';
 import { mockAgent } from '../../src/conversations/agent/mock-agent.ts';
@@ -8,6 +9,7 @@ import { probeTools } from '../../src/conversations/agent/model.ts';
 import {
   estimatePartTokens,
   toAgentRequest,
+  type AgentRequest,
   type RequestContext,
   type StoredMessage,
 } from '../../src/conversations/agent/request.ts';
@@ -35,6 +37,7 @@ import {
 } from '../../src/conversations/tools/tools.ts';
 import { TEXT_TYPE, type Files } from '../../src/files/files.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
+import { cutToBytes } from '../../src/text.ts';
 import { userOf } from '../helpers/people.ts';
 import { folderOf, openFolder, profile } from '../profiles/folder.ts';
 import { ProblemError } from '@oselya/kit';
@@ -71,18 +74,30 @@ suite('agent', async () => {
     input: defineModelSchema('look', Type.Object({})),
   };
 
+  const createQuestionRequest = (content: string): AgentRequest => ({
+    system: 'Help.',
+    messages: [{ role: 'user', content }],
+    tools: [LOOK_TOOL],
+  });
+
   /** Runs an agent on scripted model rounds. */
   async function answer(
     rounds: readonly Round[],
-    { outputTokens = 1000, contextTokens = 32_768, output = 'ok', question = 'Hi' } = {},
+    {
+      outputTokens = 1000,
+      contextTokens = 32_768,
+      output = 'ok',
+      question = 'Hi',
+      request = createQuestionRequest(question),
+    } = {},
   ) {
     let toolCallCount = 0;
     const outputSizes: number[] = [];
     const requests: ChatRequest[] = [];
     let text = '';
     const statuses: string[] = [];
-    async function* streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
-      requests.push({ ...request, messages: [...request.messages] });
+    async function* streamChat(sent: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
+      requests.push({ ...sent, messages: [...sent.messages] });
       const {
         words = [],
         tokens = null,
@@ -102,11 +117,7 @@ suite('agent', async () => {
     const agentRun = runAgent({
       onText: (part) => (text += part),
       model: { streamChat },
-      request: {
-        system: 'Help.',
-        messages: [{ role: 'user', content: question }],
-        tools: [LOOK_TOOL],
-      },
+      request,
       runTool: (_call, { outputBytes, denial }) => {
         statuses.push(denial === undefined ? 'done' : 'failed');
         if (denial !== undefined) return Promise.resolve(createFailedResult(denial));
@@ -114,7 +125,7 @@ suite('agent', async () => {
         outputSizes.push(outputBytes);
         return Promise.resolve({
           status: 'done',
-          output: output.slice(0, outputBytes),
+          output: cutToBytes(output, outputBytes),
           kept: output,
           summary: '',
           hasThirdPartyText: false,
@@ -278,6 +289,77 @@ suite('agent', async () => {
     const rounds = [{ words: ['x'.repeat(60)], tools: 1, tokens: 1 }, { words: ['b'] }];
     const countedAnswer = await answer(rounds, { outputTokens: 20 });
     assert.equal(countedAnswer.requests[1]?.maxOutputTokens, 9);
+  });
+
+  /** Arbitrary text of letters of one to four bytes. */
+  const createText = (maxLength: number) =>
+    fc
+      .tuple(fc.constantFrom('x', 'ж', '語', '🏠', '"', 'слово '), fc.nat(maxLength))
+      .map(([letters, length]) => letters.repeat(length / letters.length));
+
+  const arbitraryAnswer = fc.record({
+    contextTokens: fc.oneof(fc.integer({ min: 2048, max: 40_000 }), fc.constant(2048)),
+    outputShare: fc.oneof(fc.constant(1), fc.double({ min: 0, max: 1, noNaN: true })),
+    sources: fc.record({
+      system: createText(6000),
+      userSummary: createText(9000),
+      summary: fc.option(createText(9000)),
+      facts: fc.array(
+        fc.record({ category: createText(20), key: createText(20), value: createText(500) }),
+      ),
+    }),
+    question: fc.oneof(createText(400), createText(16_000)),
+    earlierMessages: fc.array(
+      fc.record({
+        role: fc.constantFrom('user', 'assistant'),
+        content: createText(9000),
+        tool_calls: fc.constant(null),
+      }),
+    ),
+    output: createText(40_000),
+    rounds: fc.array(
+      fc.record({
+        words: fc.array(createText(3000), { maxLength: 3 }),
+        tools: fc.nat(20),
+        input: fc.record({ query: createText(400) }),
+      }),
+    ),
+  });
+
+  test('A request and its answer fit into the window together', async () => {
+    const codes = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(arbitraryAnswer, async ({ contextTokens, outputShare, ...values }) => {
+        const maxAnswerTokens = computeMaxAnswerTokens(contextTokens);
+        const outputTokens = Math.max(1, Math.floor(outputShare * maxAnswerTokens));
+        const { request, tokenEstimate } = buildContext({
+          ...values.sources,
+          files: [],
+          messages: [
+            { role: 'user', content: values.question, tool_calls: null },
+            ...values.earlierMessages,
+          ],
+          tools: [LOOK_TOOL],
+          modelName: '',
+          now: new Date(0),
+          contextTokens,
+        });
+        assert.equal(tokenEstimate, estimateRequest(request));
+        const { requests, code = 'completed' } = await answer(
+          [...values.rounds, { words: ['Done.'] }],
+          { request, contextTokens, outputTokens, output: values.output },
+        );
+        codes.add(code);
+        for (const sent of requests) {
+          const { maxOutputTokens = Infinity } = sent;
+          assert.ok(maxOutputTokens >= 1 && maxOutputTokens <= outputTokens);
+          assert.ok(estimateRequest(sent) + maxOutputTokens <= contextTokens);
+        }
+        assert.ok(requests.length > 0 || code === 'message_too_long', code);
+      }),
+      { numRuns: 150 },
+    );
+    assert.ok(codes.has('completed') && codes.has('message_too_long'), [...codes].join());
   });
 
   /** Probes a model server that sends `response`. Returns the first log line and the requests. */
