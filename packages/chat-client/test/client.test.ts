@@ -66,9 +66,18 @@ test('A gap is requested once, and filled in order', async (t) => {
   const { id } = await receiveMessage(peer);
   peer.send(startedEvent({ id }), deltaEvent(2, 'а'), deltaEvent(4, 'в'), deltaEvent(5, 'г'));
   const openPosition = { session_id: 's', turn_id: 't', after: 2 };
-  await peer.reopen(openPosition, { turn: 't' }, [deltaEvent(5, 'бвг')]);
+  await peer.reopen(openPosition, { turn: 't' }, [deltaEvent(5, 'бвг'), deltaEvent(5, 'бвг')]);
   peer.send(deltaEvent(6, 'ґ'), completedEvent(7, 'абвгґ'));
   assert.equal(joinText((await readAnswer(answer)).events), 'абвгґ');
+});
+
+test('The end of a cut answer counts even if its number repeats', async (t) => {
+  const { client, peer } = await openClientAndPeer(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await receiveMessage(peer);
+  peer.send(startedEvent({ id }), deltaEvent(2, 'Є'), completedEvent(2, 'Є', { status: 'cut' }));
+  const last = (await readAnswer(answer)).events.at(-1);
+  assert.partialDeepStrictEqual(last, { type: 'message.completed', message: { status: 'cut' } });
 });
 
 test('Unknown events keep their number and are ignored', async (t) => {
@@ -153,6 +162,30 @@ test('A message is sent again under its name until the server has it', async (t)
   );
   newPeer.send(completedEvent(4, 'Є дві.'));
   assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
+});
+
+test('A repeated message is not confused with another turn', async (t) => {
+  const { script, client, peer } = await openClientAndPeer(t);
+  const answer = client.send('s', 'Що є?');
+  const { client_message_id } = await receiveMessage(peer);
+  peer.socket.terminate();
+  const newPeer = await script.peer();
+  const { id } = await receiveMessage(newPeer);
+  const repeatedTurn = { session_id: 's', turn_id: 't', client_message_id };
+  newPeer.send({ type: 'message.repeated', id, ...repeatedTurn });
+  const messages = [
+    message('q', 'user', 'Що є?', { client_message_id }),
+    message('a', 'assistant', 'Є дві.'),
+    message('q2', 'user', 'А ще?'),
+  ];
+  await newPeer.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 'other', messages }, [
+    { ...deltaEvent(2, 'Ще три.'), turn_id: 'other' },
+  ]);
+  const { events } = await readAnswer(answer);
+  assert.deepEqual(
+    events.map((one) => 'message' in one && one.message?.content),
+    ['Є дві.'],
+  );
 });
 
 test('A retry without an answer is looked up before it is repeated', async (t) => {
