@@ -402,6 +402,16 @@ test('A silent server is reported, and its next answer too', async (t) => {
   assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'responsive']);
 });
 
+test('A slow server that answers pings is not silent', async (t) => {
+  const { client, peer, statuses } = await openClientAndPeer(t, { quietMs: 600 });
+  const sessionCreation = client.createSession();
+  const { id } = await peer.receive('session.create');
+  for (let pingCount = 0; pingCount < 4; pingCount += 1) await peer.pinged();
+  peer.send({ type: 'session.created', id, session_id: 's', session });
+  await sessionCreation;
+  assert.deepEqual(statuses, [{ type: 'connected' }]);
+});
+
 const PATIENCE_MS = 50;
 const LONGER_MS = 2 * PATIENCE_MS;
 
