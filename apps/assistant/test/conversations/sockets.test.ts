@@ -574,6 +574,23 @@ test('A message after a sign-out is rejected, even without a notification', asyn
   assert.deepEqual(ended, ['a']);
 });
 
+test('A failed resolution is retried after 5 s and logged once', async (t) => {
+  let currentTime = 1_000_000;
+  t.mock.method(performance, 'now', () => currentTime);
+  const { identity, watchUser, warnings } = liveUsers(['a', 'b', 'c'], { sweepIntervalMs: 5 });
+  identity.failure = new Error('The provider is unavailable');
+  watchUser('a');
+  watchUser('b');
+  await until(() => warnings.length === 1);
+  // The third resolution shows that the sweep skips the first two users.
+  watchUser('c');
+  await until(() => warnings.length === 2);
+  currentTime += 5000;
+  await until(() => warnings.length === 3);
+  assert.equal(identity.resolutions, 6);
+  assert.partialDeepStrictEqual(warnings, [{ sessions: 2 }, { sessions: 1 }, { sessions: 3 }]);
+});
+
 test('Idle users are resolved again, a few at a time', async () => {
   const names = Array.from({ length: 40 }, (_, n) => String(n));
   const { identity, ended, watchUser } = liveUsers(names, {
