@@ -16,7 +16,7 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { SECRET, send } from '../webhooks/signing.ts';
-import { listen, openStage, openRawClient, type RawClient } from './stage.ts';
+import { CHAT_PERMISSIONS, listen, openStage, openRawClient, type RawClient } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
 const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
@@ -367,4 +367,24 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   releaseSecondTool();
   await waitForDeniedTool(ivan, 'it needs svc.tools.use');
   assert.equal(collector.asked.length, requestCount);
+});
+
+test('A profile for admins runs no tool after the loss of the role', async (t) => {
+  const { sid } = await signedIn(firstApp, person('u-chief', { isAdmin: true }));
+  const chief = await openRawClient(t, { url, sid });
+  const lookupCall = { name: 'lookup_endpoint', arguments: '{"words":"http"}' };
+  const releaseSecondTool = scriptTwoTools(t, lookupCall);
+  const createAdminSession = { ...createMessage, profile_id: 'diagnostics' };
+  const { session_id: id } = await chief.client.ask(createAdminSession);
+  await chief.say(String(id), 'Чому не працює?');
+  await chief.waitFor('tool.finished');
+
+  provider.user = person('u-chief', { permissions: [...CHAT_PERMISSIONS] });
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
+  await until(async () => (await chief.client.outcome(createAdminSession)) === 'admin_only');
+  releaseSecondTool();
+  await waitForDeniedTool(
+    chief,
+    'For administrators only. This profile needs the role `admin`. Start a session with another profile.',
+  );
 });
