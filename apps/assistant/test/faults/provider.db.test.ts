@@ -216,11 +216,8 @@ suite('refresh of tokens', async () => {
     where refresh_lease_until is not null`.execute(db);
   }
 
-  /**
-   * Kills a process between the provider's answer and its write, which waits for a lock.
-   * @param isWritten Whether the database executes the write of the killed client.
-   */
-  async function killBeforeWrite(isWritten: boolean) {
+  /** Kills a process between the provider's answer and its write, which waits for a lock. */
+  async function killBeforeWrite() {
     // No lease expires during these tests.
     const patientSettings = { IDP_TIMEOUT_MS: '60000' };
     const [victim, survivor] = await Promise.all([
@@ -237,7 +234,7 @@ suite('refresh of tokens', async () => {
       answer();
       const pid = await waitUntilBlocked(db);
       await victim.kill();
-      if (!isWritten) await sql`select pg_terminate_backend(${pid})`.execute(db);
+      await sql`select pg_terminate_backend(${pid})`.execute(db);
     });
     await rejection;
     return { browser, survivor };
@@ -320,7 +317,7 @@ suite('refresh of tokens', async () => {
 
     suite('a process killed between the answer of the provider and its write', () => {
       test('A session ends if the refresh token is spent by a killed process', async () => {
-        const { browser, survivor } = await killBeforeWrite(false);
+        const { browser, survivor } = await killBeforeWrite();
         const { status, headers } = await refreshElsewhere(survivor, browser);
         assert.equal(status, 401);
         assert.match(headers.get('set-cookie') ?? '', /^svc_auth_session=; Max-Age=0/);
