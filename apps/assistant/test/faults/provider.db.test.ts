@@ -125,6 +125,18 @@ suite('outage of the provider', async () => {
     });
   }
 
+  test('A huge answer is read only in part', async () => {
+    const browser = await signedIn(app);
+    for (const endpoint of ['userinfo', 'token'] as const) {
+      provider.faults.set(endpoint, (response) => void sendHugeAnswer(response));
+      if (endpoint === 'token') await expire(browser);
+      assertOutage(await browser.get('/auth/me'));
+      // Both sides buffer a part of the response.
+      assert.ok(sentBytes < 20 * MEBIBYTE, `${endpoint} sent ${sentBytes} bytes`);
+      provider.faults.clear();
+    }
+  });
+
   test('An outage of discovery ends no session', async () => {
     const browser = await signedIn(app);
     for (const name of ['disconnects', 'answers 404', 'answers with a page']) {
@@ -186,6 +198,23 @@ suite('outage of the provider', async () => {
       provider.expireAccessTokens();
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
       assert.equal(provider.count('token'), 2, 'refreshed once the provider rejects the token');
+    }
+  });
+
+  test('The lifetime of a token is read in seconds, and is at most a year', async () => {
+    for (const [expiresIn, seconds] of [
+      [Number.MAX_VALUE, 365 * 86_400],
+      ['7200', 7200],
+      [59.5, 59.5],
+    ] as const) {
+      const browser = await signedIn(app);
+      await expire(browser);
+      provider.token.extra = { expires_in: expiresIn };
+      const earliestTime = Date.now() - 1000;
+      assert.equal((await browser.get('/auth/me')).statusCode, 200);
+      const latestTime = Date.now() + 1000;
+      const refreshTime = ((await row(browser.sid))?.expires_at?.getTime() ?? 0) - seconds * 1000;
+      assert.ok(refreshTime > earliestTime && refreshTime < latestTime, String(expiresIn));
     }
   });
 
