@@ -436,6 +436,19 @@ test('The context has the instructions, the facts of the owner and the messages'
   assert.ok(tools.some(({ name }: { name: string }) => name === 'search_listings'));
 });
 
+test('The context has no memory that its owner may not see', async () => {
+  const user_id = 'u-stranger';
+  await addSessions(db, { id: 'foreign', user_id, profile_id: 'default' });
+  await db
+    .insertInto('memory_facts')
+    .values({ user_id, category: 'wishes', key: 'pets', value: 'рись' })
+    .execute();
+  await db.insertInto('memory_summaries').values({ user_id, summary: 'Має рись.' }).execute();
+  const answer = await admin.get('/sessions/foreign/context');
+  assert.deepEqual(answer.json().memory, []);
+  assert.doesNotMatch(answer.body, /рись/);
+});
+
 test('The context names the problem of the next message', async () => {
   await addSessions(
     db,
