@@ -133,6 +133,28 @@ suite('answers over restarts and kills', async () => {
       return { proxy, remoteProcess };
     }
 
+    test('A follower gets the missed events after its process reconnects to the database', async (t) => {
+      const { proxy, remoteProcess } = await startBehindProxy(t);
+      const restGate = gate();
+      t.after(restGate.open);
+      model.scripts.push({ words: ['Перше. ', restGate.opened, 'Друге.'] });
+      const olena = await openChatClient(t, { url, sid });
+      const id = await olena.newSession();
+      const answer = olena.say(id, 'Кажи');
+      await answer.waitForText('Перше. ');
+      const follower = await openChatClient(t, { url: remoteProcess.url, sid });
+      const { answer: followedAnswer } = await follower.open(id);
+      assert.ok(followedAnswer);
+      await followedAnswer.waitForText('Перше. ');
+      await proxy.interrupt();
+      restGate.open();
+      await answer.waitFor('message.completed');
+      assert.ok(!followedAnswer.isOver);
+      await proxy.restore();
+      await followedAnswer.waitFor('message.completed');
+      assert.equal(followedAnswer.streamedText, 'Перше. Друге.');
+    });
+
     test('An answer whose commit is not acknowledged is sent once', async (t) => {
       const { proxy, remoteProcess } = await startBehindProxy(t);
       // The commit that ends the turn waits until the database client has disconnected.
