@@ -373,7 +373,7 @@ suite('agent', async () => {
     const model = createModelClient({
       mode: 'openai',
       baseUrl: server.url,
-      chat: 'rawClient',
+      chat: 'small',
       embedding: false,
       embeddingDimensions: 1,
       timeoutMs: 5_000,
@@ -407,11 +407,11 @@ suite('agent', async () => {
     const textProbe = await probe(t, createStreamedResponse([chunk({ content: 'Ось.' }), stop]));
     assert.match(
       textProbe.line,
-      /^warn .*tools do not work\. MODEL_CHAT \(rawClient\) answered a search/,
+      /^warn .*tools do not work\. MODEL_CHAT \(small\) answered a search/,
     );
-    const body = { error: { message: 'rawClient does not support tools' } };
+    const body = { error: { message: 'small does not support tools' } };
     const { line } = await probe(t, { status: 400, body });
-    assert.match(line, /^warn .*rawClient does not support tools.*needs a MODEL_CHAT/);
+    assert.match(line, /^warn .*small does not support tools.*needs a MODEL_CHAT/);
   });
 
   test('A title is one line of at most 80 characters, whatever the model writes', async () => {
@@ -608,11 +608,11 @@ suite('agent', async () => {
     }
 
     let recordedBytes: number | undefined;
-    const requests = (context: ToolContext) => {
+    const recordBytes = (context: ToolContext) => {
       recordedBytes = context.outputBytes;
       return Promise.resolve({ data: 'x'.repeat(500), summary: '' });
     };
-    assert.equal(Buffer.byteLength((await run(requests, { outputBytes: 300 })).output), 300);
+    assert.equal(Buffer.byteLength((await run(recordBytes, { outputBytes: 300 })).output), 300);
     assert.equal(recordedBytes, 300);
     const failedResult = await run(failTool, { outputBytes: 300 });
     assert.deepEqual(

@@ -307,11 +307,11 @@ test('Closing the socket does not end the answer, and a sign-out still does', as
   await until(async () => (await findStoredAnswer(id)) !== undefined);
   assert.partialDeepStrictEqual(await findStoredAnswer(id), { content: 'Ще дещо', status: null });
 
-  const deletedAnswer = await startAnswer(t, 'u-orest');
-  deletedAnswer.rawClient.client.socket.close();
-  await deletedAnswer.rawClient.client.closed;
-  await signOut(secondApp, deletedAnswer.sid);
-  await waitForSignedOutEnd(deletedAnswer.id);
+  const signedOutAnswer = await startAnswer(t, 'u-orest');
+  signedOutAnswer.rawClient.client.socket.close();
+  await signedOutAnswer.rawClient.client.closed;
+  await signOut(secondApp, signedOutAnswer.sid);
+  await waitForSignedOutEnd(signedOutAnswer.id);
 });
 
 /** Tries to create a session and returns the outcome. */

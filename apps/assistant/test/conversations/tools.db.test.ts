@@ -880,11 +880,11 @@ suite('tools', async () => {
     model.scripts.push({ words: [] });
     await olena.say(id, 'Добрий день');
     await olena.waitFor('error');
-    const there = await startProcessWith({
+    const restrictedUrl = await startProcessWith({
       'market.yaml': `${marketProfile}is_admin_only: true\n`,
       'default.yaml': usualProfile,
     });
-    const laterClient = await openRawClient(t, { url: there, sid });
+    const laterClient = await openRawClient(t, { url: restrictedUrl, sid });
     const requestCount = model.seen.length;
     const opened = await laterClient.client.outcome({ type: 'session.open', session_id: id });
     assert.equal(opened, 'ok', 'what was said is still theirs');

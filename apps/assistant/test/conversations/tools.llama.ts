@@ -78,12 +78,12 @@ test('Questions with all tools are answered, some of them by calls', async () =>
 test('The server counts the tokens of an answer, and its limit holds', async () => {
   for (const outputTokens of [20, 60]) {
     let text = '';
-    const refused = { status: 'failed', output: '{}', kept: '{}', summary: '' } as const;
+    const failedResult = { status: 'failed', output: '{}', kept: '{}', summary: '' } as const;
     const answering = runAgent({
       model,
       onText: (part) => (text += part),
       request: { system: 'Help.', messages, tools: definitions },
-      runTool: async () => ({ ...refused, hasThirdPartyText: false, changes: [] }),
+      runTool: async () => ({ ...failedResult, hasThirdPartyText: false, changes: [] }),
       limits: { ...FIXED_AGENT_LIMITS, outputTokens },
       contextTokens: 8_192,
       signal: new AbortController().signal,
