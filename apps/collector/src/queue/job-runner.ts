@@ -145,29 +145,22 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
 
     /**
      * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
-     * @param options.signal Aborts the job, which returns to the queue, or fails if it has uploads.
      * @param options.onProcessed Called when only the outcome remains to be stored.
      */
     run(
       job: Job,
-      options: { input?: Input | undefined; signal?: AbortSignal; onProcessed?: () => void } = {},
+      { input, onProcessed }: { input?: Input | undefined; onProcessed?: () => void } = {},
     ): Promise<JobOutcomeStatus> {
-      const { input, signal, onProcessed } = options;
       const controller = new AbortController();
       const runningJob = { job, controller, stages: [], cost: createModelCostCounter() };
       if (isClosing) controller.abort(new Error('The process is shutting down'));
-      const onAbort = () => controller.abort(signal?.reason);
-      signal?.addEventListener('abort', onAbort);
       const completion = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();
         const outcome = await settle(runningJob, input, onProcessed);
         metrics.jobs.inc({ outcome: outcome === 'postponed' ? 'returned' : outcome });
         log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
         return outcome;
-      }).finally(() => {
-        signal?.removeEventListener('abort', onAbort);
-        runningJobs.delete(runningJob);
-      });
+      }).finally(() => runningJobs.delete(runningJob));
       runningJobs.set(runningJob, completion);
       return completion;
     },
