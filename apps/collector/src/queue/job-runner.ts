@@ -23,16 +23,6 @@ const HEARTBEAT_RETRY_MS = 1000;
 /** Maximum time to return aborted jobs. */
 const MAX_ABORT_MS = 1000;
 
-/** Repeats work three times per lease, and at least every 30 seconds, until the signal aborts. */
-export function repeatPerLease(
-  leaseMs: number,
-  work: () => Promise<void>,
-  options: { signal: AbortSignal; onError: (error: unknown) => void },
-): Promise<void> {
-  const intervalMs = Math.min(MAX_HEARTBEAT_MS, leaseMs / 3);
-  return repeat(intervalMs, work, { ...options, retryMs: HEARTBEAT_RETRY_MS });
-}
-
 /** @typeParam Input Additional input of the pipeline. Workers pass none. */
 export type RunnerOptions<Input = never> = {
   db: Kysely<Tables>;
@@ -55,8 +45,12 @@ export type JobRunner<Input = never> = ReturnType<typeof createJobRunner<Input>>
 /**
  * Creates a runner of claimed jobs, which renews their leases. An exception of `process` fails the job.
  * Specification 001, Raw data status.
+ * @param heartbeat Called three times per lease, and at least every 30 seconds. It must call `renew` first.
  */
-export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
+export function createJobRunner<Input = never>(
+  deps: RunnerOptions<Input>,
+  heartbeat: (renew: () => Promise<void>) => Promise<void> = (renew) => renew(),
+) {
   const { db, process, metrics, log, leaseMs } = deps;
   const finishJob = createJobFinisher(deps);
   const runningJobs = new Map<RunningJob, Promise<unknown>>();
@@ -69,23 +63,20 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
     modelUsage: cost.getUsage(),
   });
 
-  const renewal = repeatPerLease(
-    leaseMs,
-    async () => {
-      if (runningJobs.size === 0) return;
-      const jobs = [...runningJobs.keys()].map((runningJob) => ({
-        ...toProgress(runningJob),
-        ...runningJob,
-      }));
-      for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
-        controller.abort(new LeaseLostError(job));
-      }
-    },
-    {
-      signal: closeController.signal,
-      onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),
-    },
-  );
+  async function renewJobs(): Promise<void> {
+    if (runningJobs.size === 0) return;
+    const jobs = [...runningJobs.keys()].map((running) => ({ ...toProgress(running), ...running }));
+    for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
+      controller.abort(new LeaseLostError(job));
+    }
+  }
+
+  const intervalMs = Math.min(MAX_HEARTBEAT_MS, leaseMs / 3);
+  const heartbeatLoop = repeat(intervalMs, () => heartbeat(renewJobs), {
+    signal: closeController.signal,
+    retryMs: HEARTBEAT_RETRY_MS,
+    onError: (error) => log.warn({ err: error }, 'a heartbeat failed: leases may expire'),
+  });
 
   async function runProcess(
     { job, controller: { signal }, stages, cost }: RunningJob,
@@ -173,7 +164,7 @@ export function createJobRunner<Input = never>(deps: RunnerOptions<Input>) {
         controller.abort(new Error('The process is shutting down'));
       }
       closeController.abort();
-      await waitWithTimeout(Promise.all([...runningJobs.values(), renewal]), MAX_ABORT_MS);
+      await waitWithTimeout(Promise.all([...runningJobs.values(), heartbeatLoop]), MAX_ABORT_MS);
     },
   };
 }

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { isDatabaseOutage } from '@oselya/db';
 import type { BreakerView } from '@oselya/model';
 import { waitWithTimeout, pause } from '../async/wait.ts';
 import { claimJobs, releaseMissedListings } from './claim.ts';
 import { type Job, type ListingKey, getJobLogFields } from './job-types.ts';
-import { createJobRunner, repeatPerLease, type RunnerOptions } from './job-runner.ts';
+import { createJobRunner, type RunnerOptions } from './job-runner.ts';
 import { rescueJobs, returnJobs, returnStrays } from './job-writes.ts';
 
 export const POLL_MS = 1000;
@@ -44,7 +45,6 @@ export function startWorker(options: WorkerOptions) {
   const { db, breaker, log, metrics, slots, leaseMs, canClaim, pollMs = POLL_MS } = options;
   const name = createClaimantName(randomUUID().slice(0, 8));
   const stopping = new AbortController();
-  const runner = createJobRunner(options);
   const jobsInSlots = new Set<Job>();
   /** Claimed jobs without a slot. */
   let prefetchedJobs: Job[] = [];
@@ -55,6 +55,7 @@ export function startWorker(options: WorkerOptions) {
   let canHaveStrayJobs = false;
   let wakeSignal = Promise.withResolvers<void>();
   const wake = () => wakeSignal.resolve();
+  const runner = createJobRunner(options, createSweep(options, wake));
 
   const isPaused = () => breaker.isOpen || stopping.signal.aborted;
 
@@ -143,10 +144,6 @@ export function startWorker(options: WorkerOptions) {
 
   const unsubscribe = breaker.onChange(wake);
   const claimLoop = claimUntilStopped();
-  const sweepLoop = repeatPerLease(leaseMs, createSweep(options, wake), {
-    signal: stopping.signal,
-    onError: (error) => log.warn({ err: error }, 'jobs of lost workers could not be rescued'),
-  });
 
   return {
     /** Wakes the worker to claim new jobs. */
@@ -160,28 +157,35 @@ export function startWorker(options: WorkerOptions) {
       wake();
       unsubscribe();
       await Promise.all([
-        waitWithTimeout(Promise.all([claimLoop, sweepLoop]), timeoutMs + MAX_STOP_MS),
+        waitWithTimeout(claimLoop, timeoutMs + MAX_STOP_MS),
         runner.close({ timeoutMs }),
       ]);
     },
   };
 }
 
-/** Creates a sweep, which rescues the jobs of lost workers, and releases payloads that a killed process left waiting. */
+/**
+ * Creates a sweep, which rescues the jobs of lost workers, and releases payloads that a killed process left waiting.
+ * It first renews the leases of this worker, which expire while its process is frozen.
+ */
 function createSweep({ db, log, maxAttempts }: WorkerOptions, onReleased: () => void) {
-  let hasLastSweepFailed = false;
+  let hasLostDatabase = false;
   let cursor: ListingKey | undefined;
-  return async (): Promise<void> => {
-    // No worker can renew its leases during an outage, so the first sweep after it rescues nothing.
-    const canRescue = !hasLastSweepFailed;
-    hasLastSweepFailed = true;
-    const rescuedJobs = canRescue ? await rescueJobs(db, maxAttempts) : [];
-    for (const { status, ...job } of rescuedJobs) {
-      log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
+  return async (renew: () => Promise<void>): Promise<void> => {
+    try {
+      await renew();
+      // No worker can renew its leases during an outage, so the first sweep after it rescues nothing.
+      const rescuedJobs = hasLostDatabase ? [] : await rescueJobs(db, maxAttempts);
+      hasLostDatabase = false;
+      for (const { status, ...job } of rescuedJobs) {
+        log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
+      }
+      const { released: releasedCount, next: nextCursor } = await releaseMissedListings(db, cursor);
+      cursor = nextCursor;
+      if (rescuedJobs.length + releasedCount > 0) onReleased();
+    } catch (error) {
+      hasLostDatabase ||= isDatabaseOutage(error);
+      throw error;
     }
-    const { released: releasedCount, next: nextCursor } = await releaseMissedListings(db, cursor);
-    hasLastSweepFailed = false;
-    cursor = nextCursor;
-    if (rescuedJobs.length + releasedCount > 0) onReleased();
   };
 }

@@ -8,7 +8,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createJobRunner, type JobRunner } from '../../src/queue/job-runner.ts';
 import type { JobOutcome, ProcessJob } from '../../src/queue/job-types.ts';
-import { finishJobs, rescueJobs } from '../../src/queue/job-writes.ts';
+import { expireLeases, finishJobs, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
 import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
@@ -268,6 +268,40 @@ test('The first check after an outage treats no lease as expired', async () => {
   start(async () => completedOutcome, { db: watchedDb, leaseMs: 300 });
   await until('a sweep after the outage', () => sweeps === 1);
   assert.deepEqual(await countStatuses(), { processing: 1 });
+  await waitForStatuses({ completed: 1 });
+});
+
+test('A worker that was frozen longer than its lease keeps its jobs', async () => {
+  await storePayloads(4);
+  const heldJobs = createHeldJobs();
+  let sweepsWithJobs = 0;
+  const watchedDb = watchDatabase(db, {
+    async after(text) {
+      if (!text.includes('select distinct source_slug') || heldJobs.startedJobs.length < 4) return;
+      sweepsWithJobs += 1;
+      await expireLeases(db);
+    },
+  });
+  const metrics = createMetrics(new Registry());
+  const worker = start(heldJobs.process, { db: watchedDb, metrics, leaseMs: 300 });
+  await until('sweeps after expired leases', () => sweepsWithJobs > 2);
+  heldJobs.endAll();
+  await worker.stop(LONG_TIMEOUT);
+  assert.deepEqual(await countOutcomes(metrics), { completed: 4 });
+});
+
+test('Jobs of lost workers are rescued although waiting payloads cannot be released', async () => {
+  let failures = 0;
+  const failingDb = watchDatabase(db, {
+    before(text) {
+      if (!text.includes('select distinct source_slug')) return;
+      failures += 1;
+      throw new Error('a corrupt index');
+    },
+  });
+  start(async () => completedOutcome, { db: failingDb, leaseMs: 300 });
+  await until('a failed sweep', () => failures > 0);
+  await storeInline({ hasUploads: false, leaseMs: 0 });
   await waitForStatuses({ completed: 1 });
 });
 
