@@ -163,7 +163,7 @@ test('Each payload wakes an idle worker of another process', async (t) => {
       MIN_FREE_DISK_MB: '0',
       ...(database.url !== undefined && { DATABASE_URL: database.url }),
     },
-    { log, ...(database.url !== undefined && { database }) },
+    { log, ...(database.url === undefined && { database }) },
   );
   await using opened = new AsyncDisposableStack();
   opened.defer(worker.close);
