@@ -23,6 +23,7 @@ export function createNotifications(deps: {
   const listeners = new Set<() => void>();
   let delivery: Promise<unknown> = Promise.resolve();
   let isScheduled = false;
+  let isClosed = false;
 
   async function notifyOtherProcesses(): Promise<void> {
     isScheduled = false;
@@ -31,8 +32,9 @@ export function createNotifications(deps: {
   }
 
   return {
-    /** Notifies all workers. */
+    /** Notifies all workers, until `close`. */
     send: (): void => {
+      if (isClosed) return;
       for (const listener of listeners) listener();
       if (isScheduled) return;
       isScheduled = true;
@@ -44,6 +46,9 @@ export function createNotifications(deps: {
       return () => void listeners.delete(listener);
     },
     /** Waits until the last notification is sent. */
-    close: async () => void (await delivery),
+    async close(): Promise<void> {
+      isClosed = true;
+      await delivery;
+    },
   };
 }
