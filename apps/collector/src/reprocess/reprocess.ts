@@ -260,7 +260,10 @@ export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<Reproce
     const isPostponed = result.status === 'postponed';
     const stages = isPostponed ? (options.stages ?? []) : result.stages;
     const error = isPostponed ? null : result.error;
-    const isWritten = stages.some(({ stage, outcome }) => stage === 'upsert' && outcome === 'done');
+    // A write that failed, for example by a timeout, may still have been committed.
+    const isWritten = stages.some(
+      ({ stage, outcome }) => stage === 'upsert' && (outcome === 'done' || outcome === 'failed'),
+    );
     const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
     if (isWritten && !hasModelFailed) return result;
     const reason = error?.message ?? 'A service that it needs is unavailable.';

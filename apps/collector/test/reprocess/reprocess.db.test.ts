@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import { StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
@@ -299,6 +300,22 @@ test('A worker continues a write whose result an outage hides', async () => {
   assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
   assert.equal((await readSnapshots(db, raw.listing_id)).length, 2);
+});
+
+test('A payload whose write a timeout hides does not stay completed', async () => {
+  const payload = createPayload();
+  const raw = await createHarness(db).process(payload);
+  const slowDb = watchDatabase(db, {
+    after(text) {
+      if (text.includes('insert into property_listings')) throw new StageTimeoutError('too slow');
+    },
+  });
+  const reprocess = openReprocess(slowDb, createBetterModel());
+  const [reading] = filterReadings(await readAll(reprocess));
+  assert.ok(reading);
+  assert.equal((await reprocess.write(reading)).outcome, 'failed');
+  assert.equal((await findListing(db, payload))?.rooms, 9);
+  assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
 });
 
 test('A worker continues the write of a killed process, or leaves the payload as it was', async () => {
