@@ -52,6 +52,13 @@ function selectListings(db: Kysely<Tables>, selection: ListingSelection) {
   return query;
 }
 
+function selectListingKeys(db: Kysely<Tables>, selection: ListingSelection, limit: number) {
+  return selectListings(db, selection)
+    .select(['listing.id', 'current.raw_id'])
+    .orderBy('listing.id')
+    .limit(limit);
+}
+
 /** Returns the number of selected listings. */
 export async function countListings(
   db: Kysely<Tables>,
@@ -66,17 +73,19 @@ export async function countListings(
 /** Listing and its last payload. The payload is null if it was removed. */
 export type SelectedListing = Awaited<ReturnType<typeof findListings>>[number];
 
+/** Returns the IDs of the first selected listings and of their last payloads, in ID order. */
+export function findListingKeys(db: Kysely<Tables>, selection: ListingSelection, limit: number) {
+  return selectListingKeys(db, selection, limit).execute();
+}
+
 /** Returns the first selected listings in ID order. */
 export function findListings(db: Kysely<Tables>, selection: ListingSelection, limit: number) {
   return (
-    selectListings(db, selection)
-      .select(['listing.id', 'current.raw_id'])
+    selectListingKeys(db, selection, limit)
       .select(hasUnfinishedPayload(sql`listing`).as('has_unfinished_payload'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
       // The ingest validated the payload.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
-      .orderBy('listing.id')
-      .limit(limit)
       .execute()
   );
 }

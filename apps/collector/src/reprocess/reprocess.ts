@@ -21,6 +21,7 @@ import type { Tables } from '../tables.ts';
 import {
   addExtractionCost,
   countListings,
+  findListingKeys,
   findListings,
   type ListingSelection,
   recordRejection,
@@ -191,9 +192,11 @@ export function createReprocessImages(
   const outdatedImages = images.descriptionVersion;
   const claimant = { worker: createClaimantName('reprocess'), leaseMs };
 
-  async function describeOne(listing: SelectedListing): Promise<ImageReprocessOutcome> {
-    const jobKey = { rawId: listing.raw_id, listingId: listing.id };
-    const { listingId } = jobKey;
+  async function describeOne({
+    id: listingId,
+    raw_id: rawId,
+  }: Pick<SelectedListing, 'id' | 'raw_id'>): Promise<ImageReprocessOutcome> {
+    const jobKey = { rawId, listingId };
     const job = await claimForReprocessing(db, jobKey, claimant, { onlyImages: true });
     if (job === undefined) return { listingId, outcome: 'left' };
     const { status, failure } = await runJob(jobs, job, { shouldDescribeAgain: true });
@@ -222,7 +225,7 @@ export function createReprocessImages(
         limit: outdatedImages === undefined ? 0 : limit,
         parallel,
         signal,
-        list: (after, count) => findListings(db, { ...selection, outdatedImages, after }, count),
+        list: (after, count) => findListingKeys(db, { ...selection, outdatedImages, after }, count),
         work: describeOne,
       }),
   };
