@@ -44,12 +44,13 @@ export function createGroupCommit<Item, Result>(options: {
     let bytes = 0;
     for (const item of items) {
       const lastGroup = groups.at(-1);
-      bytes += getBytes(item);
+      const itemBytes = getBytes(item);
+      bytes += itemBytes;
       if (lastGroup !== undefined && bytes <= maxBytes) {
         lastGroup.push(item);
       } else {
         groups.push([item]);
-        bytes = getBytes(item);
+        bytes = itemBytes;
       }
     }
     return groups;
