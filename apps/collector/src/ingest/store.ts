@@ -238,16 +238,18 @@ async function resolveKeys(
   raws: readonly NewRawRecord[],
   storedRaws: Map<number, StoredRaw>,
 ): Promise<void> {
-  const findMissing = () =>
-    new Map([...raws.entries()].filter(([index]) => !storedRaws.has(index)));
-  for (let attempt = 1; attempt <= MAX_KEY_ATTEMPTS; attempt += 1) {
-    const missingRaws = findMissing();
-    if (missingRaws.size === 0) return;
+  const missingRaws = new Map([...raws.entries()].filter(([index]) => !storedRaws.has(index)));
+  const addStored = (index: number, raw: StoredRaw) => {
+    storedRaws.set(index, raw);
+    missingRaws.delete(index);
+  };
+  for (let attempt = 1; missingRaws.size > 0 && attempt <= MAX_KEY_ATTEMPTS; attempt += 1) {
     await clearExpiredKeys(db, missingRaws);
     const indexes = [...missingRaws.keys()];
     for (const [missingIndex, raw] of await insertRaws(db, [...missingRaws.values()])) {
-      storedRaws.set(indexes[missingIndex] ?? 0, raw);
+      addStored(indexes[missingIndex] ?? 0, raw);
     }
-    for (const [index, raw] of await findEarlier(db, findMissing())) storedRaws.set(index, raw);
+    if (missingRaws.size === 0) return;
+    for (const [index, raw] of await findEarlier(db, missingRaws)) addStored(index, raw);
   }
 }
