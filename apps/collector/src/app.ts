@@ -78,13 +78,16 @@ export async function createApp(
           variable: 'COLLECTOR_INGEST_PER_MINUTE',
           what: 'payloads of one source',
         }),
-        newSources: createRateLimit({
-          ...rateLimitOptions,
-          name: 'sources',
-          perDay: config.COLLECTOR_NEW_SOURCES_PER_DAY,
-          variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
-          what: 'new sources for one API key, or address without one,',
-        }),
+        newSources:
+          config.COLLECTOR_NEW_SOURCES_PER_DAY === 0
+            ? undefined
+            : createRateLimit({
+                ...rateLimitOptions,
+                name: 'sources',
+                perDay: config.COLLECTOR_NEW_SOURCES_PER_DAY,
+                variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
+                what: 'new sources for one API key, or address without one,',
+              }),
       });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });
       registerIngestRoutes(api, { ingest, limit, metrics });

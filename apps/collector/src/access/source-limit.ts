@@ -15,23 +15,25 @@ const MAX_KNOWN_SOURCES = 10_000;
 /**
  * Creates the limit of payloads per source and of new sources per caller. Without the second limit,
  * a client could evade the first with invented sources. Specification 001, Limits.
+ * @param deps.newSources Without it, no source is looked up.
  */
 export function createSourceLimit(deps: {
   db: Kysely<Tables>;
   perSource: RateLimit;
-  newSources: RateLimit;
+  newSources: RateLimit | undefined;
 }): SourceLimit {
   const { db, perSource, newSources } = deps;
+  if (newSources === undefined) return perSource;
   const sourceChecks = new Map<string, Promise<void>>();
 
-  async function countNewSource(source: string, caller: string): Promise<void> {
+  const countNewSource = async (source: string, caller: string): Promise<void> => {
     const row = await db
       .selectFrom('sources')
       .select('slug')
       .where('slug', '=', source)
       .executeTakeFirst();
     if (row === undefined) await newSources(caller);
-  }
+  };
 
   return async (source, caller) => {
     // Concurrent first payloads of a source count as one.
