@@ -60,16 +60,16 @@ export function createProcessForm(deps: {
     });
     onStored(storedRaw);
     const { id: rawId, isNew } = storedRaw;
-    let isBackInQueue = false;
+    let canBeUnfinished = false;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
       const uploads = hasUploads ? files : undefined;
       const status = await jobs.run(job, { input: { uploads, canWait: false } });
-      isBackInQueue = status === 'lost' || status === 'postponed';
+      canBeUnfinished = status === 'lost' || status === 'postponed' || status === 'returned';
     }
     const outcome = await findOutcome(db, rawId).catch((cause: unknown) => {
       // An outage that prevents writing the outcome also prevents reading it.
-      if (!isBackInQueue || !isDatabaseOutage(cause)) throw cause;
+      if (!canBeUnfinished || !isDatabaseOutage(cause)) throw cause;
       const detail = 'The database was not available for too long: send the payload again.';
       throw createError(rawId, 'interrupted', detail, { cause });
     });

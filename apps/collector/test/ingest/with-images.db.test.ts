@@ -252,13 +252,15 @@ test('A payload whose outcome an outage of the database hides is answered with i
       throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer');
     },
   });
-  const jobs = { run: async () => 'lost' as const };
-  const process = createProcessForm({ db: unavailableDb, store: ingest, leaseMs: 60_000, jobs });
-  await assert.rejects(
-    process({ payload: createPayload(), files: [] }, undefined, () => undefined),
-    ({ code, status, members }: ProblemError) =>
-      code === 'interrupted' && status === 503 && members.raw_id !== undefined,
-  );
+  for (const outcome of ['lost', 'postponed', 'returned'] as const) {
+    const jobs = { run: async () => outcome };
+    const process = createProcessForm({ db: unavailableDb, store: ingest, leaseMs: 60_000, jobs });
+    await assert.rejects(
+      process({ payload: createPayload(), files: [] }, undefined, () => undefined),
+      ({ code, status, members }: ProblemError) =>
+        code === 'interrupted' && status === 503 && members.raw_id !== undefined,
+    );
+  }
 });
 
 test('Every failure has a documented status', async () => {
