@@ -8,7 +8,7 @@ import { createSafeFetch, type SafeFetch } from '../../src/safe-fetch/fetch.ts';
 import { until } from '@oselya/testing';
 import { processPayload, startCollector } from '../support/collector.ts';
 import { startServer } from '../support/images.ts';
-import { openDatabase, log, createPayload } from '../support/pipeline.ts';
+import { openDatabase, log, createPayload, waitForBlockedStatement } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -129,7 +129,7 @@ async function getOutcomes({ archiveChecks }: Metrics) {
 function createSourceCheck(
   source: string,
   answer: Respond,
-  options: { deadlineMs?: number; timeoutMs?: number } = {},
+  options: Partial<Parameters<typeof createArchiveCheck>[0]> = {},
 ) {
   const metrics = createMetrics(new Registry());
   const requestedUrls: string[] = [];
@@ -210,6 +210,24 @@ for (const [moment, source] of [
       await ageCheck(id, 2);
       if (source === 'between') await markSentAgain(source);
     }
+    assert.equal((await readListingRow(id)).archived_at, null);
+  });
+}
+
+if (!database.isExclusive) {
+  test('A listing that is archived while its payload arrives again leaves the archive', async () => {
+    const payload = createPayload({ source_slug: 'concurrent', url: 'https://gone.test/' });
+    const id = await ingestListing(payload);
+    await createSourceCheck('concurrent', respondWith(goneStatus)).run();
+    await ageCheck(id, 2);
+    const repeatedIngest = await db.transaction().execute(async (trx) => {
+      const { run } = createSourceCheck('concurrent', respondWith(goneStatus), { db: trx });
+      assert.equal((await run()).archived, 1);
+      const ingest = ingestListing(payload);
+      await waitForBlockedStatement(db);
+      return { ingest };
+    });
+    assert.equal(await repeatedIngest.ingest, id);
     assert.equal((await readListingRow(id)).archived_at, null);
   });
 }
