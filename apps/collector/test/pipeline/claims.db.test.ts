@@ -103,7 +103,11 @@ test('An older payload never overwrites a newer one', async () => {
   assert.equal((await findListing(db, payload))?.price, 900);
 });
 
-for (const moment of ['processRemote', 'embed'] as const) {
+for (const [moment, lastStage] of [
+  ['generateObject', 'upsert'],
+  ['processRemote', 'enrich'],
+  ['embed', 'embed'],
+] as const) {
   test(`A newer payload that completes during ${moment} keeps its listing`, async () => {
     const payload = createPayload({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
@@ -127,7 +131,6 @@ for (const moment of ['processRemote', 'embed'] as const) {
     const rowsNow = await readRows();
     assert.ok(rowsBefore);
     assert.deepEqual({ ...rowsNow, raws: [] }, { ...rowsBefore, raws: [] });
-    const lastStage = moment === 'embed' ? 'embed' : 'enrich';
     assert.equal(getOutcomes(await readRawRecord(db, older))[lastStage], 'superseded');
   });
 }
