@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { ModelError } from '@oselya/model';
 import type { Payload } from '../../src/ingest/payload.ts';
+import { requeuePayload } from '../../src/queue/retry.ts';
 import { openImages, createVisionModel, createImage, serve } from '../support/images.ts';
 import {
-  type readRawRecord,
+  readRawRecord,
   createPayload,
   createCountingModel,
   createHarness,
@@ -132,4 +134,24 @@ test('A dead host is requested by one unchanged payload a day and by each change
   const changedRaw = await listing.process({ ...listing.payload, price: 61_000 });
   assert.equal(changedRaw.status, 'completed');
   assert.equal(requests.length, 6);
+});
+
+test('A late image whose description failed is described by the retry', async () => {
+  answers.set('/late.png', 503);
+  let isBroken = true;
+  const vision = createVisionModel(() => {
+    if (isBroken) throw new ModelError('MODEL_REJECTED', 'A wrong key.', { status: 401 });
+  });
+  const listing = await processListing(['/late.png'], { vision });
+  await listing.nextDay();
+  answers.set('/late.png', await createImage('png', { colour: 'orchid' }));
+  const { id, status, error } = await listing.process(listing.payload);
+  assert.deepEqual([status, error?.stage], ['failed', 'images']);
+  isBroken = false;
+  requests = [];
+  assert.ok(await requeuePayload(db, id));
+  assert.equal(await listing.runNext(), 'completed');
+  assert.deepEqual(getOutcomes(await readRawRecord(db, id)), IMAGE_OUTCOMES);
+  assert.deepEqual([requests, vision.shown.length], [[], 2], 'the stored image is not fetched');
+  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
 });
