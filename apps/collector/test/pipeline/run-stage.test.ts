@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { createOfflineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
@@ -50,11 +51,13 @@ test('A failed stage is repeated up to its attempts, except after an outage', as
     assert.equal(attempts, expected);
   }
   let attempts = 0;
+  const { signal } = new AbortController();
   const result = await run(() => {
     attempts += 1;
     return attempts < 3 ? fail() : Promise.resolve(DONE_RESULT);
-  });
+  }, signal);
   assert.equal(result, DONE_RESULT);
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
 });
 
 test('A stage that ignores its signal ends at its timeout or with its job', async () => {
