@@ -1,5 +1,6 @@
 import type { FindingCode, Position, Problem } from '../finding.ts';
 import { quoteText } from '../text.ts';
+import type { RawValue } from './record-run.ts';
 import { BACKSLASH, FIRST_PRINTABLE, QUOTE } from './scan.ts';
 import {
   createBadWordProblem,
@@ -11,10 +12,10 @@ import {
   type OpenDelimiter,
 } from './syntax-error.ts';
 
-/** Position with its offset in the text, in UTF-16 code units. */
+/** Text position with its offset in UTF-16 code units. */
 export type OffsetPosition = Position & { offset: number };
 
-/** Keys and indices of a path as a linked list, last key first. Null for the root. */
+/** Path as a linked list of keys and indices, last key first. Null for the root. */
 export type JsonPath = { parent: JsonPath; key: string | number } | null;
 
 /** Repeated key of an object, with its first and current position. */
@@ -25,7 +26,7 @@ type DuplicateKey = {
   repeatedPosition: OffsetPosition;
 };
 
-/** Positions of the parts of one value. */
+/** Positions within one JSON value. */
 export type LocatedValue = {
   start: OffsetPosition;
   /** Members of the root object: the first position of each key, and the last value of repeated keys. */
@@ -34,15 +35,8 @@ export type LocatedValue = {
   duplicates: DuplicateKey[];
 };
 
-/** Context of JSON text within its file. */
-type TextContext = {
-  start: Position;
-  /** Unit that the text represents, for messages. */
-  unit: 'file' | 'line';
-  enclosingDelimiters: readonly OpenDelimiter[];
-  /** Whether the text is truncated and may end in an incomplete word. */
-  isTruncated: boolean;
-};
+/** Text between JSON delimiters of its file. Truncated text may end in an incomplete word. */
+type EnclosedText = Pick<RawValue, 'text' | 'start' | 'enclosingDelimiters' | 'truncation'>;
 
 /** Thrown for invalid JSON, with the offset of the error in the text. */
 export class JsonSyntaxError extends Error {
@@ -81,14 +75,15 @@ export function describeDuplicateKey({ key, firstPosition }: DuplicateKey): stri
  * than `JSON.parse` and recursive, so only invalid records and small files use it.
  * @throws JsonSyntaxError for exactly the strings that `JSON.parse` rejects.
  */
-export function parseWithPositions(text: string, context: TextContext): LocatedValue {
-  return new LocatedParser(text, context).parse();
+export function parseWithPositions(source: EnclosedText, unit: 'file' | 'line'): LocatedValue {
+  return new LocatedParser(source, unit).parse();
 }
 
 class LocatedParser {
   readonly #text: string;
-  readonly #context: TextContext;
-  readonly #openDelimiters: OpenDelimiter[] = [];
+  readonly #isTruncated: boolean;
+  readonly #unit: 'file' | 'line';
+  readonly #openDelimiters: OpenDelimiter[];
   readonly #members: LocatedValue['members'] = new Map();
   readonly #duplicates: DuplicateKey[] = [];
   #index = 0;
@@ -96,11 +91,16 @@ class LocatedParser {
   // Offset of column 1, adjusted for surrogate pairs so that columns count code points.
   #lineStart: number;
 
-  constructor(text: string, context: TextContext) {
+  constructor(
+    { text, start, enclosingDelimiters, truncation }: EnclosedText,
+    unit: 'file' | 'line',
+  ) {
     this.#text = text;
-    this.#context = context;
-    this.#line = context.start.line;
-    this.#lineStart = 1 - context.start.column;
+    this.#isTruncated = truncation !== null;
+    this.#unit = unit;
+    this.#openDelimiters = [...enclosingDelimiters];
+    this.#line = start.line;
+    this.#lineStart = 1 - start.column;
   }
 
   parse(): LocatedValue {
@@ -114,7 +114,7 @@ class LocatedParser {
 
   #throwAfterEnd(): never {
     const character = this.#peek();
-    const isLine = this.#context.unit === 'line';
+    const isLine = this.#unit === 'line';
     if (isCommentStart(character)) this.#throwError(NO_COMMENTS_MESSAGE);
     if (isLine && character === ',') {
       this.#throwError('there is a comma after the record, which ends with its line; remove it');
@@ -134,7 +134,7 @@ class LocatedParser {
   }
 
   #readObject(path: JsonPath): void {
-    // Created lazily: a hostile record may have many empty objects, and a map takes more memory than an empty object.
+    // Created on demand: a hostile record may have many empty objects, and each map takes memory.
     let firstPositions: Map<string, OffsetPosition> | undefined;
     this.#readContainer('object', '}', () => {
       const position = this.#getOffsetPosition();
@@ -247,11 +247,10 @@ class LocatedParser {
   #readWord(): void {
     const word = this.#match(WORD_PATTERN);
     if (word === '') this.#throwExpected('a value');
-    const isTruncated =
-      this.#context.isTruncated && this.#index + word.length === this.#text.length;
+    const isAtEnd = this.#index + word.length === this.#text.length;
     const isIncompleteLiteral =
       NUMBER_START_PATTERN.test(word) || LITERALS.some((literal) => literal.startsWith(word));
-    if (isTruncated && isIncompleteLiteral) this.#throwAtEnd();
+    if (this.#isTruncated && isAtEnd && isIncompleteLiteral) this.#throwAtEnd();
     if (!NUMBER_PATTERN.test(word) && !LITERALS.includes(word)) {
       throw new JsonSyntaxError(createBadWordProblem(word, this.#getPosition()), this.#index);
     }
@@ -303,12 +302,8 @@ class LocatedParser {
 
   #throwAtEnd(): never {
     const end = this.#text.length;
-    const openDelimiters = [...this.#context.enclosingDelimiters, ...this.#openDelimiters];
-    const problem = createTruncationProblem(
-      this.#context.unit,
-      this.#getPosition(end),
-      openDelimiters,
-    );
+    const position = this.#getPosition(end);
+    const problem = createTruncationProblem(this.#unit, position, this.#openDelimiters);
     throw new JsonSyntaxError(problem, end);
   }
 }
@@ -336,14 +331,10 @@ export class JsonTextError extends Error {
  */
 export function parseJsonText(text: string): unknown {
   if (text.trim() === '') throw new JsonTextError('1:1: the file is empty');
-  const context = {
-    start: { line: 1, column: 1 },
-    unit: 'file',
-    enclosingDelimiters: [],
-    isTruncated: false,
-  } as const;
+  const start = { line: 1, column: 1 };
+  const source = { text, start, enclosingDelimiters: [], truncation: null };
   try {
-    const [duplicateKey] = parseWithPositions(text, context).duplicates;
+    const [duplicateKey] = parseWithPositions(source, 'file').duplicates;
     if (duplicateKey === undefined) return JSON.parse(text);
     const { line, column } = duplicateKey.repeatedPosition;
     throw new JsonTextError(`${line}:${column}: ${describeDuplicateKey(duplicateKey)}`);

@@ -35,7 +35,7 @@ export function parseValue(text: string): ParsedValue | null {
 
 type Parts = { strings: number; containers: number };
 
-/** Counts strings, objects and lists. Returns null if they exceed a limit. */
+/** Returns null if the parts exceed a limit. */
 function countParts(value: unknown): Parts | null {
   const parts = { strings: 0, containers: 0 };
   addParts(value, parts, 1);
@@ -57,7 +57,7 @@ function addParts(value: unknown, parts: Parts, depth: number): void {
   }
 }
 
-/** A record with its byte range in a run. */
+/** Record with its byte range in a run. */
 type RunRecord = ParsedValue & {
   from: number;
   end: number;
@@ -68,43 +68,39 @@ type RunRecord = ParsedValue & {
   newlines: number;
 };
 
-/** Records that were parsed together. Request positions and text in record order, because lines are counted only once. */
+/** Chunk of a run, with the offset of its first record. */
+type RunContext = {
+  bytes: Buffer;
+  from: number;
+  lines: LineTracker;
+  enclosingDelimiters: readonly OpenDelimiter[];
+};
+
+/** Records that were parsed together. Callers request positions and text in record order. */
 export class RecordRun {
   readonly records: readonly RunRecord[];
-  readonly #chunk: { bytes: Buffer; from: number };
-  readonly #lines: LineTracker;
-  readonly #enclosingDelimiters: readonly OpenDelimiter[];
+  readonly #context: RunContext;
   #countedRecords = 0;
 
-  /** @param chunk Chunk of the run, with the offset of the first record. */
-  constructor(
-    records: readonly RunRecord[],
-    chunk: { bytes: Buffer; from: number },
-    {
-      lines,
-      enclosingDelimiters,
-    }: { lines: LineTracker; enclosingDelimiters: readonly OpenDelimiter[] },
-  ) {
+  constructor(records: readonly RunRecord[], context: RunContext) {
     this.records = records;
-    this.#chunk = chunk;
-    this.#lines = lines;
-    this.#enclosingDelimiters = enclosingDelimiters;
+    this.#context = context;
   }
 
   getPosition(record: RunRecord): Position {
-    const index = this.#chunk.from + record.from;
+    const index = this.#context.from + record.from;
     this.#countLinesTo(index);
-    return this.#lines.getPosition(index);
+    return this.#context.lines.getPosition(index);
   }
 
   getRawValue(record: RunRecord): RawValue {
-    const { bytes, from } = this.#chunk;
+    const { bytes, from, enclosingDelimiters } = this.#context;
     const { value, strings, writtenStrings } = record;
     return {
       text: bytes.toString('utf8', from + record.from, from + record.end),
       start: this.getPosition(record),
       strings: writtenStrings,
-      enclosingDelimiters: this.#enclosingDelimiters,
+      enclosingDelimiters,
       truncation: null,
       parsedValue: { value, strings },
     };
@@ -116,17 +112,17 @@ export class RecordRun {
 
   /** Advances the line tracker to the end of the run. */
   leaveChunk(): void {
-    this.#countLinesTo(this.#chunk.from + (this.records.at(-1)?.nextStart ?? 0));
+    this.#countLinesTo(this.#context.from + (this.records.at(-1)?.nextStart ?? 0));
   }
 
   #countLinesTo(index: number): void {
     let newlines = 0;
     for (; this.#countedRecords < this.records.length; this.#countedRecords += 1) {
       const record = this.records[this.#countedRecords];
-      if (record === undefined || this.#chunk.from + record.nextStart > index) break;
+      if (record === undefined || this.#context.from + record.nextStart > index) break;
       newlines += record.newlines;
     }
-    this.#lines.skipTo(index, newlines);
+    this.#context.lines.skipTo(index, newlines);
   }
 }
 

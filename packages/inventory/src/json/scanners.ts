@@ -44,7 +44,7 @@ const EXPECTED_TOKENS: Record<ScanState, string> = {
   end: 'nothing more',
 };
 
-/** State after each punctuation character that is allowed in a state. */
+/** Next state by current state and punctuation character. */
 const TRANSITIONS: Partial<Record<string, ScanState>> = {
   'start [': 'first',
   'first ]': 'end',
@@ -162,8 +162,8 @@ export class ArrayScanner {
     if (end <= from) return from;
     const records = parseRun(bytes.subarray(from, end), separator, from - recordEnd + 1);
     if (records === null) return from;
-    const context = { lines: this.#lines, enclosingDelimiters: this.#enclosingDelimiters };
-    const run = new RecordRun(records, { bytes, from }, context);
+    const enclosingDelimiters = this.#enclosingDelimiters;
+    const run = new RecordRun(records, { bytes, from, lines: this.#lines, enclosingDelimiters });
     yield { kind: 'run', run };
     run.leaveChunk();
     this.#valueStart = null;

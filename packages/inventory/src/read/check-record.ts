@@ -44,22 +44,11 @@ export type RecordProblems = {
 /** Record problem with a pointer that begins at the record. */
 export type LocatedProblem = { pointer: string } & Problem;
 
-/** Parses a value and returns the positions of its parts. */
-export function locateValue(rawValue: RawValue, unit: 'file' | 'line'): LocatedValue {
-  const { text, start, enclosingDelimiters, truncation } = rawValue;
-  return parseWithPositions(text, {
-    start,
-    unit,
-    enclosingDelimiters,
-    isTruncated: truncation !== null,
-  });
-}
-
 /** Finds the error in invalid or truncated JSON. */
 export function findSyntaxProblem(rawValue: RawValue, unit: 'file' | 'line'): Problem {
   const { text, truncation } = rawValue;
   try {
-    locateValue(rawValue, unit);
+    parseWithPositions(rawValue, unit);
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
     // Text beyond a limit is always truncated, so the limit is the cause to report.

@@ -1,4 +1,5 @@
 import type { Finding, Position, Problem } from '../finding.ts';
+import { parseWithPositions } from '../json/parser.ts';
 import { parseValue, type RawValue, type RecordRun } from '../json/record-run.ts';
 import { ArrayScanner, LinesScanner, type ScanEvent } from '../json/scanners.ts';
 import { type EndpointRecord, isEndpointRecord } from '../record.ts';
@@ -11,7 +12,6 @@ import {
   type InspectedRecord,
   locateProblems,
   type LocatedProblem,
-  locateValue,
   type RecordProblems,
 } from './check-record.ts';
 import {
@@ -109,11 +109,8 @@ class InventoryReader {
       const problems = this.#findProblems(value, strings !== writtenStrings, getPosition);
       if (problems === null) continue;
       const rawValue = run.getRawValue(record);
-      yield* this.#locateFindings(
-        problems,
-        rawValue.text,
-        locateValue(rawValue, this.#scanner.unit),
-      );
+      const locatedValue = parseWithPositions(rawValue, this.#scanner.unit);
+      yield* this.#locateFindings(problems, rawValue.text, locatedValue);
     }
   }
 
@@ -132,7 +129,7 @@ class InventoryReader {
     const hasRepeatedKeys = parsedValue.strings !== rawValue.strings;
     const problems = this.#findProblems(parsedValue.value, hasRepeatedKeys, () => rawValue.start);
     if (problems !== null)
-      yield* this.#locateFindings(problems, rawValue.text, locateValue(rawValue, unit));
+      yield* this.#locateFindings(problems, rawValue.text, parseWithPositions(rawValue, unit));
   }
 
   /** Counts a record, and checks it with the schema and `inspect`. Returns null if it has no problems. */
