@@ -52,7 +52,7 @@ type Option = {
   parse: (text: string, name: string) => unknown;
 };
 
-type OptionValues<Options extends Record<string, Option>> = {
+export type OptionValues<Options extends Record<string, Option>> = {
   [Name in keyof Options]?: Options[Name] extends { multiple: true }
     ? ReturnType<Options[Name]['parse']>[]
     : ReturnType<Options[Name]['parse']>;

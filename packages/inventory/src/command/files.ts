@@ -10,6 +10,7 @@ import {
   INPUT_FORMAT_HELP,
   INPUT_FORMAT_OPTION,
   type InventoryIo,
+  type OptionValues,
   textOption,
   UsageError,
 } from './command.ts';
@@ -92,12 +93,6 @@ export const SELECT_HELP = `  --type TYPE                       only records of 
   --exposure EXPOSURE               only records of this exposure, such as public; repeatable
 ${INPUT_FORMAT_HELP}`;
 
-type RecordSelection = {
-  type?: string[];
-  exposure?: EndpointRecord['exposure'][];
-  'input-format'?: InventoryFormat;
-};
-
 /**
  * Returns the records that match the options. Without options, returns all records.
  * @throws UsageError if the file cannot be read or is invalid.
@@ -105,7 +100,7 @@ type RecordSelection = {
 export async function selectRecords(
   file: string,
   io: InventoryIo,
-  { type, exposure, 'input-format': format }: RecordSelection,
+  { type, exposure, 'input-format': format }: OptionValues<typeof SELECT_OPTIONS>,
 ): Promise<EndpointRecord[]> {
   const records = [];
   for await (const { value } of readInput(file, io, format)) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Finding } from '../finding.ts';
-import type { InventoryFormat, InventorySource } from '../read/input.ts';
+import type { InventorySource } from '../read/input.ts';
 import {
   validateInventory,
   type ValidateOptions,
@@ -14,6 +14,7 @@ import {
   flagOption,
   INPUT_FORMAT_OPTION,
   createNumberOption,
+  type OptionValues,
   parseArguments,
   UsageError,
 } from './command.ts';
@@ -63,12 +64,6 @@ export const validateCommand: Command = {
   },
 };
 
-type CheckOptions = {
-  format?: keyof typeof REPORTERS;
-  'input-format'?: InventoryFormat;
-  'max-errors'?: number;
-};
-
 /** Finds the problems of one inventory, as `validateInventory` does. */
 type InventoryCheck = (
   source: InventorySource,
@@ -80,7 +75,7 @@ const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 /** Checks files in sequence and prints the findings. Returns the highest exit status. */
 export async function checkFiles(
   files: readonly string[],
-  values: CheckOptions,
+  values: OptionValues<typeof CHECK_OPTIONS>,
   { out, log, io }: Context,
   check: InventoryCheck,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
