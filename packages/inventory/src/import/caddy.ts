@@ -176,11 +176,11 @@ function isVariable(words: readonly string[]): boolean {
 function* readLines(source: string): Generator<Line | null> {
   const openBlockLines: number[] = [];
   let tokens: Token[] = [];
-  let hasOnlySite = false;
+  let hasUnbracedSite = false;
   const finishLine = (hasBlock: boolean, number: number): Line => {
-    const isHead = openBlockLines.length === 0 && !hasOnlySite;
+    const isHead = openBlockLines.length === 0 && !hasUnbracedSite;
     const words = tokens.map(({ text }) => text);
-    hasOnlySite ||= isHead && !hasBlock && words[0] !== 'import' && !isVariable(words);
+    hasUnbracedSite ||= isHead && !hasBlock && words[0] !== 'import' && !isVariable(words);
     tokens = [];
     return { words, hasBlock, isHead, number };
   };
@@ -194,7 +194,7 @@ function* readLines(source: string): Generator<Line | null> {
       continue;
     }
     const lastToken = tokens.at(-1);
-    const isAddress = openBlockLines.length === 0 && !hasOnlySite;
+    const isAddress = openBlockLines.length === 0 && !hasUnbracedSite;
     const isContinued = isAddress && lastToken?.isQuoted === false && lastToken.text.endsWith(',');
     if (tokens.length > 0 && (brace === '}' || (token.isFirstOnLine && !isContinued))) {
       yield finishLine(false, firstToken.line);

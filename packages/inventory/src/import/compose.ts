@@ -78,8 +78,8 @@ function* readService(
   if (interpolateText(network) === 'host') skip('it has all ports of its host');
 }
 
-function interpolateText(written: unknown): string | undefined {
-  const text = toText(written);
+function interpolateText(value: unknown): string | undefined {
+  const text = toText(value);
   return text && interpolate(text).text;
 }
 
@@ -122,24 +122,19 @@ const HOST_NAME_PATTERN = /^[a-z_][\w.-]*$/i;
 /** Parses a `ports` item in short or long form. Returns null if the item publishes no port. */
 function parsePorts(item: unknown): PublishedPort[] | null {
   const unknownNames = new Set<string>();
-  const read = (written: unknown) => {
-    const { text, unknownNames: names } = interpolate(toText(written) ?? '');
+  const read = (value: unknown) => {
+    const { text, unknownNames: names } = interpolate(toText(value) ?? '');
     for (const name of names) unknownNames.add(name);
     return text;
   };
-  const {
-    host_ip: hostIp,
-    published: publishedPort,
-    target: targetPort,
-    protocol: protocolName,
-  } = toMapping(item);
+  const mapping = toMapping(item);
   const parts =
     typeof item === 'object'
       ? {
-          host: read(hostIp),
-          published: read(publishedPort),
-          target: read(targetPort),
-          protocol: read(protocolName),
+          host: read(mapping['host_ip']),
+          published: read(mapping['published']),
+          target: read(mapping['target']),
+          protocol: read(mapping['protocol']),
         }
       : SHORT_PORT_PATTERN.exec(read(item))?.groups;
   if (parts === undefined) return null;
@@ -177,8 +172,8 @@ const VARIABLE_PATTERN = /\$([a-z_]\w*)|\$\{([a-z_]\w*)(?:(:?[-?+])([^${}]*))?\}
  * Interpolates a Compose value in an empty environment. Variables without a default remain as `${NAME}`.
  * https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
  */
-function interpolate(written: string): { text: string; unknownNames: string[] } {
-  let result = written.replaceAll('$$', DOLLAR_PLACEHOLDER);
+function interpolate(writtenText: string): { text: string; unknownNames: string[] } {
+  let result = writtenText.replaceAll('$$', DOLLAR_PLACEHOLDER);
   for (let round = 0; round < MAX_NESTED_DEFAULTS; round += 1) {
     const previous = result;
     result = previous.replaceAll(
@@ -202,7 +197,7 @@ function interpolate(written: string): { text: string; unknownNames: string[] } 
 
 const SECURE_ENTRYPOINT_PATTERN = /^(?:https|web-?secure|secure)$/i;
 const ROUTER_LABEL_PATTERN = /^traefik\.(http|tcp|udp)\.routers\.([^.]+)\./;
-/** Matcher of a rule. `!` negates the matcher. */
+/** Matches a matcher of a rule. `!` negates the matcher. */
 const MATCHER_PATTERN = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/gi;
 
 /**

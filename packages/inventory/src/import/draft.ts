@@ -7,14 +7,14 @@ import {
 } from '../limits.ts';
 import { type EndpointRecord, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 
-/** Record properties that an imported file may specify. */
-type StatedProperties =
+/** Keys of the record properties that an imported file may specify. */
+type ImportableKey =
   | ('exposure' | 'url' | 'protocol' | 'host' | 'port')
   | ('domain' | 'service' | 'purpose' | 'auth' | 'notes' | 'docs');
 
 /** Endpoint of an imported file. `key` contains the parts of its ID. */
 export type ImportedEndpoint = { key: readonly (string | number)[]; name: string; type: string } & {
-  [Key in StatedProperties]?: EndpointRecord[Key] | undefined;
+  [Key in ImportableKey]?: EndpointRecord[Key] | undefined;
 };
 
 /** Thrown for a file that cannot be imported. The one-line message names the error and its remedy. */

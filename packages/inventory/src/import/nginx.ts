@@ -250,8 +250,8 @@ function* expandIncludes(
 function* readDirectives(source: string): Generator<Directive | null> {
   const openBlockLines: number[] = [];
   let words: string[] = [];
-  for (const { text, line, isMark } of readTokens(source)) {
-    if (!isMark) {
+  for (const { text, line, isDelimiter } of readTokens(source)) {
+    if (!isDelimiter) {
       words.push(text);
       continue;
     }
@@ -273,7 +273,7 @@ function* readDirectives(source: string): Generator<Directive | null> {
     throw new ImportError(`line ${unclosedLine}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
-/** Yields unquoted words, and the marks that end directives and blocks. */
+/** Yields unquoted words, and the delimiters of directives and blocks. */
 function* readTokens(source: string) {
   let line = 1;
   let index = 0;
@@ -286,7 +286,7 @@ function* readTokens(source: string) {
     else if (character === ';' || character === '{' || character === '}') {
       const isLua = character === '{' && name?.endsWith('_by_lua_block');
       if (isLua) end = findLuaEnd(source, end, line);
-      yield { text: isLua ? ';' : character, line, isMark: true };
+      yield { text: isLua ? ';' : character, line, isDelimiter: true };
       name = undefined;
     } else if (!/\s/.test(character)) {
       const isQuoted = character === '"' || character === "'";
@@ -297,7 +297,7 @@ function* readTokens(source: string) {
       const writtenWord = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
       const text = writtenWord.replaceAll(/\\(["'\\])/g, '$1');
       name ??= text;
-      yield { text, line, isMark: false };
+      yield { text, line, isDelimiter: false };
     }
     line += countNewlines(source, index, end);
     index = end;

@@ -19,7 +19,7 @@ export const UNMATCHED_BRACE_MESSAGE =
   'this } closes nothing; remove it, or add the { that it ends';
 export { TOO_DEEP_MESSAGE };
 
-/** Yields block items, up to null or the end of the file. */
+/** Yields the lines or directives of a block, up to null or the end of the file. */
 export function* readBlock<T>(items: Iterator<T | null>): Generator<T> {
   for (
     let iteration = items.next();
