@@ -1,7 +1,7 @@
 const MASK = '***';
 
 /** Text range from `start` (inclusive) to `end` (exclusive). */
-export type TextRange = { start: number; end: number };
+type TextRange = { start: number; end: number };
 
 /**
  * Normalized names of parameters with secret values. Only whole names match, so `max_tokens` and `tokenizer`

@@ -7,7 +7,7 @@ export type RelatedLocation = {
   file?: string;
 } & Position;
 
-/** Lint rule subjects by code. Each rule has a page in docs/inventory/rules/. */
+/** Descriptions of the lint rules by code. Each rule has a page in docs/inventory/rules/. */
 export const LINT_RULES = {
   'lint/blank-field': 'A property is present but blank.',
   'lint/credentials-in-url': 'An address contains a user name, a password or a secret parameter.',
@@ -24,7 +24,7 @@ export const LINT_RULES = {
   'lint/url-mismatch': 'The address contradicts the host, the domain, the port or the protocol.',
 } as const;
 
-/** Finding subjects by code. The codes are stable, so tools can match on them. */
+/** Descriptions of findings by code. The codes are stable, because tools depend on them. */
 export const RULES = {
   'encoding/bom': 'The text begins with a byte order mark, which is skipped.',
   'encoding/utf-8': 'The bytes are not valid UTF-8.',

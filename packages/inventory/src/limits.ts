@@ -25,7 +25,7 @@ export const MAX_IMPORTED_RECORDS = 20_000;
 export const MAX_IMPORT_DEPTH = 200;
 /** Maximum number of included files per import. A repeated include counts again. */
 export const MAX_INCLUDED_FILES = 1_000;
-/** Maximum number of items of one kind that the notes of a draft list. The notes count the other items. */
+/** Maximum number of items of one kind in the notes of a draft. Further items are only counted. */
 export const MAX_NOTE_ITEMS = 10;
 /** Maximum number of lines about skipped parts of an import. Further parts are only counted. */
 export const MAX_SKIPPED_LINES = 20;
@@ -42,5 +42,5 @@ export const MAX_COMPOSE_BYTES = 512 * KIB;
 export const MIN_YAML_TOKEN_BYTES = 2;
 /** Maximum number of aliases (`*name`) in a YAML file. Each alias requires a search of the whole file. */
 export const MAX_YAML_ALIASES = 1_000;
-/** `maxAliasCount` of the package `yaml`. */
+/** Option `maxAliasCount` of the package `yaml`. */
 export const MAX_YAML_ALIAS_REPEATS = 100;

@@ -90,11 +90,11 @@ function createTextReporter({ showsExcerpts, isColored }: TerminalOptions): Repo
 
 function formatExcerpt(line: number, { text, column }: Excerpt): string {
   const characters = Array.from(text.replaceAll('\t', ' '));
-  const before = escapeInvisible(characters.slice(0, column - 1).join(''));
-  const after = escapeInvisible(characters.slice(column - 1).join(''));
+  const textBefore = escapeInvisible(characters.slice(0, column - 1).join(''));
+  const textAfter = escapeInvisible(characters.slice(column - 1).join(''));
   const gutter = ` ${line} | `;
   const margin = ' '.repeat(gutter.length - 2);
-  return `${gutter}${before}${after}\n${margin}| ${' '.repeat(countColumns(before))}^`;
+  return `${gutter}${textBefore}${textAfter}\n${margin}| ${' '.repeat(countColumns(textBefore))}^`;
 }
 
 /** Characters that take two columns: emoji, and full-width East Asian characters (UAX #11). */

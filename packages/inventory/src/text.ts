@@ -57,14 +57,14 @@ export function getExcerpt(
     start: Math.max(start, position) - position,
     end: end - position,
   }));
-  const before = replaceRanges(scannedText.slice(0, position), clippedRanges)
+  const textBefore = replaceRanges(scannedText.slice(0, position), clippedRanges)
     .slice(-MAX_SHOWN_LENGTH)
     .toWellFormed();
-  const after = replaceRanges(scannedText.slice(position), shiftedRanges)
+  const textAfter = replaceRanges(scannedText.slice(position), shiftedRanges)
     .slice(0, MAX_SHOWN_LENGTH)
     .toWellFormed();
-  const head = before.slice(before.lastIndexOf('\n') + 1);
-  const [tail = ''] = after.split(/\r?\n/, 1);
+  const head = textBefore.slice(textBefore.lastIndexOf('\n') + 1);
+  const [tail = ''] = textAfter.split(/\r?\n/, 1);
   return { text: head + tail, column: Array.from(head).length + 1 };
 }
 

@@ -41,11 +41,11 @@ export const diffCommand: Command = {
       'fail-on': createChoiceOption('widened', 'any'),
       ...INPUT_FORMAT_OPTION,
     });
-    const [older, newer, ...extraFiles] = positionals;
-    if (older === undefined || newer === undefined || extraFiles.length > 0) {
+    const [olderFile, newerFile, ...extraFiles] = positionals;
+    if (olderFile === undefined || newerFile === undefined || extraFiles.length > 0) {
       throw new UsageError('two files are compared: give OLD and NEW');
     }
-    if (older === '-' && newer === '-') {
+    if (olderFile === '-' && newerFile === '-') {
       throw new UsageError('standard input can be read once; give - once');
     }
     const readFileRecords = async (arg: string) => {
@@ -53,8 +53,8 @@ export const diffCommand: Command = {
       return readInput(file, io, values['input-format']);
     };
     const diff = await diffInventories(
-      await readFileRecords(older),
-      await readFileRecords(newer),
+      await readFileRecords(olderFile),
+      await readFileRecords(newerFile),
     ).catch((error: unknown) => {
       if (!(error instanceof RepeatedIdError)) throw error;
       throw new UsageError(error.message, { helpArguments: 'lint', cause: error });
@@ -99,18 +99,18 @@ export class RepeatedIdError extends Error {
  * @throws RepeatedIdError, and errors of the iterables.
  */
 export async function diffInventories(
-  older: AsyncIterable<PlacedRecord>,
-  newer: AsyncIterable<PlacedRecord>,
+  olderRecords: AsyncIterable<PlacedRecord>,
+  newerRecords: AsyncIterable<PlacedRecord>,
 ): Promise<InventoryDiff> {
   const unmatchedRecords = new Map<string, EndpointRecord>();
-  for await (const record of readUnique('older', older, unmatchedRecords)) {
+  for await (const record of readUnique('older', olderRecords, unmatchedRecords)) {
     unmatchedRecords.set(record.id, record);
   }
   const changed: RecordChange[] = [];
   const added: EndpointRecord[] = [];
   let unchanged = 0;
   const newerIds = new Set<string>();
-  for await (const record of readUnique('newer', newer, newerIds)) {
+  for await (const record of readUnique('newer', newerRecords, newerIds)) {
     newerIds.add(record.id);
     const before = unmatchedRecords.get(record.id);
     unmatchedRecords.delete(record.id);

@@ -135,12 +135,12 @@ export const RECORD_RULES = {
     severity: 'error',
     check({ id }, { file, ids }, { line, column }) {
       if (id === undefined) return undefined;
-      const first = ids.get(id);
-      if (first === undefined) {
+      const firstLocation = ids.get(id);
+      if (firstLocation === undefined) {
         ids.set(id, { file, line, column });
         return undefined;
       }
-      const { file: firstFile, ...firstPosition } = first;
+      const { file: firstFile, ...firstPosition } = firstLocation;
       const otherFile = firstFile === file ? {} : { file: firstFile };
       const location = `${firstFile === file ? '' : `${firstFile}:`}${firstPosition.line}:${firstPosition.column}`;
       const name = quoteId(id);

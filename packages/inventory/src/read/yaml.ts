@@ -71,15 +71,15 @@ function checkSize(source: string, maxBytes: number): void {
   let tokenCount = 0;
   let bracketDepth = 0;
   // In block style, one line may open several lists, as in "- - a".
-  let lineMarkCount = 0;
+  let lineIndicatorCount = 0;
   for (const token of new Lexer().lex(source)) {
     tokenCount += 1;
     if (tokenCount > maxTokens) throwLimitError(`${maxTokens} words, marks and spaces`);
     if (token === '[' || token === '{') bracketDepth += 1;
     else if (token === ']' || token === '}') bracketDepth = Math.max(0, bracketDepth - 1);
-    else if (token.endsWith('\n')) lineMarkCount = 0;
-    else if (bracketDepth === 0 && /^[-?:]$/.test(token)) lineMarkCount += 1;
-    if (bracketDepth + lineMarkCount > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
+    else if (token.endsWith('\n')) lineIndicatorCount = 0;
+    else if (bracketDepth === 0 && /^[-?:]$/.test(token)) lineIndicatorCount += 1;
+    if (bracketDepth + lineIndicatorCount > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP_MESSAGE);
   }
 }
 

@@ -78,17 +78,8 @@ export function* formatMarkdownReport(
   yield formatTableHead(COLUMNS.map((name) => name.toLowerCase()));
   for (const record of records) {
     const { name, exposure, type, status, auth = '', last_reviewed: reviewDate } = record;
-    const address = formatAddress(record);
-    yield formatMarkdownRow([
-      name,
-      exposure,
-      type,
-      status,
-      address,
-      formatOwner(record),
-      auth,
-      reviewDate,
-    ]);
+    const [address, owner] = [formatAddress(record), formatOwner(record)];
+    yield formatMarkdownRow([name, exposure, type, status, address, owner, auth, reviewDate]);
   }
 }
 
