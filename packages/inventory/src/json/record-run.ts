@@ -4,7 +4,7 @@ import { countStrings, type LineTracker } from './scan.ts';
 import type { OpenDelimiter } from './syntax-error.ts';
 
 /** Parsed value with its number of strings, including keys. */
-type ParsedValue = { value: unknown; strings: number };
+type ParsedValue = { value: unknown; stringCount: number };
 
 /** Text of a value found by a scanner. */
 export type RawValue = {
@@ -12,7 +12,7 @@ export type RawValue = {
   /** Start position of the text in its file. */
   start: Position;
   /** Number of strings in the text, including keys and repeated keys. */
-  strings: number;
+  stringCount: number;
   /** Open brackets around the value. */
   enclosingDelimiters: readonly OpenDelimiter[];
   /** Reason why the text is incomplete. Null if it is complete. */
@@ -30,28 +30,28 @@ export function parseValue(text: string): ParsedValue | null {
     return null;
   }
   const parts = countParts(value);
-  return parts && { value, strings: parts.strings };
+  return parts && { value, stringCount: parts.stringCount };
 }
 
-type Parts = { strings: number; containers: number };
+type Parts = { stringCount: number; containerCount: number };
 
 /** Returns null if the parts exceed a limit. */
 function countParts(value: unknown): Parts | null {
-  const parts = { strings: 0, containers: 0 };
+  const parts = { stringCount: 0, containerCount: 0 };
   addParts(value, parts, 1);
-  return parts.strings + parts.containers <= MAX_RECORD_PARTS ? parts : null;
+  return parts.stringCount + parts.containerCount <= MAX_RECORD_PARTS ? parts : null;
 }
 
 function addParts(value: unknown, parts: Parts, depth: number): void {
-  if (typeof value === 'string') parts.strings += 1;
+  if (typeof value === 'string') parts.stringCount += 1;
   if (typeof value !== 'object' || value === null) return;
-  parts.containers += 1;
-  if (depth > MAX_DEPTH) parts.strings = NaN;
+  parts.containerCount += 1;
+  if (depth > MAX_DEPTH) parts.stringCount = NaN;
   else if (Array.isArray(value)) for (const element of value) addParts(element, parts, depth + 1);
   else {
     // Parsed objects inherit no enumerable properties, and `for…in` is the fastest iteration.
     for (const key in value) {
-      parts.strings += 1;
+      parts.stringCount += 1;
       addParts(value[key as keyof typeof value], parts, depth + 1);
     }
   }
@@ -64,8 +64,8 @@ type RunRecord = ParsedValue & {
   /** Start of the next record, or the end of the run. */
   nextStart: number;
   /** Number of strings in the text, including repeated keys. */
-  writtenStrings: number;
-  newlines: number;
+  writtenStringCount: number;
+  newlineCount: number;
 };
 
 /** Chunk of a run, with the offset of its first record. */
@@ -95,14 +95,14 @@ export class RecordRun {
 
   getRawValue(record: RunRecord): RawValue {
     const { bytes, from, enclosingDelimiters } = this.#context;
-    const { value, strings, writtenStrings } = record;
+    const { value, stringCount, writtenStringCount } = record;
     return {
       text: bytes.toString('utf8', from + record.from, from + record.end),
       start: this.getPosition(record),
-      strings: writtenStrings,
+      stringCount: writtenStringCount,
       enclosingDelimiters,
       truncation: null,
-      parsedValue: { value, strings },
+      parsedValue: { value, stringCount },
     };
   }
 
@@ -116,13 +116,13 @@ export class RecordRun {
   }
 
   #countLinesTo(index: number): void {
-    let newlines = 0;
+    let newlineCount = 0;
     for (; this.#countedRecords < this.records.length; this.#countedRecords += 1) {
       const record = this.records[this.#countedRecords];
       if (record === undefined || this.#context.from + record.nextStart > index) break;
-      newlines += record.newlines;
+      newlineCount += record.newlineCount;
     }
-    this.#context.lines.skipTo(index, newlines);
+    this.#context.lines.skipTo(index, newlineCount);
   }
 }
 
@@ -147,32 +147,32 @@ export function parseRun(run: Buffer, separator: Buffer, gapLength: number): Run
   }
   const records: RunRecord[] = [];
   let recordStart = 0;
-  let totalStrings = 0;
+  let totalStringCount = 0;
   for (const value of values) {
     const separatorIndex = run.indexOf(separator, recordStart);
     const isLast = records.length + 1 === values.length;
     const parts = countParts(value);
     if (parts === null || (separatorIndex === -1) !== isLast) return null;
     // The separator may also occur between objects of a list within a record.
-    const isFlat = parts.containers === 1;
+    const isFlat = parts.containerCount === 1;
     if (!isFlat && Object.values(value ?? {}).some((part) => hasKey(key, part))) return null;
-    const { strings } = parts;
+    const { stringCount } = parts;
     const [end, nextStart] = isLast
       ? [run.length, run.length]
       : [separatorIndex + 1, separatorIndex + gapLength];
     records.push({
       value,
-      strings,
-      writtenStrings: strings,
+      stringCount,
+      writtenStringCount: stringCount,
       from: recordStart,
       end,
       nextStart,
-      newlines: 0,
+      newlineCount: 0,
     });
-    totalStrings += strings;
+    totalStringCount += stringCount;
     recordStart = nextStart;
   }
-  countText(run, records, totalStrings, countStrings(separator).newlines);
+  countText(run, records, totalStringCount, countStrings(separator).newlineCount);
   return records;
 }
 
@@ -180,19 +180,20 @@ export function parseRun(run: Buffer, separator: Buffer, gapLength: number): Run
 function countText(
   run: Buffer,
   records: RunRecord[],
-  totalStrings: number,
-  separatorNewlines: number,
+  totalStringCount: number,
+  separatorNewlineCount: number,
 ): void {
-  const { strings, newlines } = countStrings(run);
+  const { stringCount, newlineCount } = countStrings(run);
   const hasUniformNewlines =
-    strings === totalStrings && newlines === separatorNewlines * (records.length - 1);
+    stringCount === totalStringCount &&
+    newlineCount === separatorNewlineCount * (records.length - 1);
   for (const record of records) {
     if (hasUniformNewlines)
-      record.newlines = record.nextStart === run.length ? 0 : separatorNewlines;
+      record.newlineCount = record.nextStart === run.length ? 0 : separatorNewlineCount;
     else {
       const counts = countStrings(run.subarray(record.from, record.nextStart));
-      record.writtenStrings = counts.strings;
-      record.newlines = counts.newlines;
+      record.writtenStringCount = counts.stringCount;
+      record.newlineCount = counts.newlineCount;
     }
   }
 }

@@ -41,21 +41,21 @@ const IS_NEWLINE = new Uint8Array(256);
 IS_NEWLINE[NEWLINE] = 1;
 
 /** Counts the strings, including keys, and the newlines of JSON text. */
-export function countStrings(json: Buffer): { strings: number; newlines: number } {
-  let quotes = 0;
-  let newlines = 0;
+export function countStrings(json: Buffer): { stringCount: number; newlineCount: number } {
+  let quoteCount = 0;
+  let newlineCount = 0;
   for (let index = 0; index < json.length; index += 1) {
     const byte = json[index] ?? 0;
-    quotes += IS_QUOTE[byte] ?? 0;
-    newlines += IS_NEWLINE[byte] ?? 0;
+    quoteCount += IS_QUOTE[byte] ?? 0;
+    newlineCount += IS_NEWLINE[byte] ?? 0;
   }
   // Backslashes occur only in strings, where each escapes the next character.
   let escapeIndex = json.indexOf(BACKSLASH);
   while (escapeIndex !== -1) {
-    if (json[escapeIndex + 1] === QUOTE) quotes -= 1;
+    if (json[escapeIndex + 1] === QUOTE) quoteCount -= 1;
     escapeIndex = json.indexOf(BACKSLASH, escapeIndex + 2);
   }
-  return { strings: quotes / 2, newlines };
+  return { stringCount: quoteCount / 2, newlineCount };
 }
 
 /** Returns the first character boundary at or after `index`. */
@@ -105,12 +105,12 @@ export class LineTracker {
   }
 
   /** Advances to an index, past a known number of newlines. */
-  skipTo(index: number, newlines: number): void {
-    if (newlines === 0) return;
+  skipTo(index: number, newlineCount: number): void {
+    if (newlineCount === 0) return;
     let lineStart = index;
     while (this.#bytes[lineStart - 1] !== NEWLINE) lineStart -= 1;
     this.startLine(lineStart);
-    this.#line += newlines - 1;
+    this.#line += newlineCount - 1;
   }
 
   /** Returns the position of a byte on the current line. */
@@ -181,7 +181,7 @@ type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
 export class ValueScanner {
   status: ScanStatus = 'open';
   /** Number of strings, including keys. A parsed value has fewer strings if and only if keys are repeated. */
-  strings = 0;
+  stringCount = 0;
   readonly #lines: LineTracker;
   #depth = 0;
   #containerCount = 0;
@@ -216,7 +216,7 @@ export class ValueScanner {
       index += 1;
       switch (byteClass) {
         case ByteClass.quote:
-          this.strings += 1;
+          this.stringCount += 1;
           this.#isInString = true;
           this.#checkLimits();
           break;
@@ -247,7 +247,7 @@ export class ValueScanner {
   #checkLimits(): void {
     if (!this.#hasLimits) return;
     if (this.#depth > MAX_DEPTH) this.status = 'too-deep';
-    else if (this.#containerCount + this.strings > MAX_RECORD_PARTS) this.status = 'too-many';
+    else if (this.#containerCount + this.stringCount > MAX_RECORD_PARTS) this.status = 'too-many';
   }
 
   #advanceInString(bytes: Buffer, from: number): number {

@@ -231,11 +231,11 @@ export class ArrayScanner {
   }
 
   #createEvent(start: Position, bytes: Buffer, truncation: Problem | null): ScanEvent {
-    const { strings } = this.#value;
+    const { stringCount } = this.#value;
     const value = {
       text: bytes.toString(),
       start,
-      strings,
+      stringCount,
       enclosingDelimiters: this.#enclosingDelimiters,
       truncation,
     };
@@ -296,16 +296,16 @@ export class LinesScanner {
     const text = bytes.toString();
     const parsedValue = parseValue(text);
     if (parsedValue !== null) {
-      const { value } = this.#createRecordEvent(text, countStrings(bytes).strings, null);
+      const { value } = this.#createRecordEvent(text, countStrings(bytes).stringCount, null);
       yield { kind: 'record', value: { ...value, parsedValue } };
       return;
     }
     if (BLANK_LINE.test(text)) return;
     const scanner = new ValueScanner(new LineTracker());
     const endIndex = scanner.advance(bytes, 0);
-    const { status, strings } = scanner;
+    const { status, stringCount } = scanner;
     if (status !== 'too-deep' && status !== 'too-many')
-      yield this.#createRecordEvent(text, strings, null);
+      yield this.#createRecordEvent(text, stringCount, null);
     else {
       const scannedText = bytes.toString('utf8', 0, endIndex);
       const column = Array.from(scannedText).length;
@@ -314,11 +314,11 @@ export class LinesScanner {
     }
   }
 
-  #createRecordEvent(text: string, strings: number, truncation: Problem | null) {
+  #createRecordEvent(text: string, stringCount: number, truncation: Problem | null) {
     const value: RawValue = {
       text,
       start: this.#start,
-      strings,
+      stringCount,
       enclosingDelimiters: [],
       truncation,
     };

@@ -104,9 +104,9 @@ class InventoryReader {
 
   *#checkRun(run: RecordRun): Generator<Finding> {
     for (const record of run.records) {
-      const { value, strings, writtenStrings } = record;
+      const { value, stringCount, writtenStringCount } = record;
       const getPosition = () => run.getPosition(record);
-      const problems = this.#findProblems(value, strings !== writtenStrings, getPosition);
+      const problems = this.#findProblems(value, stringCount !== writtenStringCount, getPosition);
       if (problems === null) continue;
       const rawValue = run.getRawValue(record);
       const locatedValue = parseWithPositions(rawValue, this.#scanner.unit);
@@ -126,7 +126,7 @@ class InventoryReader {
       yield this.#createRecordFinding({ ...problem, pointer: '' }, null);
       return;
     }
-    const hasRepeatedKeys = parsedValue.strings !== rawValue.strings;
+    const hasRepeatedKeys = parsedValue.stringCount !== rawValue.stringCount;
     const problems = this.#findProblems(parsedValue.value, hasRepeatedKeys, () => rawValue.start);
     if (problems !== null)
       yield* this.#locateFindings(problems, rawValue.text, parseWithPositions(rawValue, unit));
