@@ -1,30 +1,11 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
-import { promisify } from 'node:util';
+import type { ServerResponse } from 'node:http';
+import { openServer, type ReceivedRequest, type ScriptedResponse } from '@oselya/testing/server';
 import { PROBE_PREFIX } from './probes.ts';
 
+export type { ReceivedRequest, ScriptedResponse } from '@oselya/testing/server';
 export { listModelSchemas } from './schema.ts';
 
-/** Request that the server received. The body is parsed JSON, or null. */
-export type ReceivedRequest = {
-  method: string;
-  path: string;
-  headers: IncomingMessage['headers'];
-  body: unknown;
-};
-
-export type ScriptedResponse =
-  | { status?: number; headers?: Record<string, string>; body: unknown }
-  /** Resets the connection before a response. */
-  | 'reset'
-  /** Sends the headers and a part of the body, then resets the connection. */
-  | 'cut'
-  | 'silence'
-  | { write: (response: ServerResponse) => void };
-
-type RequestHandler = (request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>;
+export type RequestHandler = Parameters<typeof openServer>[0];
 
 /** Fake model server on a free loopback port. Its `url` is the value for `MODEL_BASE_URL`. */
 export type ModelServer = Awaited<ReturnType<typeof startModelServer>>;
@@ -34,52 +15,12 @@ export type ModelServer = Awaited<ReturnType<typeof startModelServer>>;
  * @param options.handlesProbes Whether the handler also gets startup probes. By default, they are rejected.
  */
 export async function startModelServer(handle: RequestHandler, { handlesProbes = false } = {}) {
-  const server = createServer((incoming, response) => {
-    void (async () => {
-      const body = await text(incoming);
-      const { method = '', url: path = '', headers } = incoming;
-      const isRejected = !handlesProbes && body.includes(PROBE_PREFIX);
-      const request = { method, path, headers, body: body === '' ? null : JSON.parse(body) };
-      respond(isRejected ? { status: 400, body: {} } : await handle(request), response);
-    })();
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  // The address of a TCP server is an object.
-  const { port } = server.address() as AddressInfo;
-  const close = async (): Promise<void> => {
-    if (!server.listening) return;
-    const closeEvent = once(server, 'close');
-    server.close();
-    server.closeAllConnections();
-    await closeEvent;
-  };
-  const connections = promisify(server.getConnections.bind(server));
-  return {
-    url: `http://127.0.0.1:${port}/v1`,
-    connections,
-    close,
-    [Symbol.asyncDispose]: close,
-  };
-}
-
-function respond(scriptedResponse: ScriptedResponse, response: ServerResponse): void {
-  if (scriptedResponse === 'silence') return;
-  if (scriptedResponse === 'reset') {
-    response.socket?.resetAndDestroy();
-    return;
-  }
-  if (scriptedResponse === 'cut') {
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
-    response.write('{"choices":', () => response.socket?.resetAndDestroy());
-    return;
-  }
-  if ('write' in scriptedResponse) return scriptedResponse.write(response);
-  const { status = 200, headers = {}, body } = scriptedResponse;
-  const isText = typeof body === 'string';
-  const contentType = isText ? 'text/html' : 'application/json';
-  response.writeHead(status, { 'content-type': contentType, ...headers });
-  response.end(isText ? body : JSON.stringify(body));
+  const { url, connections, close } = await openServer((request) =>
+    !handlesProbes && request.text.includes(PROBE_PREFIX)
+      ? { status: 400, body: {} }
+      : handle(request),
+  );
+  return { url: `${url}/v1`, connections, close, [Symbol.asyncDispose]: close };
 }
 
 /** Valid completion for a listing extraction. */

@@ -8,11 +8,6 @@ export {
   openSocket,
   findUnusedUrl,
 } from './network.ts';
-export { startProcess, runProcess, type RunningProcess } from './process.ts';
+export { startProcess, runProcess } from './process.ts';
 export { type Proxy, startProxy } from './proxy.ts';
-export {
-  type ScriptedResponse,
-  type ReceivedRequest,
-  startServer,
-  type TestServer,
-} from './server.ts';
+export { type ScriptedResponse, type ReceivedRequest, startServer } from './server.ts';

@@ -1,103 +1,11 @@
-import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type ServerResponse,
-} from 'node:http';
-import { text } from 'node:stream/consumers';
-import { promisify } from 'node:util';
 import { deferCleanup } from './flow.ts';
-import { listen } from './network.ts';
+import { openServer } from './scripted-server.ts';
 
-/** Request at the test server. */
-export type ReceivedRequest = {
-  method: string;
-  path: string;
-  headers: IncomingHttpHeaders;
-  text: string;
-  /** Parsed JSON body. Undefined if the body is not JSON. */
-  body: unknown;
-};
+export type { ReceivedRequest, ScriptedResponse } from './scripted-server.ts';
 
-/** Scripted response, or a scripted failure. */
-export type ScriptedResponse =
-  | { status?: number; headers?: Record<string, string>; body?: unknown }
-  /** Resets the connection before a response. */
-  | 'reset'
-  /** Sends the headers and a part of the body, then resets the connection. */
-  | 'cut'
-  /** Never responds. */
-  | 'silence'
-  /** Writes a custom response. */
-  | { write: (response: ServerResponse) => void };
-
-/** Scripted server on a free loopback port. */
-export type TestServer = {
-  url: string;
-  requests: ReceivedRequest[];
-  connections: () => Promise<number>;
-  close: () => Promise<void>;
-};
-
-/** Starts a server with scripted responses. It is closed after the tests of the file. */
-export async function startServer(
-  answer: (request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>,
-): Promise<TestServer> {
-  const requests: ReceivedRequest[] = [];
-  const server = createServer((incoming, response) => {
-    void (async () => {
-      const request = await receiveRequest(incoming);
-      requests.push(request);
-      sendResponse(await answer(request), response);
-    })();
-  });
-  const port = await listen(server);
-  const close = async (): Promise<void> => {
-    if (!server.listening) return;
-    const closeEvent = once(server, 'close');
-    server.close();
-    server.closeAllConnections();
-    await closeEvent;
-  };
-  deferCleanup(close);
-  return {
-    url: `http://127.0.0.1:${port}`,
-    requests,
-    connections: promisify(server.getConnections.bind(server)),
-    close,
-  };
-}
-
-async function receiveRequest(incoming: IncomingMessage): Promise<ReceivedRequest> {
-  const { method = '', url: path = '', headers } = incoming;
-  const content = await text(incoming);
-  return { method, path, headers, text: content, body: parseBody(content) };
-}
-
-function parseBody(content: string): unknown {
-  try {
-    return JSON.parse(content);
-  } catch {
-    return undefined;
-  }
-}
-
-function sendResponse(answer: ScriptedResponse, response: ServerResponse): void {
-  if (answer === 'silence') return;
-  if (answer === 'reset') {
-    response.socket?.resetAndDestroy();
-    return;
-  }
-  if (answer === 'cut') {
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
-    response.write('{"half":', () => response.socket?.resetAndDestroy());
-    return;
-  }
-  if ('write' in answer) return answer.write(response);
-  const { status = 200, headers = {}, body } = answer;
-  const isText = typeof body === 'string';
-  const contentType = isText ? 'text/html' : 'application/json';
-  response.writeHead(status, { 'content-type': contentType, ...headers });
-  response.end(isText ? body : JSON.stringify(body));
+/** Starts a server with scripted responses, like {@link openServer}. It is closed after the tests of the file. */
+export async function startServer(...args: Parameters<typeof openServer>) {
+  const server = await openServer(...args);
+  deferCleanup(server.close);
+  return server;
 }
