@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { deferCleanup } from './flow.ts';
 import { listen } from './network.ts';
 
@@ -9,15 +8,12 @@ type Connection = { clientSocket: Socket; serverSocket: Socket; isSilent: boolea
 /** TCP proxy that can simulate network failures. */
 export type Proxy = {
   url: string;
-  way: { delayMs: number };
-  connections: () => number;
   /** Resets the open connections on both sides. Later connections work. */
   cut: () => void;
   /** Silently drops all data of the open connections, like a NAT after a timeout. Later connections work. */
   silence: () => void;
   /** Pauses or resumes all data, like a stopped server process. Connections are still accepted. */
   freeze: (isFrozen: boolean) => void;
-  close: () => Promise<void>;
 };
 
 /**
@@ -28,23 +24,16 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
   const url = new URL(target);
   const { hostname, port } = url;
   const connections = new Set<Connection>();
-  const way = { delayMs: 0 };
   let isFrozen = false;
 
   function forwardData(connection: Connection, from: Socket, to: Socket): void {
-    let lastWrite = Promise.resolve();
-    const forwardChunk = async (previousWrite: Promise<void>, chunk: Buffer, delayMs: number) => {
-      await previousWrite;
-      if (delayMs > 0) await sleep(delayMs);
-      if (!connection.isSilent && to.writable) to.write(chunk);
-    };
     from.on('data', (chunk: Buffer) => {
-      lastWrite = forwardChunk(lastWrite, chunk, way.delayMs);
+      if (!connection.isSilent && to.writable) to.write(chunk);
     });
     from.on('close', () => {
       if (connection.isSilent && from === connection.clientSocket) return;
       connections.delete(connection);
-      void lastWrite.then(() => to.destroySoon());
+      to.destroySoon();
     });
   }
 
@@ -67,32 +56,26 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
   });
   url.port = String(await listen(server));
   url.hostname = '127.0.0.1';
+  deferCleanup(async () => {
+    cut();
+    server.close();
+    await once(server, 'close');
+  });
 
-  const proxy: Proxy = {
+  return {
     url: url.href.replace(/\/$/, ''),
-    way,
-    connections: () => connections.size,
     cut,
     silence() {
       for (const connection of connections) connection.isSilent = true;
     },
     freeze(isFreezing) {
       isFrozen = isFreezing;
-      for (const socket of [...connections].flatMap(({ clientSocket, serverSocket }) => [
-        clientSocket,
-        serverSocket,
-      ])) {
-        if (isFreezing) socket.pause();
-        else socket.resume();
+      for (const { clientSocket, serverSocket } of connections) {
+        for (const socket of [clientSocket, serverSocket]) {
+          if (isFreezing) socket.pause();
+          else socket.resume();
+        }
       }
     },
-    async close() {
-      if (!server.listening) return;
-      cut();
-      server.close();
-      await once(server, 'close');
-    },
   };
-  deferCleanup(proxy.close);
-  return proxy;
 }

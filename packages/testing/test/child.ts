@@ -1,2 +1,0 @@
-process.stdin.once('data', (text) => process.stdout.write(`read ${String(text)}`));
-process.send?.(process.argv[2]);
