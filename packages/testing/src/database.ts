@@ -30,7 +30,7 @@ export async function openTestDatabase<Schema>(
   const createdDatabase =
     server === undefined ? undefined : await createDatabase(server, { state, migrations });
   const image =
-    createdDatabase === undefined
+    server === undefined
       ? await openAsBlob(await createImageFile({ state, migrations }))
       : undefined;
   const database = await connect<Schema>({ url: createdDatabase?.url, image }).catch(
@@ -39,13 +39,15 @@ export async function openTestDatabase<Schema>(
       throw error;
     },
   );
-  const close = runOnce(async () => {
+  const resources = new AsyncDisposableStack();
+  resources.defer(async () => {
     const usedConnections = database.pool.totalCount - database.pool.idleCount;
     await database.close();
     await createdDatabase?.drop();
     if (usedConnections > 0)
       throw new Error(`The tests left ${usedConnections} connections checked out of the pool`);
   });
+  const close = () => resources.disposeAsync();
   deferCleanup(close);
   return { ...database, url: createdDatabase?.url, close };
 }
@@ -59,11 +61,6 @@ async function hashState(migrations: readonly MigrateOptions[]): Promise<string>
     state.update(JSON.stringify([component, variables, names, texts]));
   }
   return state.digest('hex').slice(0, 16);
-}
-
-function runOnce(work: () => Promise<void>): () => Promise<void> {
-  let promise: Promise<void> | undefined;
-  return () => (promise ??= work());
 }
 
 const TERMINATE_SCRIPT = `
@@ -87,13 +84,13 @@ export function cutConnections(url: string): void {
 }
 
 /** Hooks that run before and after each statement, with its text. If a hook throws, the statement fails. */
-export type Watch = {
+type Watch = {
   before?: (text: string) => void;
   /** Runs after the statement. The result is returned when the hook ends. */
   after?: (text: string, result: QueryResult<unknown>) => Promise<void> | void;
 };
 
-/** Wraps a database so that a test can observe, delay or fail statements. */
+/** Wraps a database with hooks that observe, delay or fail statements. */
 export function watchDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<Schema> {
   const texts = new WeakMap<QueryId, string>();
   const plugin: KyselyPlugin = {
@@ -112,7 +109,7 @@ export function watchDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<
 }
 
 /** Simulated connection loss. */
-export type Loss = {
+type Loss = {
   /** Part of the statement text. */
   statement: string;
   /** Whether the connection is lost before or after the server executes the statement. */
@@ -120,7 +117,7 @@ export type Loss = {
   times: number;
 };
 
-/** Wraps a database so that it loses its connection at the statements that a test selects. */
+/** Creates a database that loses its connection at the statements that a test selects with `lose`. */
 export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
   const losses: Loss[] = [];
   const createLossHook = (when: Loss['when']) => (text: string) => {

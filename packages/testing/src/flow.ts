@@ -32,28 +32,13 @@ export function deferCleanup(work: () => Promise<void> | void): void {
  * @example
  * await until('the job to end', async () => (await statusOf(job)) === 'processed');
  */
-export function until<Result>(
-  description: string,
-  condition: Condition<Result>,
-  limitMs?: number,
-): Promise<Result>;
-export function until<Result>(
-  condition: Condition<Result>,
-  options?: { limitMs?: number },
-): Promise<Result>;
 export async function until<Result>(
-  ...overloadArguments:
+  ...args:
+    | [condition: Condition<Result>]
     | [description: string, condition: Condition<Result>, limitMs?: number]
-    | [condition: Condition<Result>, options?: { limitMs?: number }]
 ): Promise<Result> {
   const [description, condition, limitMs = DEFAULT_LIMIT_MS] =
-    typeof overloadArguments[0] === 'string'
-      ? (overloadArguments as [string, Condition<Result>, number?])
-      : [
-          'the condition',
-          overloadArguments[0],
-          (overloadArguments[1] as { limitMs?: number } | undefined)?.limitMs,
-        ];
+    args.length === 1 ? ['the condition', args[0]] : args;
   const deadline = performance.now() + limitMs;
   for (;;) {
     const startedAt = performance.now();

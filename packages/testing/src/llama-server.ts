@@ -14,15 +14,12 @@ const LLAMA_SERVER_PATH = join(import.meta.dirname, '../../../scripts/llama-serv
 /** Time limit for the start, because the first start downloads packages. */
 const START_TIMEOUT_MS = 180_000;
 
-/** Server of llama.cpp with a random model. */
-export type LlamaServer = { url: string; close: () => Promise<void> } & AsyncDisposable;
-
 /**
  * Starts a server of llama.cpp on a free loopback port.
  * @param args Additional arguments of `llama-server`. With `--embeddings`, it serves an embedding model.
  * @throws Error with the end of the log if the server does not respond.
  */
-export async function startLlamaServer(...args: string[]): Promise<LlamaServer> {
+export async function startLlamaServer(...args: string[]) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-llama-'));
   const file = join(folder, 'model.gguf');
   await writeFile(file, createRandomModel({ pooling: args.includes('--embeddings') }));

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { deferCleanup } from './flow.ts';
 
 /** Exit status and output of a process. */
-export type ProcessResult = {
+type ProcessResult = {
   /** Exit status. Null if a signal ended the process. */
   status: number | null;
   signal: NodeJS.Signals | null;
@@ -12,7 +12,7 @@ export type ProcessResult = {
 };
 
 /** Process that a test started. */
-export type RunningProcess = {
+type RunningProcess = {
   child: ChildProcess;
   output: { stdout: string; stderr: string };
   ended: Promise<ProcessResult>;

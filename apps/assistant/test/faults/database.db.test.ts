@@ -106,7 +106,7 @@ suite('answers over restarts and kills', async () => {
       await until(() => olena.statuses.some(({ type }) => type === 'waiting'));
       assert.partialDeepStrictEqual(olena.statuses[1], { code: 1006 });
       // Leases last 20 s, and the reaper runs every 5 s.
-      await until(async () => (await turn())?.status === 'cut', { limitMs: 60_000 });
+      await until(async () => (await turn())?.status === 'cut');
 
       proxy.leadTo(url);
       const { message } = await answer.waitFor('message.completed');
