@@ -26,13 +26,13 @@ await pool.query(`
   create sequence entry_positions`);
 
 const HOUR_MS = 3_600_000;
-const leaseRow = (name: string) => ({ table: 'works', key: { name } });
+const getLeaseRow = (name: string) => ({ table: 'works', key: { name } });
 type Work = Parameters<typeof withLease>[3];
 const doNothing: Work = () => Promise.resolve();
 
 /** Runs work under a lease of an hour. */
 const run = (name: string, work = doNothing, options: { everyMs?: number } = {}) =>
-  withLease(db, leaseRow(name), { durationMs: HOUR_MS, ...options }, work);
+  withLease(db, getLeaseRow(name), { durationMs: HOUR_MS, ...options }, work);
 
 /** Resolves with the reason once a signal is aborted. */
 function waitForAbort(signal: AbortSignal): Promise<unknown> {
@@ -59,7 +59,7 @@ test('one of many callers acquires a lease, and the next one after its release',
 test('the holder of an expired lease loses it, and does not release the lease of the next holder', async () => {
   const nextHolder = Promise.withResolvers<void>();
   let reason: unknown;
-  const lateRun = withLease(db, leaseRow('late'), { durationMs: 600 }, async (signal) => {
+  const lateRun = withLease(db, getLeaseRow('late'), { durationMs: 600 }, async (signal) => {
     await sql`update works set lease_until = now() where name = 'late'`.execute(db);
     void run('late', () => nextHolder.promise);
     reason = await waitForAbort(signal);
@@ -129,7 +129,7 @@ test('the signal of the work aborts if its lease is lost', async () => {
 test('work that the caller aborts releases its lease', async () => {
   const callerController = new AbortController();
   const options = { durationMs: HOUR_MS, signal: callerController.signal };
-  const work = withLease(db, leaseRow('aborted'), options, async (signal) => {
+  const work = withLease(db, getLeaseRow('aborted'), options, async (signal) => {
     callerController.abort(new Error('The process stops'));
     throw await waitForAbort(signal);
   });
@@ -138,13 +138,13 @@ test('work that the caller aborts releases its lease', async () => {
 });
 
 test('periodic work is done by one process, again when due, and sooner after a failure', async () => {
-  const periodic = { everyMs: HOUR_MS };
-  const runs = Array.from({ length: 5 }, () => run('periodic', doNothing, periodic));
+  const options = { everyMs: HOUR_MS };
+  const runs = Array.from({ length: 5 }, () => run('periodic', doNothing, options));
   assert.deepEqual((await Promise.all(runs)).filter(Boolean), [true]);
-  const failedRun = run('failing', () => Promise.reject(new Error('a full disk')), periodic);
+  const failedRun = run('failing', () => Promise.reject(new Error('a full disk')), options);
   await assert.rejects(failedRun, { message: 'a full disk' });
-  assert.equal(await run('failing', doNothing, periodic), true);
-  assert.equal(await run('failing', doNothing, periodic), false);
+  assert.equal(await run('failing', doNothing, options), true);
+  assert.equal(await run('failing', doNothing, options), false);
 });
 
 const log = { table: 'entries', sequence: 'entry_positions', channel: 'entries', lockKey: 4711 };

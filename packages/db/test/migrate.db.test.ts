@@ -125,13 +125,14 @@ test('the error of a file says whether it may be applied', async () => {
   const isFile = (text: string) => text.startsWith('create extension');
   const isCommit = (text: string) => text === 'commit';
   const brokenConnection = { code: 'EPIPE' };
-  const certain = /0001_things\.sql failed and changed nothing: It failed/;
-  const uncertain = /0001_things\.sql may have failed, and the next start finds out: It failed/;
+  const certainMessage = /0001_things\.sql failed and changed nothing: It failed/;
+  const uncertainMessage =
+    /0001_things\.sql may have failed, and the next start finds out: It failed/;
   for (const [title, isFailing, details, message] of [
-    ['a connection that breaks during the file', isFile, brokenConnection, certain],
-    ['a connection that breaks during the commit', isCommit, brokenConnection, uncertain],
-    ['a server that stops', isCommit, { severity: 'FATAL', code: '57P01' }, uncertain],
-    ['a rejected commit', isCommit, { severity: 'ERROR', code: '23503' }, certain],
+    ['a connection that breaks during the file', isFile, brokenConnection, certainMessage],
+    ['a connection that breaks during the commit', isCommit, brokenConnection, uncertainMessage],
+    ['a server that stops', isCommit, { severity: 'FATAL', code: '57P01' }, uncertainMessage],
+    ['a rejected commit', isCommit, { severity: 'ERROR', code: '23503' }, certainMessage],
   ] as const) {
     const pool = createFailingPool(isFailing, Object.assign(new Error('It failed'), details));
     const migration = migrate({ pool }, goodMigrations);

@@ -35,7 +35,7 @@ test('a failed query does not affect the next one', async () => {
 if (url !== undefined) {
   suite('connections that are cut', () => {
     let database: Database<never>;
-    const prepared = createPreparedStatement<{ n: number }>('select $1::int as n');
+    const selectPrepared = createPreparedStatement<{ n: number }>('select $1::int as n');
 
     before(async () => {
       database = await connect<never>({ url, maxConnections: CONNECTION_COUNT });
@@ -52,12 +52,12 @@ if (url !== undefined) {
       await Promise.all(sleepQueries);
     });
 
-    const nextNumber = async () =>
+    const getNextNumber = async () =>
       (await pool.query<{ n: number }>(`select nextval('numbers') as n`)).rows[0]?.n;
 
     const repeatableStatements: Record<string, () => Promise<unknown>> = {
       'a read': async () => (await readOne(database.db)).rows,
-      'a prepared read': () => prepared(database.db, [1]),
+      'a prepared read': () => selectPrepared(database.db, [1]),
       'a transaction': () =>
         database.db.transaction().execute(async (trx) => {
           await sql`insert into written values (1)`.execute(trx);
@@ -91,7 +91,7 @@ if (url !== undefined) {
         cutConnections(url);
         await assert.rejects(write.execute(database.db), isDatabaseOutage);
         assert.equal((await pool.query('select from written')).rows.length, 0);
-        assert.equal(await nextNumber(), 1);
+        assert.equal(await getNextNumber(), 1);
       });
     }
 
@@ -99,7 +99,7 @@ if (url !== undefined) {
       // No rollback takes the number of a sequence back.
       const lostWrite = sql`select nextval('numbers'), pg_terminate_backend(pg_backend_pid())`;
       await assert.rejects(lostWrite.execute(database.db), isDatabaseOutage);
-      assert.equal(await nextNumber(), 2);
+      assert.equal(await getNextNumber(), 2);
     });
 
     test('a read is repeated once, and a statement inside a transaction never', async () => {
@@ -116,7 +116,7 @@ if (url !== undefined) {
 
     test('a broken connection for notifications is renewed, and its listeners are woken', async () => {
       const payloads: string[] = [];
-      const stop = await directDatabase.listen('c', (payload) => payloads.push(payload));
+      const unlisten = await directDatabase.listen('c', (payload) => payloads.push(payload));
       await pool.query(
         `select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and query like 'listen%'`,
@@ -124,7 +124,7 @@ if (url !== undefined) {
       await until('the empty payload', () => payloads.includes(''));
       await pool.query(`select pg_notify('c', 'after')`);
       await until('the notification', () => payloads.includes('after'));
-      await stop();
+      await unlisten();
     });
   });
 
@@ -201,12 +201,12 @@ if (url !== undefined) {
   });
 }
 
-/** Encodes a PostgreSQL protocol message: letter, length and body. */
-function encodeMessage(letter: string, body: Buffer): Buffer {
-  const head = Buffer.alloc(5);
-  head.write(letter);
-  head.writeInt32BE(4 + body.length, 1);
-  return Buffer.concat([head, body]);
+/** Encodes a message of the PostgreSQL protocol: type, length and body. */
+function encodeMessage(type: string, body: Buffer): Buffer {
+  const header = Buffer.alloc(5);
+  header.write(type);
+  header.writeInt32BE(4 + body.length, 1);
+  return Buffer.concat([header, body]);
 }
 
 /** Accepts a client and ends its session in one packet. */
@@ -230,7 +230,7 @@ test('a server that closes new connections crashes no process', async () => {
   }
 });
 
-/** A connection that the test silences or breaks. */
+/** Fake database client that a test can silence or break. */
 class ScriptedClient extends EventEmitter {
   isSilent = false;
   isEnded = false;
