@@ -28,12 +28,12 @@ import {
   fetchUserInfo,
 } from './support.ts';
 
-const json = async (response: Response): Promise<Record<string, unknown>> =>
+const parseJson = async (response: Response): Promise<Record<string, unknown>> =>
   JSON.parse(await response.text());
 
 test('Discovery names the endpoints of the contract and publishes public keys only', async (t) => {
   const { issuer } = await startIdp(t);
-  const document = await json(await send(`${issuer}/.well-known/openid-configuration`));
+  const document = await parseJson(await send(`${issuer}/.well-known/openid-configuration`));
   assert.equal(document['issuer'], issuer);
   const endpoints = Object.entries(document).filter(([name]) => /_endpoint$|^jwks_uri$/.test(name));
   assert.deepEqual(Object.fromEntries(endpoints), {
@@ -46,7 +46,7 @@ test('Discovery names the endpoints of the contract and publishes public keys on
   assert.deepEqual(document['code_challenge_methods_supported'], ['S256']);
   const scopes = ['openid', 'email', 'profile', 'roles', 'permissions'];
   assert.deepEqual(document['scopes_supported'], scopes);
-  const { keys } = await json(await send(`${issuer}/oauth/jwks`));
+  const { keys } = await parseJson(await send(`${issuer}/oauth/jwks`));
   assert.deepEqual(
     (keys as object[]).map((key) => Object.keys(key).toSorted()),
     [['alg', 'e', 'kid', 'kty', 'n', 'use']],
@@ -61,7 +61,7 @@ test('A code gives tokens and the user data of the contract', async (t) => {
   const tokens = await parseTokens(await redeem(issuer, callback, verifier));
   assert.equal(tokens.expires_in, 300);
   const [olena] = sampleAccounts;
-  assert.deepEqual(await json(await fetchUserInfo(issuer, tokens)), {
+  assert.deepEqual(await parseJson(await fetchUserInfo(issuer, tokens)), {
     sub: 'u-olena',
     email: 'olena@example.test',
     profile: { display_name: 'Olena Koval' },
@@ -82,7 +82,7 @@ test('User data contains the requested scopes only', async (t) => {
   const picker = await openPicker(issuer, browser, url);
   const callback = await chooseAccount(browser, picker, { account: 'u-taras' });
   const tokens = await parseTokens(await redeem(issuer, callback, verifier));
-  assert.deepEqual(await json(await fetchUserInfo(issuer, tokens)), {
+  assert.deepEqual(await parseJson(await fetchUserInfo(issuer, tokens)), {
     sub: 'u-taras',
     client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'] }],
   });
@@ -128,8 +128,8 @@ test('The next sign-in shows the accounts again', async (t) => {
   const callback = await openPicker(issuer, browser, silentSignInUrl);
   assert.equal(callback.searchParams.get('error'), 'login_required');
   const picker = await openPicker(issuer, browser);
-  const other = await chooseAccount(browser, picker, { account: 'u-taras' });
-  assert.ok(other.searchParams.has('code'));
+  const nextCallback = await chooseAccount(browser, picker, { account: 'u-taras' });
+  assert.ok(nextCallback.searchParams.has('code'));
 });
 
 test('The sign-in page offers every account and rejects blocked and unknown ones', async (t) => {
@@ -153,8 +153,8 @@ test('The sign-in page offers every account and rejects blocked and unknown ones
   idp.setBlocked('u-olena', true);
   const html = await (await browser.get(picker)).text();
   assert.match(html, /<button name="account" value="u-olena"\s+disabled/);
-  const rejected: Record<string, string>[] = [{ account: 'u-olena' }, { account: 'u-x' }, {}];
-  for (const form of rejected) {
+  const rejectedForms: Record<string, string>[] = [{ account: 'u-olena' }, { account: 'u-x' }, {}];
+  for (const form of rejectedForms) {
     const answer = await browser.post(picker, form);
     assert.equal(answer.status, 400);
     assert.match(await answer.text(), /This account cannot sign in/);
@@ -166,14 +166,14 @@ test('The sign-in page offers every account and rejects blocked and unknown ones
 test('A cancelled sign-in, or one of a blocked account, is access_denied', async (t) => {
   const { idp, issuer } = await startIdp(t);
   const browser = new Browser();
-  const cancelled = await chooseAccount(browser, await openPicker(issuer, browser), {
+  const cancelledCallback = await chooseAccount(browser, await openPicker(issuer, browser), {
     action: 'cancel',
   });
   const picker = await openPicker(issuer, browser);
   const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
   idp.setBlocked('u-olena', true);
-  const blocked = getRedirectTarget(await browser.get(resume));
-  for (const callback of [cancelled, blocked]) {
+  const blockedCallback = getRedirectTarget(await browser.get(resume));
+  for (const callback of [cancelledCallback, blockedCallback]) {
     assert.equal(callback.origin + callback.pathname, redirectUri);
     assert.equal(callback.searchParams.get('error'), 'access_denied');
     assert.equal(callback.searchParams.get('state'), 'state-1');
@@ -185,15 +185,15 @@ test('A sign-in in another browser and a finished one have an explanation', asyn
   const { issuer } = await startIdp(t);
   const browser = new Browser();
   const picker = await openPicker(issuer, browser);
-  const stranger = new Browser();
-  const strangerResponses = [
-    await stranger.get(picker),
-    await stranger.post(picker, { account: 'u-olena' }),
+  const otherBrowser = new Browser();
+  const rejectedResponses = [
+    await otherBrowser.get(picker),
+    await otherBrowser.post(picker, { account: 'u-olena' }),
   ];
   const resume = getRedirectTarget(await browser.post(picker, { account: 'u-olena' }));
   await browser.get(resume);
-  strangerResponses.push(await browser.post(picker, { account: 'u-olena' }));
-  for (const response of strangerResponses) {
+  rejectedResponses.push(await browser.post(picker, { account: 'u-olena' }));
+  for (const response of rejectedResponses) {
     assert.equal(response.status, 400);
     assert.match(await response.text(), /no longer open[^]*Go to the application/);
   }
@@ -247,8 +247,7 @@ test('Concurrent refreshes with one token redeem it once', async (t) => {
   const { issuer } = await startIdp(t);
   const tokens = await signIn(issuer);
   const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(issuer, tokens)));
-  const accepted = answers.filter(({ status }) => status === 200);
-  assert.equal(accepted.length, 1);
+  assert.equal(answers.filter(({ status }) => status === 200).length, 1);
   for (const answer of answers) {
     if (answer.status === 200) await assertEnded(issuer, await parseTokens(answer));
     else assert.deepEqual(await parseError(answer), [400, 'invalid_grant']);
@@ -257,11 +256,13 @@ test('Concurrent refreshes with one token redeem it once', async (t) => {
 
 test('A revocation ends one sign-in', async (t) => {
   const { issuer } = await startIdp(t);
-  const [one, other] = [await signIn(issuer), await signIn(issuer)];
-  const answer = await postAsClient(issuer, '/oauth/revoke', { token: one.refresh_token });
+  const [revokedTokens, otherTokens] = [await signIn(issuer), await signIn(issuer)];
+  const answer = await postAsClient(issuer, '/oauth/revoke', {
+    token: revokedTokens.refresh_token,
+  });
   assert.equal(answer.status, 200);
-  await assertEnded(issuer, one);
-  assert.equal((await fetchUserInfo(issuer, other)).status, 200);
+  await assertEnded(issuer, revokedTokens);
+  assert.equal((await fetchUserInfo(issuer, otherTokens)).status, 200);
 });
 
 test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
@@ -284,17 +285,17 @@ test('The server listens on loopback and answers only requests to its name', asy
   await assert.rejects(idp.app.listen({ host: '0.0.0.0', port: 0 }), /this machine only/);
   await assert.rejects(async () => idp.app.listen({ port: 0, host: '' }), /this machine only/);
   await idp.close();
-  const remote = createDevIdp({ issuer: 'http://192.0.2.1:8002', client });
-  await assert.rejects(remote, /^RangeError: .*"192\.0\.2\.1"/);
+  const remoteProvider = createDevIdp({ issuer: 'http://192.0.2.1:8002', client });
+  await assert.rejects(remoteProvider, /^RangeError: .*"192\.0\.2\.1"/);
   const { issuer } = await startIdp(t);
   const { host } = new URL(issuer);
   const get = (hosts: string[]) => {
     const headers = [...hosts.map((name) => `host: ${name}`), 'connection: close'];
     return exchange(issuer, `GET / HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`);
   };
-  const rebound = await get(['rebound.example']);
-  assert.equal(rebound.status, 421);
-  assert.match(rebound.text, new RegExp(`answers at ${issuer} only`));
+  const reboundAnswer = await get(['rebound.example']);
+  assert.equal(reboundAnswer.status, 421);
+  assert.match(reboundAnswer.text, new RegExp(`answers at ${issuer} only`));
   assert.equal((await get([host, host])).status, 400);
   assert.equal((await get([host])).status, 200);
 });
@@ -343,9 +344,11 @@ type Form = Record<string, string> | [string, string][];
 
 /** Sends a form like the provider's own page. */
 function post(issuer: string, path: string, form: Form = {}, headers = {}): Promise<Response> {
-  const own = { origin: issuer, 'sec-fetch-site': 'same-origin', ...headers };
-  const body = new URLSearchParams(form);
-  return new Browser().fetch(`${issuer}/control/${path}`, { method: 'POST', headers: own, body });
+  return new Browser().fetch(`${issuer}/control/${path}`, {
+    method: 'POST',
+    headers: { origin: issuer, 'sec-fetch-site': 'same-origin', ...headers },
+    body: new URLSearchParams(form),
+  });
 }
 
 /** Sends a form, and returns the page after its redirect. */
@@ -425,13 +428,13 @@ test('A form sets the roles and permissions of its checkboxes', async (t) => {
     extractNotice(await submit(issuer, 'access', form)),
     /^Roles and permissions of Olena Koval are saved\. client\.roles_changed delivered: .* client\.permissions_changed delivered/,
   );
-  const data: { client_access_list: unknown } = JSON.parse(
-    await (await fetchUserInfo(issuer, tokens)).text(),
-  );
+  const userInfo = await parseJson(await fetchUserInfo(issuer, tokens));
   const access = { role_ids: ['svc_user', 'svc_admin'], permission_ids: ['svc.debug.access'] };
-  assert.deepEqual(data.client_access_list, [{ client_id: 'oselya', ...access }]);
-  const again = await submit(issuer, 'access', form);
-  assert.equal(extractNotice(again), 'Roles and permissions of Olena Koval are unchanged.');
+  assert.deepEqual(userInfo['client_access_list'], [{ client_id: 'oselya', ...access }]);
+  assert.equal(
+    extractNotice(await submit(issuer, 'access', form)),
+    'Roles and permissions of Olena Koval are unchanged.',
+  );
   await submit(issuer, 'access', { account: 'u-olena' });
   assert.deepEqual([idp.accounts[0]?.role_ids, idp.accounts[0]?.permission_ids], [[], []]);
   assert.equal(receiver.events().length, 4);
@@ -446,12 +449,12 @@ test('A notice appears once and does not wait for a receiver that hangs', async 
   assert.equal(extractNotice(await (await send(location)).text()), '(none)');
 });
 
-async function assertRejected(answer: Response, status: number, said: RegExp) {
+async function assertRejected(answer: Response, status: number, pattern: RegExp) {
   assert.equal(answer.status, status);
   assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/);
   const html = await answer.text();
   assert.match(html, /Nothing was changed/);
-  assert.match(html, said);
+  assert.match(html, pattern);
 }
 
 const PATHS = ['block', 'unblock', 'revoke-sessions', 'access', 'log-out-everybody'];
@@ -470,21 +473,21 @@ test('An invalid form, or one of another origin, changes nothing', async (t) => 
     await assertRejected(answer, 404, /no account “&#60;b&#62;unknown”/);
     await assertRejected(await post(issuer, path), 400, /account/);
   }
-  const unknownRole = await post(issuer, 'access', { account: 'u-olena', role: 'root' });
-  await assertRejected(unknownRole, 400, /role/);
-  const large = await post(issuer, 'block', { account: 'x'.repeat(20_000) });
-  await assertRejected(large, 413, /too large/);
+  const unknownRoleAnswer = await post(issuer, 'access', { account: 'u-olena', role: 'root' });
+  await assertRejected(unknownRoleAnswer, 400, /role/);
+  const largeFormAnswer = await post(issuer, 'block', { account: 'x'.repeat(20_000) });
+  await assertRejected(largeFormAnswer, 413, /too large/);
   assert.deepEqual(idp.accounts, previousAccounts);
   assert.equal((await fetchUserInfo(issuer, tokens)).status, 200);
   await idp.webhooksSettled();
   assert.deepEqual([idp.deliveries, receiver.requests], [[], []]);
 });
 
-const QUICK = { retryDelaysMs: [1, 1, 1], timeoutMs: 5000 };
+const FAST_RETRIES = { retryDelaysMs: [1, 1, 1], timeoutMs: 5000 };
 
 test('Events are signed messages that arrive in their order', async () => {
   const { webhook, requests, events } = await startReceiver([500, 500, 400]);
-  const webhooks = createWebhooks(webhook, QUICK);
+  const webhooks = createWebhooks(webhook, FAST_RETRIES);
   const { id, occurred_at } = webhooks.send('user.blocked', 'u-1');
   webhooks.send('user.unblocked', 'u-1');
   webhooks.send('auth.global_logout');
@@ -514,11 +517,14 @@ test('An event is retried after outages and not after rejections', async () => {
   for (const [script, ...expected] of scripts) {
     const { webhook } = await startReceiver(script);
     const timeoutMs = script[0] === 'silence' ? 20 : 5000;
-    const webhooks = createWebhooks(webhook, { ...QUICK, timeoutMs });
+    const webhooks = createWebhooks(webhook, { ...FAST_RETRIES, timeoutMs });
     const { attempts, state, detail } = await sendAndSettle(webhooks);
     assert.deepEqual([attempts, state, detail], expected);
   }
-  const unreachableWebhooks = createWebhooks({ url: await findUnusedUrl(), secret: SECRET }, QUICK);
+  const unreachableWebhooks = createWebhooks(
+    { url: await findUnusedUrl(), secret: SECRET },
+    FAST_RETRIES,
+  );
   const { attempts, detail } = await sendAndSettle(unreachableWebhooks);
   assert.deepEqual([attempts, detail], [4, 'cannot be reached (ECONNREFUSED)']);
   assert.equal((await sendAndSettle(createWebhooks())).detail, 'no webhook is set up');
@@ -533,10 +539,10 @@ async function sendAndSettle(webhooks: ReturnType<typeof createWebhooks>) {
 test('Events fail when the provider stops', async () => {
   const { webhook, requests } = await startReceiver(['silence']);
   const webhooks = createWebhooks(webhook, { timeoutMs: 600_000, retryDelaysMs: [600_000] });
-  const waiting = [webhooks.send('user.blocked', 'u-1'), webhooks.send('user.unblocked', 'u-1')];
+  const deliveries = [webhooks.send('user.blocked', 'u-1'), webhooks.send('user.unblocked', 'u-1')];
   await until('the first attempt', () => requests.length === 1);
   await webhooks.close();
-  for (const { state, detail } of waiting) {
+  for (const { state, detail } of deliveries) {
     assert.deepEqual([state, detail], ['failed', 'the provider was stopped']);
   }
   assert.equal(requests.length, 1);
