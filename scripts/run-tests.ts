@@ -1,12 +1,11 @@
 // Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because its start takes
 // most of their time. Each database file runs in its own process, because open servers and timers remain.
 //   --kind unit|database   only unit files or only database files
-//   --representative       only packages/db and the first file of each other folder
 
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -19,21 +18,14 @@ const SHARED_STATE_PATTERN =
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { kind: { type: 'string' }, representative: { type: 'boolean', default: false } },
+  options: { kind: { type: 'string' } },
 });
 const isDatabase = (file: string) => file.endsWith('.db.test.ts');
 const globs = positionals.length > 0 ? positionals : [ALL_TEST_FILES];
 const files = [...new Set(globs.flatMap((glob) => globSync(glob, { cwd: ROOT })))]
   .filter((file) => values.kind === undefined || isDatabase(file) === (values.kind === 'database'))
   .toSorted();
-const selectedFiles = values.representative
-  ? files.filter(
-      (file, index) =>
-        file.startsWith('packages/db/') ||
-        files.findIndex((candidate) => dirname(candidate) === dirname(file)) === index,
-    )
-  : files;
-if (selectedFiles.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
+if (files.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
 
 function canShare(file: string): boolean {
   const isUnit = file.endsWith('.test.ts') && !isDatabase(file);
@@ -65,11 +57,9 @@ function run(options: readonly string[], group: readonly string[], isShown: bool
   });
 }
 
-const isolatedFiles = selectedFiles.filter((file) => !canShare(file));
+const isolatedFiles = files.filter((file) => !canShare(file));
 const sharedGroups = [
-  ...Map.groupBy(selectedFiles.filter(canShare), (file) =>
-    file.replace(/\/test\/.*$/, ''),
-  ).values(),
+  ...Map.groupBy(files.filter(canShare), (file) => file.replace(/\/test\/.*$/, '')).values(),
 ];
 
 async function runShared(): Promise<number> {
@@ -84,10 +74,10 @@ async function runShared(): Promise<number> {
 
 async function runIsolated(): Promise<number> {
   if (isolatedFiles.length === 0) return 0;
-  const concurrency = `--test-concurrency=${availableParallelism()}`;
+  // These files are idle a third of the time.
+  const concurrency = `--test-concurrency=${availableParallelism() + 1}`;
   return (await run([concurrency], isolatedFiles, true)).status;
 }
 
-// Test files are idle a third of the time, so run one process more than there are cores.
 const sharedRuns = isolatedFiles.length === 0 ? [runShared(), runShared()] : [runShared()];
 process.exitCode = Math.max(...(await Promise.all([runIsolated(), ...sharedRuns])));
