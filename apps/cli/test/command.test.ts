@@ -25,22 +25,10 @@ import { oselya } from './support/oselya.ts';
 /** Data folder that no command may create. */
 const UNUSED = join(tmpdir(), `oselya-unused-${process.pid}`);
 
-const commands = [
-  'dev',
-  'assistant',
-  'collector',
-  'worker',
-  'migrate',
-  'assign-legacy',
-  'keygen',
-  'search',
-  'chat',
-  'backfill-embeddings',
-  'reprocess',
-  'ingest',
-  'evaluate',
-  'api-key',
-];
+const commands =
+  'dev assistant collector worker migrate assign-legacy keygen search chat backfill-embeddings reprocess ingest evaluate api-key'.split(
+    ' ',
+  );
 test('--help of each command describes its use and requirements', async () => {
   for (const command of commands) {
     const { stdout } = await oselya([command, '--help']);
@@ -53,63 +41,54 @@ test('--help of each command describes its use and requirements', async () => {
   }
 });
 
-const wrongUses: [string[], RegExp][] = [
-  [[], /^oselya: a command is missing: see oselya --help$/m],
-  [['api-key'], /^oselya: a command is missing: see oselya api-key --help$/m],
-  [['fly'], /^oselya: unknown command 'fly': see oselya --help$/m],
-  [['fly', '--help'], /^oselya: unknown command 'fly': see oselya --help$/m],
-  [['f\u001B[2J\nly'], /unknown command 'f\[2J ly'/],
-  [['keygem'], /keygen/],
-  [
-    ['start', '--help'],
-    /^oselya: unknown command 'start' \(Did you mean dev\?\): see oselya --help$/m,
-  ],
-  [['migrate', '--fast'], /unknown option '--fast'/],
-  [['keygen', 'extra'], /too many arguments/],
-  [['assign-legacy'], /missing required argument 'user-id': see oselya assign-legacy --help/],
-  [['reprocess', '--dry-run', '--yes'], /choose one: see oselya reprocess --help/],
-  [['reprocess'], /there is no terminal to ask at: add --yes, or --dry-run/],
-  [['reprocess', '--limit', '0'], /It is a whole number from 1/],
-  [['reprocess', '--dry-run', '--source', 'Doshka'], /source slug has lower-case letters/],
-  [['assign-legacy', ''], /the id must not be empty: see oselya assign-legacy --help/],
-  [['api-key', 'create'], /missing required argument 'name'/],
-  [['api-key', 'create', 'x', '--scope', 'all'], /Allowed choices are ingest, search, admin/],
-  [['api-key', 'create', 'x', '--source', 'No Slug'], /source slug has/],
-  [['search'], /missing required argument 'words': see oselya search --help/],
-  [['search', 'x', '--limit', '0'], /whole number, 1 to 100/],
-  [['chat'], /the message is empty: see oselya chat --help/],
-  [['chat', 'x'.repeat(16_001)], /the message is longer than 16000 characters/],
-  [['chat', 'x', '--url', 'https://a.example/path'], /--url must be an origin/],
-  [['chat', 'x', '--session', 's', '--profile', 'p'], /leave out --profile/],
-  [['chat', 'x', '--sign-out'], /--sign-out takes no message/],
-  [
-    ['ingest', 'a.csv'],
-    /required option '--source <slug>' not specified: see oselya ingest --help/,
-  ],
-  [['ingest', 'a.csv', '--source', 'No Slug'], /source slug has/],
-  [['ingest', 'a.txt', '--source', 'a'], /add --format json, jsonl or csv: see oselya ingest/],
-  [['ingest', '-', '--source', 'a'], /standard input does not tell the format/],
-  [['ingest', '-', '--format', 'csv', '--source', 'a', '--rejected'], /add a path to --rejected/],
-  [['ingest', 'a.csv', '--source', 'a', '--map', 'price'], /It is FIELD=COLUMN/],
-  [['ingest', 'a.csv', '--source', 'a', '--map', 'x=a'], /no field x: it has external_id, url/],
-  [
-    ['ingest', 'a.csv', '--source', 'a', '--map', 'price=a', '--map', 'price=b'],
-    /The field price is mapped twice/,
-  ],
-  [['ingest', 'a.csv', '--source', 'a', '--encoding', 'klingon'], /It is a name of an encoding/],
-  [['ingest', 'a.csv', '--source', 'a', '--load', 'no name'], /A name has letters/],
-  [['ingest', 'a.csv', '--source', 'a', '--load', 'x', '--again'], /cannot be used with option/],
-  [
-    ['ingest', 'a.csv', '--source', 'a', '--delimiter', ';'],
-    /Allowed choices are comma, semicolon/,
-  ],
-  [['evaluate', '--limit', '0'], /It is a whole number from 1/],
-  [['inventory', 'fly'], /fly/],
-  [['inventory', 'validate', '-x.json'], /-x/],
-  [['inventory', 'validate', '--', '-x.json'], /cannot read -x\.json/],
+const wrongUses: [commandLine: string, expected: RegExp][] = [
+  ['api-key', /^oselya: a command is missing: see oselya api-key --help$/m],
+  ['fly', /^oselya: unknown command 'fly': see oselya --help$/m],
+  ['fly --help', /^oselya: unknown command 'fly': see oselya --help$/m],
+  ['f\u001B[2J\nly', /unknown command 'f\[2J ly'/],
+  ['keygem', /keygen/],
+  ['start --help', /^oselya: unknown command 'start' \(Did you mean dev\?\): see oselya --help$/m],
+  ['migrate --fast', /unknown option '--fast'/],
+  ['keygen extra', /too many arguments/],
+  ['assign-legacy', /missing required argument 'user-id': see oselya assign-legacy --help/],
+  ['reprocess --dry-run --yes', /choose one: see oselya reprocess --help/],
+  ['reprocess', /there is no terminal to ask at: add --yes, or --dry-run/],
+  ['reprocess --limit 0', /It is a whole number from 1/],
+  ['reprocess --dry-run --source Doshka', /source slug has lower-case letters/],
+  ['assign-legacy ', /the id must not be empty: see oselya assign-legacy --help/],
+  ['api-key create', /missing required argument 'name'/],
+  ['api-key create x --scope all', /Allowed choices are ingest, search, admin/],
+  ['api-key create x --source NoSlug', /source slug has/],
+  ['search', /missing required argument 'words': see oselya search --help/],
+  ['search x --limit 0', /whole number, 1 to 100/],
+  ['chat', /the message is empty: see oselya chat --help/],
+  [`chat ${'x'.repeat(16_001)}`, /the message is longer than 16000 characters/],
+  ['chat x --url https://a.example/path', /--url must be an origin/],
+  ['chat x --session s --profile p', /leave out --profile/],
+  ['chat x --sign-out', /--sign-out takes no message/],
+  ['ingest a.csv', /required option '--source <slug>' not specified: see oselya ingest --help/],
+  ['ingest a.csv --source NoSlug', /source slug has/],
+  ['ingest a.txt --source a', /add --format json, jsonl or csv: see oselya ingest/],
+  ['ingest - --source a', /standard input does not tell the format/],
+  ['ingest - --format csv --source a --rejected', /add a path to --rejected/],
+  ['ingest a.csv --source a --map price', /It is FIELD=COLUMN/],
+  ['ingest a.csv --source a --map x=a', /no field x: it has external_id, url/],
+  ['ingest a.csv --source a --map price=a --map price=b', /The field price is mapped twice/],
+  ['ingest a.csv --source a --encoding klingon', /It is a name of an encoding/],
+  ['ingest a.csv --source a --load no/name', /A name has letters/],
+  ['ingest a.csv --source a --load x --again', /cannot be used with option/],
+  ['ingest a.csv --source a --delimiter ;', /Allowed choices are comma, semicolon/],
+  ['evaluate --limit 0', /It is a whole number from 1/],
+  ['inventory fly', /fly/],
+  ['inventory validate -x.json', /-x/],
+  ['inventory validate -- -x.json', /cannot read -x\.json/],
 ];
 test('wrong use ends with status 2 and one line', async () => {
-  for (const [args, expected] of wrongUses) {
+  const cases: [args: string[], expected: RegExp][] = [
+    [[], /^oselya: a command is missing: see oselya --help$/m],
+    ...wrongUses.map(([line, expected]): [string[], RegExp] => [line.split(' '), expected]),
+  ];
+  for (const [args, expected] of cases) {
     const { status, stdout, stderr } = await oselya(args);
     assert.deepEqual([status, stdout], [2, ''], args.join(' '));
     assert.match(stderr, expected);
@@ -125,43 +104,40 @@ test('--version prints the version of the package', async () => {
 });
 
 test('keygen prints a new key of 32 bytes each time', async () => {
-  const [one = '', other] = [
-    (await oselya(['keygen'])).lines[0],
-    (await oselya(['keygen'])).lines[0],
-  ];
-  assert.notEqual(one, other);
-  assert.match(one, /^[A-Za-z0-9_-]{43}$/);
+  const firstRun = await oselya(['keygen']);
+  assert.match(firstRun.stdout, /^[A-Za-z0-9_-]{43}\n$/);
+  assert.notEqual((await oselya(['keygen'])).stdout, firstRun.stdout);
 });
 
-const badVariables: [args: string[], env: Record<string, string>, expectedNames: string[]][] = [
+const badVariables: [commandLine: string, env: Record<string, string>, expectedNames: string][] = [
   [
-    ['collector'],
+    'collector',
     { LOG_LEVEL: 'l0ud', COLLECTOR_PORT: 'e1ghty', MODEL_MODE: 'mag1c', COLLECTOR_HOST: '0.0.0.0' },
-    ['LOG_LEVEL', 'COLLECTOR_PORT', 'MODEL_MODE', 'COLLECTOR_AUTH'],
+    'LOG_LEVEL COLLECTOR_PORT MODEL_MODE COLLECTOR_AUTH',
   ],
   [
-    ['worker'],
+    'worker',
     { COLLECTOR_WORKERS: 'm4ny', MODEL_MODE: 'openai' },
-    ['COLLECTOR_WORKERS', 'MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'],
+    'COLLECTOR_WORKERS MODEL_BASE_URL MODEL_CHAT MODEL_EMBEDDING',
   ],
   [
-    ['assistant'],
+    'assistant',
     { LOG_LEVEL: 'l0ud', SVC_AUTH_COOKIE_SAMESITE: 'none' },
-    ['LOG_LEVEL', 'SVC_AUTH_ENCRYPTION_KEY', 'SVC_AUTH_COOKIE_SAMESITE'],
+    'LOG_LEVEL SVC_AUTH_ENCRYPTION_KEY SVC_AUTH_COOKIE_SAMESITE',
   ],
   [
-    ['migrate'],
+    'migrate',
     { DATABASE_URL: 'mysql://us3r@x', EMBEDDING_DIMENSIONS: 'w1de' },
-    ['DATABASE_URL', 'EMBEDDING_DIMENSIONS'],
+    'DATABASE_URL EMBEDDING_DIMENSIONS',
   ],
   [
-    ['search', 'x'],
+    'search x',
     { COLLECTOR_URL: 'h3re', COLLECTOR_API_KEY: 'a key of m1ne' },
-    ['COLLECTOR_URL', 'COLLECTOR_API_KEY'],
+    'COLLECTOR_URL COLLECTOR_API_KEY',
   ],
-  [['chat', 'x'], { BASE_URL: 'h3re', ASSISTANT_PORT: '0' }, ['ASSISTANT_PORT', 'BASE_URL']],
+  ['chat x', { BASE_URL: 'h3re', ASSISTANT_PORT: '0' }, 'ASSISTANT_PORT BASE_URL'],
   [
-    ['dev'],
+    'dev',
     {
       LOG_LEVEL: 'l0ud',
       ASSISTANT_PORT: 'e1ghty',
@@ -176,28 +152,17 @@ const badVariables: [args: string[], env: Record<string, string>, expectedNames:
       MODEL_EMBEDDING: 'llama',
       COLLECTOR_HOST: '0.0.0.0',
     },
-    [
-      'LOG_LEVEL',
-      'ASSISTANT_PORT',
-      'COLLECTOR_PORT',
-      'DEV_IDP_PORT',
-      'DEV_IDP_ACCESS_TOKEN_SECONDS',
-      'DEV_IDP_REFRESH_TOKEN_SECONDS',
-      'IDP_TIMEOUT_MS',
-      'SVC_AUTH_COOKIE_SAMESITE',
-      'MODEL_BASE_URL',
-      'COLLECTOR_AUTH',
-    ],
+    'LOG_LEVEL ASSISTANT_PORT COLLECTOR_PORT DEV_IDP_PORT DEV_IDP_ACCESS_TOKEN_SECONDS DEV_IDP_REFRESH_TOKEN_SECONDS IDP_TIMEOUT_MS SVC_AUTH_COOKIE_SAMESITE MODEL_BASE_URL COLLECTOR_AUTH',
   ],
 ];
 test('every bad variable is named once, without its value', async () => {
-  for (const [args, env, expectedNames] of badVariables) {
-    const { status, stderr } = await oselya(args, { DATA_DIR: UNUSED, ...env });
+  for (const [commandLine, env, expectedNames] of badVariables) {
+    const { status, stderr } = await oselya(commandLine.split(' '), { DATA_DIR: UNUSED, ...env });
     assert.equal(status, 1);
     const lines = stderr.trim().split('\n');
     assert.equal(lines.shift(), 'oselya: Configuration value error:');
     const variables = lines.map((line) => line.trim().split(' ')[0]);
-    assert.deepEqual(variables, expectedNames);
+    assert.equal(variables.join(' '), expectedNames);
     for (const value of Object.values(env)) {
       // Only values with a digit within a word occur nowhere else.
       if (/[a-z]\d|\d[a-z]/.test(value)) assert.ok(!stderr.includes(value), stderr);
@@ -207,14 +172,11 @@ test('every bad variable is named once, without its value', async () => {
 });
 
 test('an unwritable file of rejected records is reported in one line', async () => {
-  const cases: [path: string, reason: RegExp][] = [[join(UNUSED, 'a.jsonl'), /ENOENT/]];
-  if (existsSync('/dev/full')) cases.push(['/dev/full', /ENOSPC/]);
-  for (const [path, reason] of cases) {
-    const args = ['ingest', '-', '--format', 'jsonl', '--source', 'a', '--dry-run'];
-    const { status, stderr } = await oselya([...args, '--rejected', path], {}, '{"a":1}\n');
+  const args = ['ingest', '-', '--format', 'jsonl', '--source', 'a', '--dry-run', '--rejected'];
+  for (const path of [join(UNUSED, 'a.jsonl'), ...(existsSync('/dev/full') ? ['/dev/full'] : [])]) {
+    const { status, stderr } = await oselya([...args, path], {}, '{"a":1}\n');
     assert.equal(status, 1);
-    assert.match(stderr, /^oselya: .* cannot be written: .*\n$/);
-    assert.match(stderr, reason);
+    assert.match(stderr, /^oselya: .* cannot be written: (ENOENT|ENOSPC).*\n$/);
   }
 });
 
@@ -297,42 +259,37 @@ suite('a search', async () => {
     area_total: 54.5,
   };
 
-  async function formatFirstLine(texts: { title: null; summary?: null; description?: string }) {
-    return (await formatResults({ items: [{ listing: { ...listing, ...texts } }] })).split('\n')[0];
-  }
-
   test('a summary or description replaces a missing title', async () => {
-    assert.equal(await formatFirstLine({ title: null }), '#7    Двокімнатна квартира.');
-    const long = await formatFirstLine({
-      title: null,
-      summary: null,
-      description: 'дім🏡'.repeat(10_000),
-    });
-    assert.equal(long, `#7    ${'дім🏡'.repeat(22)}д…`);
+    const cases: [texts: object, expected: string][] = [
+      [{}, '#7    Двокімнатна квартира.'],
+      [{ summary: null, description: 'дім🏡'.repeat(10_000) }, `#7    ${'дім🏡'.repeat(22)}д…`],
+    ];
+    for (const [texts, expected] of cases) {
+      const text = await formatResults({
+        items: [{ listing: { ...listing, title: null, ...texts } }],
+      });
+      assert.equal(text.split('\n')[0], expected);
+    }
   });
 
   test('an empty result and an incomplete ranking are described', async () => {
-    assert.equal(
-      await formatResults({ items: [], total: { value: 0, relation: 'eq' } }),
-      '0 found',
-    );
-    assert.equal(await formatResults({ items: [] }), '0 found');
-    const many = await formatResults({
-      items: [{ listing }],
-      total: { value: 5000, relation: 'gte' },
-    });
-    assert.match(many, /^at least 5000 found, 1 shown$/m);
+    const cases: [results: Parameters<typeof formatResults>[0], lastLine: string][] = [
+      [{ items: [], total: { value: 0, relation: 'eq' } }, '0 found'],
+      [{ items: [] }, '0 found'],
+      [
+        { items: [{ listing }], total: { value: 5000, relation: 'gte' } },
+        'at least 5000 found, 1 shown',
+      ],
+    ];
+    for (const [results, lastLine] of cases) {
+      assert.equal((await formatResults(results)).split('\n').at(-1), lastLine);
+    }
   });
 
   test('listings are printed without control characters', async () => {
     const hostileText = 'a\u001B]0;owned\u0007\nb';
-    const hostileListing = {
-      ...listing,
-      title: hostileText,
-      city: hostileText,
-      currency: hostileText,
-    };
-    const text = await formatResults({ items: [{ listing: hostileListing }] });
+    const hostileTexts = { title: hostileText, city: hostileText, currency: hostileText };
+    const text = await formatResults({ items: [{ listing: { ...listing, ...hostileTexts } }] });
     assert.equal(text.split('\n').length, 3);
     assert.doesNotMatch(text.replaceAll('\n', ''), /\p{Cc}/u);
   });
