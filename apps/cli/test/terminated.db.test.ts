@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { Tables } from '@oselya/collector';
-import { findFreePort, until } from '@oselya/testing';
+import { findFreePort, type RunningProcess, startProcess, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createConstantHandler, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
@@ -38,21 +36,7 @@ async function startBlockedModel() {
   return { ...server, state, release };
 }
 
-/** Starts a role, and collects its output. */
-function run(role: string, env: Record<string, string>) {
-  const child: ChildProcess = spawn(process.execPath, [BIN, role], { env });
-  const output = { text: '' };
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
-  }
-  const closeEvent = once(child, 'close');
-  return {
-    output,
-    terminate: () => child.kill('SIGTERM'),
-    kill: () => child.kill('SIGKILL'),
-    exitCode: async (): Promise<unknown> => (await closeEvent)[0],
-  };
-}
+const getOutput = ({ output }: RunningProcess) => output.stdout + output.stderr;
 
 // An embedded database has no server connections.
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
@@ -62,8 +46,6 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const folder = mkdtempSync(join(tmpdir(), 'oselya-terminated-'));
   after(() => rmSync(folder, { recursive: true }));
   const env = {
-    PATH: process.env['PATH'] ?? '',
-    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
     DATABASE_URL: address.href,
     DATA_DIR: folder,
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
@@ -84,9 +66,8 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       COLLECTOR_WORKERS: '2',
       COLLECTOR_SHUTDOWN_SECONDS: String(SHUTDOWN_SECONDS),
     };
-    const collector = run('collector', settings);
-    t.after(collector.kill);
-    const listens = () => /Server listening at (http:[^"]+)/.exec(collector.output.text)?.[1];
+    const collector = startProcess([BIN, 'collector'], { env: settings });
+    const listens = () => /Server listening at (http:[^"]+)/.exec(getOutput(collector))?.[1];
     await until('the collector to listen', () => listens() !== undefined);
     const ingest = async (names: readonly string[]): Promise<void> => {
       for (const name of names) {
@@ -102,15 +83,15 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     await ingest(['slow-1', 'stuck-1']);
     await until('its jobs to be held', () => model.state.held === 2);
     const workerPort = String(await findFreePort());
-    const worker = run('worker', { ...settings, COLLECTOR_WORKER_PORT: workerPort });
-    t.after(worker.kill);
+    const workerEnv = { ...settings, COLLECTOR_WORKER_PORT: workerPort };
+    const worker = startProcess([BIN, 'worker'], { env: workerEnv });
     await ingest(['slow-2', 'stuck-2']);
     await until('those of the worker too', () => model.state.held === 4);
     await ingest(['next']);
 
-    for (const { terminate } of [collector, worker]) terminate();
-    for (const { output } of [collector, worker]) {
-      await until('it to end', () => output.text.includes('"signal":"SIGTERM"'));
+    for (const { child } of [collector, worker]) child.kill('SIGTERM');
+    for (const role of [collector, worker]) {
+      await until('the shutdown to begin', () => getOutput(role).includes('"signal":"SIGTERM"'));
     }
     for (const base of [listens(), `http://127.0.0.1:${workerPort}`]) {
       const ready = await fetch(`${base}/health/ready`);
@@ -118,32 +99,28 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       assert.match(await ready.text(), /The process is ending/);
       assert.equal((await fetch(`${base}/health/live`)).status, 200);
     }
-    const rejectedResponse = await fetch(`${listens()}/api/v1/admin/queue`);
-    assert.deepEqual(
-      [rejectedResponse.status, rejectedResponse.headers.get('retry-after')],
-      [503, '5'],
-    );
+    const { status, headers } = await fetch(`${listens()}/api/v1/admin/queue`);
+    assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
     model.release();
-    for (const { exitCode, output } of [collector, worker]) {
-      assert.equal(await exitCode(), 0, output.text);
-    }
-    for (const [service, { output }] of Object.entries({ collector, worker })) {
-      const services = output.text.match(/(?<="service":")\w+/g);
+    for (const [service, role] of Object.entries({ collector, worker })) {
+      assert.equal((await role.ended).status, 0, getOutput(role));
+      const services = getOutput(role).match(/(?<="service":")\w+/g);
       assert.deepEqual([...new Set(services)], [service]);
     }
 
     const { rows } = await sql<{ name: string; status: string; attempts: number; by: null }>`
       select external_id as name, status, attempts, claimed_by as by
       from raw_data order by external_id`.execute(db);
-    const hasEnded = ({ status, attempts, by }: (typeof rows)[number]) =>
-      `${status} ${attempts} ${by}`;
-    assert.deepEqual(Object.fromEntries(rows.map((row) => [row.name, hasEnded(row)])), {
-      next: 'pending 0 null',
-      'slow-1': 'completed 1 null',
-      'slow-2': 'completed 1 null',
-      'stuck-1': 'pending 0 null',
-      'stuck-2': 'pending 0 null',
-    });
+    assert.deepEqual(
+      rows.map(({ name, status, attempts, by }) => `${name} ${status} ${attempts} ${by}`),
+      [
+        'next pending 0 null',
+        'slow-1 completed 1 null',
+        'slow-2 completed 1 null',
+        'stuck-1 pending 0 null',
+        'stuck-2 pending 0 null',
+      ],
+    );
     await until('their connections to be closed', async () => {
       const { rows: openConnections } = await sql`
         select from pg_stat_activity where application_name = ${APPLICATION_NAME}`.execute(db);
@@ -151,7 +128,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     });
   });
 
-  test('cut connections are logged without the data of their clients', async (t) => {
+  test('cut connections are logged without the data of their clients', async () => {
     const settings = {
       ...env,
       SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
@@ -160,8 +137,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       DEV_IDP_PORT: String(await findFreePort()),
     };
     for (const role of ['assistant', 'collector', 'dev']) {
-      const { output, kill, exitCode } = run(role, settings);
-      t.after(kill);
+      const service = startProcess([BIN, role], { env: settings });
       await until(`${role} to wait for notifications`, async () => {
         const { rows } = await sql`
           select from pg_stat_activity
@@ -174,14 +150,13 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
         where application_name = ${APPLICATION_NAME}`.execute(db);
       // The last line may be incomplete.
       const lines = () =>
-        output.text
+        getOutput(service)
           .split('\n')
           .slice(0, -1)
           .filter((line) => line.includes('a database connection broke'));
       // A connection that is being opened breaks without an error of the server.
       await until(`${role} to notice`, () => lines().some((line) => line.includes('57P01')));
-      kill();
-      await exitCode();
+      await service.kill();
       for (const line of lines()) {
         const { err } = JSON.parse(line) as { err: { message: string; code?: string } };
         assert.deepEqual(
@@ -190,7 +165,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
         );
       }
       assert.match(lines().join(''), /"code":"57P01","severity":"FATAL"/);
-      assert.doesNotMatch(output.text, /secretKey|processID|connectionParameters|"query"/);
+      assert.doesNotMatch(getOutput(service), /secretKey|processID|connectionParameters|"query"/);
     }
   });
 }
