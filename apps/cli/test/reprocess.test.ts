@@ -17,8 +17,29 @@ import {
   type WriteOutcome,
 } from '@oselya/collector';
 import { PassThrough } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { suite, test } from 'node:test';
+
+/** Creates the options of a run, and collects its questions, lines and progress. */
+function createRun(answer: boolean) {
+  const questions: string[] = [];
+  const lines: string[] = [];
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const options = {
+    selection: {},
+    limit: Infinity,
+    dryRun: false,
+    yes: false,
+    signal: new AbortController().signal,
+    context: { print: (...printed: string[]) => lines.push(...printed), stdout, stderr },
+    confirm: (question: string) => {
+      questions.push(question);
+      return Promise.resolve(answer);
+    },
+  };
+  return { options, questions, lines, stderr };
+}
+
+type RunOptions = Partial<Parameters<typeof reprocessImages>[1]> & { answer?: boolean };
 
 suite('listings', () => {
   const createReading = (listingId: number): ExtractionOutcome => ({
@@ -60,52 +81,39 @@ suite('listings', () => {
   /** Runs the command, and returns its outcome, questions, lines and progress. */
   async function runReprocess(
     { maintenance }: ReturnType<typeof createListings>,
-    options: Partial<Parameters<typeof reprocess>[1]> & { answer?: boolean } = {},
+    { answer = true, ...overrides }: RunOptions & { verbose?: boolean } = {},
   ) {
-    const { answer = true, ...overrides } = options;
-    const questions: string[] = [];
-    const lines: string[] = [];
-    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    const { earlyStop, failedCount } = await reprocess(maintenance, {
-      selection: {},
-      limit: Infinity,
-      dryRun: false,
-      yes: false,
-      verbose: false,
-      signal: new AbortController().signal,
-      context: { print: (...printed) => lines.push(...printed), stdout, stderr },
-      confirm: (question) => {
-        questions.push(question);
-        return Promise.resolve(answer);
-      },
-      ...overrides,
-    });
-    return { earlyStop, questions, lines, failedCount, progress: String(stderr.read() ?? '') };
+    const { options, questions, lines, stderr } = createRun(answer);
+    const result = await reprocess(maintenance, { verbose: false, ...options, ...overrides });
+    return { ...result, questions, lines, progress: String(stderr.read() ?? '') };
   }
 
   const listIds = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
-  test('The extractions before a stop can still be written', async () => {
+  /** Creates a fake service whose operator presses Ctrl-C at the fifth extraction. */
+  function createStoppedListings() {
     const stop = new AbortController();
-    const onRead = (id: number) => {
-      if (id === 5) stop.abort();
-    };
-    const yes = createListings({ onRead });
-    const { earlyStop, questions } = await runReprocess(yes, { signal: stop.signal });
+    const listings = createListings({
+      onRead(id) {
+        if (id === 5) stop.abort();
+      },
+    });
+    return { listings, signal: stop.signal };
+  }
+
+  test('The extractions before a stop can still be written', async () => {
+    const { listings, signal } = createStoppedListings();
+    const { earlyStop, questions } = await runReprocess(listings, { signal });
     assert.deepEqual(earlyStop, { after: 4 });
     assert.deepEqual(questions, ['It stopped. Write the 4 listings read so far?']);
-    assert.deepEqual(yes.written, listIds(4));
+    assert.deepEqual(listings.written, listIds(4));
   });
 
   test('A stop without a write changes nothing and continues from the start', async () => {
-    const stop = new AbortController();
-    const onRead = (id: number) => {
-      if (id === 5) stop.abort();
-    };
-    const no = createListings({ onRead });
-    const options = { selection: { after: 2 }, signal: stop.signal, answer: false };
-    assert.deepEqual((await runReprocess(no, options)).earlyStop, { after: 2 });
-    assert.deepEqual(no.written, []);
+    const { listings, signal } = createStoppedListings();
+    const options = { selection: { after: 2 }, signal, answer: false };
+    assert.deepEqual((await runReprocess(listings, options)).earlyStop, { after: 2 });
+    assert.deepEqual(listings.written, []);
   });
 
   test('A stopped write continues after the last written listing', async () => {
@@ -153,21 +161,12 @@ suite('listings', () => {
   });
 
   test('A stopped dry run asks no question, and names its last listing', async () => {
-    const stop = new AbortController();
-    const onRead = (id: number) => {
-      if (id === 5) stop.abort();
-    };
-    const listings = createListings({ onRead });
-    const { earlyStop, questions } = await runReprocess(listings, {
-      dryRun: true,
-      signal: stop.signal,
-    });
+    const { listings, signal } = createStoppedListings();
+    const { earlyStop, questions } = await runReprocess(listings, { dryRun: true, signal });
     assert.deepEqual([earlyStop, questions], [{ after: 4 }, []]);
     const completeRun = await runReprocess(createListings({}));
-    assert.deepEqual(
-      [completeRun.earlyStop, completeRun.questions],
-      [undefined, ['Write 10 listings?']],
-    );
+    assert.equal(completeRun.earlyStop, undefined);
+    assert.deepEqual(completeRun.questions, ['Write 10 listings?']);
   });
 
   test('Progress is shown on standard error unless every change is printed to a terminal', async () => {
@@ -220,19 +219,12 @@ suite('images', () => {
   ];
 
   /** Runs the command over four listings, and returns its outcome, lines and questions. */
-  async function runImages(
-    options: Partial<Parameters<typeof reprocessImages>[1]> & {
-      answer?: boolean;
-      stop?: number;
-    } = {},
-  ) {
-    const { answer = true, stop, ...overrides } = options;
+  async function runImages({ answer = true, stop, ...overrides }: RunOptions & { stop?: number }) {
     const controller = new AbortController();
-    const lines: string[] = [];
-    const questions: string[] = [];
+    const { options, questions, lines } = createRun(answer);
     const work: Maintenance['reprocessImages'] = {
       count: () => Promise.resolve(OUTCOMES.length),
-      async *describe(_choice, { signal }) {
+      async *describe(_selection, { signal }) {
         for (const [index, outcome] of OUTCOMES.entries()) {
           if (index + 1 === stop) controller.abort();
           yield await Promise.resolve(outcome);
@@ -240,30 +232,15 @@ suite('images', () => {
         }
       },
     };
-    const run = await reprocessImages(work, {
-      selection: {},
-      limit: Infinity,
-      dryRun: false,
-      yes: false,
-      signal: controller.signal,
-      context: {
-        print: (...printed) => lines.push(...printed),
-        stdout: new PassThrough(),
-        stderr: new PassThrough(),
-      },
-      confirm: (question) => {
-        questions.push(question);
-        return Promise.resolve(answer);
-      },
-      ...overrides,
-    });
+    const { signal } = controller;
+    const run = await reprocessImages(work, { ...options, signal, ...overrides });
     return { ...run, lines, questions };
   }
 
   const COUNT_LINE = '4 listings have images that another prompt or model described, or none.';
 
   test('The images are described after a yes, and the outcomes are reported', async () => {
-    assert.deepEqual(await runImages(), {
+    assert.deepEqual(await runImages({}), {
       failedCount: 1,
       earlyStop: undefined,
       lines: [
@@ -277,36 +254,31 @@ suite('images', () => {
     });
   });
 
-  for (const [name, options, questions] of [
-    ['A dry run', { dryRun: true }, 0],
-    ['A no', { answer: false }, 1],
-  ] as const) {
-    test(`${name} changes nothing`, async () => {
-      const run = await runImages(options);
-      assert.deepEqual(run.lines, [COUNT_LINE, 'Nothing was changed.']);
-      assert.equal(run.questions.length, questions);
-    });
-  }
+  test('A dry run or a no changes nothing', async () => {
+    for (const [options, questionCount] of [
+      [{ dryRun: true }, 0],
+      [{ answer: false }, 1],
+    ] as const) {
+      const { lines, questions } = await runImages(options);
+      assert.deepEqual(lines, [COUNT_LINE, 'Nothing was changed.']);
+      assert.equal(questions.length, questionCount);
+    }
+  });
 
   test('With --yes there is no question, and a stopped run reports its outcomes', async () => {
     const { questions, earlyStop, lines } = await runImages({ yes: true, stop: 1 });
-    assert.deepEqual(
-      [questions, earlyStop, lines.at(-1)],
-      [[], { after: 1 }, 'The images of 1 listings were described.'],
-    );
+    assert.deepEqual([questions, earlyStop], [[], { after: 1 }]);
+    assert.equal(lines.at(-1), 'The images of 1 listings were described.');
   });
 });
 
 suite('reports', () => {
   type Read = Extract<ExtractionOutcome, { outcome: 'read' }>;
 
-  const read = (listingId: number, changes: Read['changes']): ExtractionOutcome => ({
-    outcome: 'read',
-    listingId,
-    rawId: listingId,
-    extracted: {} as Read['extracted'],
-    changes,
-  });
+  const read = (listingId: number, changes: Read['changes']): ExtractionOutcome => {
+    const extracted = {} as Read['extracted'];
+    return { outcome: 'read', listingId, rawId: listingId, extracted, changes };
+  };
 
   const OUTCOMES: readonly ExtractionOutcome[] = [
     read(1, { rooms: { from: 2, to: 3 }, city: { from: null, to: 'Львів' } }),
@@ -361,33 +333,28 @@ suite('reports', () => {
 });
 
 suite('questions', () => {
-  /** Asks a question, and returns the answer to the typed text and the output. */
-  async function askQuestion(input: string) {
-    const [stdin, stderr] = [new PassThrough(), new PassThrough()];
-    const confirmOptions = { signal: undefined, onInterrupt: assert.fail };
-    const answer = confirm('Write 4 listings?', confirmOptions, { stdin, stderr });
-    stdin.end(input);
-    const isYes = await answer;
-    stderr.end();
-    return [isYes, await text(stderr)];
+  /** Asks a question, and returns the streams and the answer. */
+  function ask({
+    signal,
+    onInterrupt = assert.fail,
+  }: { signal?: AbortSignal; onInterrupt?: () => void } = {}) {
+    const [stdin, stderr] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: true })];
+    const options = { signal, onInterrupt };
+    return { stdin, stderr, answer: confirm('Write 4 listings?', options, { stdin, stderr }) };
   }
 
   test('Only y and yes confirm', async () => {
-    const question = 'Write 4 listings? [y/N] ';
-    for (const input of ['y\n', 'Yes\n'])
-      assert.deepEqual(await askQuestion(input), [true, question]);
-    for (const input of ['n\n', '\n', 'yesterday\n', '']) {
-      assert.deepEqual(await askQuestion(input), [false, question]);
+    for (const input of ['y\n', 'Yes\n', 'n\n', '\n', 'yesterday\n', '']) {
+      const { stdin, stderr, answer } = ask();
+      stdin.end(input);
+      assert.equal(await answer, input === 'y\n' || input === 'Yes\n', input);
+      assert.match(String(stderr.read()), /Write 4 listings\? \[y\/N\] /);
     }
   });
 
   test('An aborted question counts as no', async () => {
     const stop = new AbortController();
-    const confirmOptions = { signal: stop.signal, onInterrupt: assert.fail };
-    const answer = confirm('Write 4 listings?', confirmOptions, {
-      stdin: new PassThrough(),
-      stderr: new PassThrough(),
-    });
+    const { answer } = ask({ signal: stop.signal });
     stop.abort();
     assert.equal(await answer, false);
   });
@@ -395,20 +362,17 @@ suite('questions', () => {
   test('Ctrl-C counts as no and calls onInterrupt', async () => {
     for (const aborts of [true, false]) {
       const stop = new AbortController();
-      let interrupts = 0;
-      const stdin = new PassThrough();
-      const confirmOptions = {
-        signal: aborts ? stop.signal : undefined,
+      let interruptCount = 0;
+      const { stdin, answer } = ask({
+        ...(aborts && { signal: stop.signal }),
         onInterrupt() {
-          interrupts += 1;
+          interruptCount += 1;
           stop.abort();
         },
-      };
-      const stderr = Object.assign(new PassThrough(), { isTTY: true });
-      const answer = confirm('Write 4 listings?', confirmOptions, { stdin, stderr });
+      });
       stdin.write('\u0003');
       assert.equal(await answer, false);
-      assert.equal(interrupts, 1);
+      assert.equal(interruptCount, 1);
     }
   });
 });
