@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createReadStream } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { type ReceivedRequest, type ScriptedResponse, startServer } from '@oselya/testing';
+import { type ScriptedResponse, startServer } from '@oselya/testing';
 import { checkPayload } from '@oselya/collector/payload';
 import fc from 'fast-check';
 import { detectDelimiter } from '../src/ingest/csv.ts';
@@ -15,6 +15,10 @@ import { oselya } from './support/oselya.ts';
 
 const MIB = 1024 * 1024;
 
+const CSV = ['--format', 'csv'];
+const JSON_LINES = ['--format', 'jsonl'];
+const JSON_ARRAY = ['--format', 'json'];
+
 const payloads: Record<string, unknown>[] = [];
 const collector = await startServer(({ body }) => {
   payloads.push(Object(body));
@@ -24,13 +28,15 @@ const collector = await startServer(({ body }) => {
 function toChunks(content: string | Uint8Array, size: number): Uint8Array[] {
   const bytes = Buffer.from(content);
   const count = Math.ceil(bytes.length / size);
-  return Array.from({ length: count }, (_, nth) => bytes.subarray(nth * size, (nth + 1) * size));
+  return Array.from({ length: count }, (_, index) =>
+    bytes.subarray(index * size, (index + 1) * size),
+  );
 }
 
 /** Sends a file on standard input, and returns the output of the command and the sent payloads. */
 async function ingest(
   content: string | Uint8Array,
-  args: readonly string[] = ['--format', 'jsonl'],
+  args: readonly string[] = JSON_LINES,
   chunkSize = 7,
 ) {
   payloads.length = 0;
@@ -42,13 +48,10 @@ async function ingest(
   return { ...result, payloads: payloads.map(({ source_slug: _source, ...payload }) => payload) };
 }
 
-const CSV = ['--format', 'csv'];
-const JSON_ARRAY = ['--format', 'json'];
-
 suite('reading', () => {
-  const encodeUtf16 = (text: string) => Buffer.from(text, 'utf16le');
   const RECORD = '{"external_id":"1","description":"Продам гараж у Луцьку, 18 кв. м"}\n';
   const PAYLOAD: unknown = JSON.parse(RECORD);
+  const UTF16 = Buffer.from(`\uFEFF${RECORD}`, 'utf16le');
   // 'external_id,description' and '1,Здам' in Windows-1251.
   const WINDOWS_1251 = Buffer.concat([
     Buffer.from('external_id,description\n1,'),
@@ -56,17 +59,12 @@ suite('reading', () => {
   ]);
 
   const files: [title: string, string | Uint8Array, args: string[], payloads: unknown[]][] = [
-    ['a byte order mark', `\uFEFF${RECORD}`, ['--format', 'jsonl'], [PAYLOAD]],
-    [
-      'UTF-16',
-      encodeUtf16(`\uFEFF${RECORD}`),
-      ['--format', 'jsonl', '--encoding', 'utf-16le'],
-      [PAYLOAD],
-    ],
+    ['a byte order mark', `\uFEFF${RECORD}`, JSON_LINES, [PAYLOAD]],
+    ['UTF-16', UTF16, [...JSON_LINES, '--encoding', 'utf-16le'], [PAYLOAD]],
     [
       'big-endian UTF-16',
-      encodeUtf16(`\uFEFF${RECORD}`).swap16(),
-      ['--format', 'jsonl', '--encoding', 'utf-16be'],
+      Buffer.from(UTF16).swap16(),
+      [...JSON_LINES, '--encoding', 'utf-16be'],
       [PAYLOAD],
     ],
     [
@@ -92,10 +90,7 @@ suite('reading', () => {
         {
           external_id: '1',
           description: 'a',
-          attributes: Object.fromEntries([
-            ['column_3', '2'],
-            ['__proto__', '3'],
-          ]),
+          attributes: { column_3: '2', ['__proto__']: '3' },
         },
       ],
     ],
@@ -129,14 +124,13 @@ suite('reading', () => {
 
   const LINE = '{"external_id":"1","description":"a"}';
   test('a bad record is reported with its position, and affects no other record', async () => {
-    const lines = await ingest(`${LINE}\r\n\n  \n{"a":\n[1]\nnull\n${LINE}`);
-    assert.equal(lines.status, 1);
-    assert.match(lines.lines[0] ?? '', /^line 4: is not JSON: /);
-    assert.deepEqual(lines.lines.slice(1, 3), [
-      'line 5: is not a JSON object',
-      'line 6: is not a JSON object',
-    ]);
-    assert.equal(lines.payloads.length, 2);
+    const jsonLines = await ingest(`${LINE}\r\n\n  \n{"a":\n[1]\nnull\n${LINE}`);
+    assert.equal(jsonLines.status, 1);
+    assert.match(
+      jsonLines.stdout,
+      /^line 4: is not JSON: .*\nline 5: is not a JSON object\nline 6: is not a JSON object\n/,
+    );
+    assert.equal(jsonLines.payloads.length, 2);
     const csv = await ingest('external_id,description\n1\n1,2,3\n4,5', CSV);
     assert.deepEqual(csv.lines.slice(0, 2), [
       'line 2: has 1 cells, but the header has 2',
@@ -148,13 +142,9 @@ suite('reading', () => {
   });
 
   const unreadableFiles: [content: string | Uint8Array, args: string[], expected: RegExp][] = [
-    [encodeUtf16(`\uFEFF${RECORD}`), CSV, /is UTF-16 text: add --encoding utf-16le$/],
-    [encodeUtf16(RECORD), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
-    [
-      encodeUtf16(`\uFEFF${RECORD}`),
-      [...CSV, '--encoding', 'utf-16be'],
-      /is not utf-16be text: .* or name another$/,
-    ],
+    [UTF16, CSV, /is UTF-16 text: add --encoding utf-16le$/],
+    [UTF16.subarray(2), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
+    [UTF16, [...CSV, '--encoding', 'utf-16be'], /is not utf-16be text: .* or name another$/],
     [RECORD, [...CSV, '--encoding', 'windows-1251'], /is UTF-8 text: leave --encoding out$/],
     [WINDOWS_1251, CSV, /is not UTF-8 text \(line 2\): .* such as --encoding windows-1251$/],
     ['', CSV, /standard input is empty: the first line of CSV names the columns/],
@@ -169,12 +159,12 @@ suite('reading', () => {
     ['[{"a":1},\n{"a":no}]', JSON_ARRAY, /from line 2 on: record 2 is not JSON/],
     ['[{"a":1}]\n[]', JSON_ARRAY, /from line 2 on: the array of records has ended/],
     ['[]', JSON_ARRAY, /has no records: its array is empty/],
-    ['\n  \n', ['--format', 'jsonl'], /has no records: it has only blank lines/],
+    ['\n  \n', JSON_LINES, /has no records: it has only blank lines/],
     ['id,опис\n', CSV, /has no records: it names the columns and nothing more/],
     ['id\n1', [...CSV, '--map', 'price=cost'], /there is no column "cost" \(--map price=cost\)/],
     [
       `${LINE}\n`.repeat(500),
-      ['--format', 'jsonl', '--map', 'description=txt'],
+      [...JSON_LINES, '--map', 'description=txt'],
       /none of the first 100 records has "txt" \(--map description=txt\): they have external_id/,
     ],
   ];
@@ -208,7 +198,7 @@ suite('reading', () => {
       stdin: createReadStream(import.meta.dirname),
       signal: new AbortController().signal,
     });
-    const message = /^standard input cannot be read: it is a folder$/;
+    const message = 'standard input cannot be read: it is a folder';
     await assert.rejects(Array.fromAsync(rows), { name: 'CommandError', message });
   });
 });
@@ -234,12 +224,9 @@ suite('payloads', () => {
       empty: '',
       none: null,
     });
-    const payload = {
-      source_slug: 'doshka',
-      external_id: '7',
-      description: ' Здам квартиру ',
-      attributes: { condition: 'новий ', seller: { name: 'Олена' } },
-    };
+    const attributes = { condition: 'новий ', seller: { name: 'Олена' } };
+    const description = ' Здам квартиру ';
+    const payload = { source_slug: 'doshka', external_id: '7', description, attributes };
     assert.deepEqual(result, { payload });
     assert.deepEqual(unknownNames, ['condition', 'seller']);
   });
@@ -299,21 +286,20 @@ suite('payloads', () => {
     fc.assert(
       fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), (record) => {
         const { result, unknownNames } = convert(record);
-        const ownAttributes = convertValue('object', record['attributes']) ?? {};
+        const recordAttributes = convertValue('object', record['attributes']) ?? {};
         if ('reason' in result) {
           const isRepeated = unknownNames.some((name) =>
-            Object.hasOwn(Object(ownAttributes), name),
+            Object.hasOwn(Object(recordAttributes), name),
           );
           return assert.ok(isRepeated, result.reason);
         }
         assert.ok(Array.isArray(checkPayload(result.payload)));
-        if (typeof ownAttributes !== 'object' || Array.isArray(ownAttributes)) return;
-        const attributes = Object(result.payload['attributes'] ?? {});
-        for (const name of unknownNames) assert.deepEqual(attributes[name], record[name]);
-        for (const [name, value] of Object.entries(ownAttributes))
-          assert.deepEqual(attributes[name], value);
-        const names = new Set([...unknownNames, ...Object.keys(ownAttributes)]);
-        assert.equal(Object.keys(attributes).length, names.size);
+        if (typeof recordAttributes !== 'object' || Array.isArray(recordAttributes)) return;
+        const unknownColumns = unknownNames.map((name) => [name, record[name]]);
+        assert.deepEqual(Object(result.payload['attributes'] ?? {}), {
+          ...Object.fromEntries(unknownColumns),
+          ...recordAttributes,
+        });
       }),
       { numRuns: 300 },
     );
@@ -327,11 +313,9 @@ suite('delivery', () => {
   /** Sends one payload to a server with scripted responses. The last response repeats. */
   async function send(script: ScriptedResponse[]) {
     const retries: string[] = [];
-    const requests: ReceivedRequest[] = [];
-    const { url } = await startServer((request) => {
-      requests.push(request);
-      return script[Math.min(requests.length, script.length) - 1] ?? 'reset';
-    });
+    const { url, requests } = await startServer(
+      () => script[Math.min(requests.length, script.length) - 1] ?? 'reset',
+    );
     const deliver = createDeliver({
       collector: { url, apiKey: undefined },
       onRetry: (reason) => retries.push(reason),
@@ -351,21 +335,15 @@ suite('delivery', () => {
     }
   });
 
-  const createRateLimitResponse = (seconds: string): ScriptedResponse => ({
-    status: 429,
-    headers: { 'retry-after': seconds },
-    body: PROBLEM,
-  });
-
   test('a rate limit delays the request, and a limit of a day ends the run', async () => {
-    const { result, retries } = await send([createRateLimitResponse('0'), ACCEPTED]);
+    const createLimit = (seconds: string) => {
+      return { status: 429, headers: { 'retry-after': seconds }, body: PROBLEM };
+    };
+    const { result, retries } = await send([createLimit('0'), ACCEPTED]);
     assert.deepEqual(result, { outcome: 'accepted' });
     assert.deepEqual(retries, ['the collector answered 429: The disk is full. Retrying.']);
     const message = /^the collector answered 429: .*: give the command again in 24 hours$/;
-    await assert.rejects(send([createRateLimitResponse('86400')]), {
-      name: 'CommandError',
-      message,
-    });
+    await assert.rejects(send([createLimit('86400')]), { name: 'CommandError', message });
   });
 
   const temporaryFailures: ScriptedResponse[] = [
@@ -461,7 +439,7 @@ suite('load', () => {
     fields: { source_slug: 'a', external_id: String(line), description: 'Flat', ...fields },
   });
   const createRows = (count: number, fields = {}) =>
-    Array.from({ length: count }, (_, nth) => createRow(nth + 1, fields));
+    Array.from({ length: count }, (_, index) => createRow(index + 1, fields));
 
   test('records are counted by result, and bad records are printed and kept', async () => {
     const deliveries: Record<string, Delivery> = {
@@ -500,8 +478,8 @@ suite('load', () => {
     const changedLoad = await load({ rows: [createRow(1), createRow(2, { price: 5 })] });
     const movedLoad = await load({ rows: [createRow(2, { external_id: '1' })] });
     assert.equal(changedLoad.keys[0], keys[0]);
-    for (const key of [changedLoad.keys[1], movedLoad.keys[0]])
-      assert.ok(!keys.includes(String(key)));
+    const changedKeys = new Set([changedLoad.keys[1] ?? '', movedLoad.keys[0] ?? '']);
+    assert.ok(changedKeys.isDisjointFrom(new Set(keys)));
   });
 
   test('five failures in a row end the load, even if it waits for input', async () => {
@@ -523,9 +501,8 @@ suite('load', () => {
   });
 
   test('a hundred bad records are printed, and all are kept', async () => {
-    const { counts, printedLines, rejectedLines } = await load({
-      rows: createRows(300, { price: 'x' }),
-    });
+    const rows = createRows(300, { price: 'x' });
+    const { counts, printedLines, rejectedLines } = await load({ rows });
     assert.deepEqual([counts.rejected, rejectedLines.length, printedLines.length], [300, 300, 101]);
     assert.match(printedLines.at(-1) ?? '', /--rejected/);
   });
@@ -552,14 +529,10 @@ suite('load', () => {
     });
     assert.equal((stoppedLoad.error as Error).name, 'AbortError');
     assert.ok(stoppedLoad.counts.accepted >= 20 && stoppedLoad.counts.accepted < 40);
-    for (const waits of [false, true]) {
-      const denyDelivery = () => Promise.reject(new Error('no key'));
-      const deniedLoad = await load({
-        rows: createRows(waits ? 2 : 100),
-        waits,
-        deliver: denyDelivery,
-      });
-      assert.equal((deniedLoad.error as Error).message, 'no key');
+    const failure = new Error('no key');
+    const deliver = () => Promise.reject(failure);
+    for (const settings of [{ rows: createRows(100) }, { rows: createRows(2), waits: true }]) {
+      assert.equal((await load({ ...settings, deliver })).error, failure);
     }
   });
 });
