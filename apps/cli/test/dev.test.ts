@@ -23,20 +23,18 @@ suite('samples', () => {
    * @param queue Responses about the queue. The last response repeats.
    */
   async function startCollector(
-    respond: (
-      index: number,
-    ) => Promise<ScriptedResponse | undefined> | ScriptedResponse | undefined,
+    respond: (index: number) => ScriptedResponse | undefined,
     queue: ScriptedResponse[] = [{ body: { counts: EMPTY_QUEUE_COUNTS } }],
   ) {
     const storedRecords = new Map<string, string>();
-    let [payloads, questions] = [0, 0];
-    const { url } = await startServer(async ({ path, headers, body }) => {
+    let [payloadCount, questionCount] = [0, 0];
+    const { url } = await startServer(({ path, headers, body }) => {
       if (path === QUEUE) {
-        questions += 1;
-        return queue[Math.min(questions, queue.length) - 1] ?? 'reset';
+        questionCount += 1;
+        return queue[Math.min(questionCount, queue.length) - 1] ?? 'reset';
       }
-      payloads += 1;
-      const response = await respond(payloads);
+      payloadCount += 1;
+      const response = respond(payloadCount);
       if (response !== undefined) return response;
       const [key, payload] = [String(headers['idempotency-key']), JSON.stringify(body)];
       const previousRecord = storedRecords.get(key);
@@ -138,7 +136,7 @@ suite('samples', () => {
     assert.ok(storedRecords.size > 90);
   });
 
-  const rejections: [name: string, answer: ScriptedResponse, expectedReason: string][] = [
+  const rejections: [name: string, response: ScriptedResponse, expectedReason: string][] = [
     [
       'a rejected payload',
       { status: 409, body: { title: 'No', detail: 'The key is in use.' } },
@@ -150,9 +148,9 @@ suite('samples', () => {
       'the collector answered 429: No more sources: give the command again in 24 hours',
     ],
   ];
-  for (const [name, answer, expectedReason] of rejections) {
+  for (const [name, response, expectedReason] of rejections) {
     test(`${name} is reported in a line, and the next start continues`, async () => {
-      const { url } = await startCollector((index) => (index > 10 ? answer : undefined));
+      const { url } = await startCollector((index) => (index > 10 ? response : undefined));
       const { state, lines } = await send(url);
       assert.equal(state, 0);
       await until('a report', () => lines.length === 1);
@@ -164,45 +162,31 @@ suite('samples', () => {
 });
 
 suite('settings', () => {
-  const webhookUrl = (env: Record<string, string>) => readSettings(env).webhookUrl;
-
   test('webhooks go to the address that the assistant listens on', () => {
-    assert.equal(webhookUrl({}), 'http://127.0.0.1:8000/webhooks/idp');
-    const proxied = { ASSISTANT_PORT: '9000', BASE_URL: 'https://oselya.example' };
-    assert.equal(webhookUrl(proxied), 'http://127.0.0.1:9000/webhooks/idp');
+    const cases: [env: Record<string, string>, host: string][] = [
+      [{}, '127.0.0.1:8000'],
+      [{ ASSISTANT_PORT: '9000', BASE_URL: 'https://oselya.example' }, '127.0.0.1:9000'],
+      [{ ASSISTANT_HOST: '0.0.0.0' }, '127.0.0.1:8000'],
+      [{ ASSISTANT_HOST: '::' }, '[::1]:8000'],
+      [{ ASSISTANT_HOST: '::1' }, '[::1]:8000'],
+      [{ ASSISTANT_HOST: 'localhost' }, 'localhost:8000'],
+      [{ ASSISTANT_HOST: '192.0.2.7' }, '192.0.2.7:8000'],
+    ];
+    for (const [env, host] of cases) {
+      assert.equal(readSettings(env).webhookUrl, `http://${host}/webhooks/idp`);
+    }
   });
 
-  for (const [host, expectedHost] of [
-    ['0.0.0.0', '127.0.0.1'],
-    ['::', '[::1]'],
-    ['::1', '[::1]'],
-    ['localhost', 'localhost'],
-    ['192.0.2.7', '192.0.2.7'],
-  ] as const) {
-    test(`an assistant on ${host} is reached at ${expectedHost}`, () => {
-      assert.equal(
-        webhookUrl({ ASSISTANT_HOST: host }),
-        `http://${expectedHost}:8000/webhooks/idp`,
-      );
-    });
-  }
-
   test('ignored variables of another identity provider are named', () => {
-    assert.deepEqual(
-      readSettings({ IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' }).ignoredVariables,
-      [],
-    );
-    const env = {
-      IDP_BASE_URL: 'https://id.example',
-      IDP_CLIENT_SECRET: 'x',
-      IDP_TIMEOUT_MS: '900',
-    };
+    const usedEnv = { IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' };
+    assert.deepEqual(readSettings(usedEnv).ignoredVariables, []);
+    const env = { IDP_BASE_URL: 'https://id.example', IDP_CLIENT_SECRET: 'x', IDP_TIMEOUT_MS: '9' };
     assert.deepEqual(readSettings(env).ignoredVariables, ['IDP_BASE_URL', 'IDP_CLIENT_SECRET']);
   });
 });
 
 suite('summary', () => {
-  const facts: SummaryData = {
+  const data: SummaryData = {
     assistantUrl: 'http://127.0.0.1:8000',
     collectorUrl: 'http://127.0.0.1:8001',
     idpUrl: 'http://127.0.0.1:8002',
@@ -214,29 +198,31 @@ suite('summary', () => {
     requiresKeys: true,
     ignoredVariables: [],
   };
-  const text = (overrides: Partial<SummaryData>) => formatSummary({ ...facts, ...overrides });
+  const format = (overrides: Partial<SummaryData>) => formatSummary({ ...data, ...overrides });
 
   test('the advice about a key names its database', () => {
-    assert.match(text({}), /with {2}npx oselya api-key create NAME/);
-    const spaced = text({ dataDir: "/srv/my data's" });
-    assert.ok(spaced.includes("DATA_DIR='/srv/my data'\\''s' npx oselya api-key create NAME"));
-    assert.match(text({ isEmbedded: false }), /DATABASE_URL=… npx oselya api-key create NAME/);
+    assert.match(format({}), /with {2}npx oselya api-key create NAME/);
+    const quotedSummary = format({ dataDir: "/srv/my data's" });
+    assert.ok(
+      quotedSummary.includes("DATA_DIR='/srv/my data'\\''s' npx oselya api-key create NAME"),
+    );
+    assert.match(format({ isEmbedded: false }), /DATABASE_URL=… npx oselya api-key create NAME/);
   });
 
   test('the chat is offered with and without required API keys', () => {
     for (const requiresKeys of [false, true]) {
-      assert.match(text({ requiresKeys }), /^ {4}npx oselya chat двокімнатна .*$/m);
+      assert.match(format({ requiresKeys }), /^ {4}npx oselya chat двокімнатна .*$/m);
       const assistantUrl = 'http://127.0.0.1:9000';
       assert.match(
-        text({ requiresKeys, assistantUrl }),
+        format({ requiresKeys, assistantUrl }),
         /^ {4}npx oselya chat --url http:\/\/127\.0\.0\.1:9000 двокімнатна .*$/m,
       );
     }
   });
 
   test('ignored variables are named with the command to use', () => {
-    assert.doesNotMatch(text({}), /Ignored/);
-    const summary = text({ ignoredVariables: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
+    assert.doesNotMatch(format({}), /Ignored/);
+    const summary = format({ ignoredVariables: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
     assert.match(summary, /Ignored, .*: IDP_BASE_URL, IDP_CLIENT_ID\n.*npx oselya assistant/);
   });
 });
