@@ -74,7 +74,7 @@ async function request<Shape>(path: string, body?: object): Promise<Shape> {
 }
 
 /** Sends a listing and waits until it has been processed. */
-async function ingest(index: number, facts: object = {}): Promise<number> {
+async function ingest(index: number, fields: object = {}): Promise<number> {
   const { raw_id: rawId } = await request<{ raw_id: number }>('/ingest', {
     source_slug: 'doshka',
     external_id: `flat-${index}`,
@@ -86,7 +86,7 @@ async function ingest(index: number, facts: object = {}): Promise<number> {
     currency: 'UAH',
     rooms: 2,
     area_total: 40 + index,
-    ...facts,
+    ...fields,
   });
   let listingId: number | null = null;
   await until(async () => {
@@ -100,43 +100,41 @@ async function ingest(index: number, facts: object = {}): Promise<number> {
 
 /** Saves a search in a new session. */
 async function saveSearch(name: string, search: object): Promise<string> {
-  const { id: sessionId } = await db
+  const user_id = 'u-olena';
+  const { id: session_id } = await db
     .insertInto('conversation_sessions')
-    .values({ user_id: 'u-olena', profile_id: 'default', name })
+    .values({ user_id, profile_id: 'default', name })
     .returning('id')
     .executeTakeFirstOrThrow();
+  const savedSearch = { user_id, session_id, name, search: JSON.stringify(search) };
   await db
     .insertInto('saved_searches')
-    .values({
-      user_id: 'u-olena',
-      session_id: sessionId,
-      name,
-      search: JSON.stringify(search),
-      every_minutes: 5,
-    })
+    .values({ ...savedSearch, every_minutes: 5 })
     .execute();
-  return sessionId;
+  return session_id;
 }
 
-/** Returns the listings in all digests of a session. */
-async function readDigests(sessionId: string): Promise<number[]> {
+async function readMessages(sessionId: string): Promise<string[]> {
   const messages = await db
     .selectFrom('conversation_messages')
     .select('content')
     .where('session_id', '=', sessionId)
-    .orderBy('position')
     .execute();
-  return messages.flatMap(({ content }) =>
-    Array.from(String(content).matchAll(/#(\d+)/g), ([, id]) => Number(id)),
-  );
+  return messages.map(({ content }) => String(content));
+}
+
+/** Returns the listing ids in all digests of a session. */
+async function readDigests(sessionId: string): Promise<number[]> {
+  const text = (await readMessages(sessionId)).join('\n');
+  return Array.from(text.matchAll(/#(\d+)/g), ([, id]) => Number(id));
 }
 
 /** Makes digests due, and waits until they contain listings. */
 async function waitForDigests(sessionId: string, ids: readonly number[]): Promise<void> {
   await until(async () => {
     await sql`update saved_searches set told_at = told_at - interval '1 hour'`.execute(db);
-    const reported = await readDigests(sessionId);
-    return ids.every((id) => reported.includes(id));
+    const reportedIds = await readDigests(sessionId);
+    return ids.every((id) => reportedIds.includes(id));
   });
 }
 
@@ -194,16 +192,10 @@ test('each new listing is reported once for each search, over restarts of both s
   await waitForDigests(words, [last]);
   const all = [first, dear, late, meanwhile, last];
   for (const session of [cheap, words]) {
-    const reported = await readDigests(session);
-    const sort = (ids: readonly number[]) => ids.toSorted((one, other) => one - other);
-    assert.deepEqual(sort(reported), sort(all));
+    const reportedIds = await readDigests(session);
+    assert.deepEqual(reportedIds.toSorted(), all.toSorted());
   }
-  const digests = await db
-    .selectFrom('conversation_messages')
-    .select('content')
-    .where('session_id', '=', cheap)
-    .execute();
-  const text = digests.map(({ content }) => String(content).replaceAll('\u00A0', ' ')).join('\n');
+  const text = (await readMessages(cheap)).join('\n').replaceAll('\u00A0', ' ');
   assert.match(text, /14 500 UAH \(було 20 000 UAH\)/);
   await assistant.close();
 });
