@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +16,7 @@ import {
   findFreePort,
   findUnusedUrl,
   type Page,
+  startProcess,
   startProxy,
   startServer,
   until,
@@ -129,9 +128,7 @@ class Terminal {
 async function openConfirmation(terminal: Terminal, browser: Browser): Promise<Page> {
   const [, url = ''] = await terminal.waitForOutput(/(http:\S+\/auth\/terminal\?\S+)/, 'stderr');
   const picker = await browser.open(url);
-  const page = await browser.open(picker.url, { account: 'u-olena' });
-  assert.equal(page.status, 200);
-  return page;
+  return browser.open(picker.url, { account: 'u-olena' });
 }
 
 /** Confirms or denies the sign-in on its page. */
@@ -173,18 +170,11 @@ const listing = {
   url: null,
   features: [],
 };
-const collector = await startServer(({ method }) =>
-  method === 'POST'
-    ? {
-        body: {
-          items: [{ listing, rank: 1 }],
-          total: { value: 1, relation: 'eq' },
-          next_cursor: null,
-          took_ms: 1,
-        },
-      }
-    : { body: listing },
-);
+const total = { value: 1, relation: 'eq' };
+const results = { items: [{ listing, rank: 1 }], total, next_cursor: null, took_ms: 1 };
+const collector = await startServer(({ method }) => ({
+  body: method === 'POST' ? results : listing,
+}));
 
 /** Releases the slow model. */
 let slowModel = Promise.withResolvers<void>();
@@ -211,6 +201,18 @@ const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {
 });
 
 const getCookiePath = (homeFolder: string) => join(homeFolder, 'oselya', 'sign-ins.json');
+const readCookies = (homeFolder: string) =>
+  JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
+
+/** Returns the request headers of a signed-in terminal. */
+function readHeaders(homeFolder: string, url: string) {
+  const { [url]: cookie } = readCookies(homeFolder);
+  return { cookie: `${cookie.name}=${cookie.value}` };
+}
+
+/** Runs `oselya chat` with an empty standard input until it ends. */
+const chat = (args: string[], env: Record<string, string>) => new Terminal(args, env, '').end();
+
 const createEnv = (url: string, homeFolder: string) => ({
   BASE_URL: url,
   XDG_CONFIG_HOME: homeFolder,
@@ -234,11 +236,10 @@ const mockEnv = createEnv(mock, mockHome);
 const CONTROL_CHARACTERS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
 
 test('a sign-in is stored for its assistant, readable by its user only', async () => {
-  const file = getCookiePath(mockHome);
-  assert.equal(statSync(file).mode & 0o777, 0o600);
-  const storedCookie = JSON.parse(readFileSync(file, 'utf8'));
-  assert.deepEqual(Object.keys(storedCookie), [mock]);
-  assert.equal(storedCookie[mock].name, 'svc_auth_session');
+  assert.equal(statSync(getCookiePath(mockHome)).mode & 0o777, 0o600);
+  const cookies = readCookies(mockHome);
+  assert.deepEqual(Object.keys(cookies), [mock]);
+  assert.equal(cookies[mock].name, 'svc_auth_session');
 });
 
 test('a message on standard input prints the answer to stdout and the steps to stderr', async () => {
@@ -275,14 +276,9 @@ test('--session continues a session and reports a missing one', async () => {
 });
 
 test('--profile starts a session and reports a missing profile', async () => {
-  const { stdout } = await new Terminal(
-    ['--json', '--profile', 'market', 'Привіт'],
-    mockEnv,
-    '',
-  ).end();
+  const { stdout } = await chat(['--json', '--profile', 'market', 'Привіт'], mockEnv);
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
-  const { [mock]: storedCookie } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
-  const headers = { cookie: `${storedCookie.name}=${storedCookie.value}` };
+  const headers = readHeaders(mockHome, mock);
   const session = await fetch(`${mock}/sessions/${id}`, { headers });
   assert.equal(Object(await session.json()).profile_id, 'market');
   const profile = await new Terminal(['--profile', 'none', WISH], mockEnv, '').end();
@@ -314,24 +310,20 @@ test('the page shows account, port and code, and a denial creates no session', a
 test('an ended sign-in is replaced, and --sign-out ends it on the server', async () => {
   const homeFolder = await createSignedInHome(mock);
   const env = createEnv(mock, homeFolder);
-  const { [mock]: first } = JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
-  const headers = { cookie: `${first.name}=${first.value}` };
-  await fetch(`${mock}/auth/logout`, { method: 'POST', headers });
+  const firstHeaders = readHeaders(homeFolder, mock);
+  await fetch(`${mock}/auth/logout`, { method: 'POST', headers: firstHeaders });
 
   const terminal = new Terminal([WISH], env, '');
   await terminal.waitForOutput(/This terminal was signed out: sign in again\./, 'stderr');
   await signIn(terminal);
   assert.equal((await terminal.end()).status, 0);
 
-  const { [mock]: second } = JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
-  assert.notEqual(second.value, first.value);
+  const headers = readHeaders(homeFolder, mock);
+  assert.notDeepEqual(headers, firstHeaders);
   const out = await new Terminal(['--sign-out'], env, '').end();
   assert.deepEqual([out.status, out.stdout], [0, `This terminal is signed out at ${mock}.\n`]);
-  const me = await fetch(`${mock}/auth/me`, {
-    headers: { cookie: `${second.name}=${second.value}` },
-  });
-  assert.equal(me.status, 401);
-  assert.deepEqual(JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8')), {});
+  assert.equal((await fetch(`${mock}/auth/me`, { headers })).status, 401);
+  assert.deepEqual(readCookies(homeFolder), {});
   const repeatedSignOut = await new Terminal(['--sign-out'], env, '').end();
   assert.match(repeatedSignOut.stdout, /is not signed in/);
 });
@@ -345,8 +337,8 @@ test('a damaged file and a foreign server end with one line', async () => {
     failedRun.stderr,
     /^oselya: .*sign-ins\.json is damaged: delete it and sign in again\n$/,
   );
-  const { [mock]: storedCookie } = JSON.parse(readFileSync(getCookiePath(mockHome), 'utf8'));
-  writeFileSync(getCookiePath(homeFolder), JSON.stringify({ [collector.url]: storedCookie }));
+  const cookies = { [collector.url]: readCookies(mockHome)[mock] };
+  writeFileSync(getCookiePath(homeFolder), JSON.stringify(cookies));
   const other = await new Terminal([WISH], createEnv(collector.url, homeFolder), '').end();
   assert.equal(other.status, 1);
   assert.match(other.stderr, /^oselya: the server at .* is not an Oselya assistant: set BASE_URL/);
@@ -438,15 +430,12 @@ test('Ctrl-C cancels an answer in progress; without one it leaves', async () => 
 });
 
 test('Ctrl-C cancels the answer to a single message', { timeout: 60_000 }, async () => {
-  const child = spawn(process.execPath, [BIN, 'chat', '--no-browser', 'Що є?'], {
-    env: { ...process.env, ...slowEnv },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const closeEvent = once(child, 'close');
-  const [written] = await once(child.stdout, 'data');
-  assert.equal(String(written), 'Шукаю');
+  const args = [BIN, 'chat', '--no-browser', 'Що є?'];
+  const { child, output, ended } = startProcess(args, { env: slowEnv });
+  await until('the answer to begin', () => output.stdout !== '' || child.exitCode !== null);
+  assert.equal(output.stdout, 'Шукаю', output.stderr);
   child.kill('SIGINT');
-  assert.deepEqual(await closeEvent, [130, null]);
+  assert.equal((await ended).status, 130);
 });
 
 test('a failure of the model is reported', async () => {
@@ -460,9 +449,9 @@ test('a failure of the model is reported', async () => {
 async function startBehindProxy() {
   const proxy = await startProxy(slow);
   const homeFolder = createHome();
-  const { [slow]: storedCookie } = JSON.parse(readFileSync(getCookiePath(slowHome), 'utf8'));
+  const cookies = { [proxy.url]: readCookies(slowHome)[slow] };
   mkdirSync(join(homeFolder, 'oselya'));
-  writeFileSync(getCookiePath(homeFolder), JSON.stringify({ [proxy.url]: storedCookie }));
+  writeFileSync(getCookiePath(homeFolder), JSON.stringify(cookies));
   return { proxy, env: createEnv(proxy.url, homeFolder) };
 }
 
@@ -508,12 +497,11 @@ test('an answer continues after a lost connection without repetition', async () 
 
 test('a chat of a signed-out user ends with advice, with or without an answer in progress', async () => {
   const homeFolder = await createSignedInHome(slow);
-  const { [slow]: storedCookie } = JSON.parse(readFileSync(getCookiePath(homeFolder), 'utf8'));
   const idle = new Terminal([], createEnv(slow, homeFolder));
   await idle.waitForOutput(/> $/);
   const terminal = new Terminal(['Що є?'], createEnv(slow, homeFolder), '');
   await terminal.waitForOutput(/Шукаю/);
-  const headers = { cookie: `${storedCookie.name}=${storedCookie.value}` };
+  const headers = readHeaders(homeFolder, slow);
   await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
   for (const { status, stderr } of [await terminal.end(), await idle.end()]) {
     assert.equal(status, 1);

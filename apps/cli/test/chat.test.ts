@@ -15,57 +15,56 @@ import { converse } from '../src/chat/converse.ts';
 /** Starts a conversation with a fake client and a terminal. */
 function startConversation(
   client: Partial<ChatClient>,
-  {
-    sessionId,
-    connectionEnd = new Promise(() => undefined),
-  }: { sessionId?: string; connectionEnd?: Promise<never> } = {},
+  options: { sessionId?: string; connectionEnd?: Promise<never> } = {},
 ) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
-  const notices = { onMessage: (_line: string): void => undefined };
   const status = converse(
     {
       client: client as ChatClient,
-      connectionEnd,
+      connectionEnd: new Promise(() => undefined),
       listSessions: () => Promise.resolve([]),
-      sessionId,
+      sessionId: undefined,
       profileId: undefined,
-      notices,
+      notices: { onMessage: () => undefined },
+      ...options,
     },
     { stdin, stdout, env: { NO_COLOR: '1' } } as never,
   );
-  return { stdin, stdout, status, notices };
+  return { stdin, stdout, status };
 }
 
-const createDigest = (content: string) => ({
-  id: 'd',
+/** Ids in each event of an answer. */
+const TURN = { session_id: 's', turn_id: 't' };
+
+const createMessage = (content: string) => ({
+  id: 'm',
   role: 'assistant',
   content,
-  unasked: true,
   created_at: null,
 });
+const createDigest = (content: string) => ({ ...createMessage(content), unasked: true });
+const openSession = (answer: AsyncIterable<AnswerEvent> | null) => () =>
+  Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer });
 
 test('a digest is shown after the answer in progress', async () => {
   const end = Promise.withResolvers<void>();
   const requestStarted = Promise.withResolvers<void>();
   let onArrived: ((arrived: ReceivedMessage) => void) | undefined;
   async function* answer(): AsyncGenerator<AnswerEvent> {
-    const place = { session_id: 's', turn_id: 't' };
     requestStarted.resolve();
-    yield { type: 'message.delta', ...place, seq: 2, text: 'Є дві.' };
+    yield { type: 'message.delta', ...TURN, seq: 2, text: 'Є дві.' };
     await end.promise;
-    const message = { id: 'a', role: 'assistant', content: 'Є дві.', created_at: null };
-    yield { type: 'message.completed', ...place, seq: 3, message };
+    yield { type: 'message.completed', ...TURN, seq: 3, message: createMessage('Є дві.') };
   }
   const client = {
     onArrived: (listener: (arrived: ReceivedMessage) => void) => {
       onArrived = listener;
     },
-    openSession: () =>
-      Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer: null }),
+    openSession: openSession(null),
     send: () => answer(),
   } as unknown as ChatClient;
   const { stdin, stdout, status } = startConversation(client, { sessionId: 's' });
-  const shown = text(stdout);
+  const output = text(stdout);
   stdin.write('Що є?\n');
   await requestStarted.promise;
   onArrived?.({ sessionId: 's', message: createDigest('Нових: 1\u001B[2J') });
@@ -75,7 +74,7 @@ test('a digest is shown after the answer in progress', async () => {
   stdin.end();
   assert.equal(await status, 0);
   stdout.end();
-  const screen = await shown;
+  const screen = await output;
   assert.match(screen, /Є дві\.[^]*Нових: 1[^]*Another session has a new message: \/open s2/);
   assert.doesNotMatch(screen, /Не тут/);
   assert.ok(!screen.includes('\u001B[2J'));
@@ -102,63 +101,57 @@ async function waitForText(stdout: PassThrough, pattern: RegExp): Promise<() => 
 const createClient = (answer: AsyncIterable<AnswerEvent>) =>
   ({
     onArrived: () => undefined,
-    openSession: () =>
-      Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer }),
+    openSession: openSession(answer),
     cancel: () => new Promise(() => undefined),
   }) as unknown as ChatClient;
 
-const waitingClient = {
-  onArrived: () => undefined,
-  openSession: () => new Promise<never>(() => undefined),
-};
+const part: AnswerEvent = { type: 'message.delta', ...TURN, seq: 2, text: 'Є дві' };
 
-const part = {
-  type: 'message.delta' as const,
-  session_id: 's',
-  turn_id: 't',
-  seq: 2,
-  text: 'Є дві',
-};
-
-async function* endless(): AsyncGenerator<AnswerEvent> {
+async function* answerEndlessly(): AsyncGenerator<AnswerEvent> {
   yield part;
   await new Promise(() => undefined);
 }
 
-async function* lost(): AsyncGenerator<AnswerEvent> {
+async function* loseAnswer(): AsyncGenerator<AnswerEvent> {
   yield await Promise.resolve(part);
   throw new ChatError('answer_lost', 'the answer was lost: retry it');
 }
 
 test('a user may leave while a session or answer is awaited', async () => {
-  const opening = startConversation(waitingClient, { sessionId: 's' });
+  const client = {
+    onArrived: () => undefined,
+    openSession: () => new Promise<never>(() => undefined),
+  };
+  const opening = startConversation(client, { sessionId: 's' });
   await once(opening.stdout, 'data');
   opening.stdin.write('\u0003');
   assert.equal(await opening.status, 130);
 
-  for (const [keys, left] of [
+  for (const [keys, expectedStatus] of [
     ['/quit\n', 0],
     ['\u0004', 0],
     ['\u0003\u0003', 130],
   ] as const) {
-    const { stdin, stdout, status } = startConversation(createClient(endless()), {
+    const { stdin, stdout, status } = startConversation(createClient(answerEndlessly()), {
       sessionId: 's',
     });
     await waitForText(stdout, /Є дві/);
     stdin.write(keys);
-    assert.equal(await status, left);
+    assert.equal(await status, expectedStatus);
   }
 });
 
 test('a lost answer keeps the conversation, a rejected session ends it', async () => {
-  const { stdin, stdout, status } = startConversation(createClient(lost()), { sessionId: 's' });
+  const { stdin, stdout, status } = startConversation(createClient(loseAnswer()), {
+    sessionId: 's',
+  });
   await waitForText(stdout, /the answer was lost: retry it[^]*> /);
   stdin.write('/quit\n');
   assert.equal(await status, 0);
 
   const error = createRejection(404, 'session_not_found');
-  const rejected = { onArrived: () => undefined, openSession: () => Promise.reject(error) };
-  await assert.rejects(startConversation(rejected, { sessionId: 's' }).status, error);
+  const client = { onArrived: () => undefined, openSession: () => Promise.reject(error) };
+  await assert.rejects(startConversation(client, { sessionId: 's' }).status, error);
 });
 
 /** Undoes changes of two steps, and returns the requests and the printed lines. */
@@ -170,13 +163,11 @@ async function undoChanges(times: number, undo: (stepId: string) => ChatError | 
     { step_id: 'two', changes: [{ ...namedFact, value: null, previous: 'Київ' }] },
   ];
   async function* answer(): AsyncGenerator<AnswerEvent> {
-    const place = { session_id: 's', turn_id: 't' };
     for (const [index, step] of steps.entries()) {
       const tool = { ...step, name: 'x', title: 'Крок', status: 'done' as const, summary: 'так' };
-      yield { type: 'tool.finished', ...place, seq: index + 2, tool };
+      yield { type: 'tool.finished', ...TURN, seq: index + 2, tool };
     }
-    const message = { id: 'a', role: 'assistant', content: 'Добре.', created_at: null };
-    yield { type: 'message.completed', ...place, seq: 9, message };
+    yield { type: 'message.completed', ...TURN, seq: 9, message: createMessage('Добре.') };
   }
   const undoneSteps: string[][] = [];
   const client = {
@@ -185,8 +176,8 @@ async function undoChanges(times: number, undo: (stepId: string) => ChatError | 
     send: () => answer(),
     undo: (...step: string[]) => {
       undoneSteps.push(step);
-      const rejected = undo(step[1] ?? '');
-      return rejected === undefined ? Promise.resolve() : Promise.reject(rejected);
+      const error = undo(step[1] ?? '');
+      return error === undefined ? Promise.resolve() : Promise.reject(error);
     },
   } as unknown as ChatClient;
   const { stdin, stdout, status } = startConversation(client);
