@@ -5,12 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { LegacyReport } from '@oselya/assistant';
 import { PayloadSchema } from '@oselya/collector/payload';
-import {
-  findUnusedUrl,
-  type ReceivedRequest,
-  type ScriptedResponse,
-  startServer,
-} from '@oselya/testing';
+import { findUnusedUrl, type ScriptedResponse, startServer } from '@oselya/testing';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import manifest from '../package.json' with { type: 'json' };
@@ -194,11 +189,7 @@ test('a source slug follows the payload schema', () => {
 
 suite('a search', async () => {
   let response: ScriptedResponse;
-  let received: ReceivedRequest;
-  const { url } = await startServer((request) => {
-    received = request;
-    return response;
-  });
+  const { url, requests } = await startServer(() => response);
 
   async function search(answer: ScriptedResponse, env: Record<string, string> = {}) {
     response = answer;
@@ -211,14 +202,15 @@ suite('a search', async () => {
     const { status, stdout } = await search({ body });
     assert.equal(status, 0);
     assert.deepEqual(JSON.parse(stdout), body);
-    assert.equal(`${received.method} ${received.path}`, 'POST /api/v1/search/similar');
-    assert.equal(received.headers['content-type'], 'application/json');
-    assert.equal(received.headers.authorization, undefined);
-    assert.deepEqual(received.body, { query: 'дім', limit: 3 });
+    const [request] = requests;
+    assert.equal(`${request?.method} ${request?.path}`, 'POST /api/v1/search/similar');
+    assert.equal(request?.headers['content-type'], 'application/json');
+    assert.equal(request.headers.authorization, undefined);
+    assert.deepEqual(request.body, { query: 'дім', limit: 3 });
 
     await search({ body }, { COLLECTOR_URL: `${url}/collector/`, COLLECTOR_API_KEY: 'oselya_1_x' });
-    assert.equal(received.path, '/collector/api/v1/search/similar');
-    assert.equal(received.headers.authorization, 'Bearer oselya_1_x');
+    assert.equal(requests.at(-1)?.path, '/collector/api/v1/search/similar');
+    assert.equal(requests.at(-1)?.headers.authorization, 'Bearer oselya_1_x');
   });
 
   const rejections: [response: ScriptedResponse, expected: RegExp][] = [
@@ -258,6 +250,20 @@ suite('a search', async () => {
     rooms: 2,
     area_total: 54.5,
   };
+
+  test('a listing is two lines, and a last line has the count', async () => {
+    const items = [{ listing, rank: 0.25 }];
+    assert.equal(
+      await formatResults({ items, total: { value: 2, relation: 'eq' } }),
+      `#7    Затишна квартира біля парку
+      62 000 USD · Львів · 2 rooms · 54.5 m² · rank 0.250
+2 found, 1 shown`,
+    );
+    assert.match(
+      await formatResults({ items: [{ listing, distance: 0.5 }] }),
+      / · 54\.5 m² · distance 0\.500\nthe 1 nearest$/,
+    );
+  });
 
   test('a summary or description replaces a missing title', async () => {
     const cases: [texts: object, expected: string][] = [
@@ -394,7 +400,7 @@ suite('progress', () => {
   const SHOW_CURSOR = '\u001B[?25h';
   const CLEAR_LINE = '\u001B[2K';
 
-  test('a terminal shows a progress bar and its last state', () => {
+  test('a terminal shows a progress bar and its last count', () => {
     const { stream, takeOutput } = createOutput(true);
     const progress = showProgress({ unit: 'listings', total: 4 }, stream);
     const firstOutput = takeOutput();
