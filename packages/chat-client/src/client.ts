@@ -206,13 +206,13 @@ export async function openChat({
   /** Opens the session of an answer and replays the missing events. */
   async function reopen(answer: AnswerStream): Promise<void> {
     const { sessionId: session_id, turnId: turn_id, seq: after } = answer;
-    const known = turn_id === undefined ? {} : { turn_id, after };
-    let stored: readonly Message[] = [];
+    const position = turn_id === undefined ? {} : { turn_id, after };
+    let turnMessages: readonly Message[] = [];
     let isRunning = false;
-    await connection.request({ type: 'session.open', session_id, ...known }, (opened) => {
+    await connection.request({ type: 'session.open', session_id, ...position }, (opened) => {
       const { turn, messages } = opened;
       receivedMessages.onReopen(session_id, messages, true);
-      stored = messages.filter(({ unasked }) => unasked !== true);
+      turnMessages = messages.filter(({ unasked }) => unasked !== true);
       isRunning = turn !== null && answer.hasTurn(turn.turn_id, messages);
       if (isRunning) answer.turnId = turn?.turn_id;
       answer.isReplaying = true;
@@ -222,8 +222,8 @@ export async function openChat({
     answer.isReplaying = false;
     if (isRunning || answer.isOver) return;
     const isUnhandledRetry = answer.turnId === undefined && answer.origin.type === 'retry';
-    if (isUnhandledRetry && stored.at(-1)?.status !== undefined) return retry(answer);
-    answer.endWithStoredAnswer(stored);
+    if (isUnhandledRetry && turnMessages.at(-1)?.status !== undefined) return retry(answer);
+    answer.endWithStoredAnswer(turnMessages);
   }
 
   await connection.openPromise;

@@ -14,7 +14,7 @@ const HANDSHAKE_TIMEOUT_MS = 15_000;
 const MAX_IDLE_MS = 30_000;
 const MAX_SILENCE_MS = 75_000;
 
-/** Close code for an invalid frame. Browsers only allow codes from 3000 to 4999, or 1000. */
+/** Close code for an invalid frame. Browsers only allow 1000 and the codes from 3000 to 4999. */
 const INVALID_FRAME_CODE = 4002;
 
 /** A WebSocket event, with the members of all event types. */
@@ -82,7 +82,6 @@ export class ConnectionLostError extends Error {
 }
 
 type Request<Name extends ClientType> = { type: Name } & Record<string, unknown>;
-/** The first reply to a message. */
 type Reply<Name extends ClientType> = ServerFrame<(typeof clientMessages)[Name]['answers'][number]>;
 /** Called with a reply before the next frame is processed. */
 type OnReply<Name extends ClientType> = (frame: Reply<Name>) => void;
@@ -105,7 +104,6 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
 export class ChatConnection {
   /** Error that ended the client; undefined while it may reconnect. */
   endError: ChatError | undefined;
-  /** Number of opened connections. */
   connectionCount = 0;
   readonly #options: ConnectionOptions;
   readonly #handlers: ConnectionHandlers;

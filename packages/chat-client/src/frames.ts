@@ -10,7 +10,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { createProtocolError } from './errors.ts';
 
-/** Schema of a turn event with an unknown type. */
+/** Turn event with a type that this version does not know. */
 const otherEventSchema = Type.Object({
   type: Type.Literal('other'),
   session_id: Type.String(),
@@ -24,7 +24,6 @@ export type ReceivedFrame = ServerFrame | (OtherEvent & { id?: undefined });
 /** An answer event. The last one is `message.completed` or `error`. */
 export type AnswerEvent = AnswerFrame;
 
-/** A turn event with a sequence number. */
 export type SequencedEvent = AnswerEvent | ServerFrame<'message.arrived'> | OtherEvent;
 
 /** The events of an answer as they arrive. The iteration throws ChatError if the answer cannot be completed. */
