@@ -8,7 +8,6 @@ const TIMEOUT_MS = 60_000;
 /** A response with 100 listings of maximum size has 20 MB. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** HTTP request with a JSON body. */
 export type HttpRequest = {
   method?: 'GET' | 'POST' | undefined;
   headers?: Record<string, string> | undefined;
@@ -33,17 +32,17 @@ export async function sendRequest(
     redirect: 'manual',
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  const { status } = response;
+  const { status, headers: responseHeaders } = response;
   const chunks: Uint8Array[] = [];
   let byteCount = 0;
   for await (const chunk of response.body ?? []) {
     byteCount += chunk.length;
     if (byteCount > MAX_RESPONSE_BYTES)
-      return { status, headers: response.headers, body: undefined };
+      return { status, headers: responseHeaders, body: undefined };
     chunks.push(chunk);
   }
   const text = new TextDecoder().decode(Buffer.concat(chunks));
-  return { status, headers: response.headers, body: parseJson(text) };
+  return { status, headers: responseHeaders, body: parseJson(text) };
 }
 
 /** Parses JSON; returns undefined for invalid JSON. */
@@ -79,7 +78,6 @@ export function parseProblem(body: unknown): { title: string; text: string } | u
   return { title: sanitizeLine(title), text: sanitizeLine(errorList || detail) };
 }
 
-/** URL and API key of a collector. */
 export type CollectorConnection = { url: string; apiKey: string | undefined };
 
 /** Thrown if the collector cannot be reached. `reason` is short, such as `ECONNREFUSED`. */

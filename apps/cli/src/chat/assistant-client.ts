@@ -12,7 +12,6 @@ export const sessionCookieSchema = Type.Object({
   value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
 });
 
-/** Session cookie of this terminal. */
 export type SessionCookie = Static<typeof sessionCookieSchema>;
 
 const SLOW_REQUEST_MS = 3000;
@@ -30,7 +29,6 @@ const sessionsSchema = Type.Array(
   }),
 );
 
-/** User sessions, latest first. */
 export type ListedSessions = Static<typeof sessionsSchema>;
 
 /** HTTP client of the assistant for requests outside the WebSocket. */

@@ -4,13 +4,11 @@ import type { AnswerEvent, MemoryChange, Message, StreamedAnswer } from '@oselya
 import type { Output } from '../command.ts';
 import { sanitizeLine, formatJson, sanitizeText } from '../terminal.ts';
 
-/** Output of streamed text and notes. */
 type Screen = {
   writeText: (text: string) => void;
   writeNote: (line: string) => void;
 };
 
-/** Event of a finished tool call. */
 export type ToolFinishedEvent = Extract<AnswerEvent, { type: 'tool.finished' }>;
 
 type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
@@ -116,7 +114,7 @@ export function createNoteWriter(stream: Output, env: NodeJS.ProcessEnv): (line:
   };
 }
 
-/** Describes a memory change. */
+/** Returns a memory change as one printable line. */
 export function describeChange({ category, key, value, previous }: MemoryChange): string {
   const fact = sanitizeLine(`${category}/${key}`);
   if (value === null) return `Forgotten: ${fact}: ${sanitizeLine(previous ?? '')}`;
@@ -159,7 +157,7 @@ export class ConversationScreen implements Screen {
     this.#terminal.prompt(true);
   }
 
-  /** Updates the state after a typed line. The cursor is then below the prompt. */
+  /** Records that the user entered a line, which moved the cursor below the prompt. */
   onEnter(): void {
     this.#hasPrompt = false;
   }

@@ -58,10 +58,11 @@ export function addApiKeyCommand(program: Command, context: Context): void {
         }
         for (const row of rows) {
           const sources = row.source_slugs === null ? 'any source' : row.source_slugs.join(',');
-          const state = row.revoked_at === null ? 'active' : `revoked ${formatDay(row.revoked_at)}`;
+          const status =
+            row.revoked_at === null ? 'active' : `revoked ${formatDay(row.revoked_at)}`;
           const lastUse =
             row.last_used_at === null ? 'never used' : `used ${formatDay(row.last_used_at)}`;
-          print([row.id, row.name, row.scopes.join(','), sources, state, lastUse].join('\t'));
+          print([row.id, row.name, row.scopes.join(','), sources, status, lastUse].join('\t'));
         }
       }),
     );

@@ -13,20 +13,17 @@ import { sanitizeLine } from '../terminal.ts';
 
 const SAMPLES_FOLDER = join(import.meta.dirname, '../../../../samples');
 
-/** Sample image folder. */
 export const SAMPLE_IMAGES_FOLDER = join(SAMPLES_FOLDER, 'images');
 
 const SAMPLE_FILE_ORIGIN = 'http://127.0.0.1:8002';
 
 const QUEUE_POLL_MS = 200;
 
-/** Maximum wait for the samples. The summary suggests searches, which need them. */
+/** Maximum delay of the summary, whose suggested searches need the samples. */
 const SAMPLES_TIMEOUT_MS = 15_000;
 
-/** Number of sent sample listings, or `being sent` while the sending continues. */
 export type SamplesState = number | 'being sent';
 
-/** Options for sending the sample listings. */
 export type SampleOptions = {
   dataDir: string;
   /** Collector to send to. Its API key needs the scopes `ingest` and `admin`. */
@@ -49,7 +46,7 @@ export function hasLoadedSamples(dataDir: string): boolean {
 /**
  * Sends the sample listings and reports their processing. It continues in the background if the
  * collector's rate limit delays them, or after 15 s. It never throws.
- * @returns The state when the function returns.
+ * @returns The number of sent listings, `being sent` while the sending continues, or 0 if it failed.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
@@ -93,7 +90,7 @@ async function reportOutcome(
     [failure, advice] = ['The state of the sample listings is unknown', ''];
     const { completed, invalid, failed } = await waitUntilProcessed(collector, signal);
     await onProcessed();
-    // The counts include earlier payloads of this database. Null means not counted yet.
+    // The counts include earlier payloads of this database. A count is null until the first counting.
     const counts =
       completed === null || invalid === null || failed === null
         ? ''

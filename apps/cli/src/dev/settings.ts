@@ -85,7 +85,6 @@ const secretsSchema = Type.Object({
   IDP_WEBHOOK_SECRET: Type.String({ minLength: 16 }),
 });
 
-/** Secrets of a development platform by variable. */
 export type DevSecrets = Static<typeof secretsSchema>;
 
 /**

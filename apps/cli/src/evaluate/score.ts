@@ -13,7 +13,6 @@ export type Tally = {
 
 type Tallies = ReadonlyMap<string, Tally>;
 
-/** Field with a wrong value. */
 export type Difference = { field: string; expected: unknown; found: unknown };
 
 const createTally = (): Tally => ({ right: 0, wrong: 0, missed: 0 });

@@ -41,7 +41,7 @@ const acceptedSchema = Type.Object({ raw_id: Type.Integer(), status: Type.String
 /** Final statuses that need the operator. Specification 001, Raw data status. */
 const UNPROCESSED_STATUSES: ReadonlySet<string> = new Set(['failed', 'invalid']);
 
-/** About half a minute in total. */
+/** Seven attempts with their delays take about half a minute. */
 const MAX_ATTEMPTS = 7;
 const INITIAL_DELAY_MS = 500;
 const MAX_DELAY_MS = 15_000;

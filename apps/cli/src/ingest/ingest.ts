@@ -93,11 +93,11 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
   progress.stop();
   const isEmpty = counts.read === 0 && result.error === undefined && !signal.aborted;
   const error = isEmpty ? createNoRecordsError(input.name, format, input.byteCounts) : result.error;
-  // Without records, the error alone is reported.
+  // Without records, report only the error.
   if (counts.read > 0 || error === undefined) {
     print(...describeCounts(counts, { dryRun, attributes }));
   }
-  // Closed after the summary, which a failing close must not hide.
+  // Close after the summary, because a failed close throws.
   rejectedFile?.close();
   const nextRun = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
   // A Ctrl-C after the last record does not count as an interruption.

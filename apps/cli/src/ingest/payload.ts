@@ -36,7 +36,6 @@ const MAX_SEARCHED_ROWS = 100;
 
 const MAX_NAMES = 20;
 
-/** Options for converting records to payloads. */
 type PayloadOptions = {
   /** Source of all payloads. It overrides the source in the file. */
   source: string;

@@ -1,4 +1,3 @@
-/** Record position in a file. */
 export type RowPosition = {
   /** First line of the record. 1-based. */
   line: number;
@@ -14,7 +13,6 @@ export type GoodRow = RowPosition & { fields: Record<string, unknown> };
 /** Invalid record text, with the reason. */
 type BadRow = RowPosition & { reason: string; text: string };
 
-/** Valid or invalid record. */
 export type Row = GoodRow | BadRow;
 
 const MAX_TEXT_LENGTH = 1000;

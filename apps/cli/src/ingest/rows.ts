@@ -22,7 +22,6 @@ export function inferFormat(path: string): FileFormat | undefined {
   return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
 }
 
-/** Options for reading a file of records. */
 type FileOptions = Omit<CsvOptions, 'name'> & {
   path: string;
   format: FileFormat;

@@ -16,7 +16,6 @@ import {
   type ImagesSummary,
 } from './summary.ts';
 
-/** Reprocessing options. */
 type ReprocessOptions = {
   selection: ListingSelection;
   limit: number;

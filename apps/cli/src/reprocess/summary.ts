@@ -3,7 +3,6 @@ import { sanitizeLine } from '../terminal.ts';
 
 const MAX_VALUE_LENGTH = 60;
 
-/** Running counts. */
 type ReprocessSummary = {
   read: Record<ExtractionOutcome['outcome'], number>;
   changingCount: number;
