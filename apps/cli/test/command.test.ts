@@ -256,12 +256,12 @@ suite('a search', async () => {
     assert.equal(
       await formatResults({ items, total: { value: 2, relation: 'eq' } }),
       `#7    Затишна квартира біля парку
-      62 000 USD · Львів · 2 rooms · 54.5 m² · rank 0.250
+      62 000 USD · Львів · 2 rooms · 54,5 m² · rank 0.250
 2 found, 1 shown`,
     );
     assert.match(
       await formatResults({ items: [{ listing, distance: 0.5 }] }),
-      / · 54\.5 m² · distance 0\.500\nthe 1 nearest$/,
+      / · 54,5 m² · distance 0\.500\nthe 1 nearest$/,
     );
   });
 

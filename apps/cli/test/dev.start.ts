@@ -138,18 +138,18 @@ test('a user blocked at the provider is signed out', async () => {
 test('a second start in the same folder fails with one line', async () => {
   const otherPorts = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
   const [ASSISTANT_PORT = '', COLLECTOR_PORT = '', DEV_IDP_PORT = ''] = otherPorts.map(String);
-  const start = run(NPM_START, { ASSISTANT_PORT, COLLECTOR_PORT, DEV_IDP_PORT });
-  assert.equal(await start.ended, 1);
+  const rejectedStart = run(NPM_START, { ASSISTANT_PORT, COLLECTOR_PORT, DEV_IDP_PORT });
+  assert.equal(await rejectedStart.ended, 1);
   assert.match(
-    start.errors(),
+    rejectedStart.errors(),
     /^oselya: The data folder .* is in use by another Oselya process \(process \d+\): .*DATA_DIR.*\n$/,
   );
 });
 
 test('a busy port fails with one line', async () => {
-  const start = run(NPM_START, { DATA_DIR: await createDataFolder() });
-  assert.equal(await start.ended, 1);
-  assert.match(start.errors(), /^oselya: Port \d+ on 127\.0\.0\.1 is in use: .*_PORT.*\n$/);
+  const rejectedStart = run(NPM_START, { DATA_DIR: await createDataFolder() });
+  assert.equal(await rejectedStart.ended, 1);
+  assert.match(rejectedStart.errors(), /^oselya: Port \d+ on 127\.0\.0\.1 is in use: .*_PORT.*\n$/);
 });
 
 test('confirmed data survives SIGKILL, and samples are loaded once', async () => {

@@ -193,7 +193,8 @@ test('each new listing is reported once for each search, over restarts of both s
   const all = [first, dear, late, meanwhile, last];
   for (const session of [cheap, words]) {
     const reportedIds = await readDigests(session);
-    assert.deepEqual(reportedIds.toSorted(), all.toSorted());
+    assert.equal(reportedIds.length, all.length);
+    assert.deepEqual(new Set(reportedIds), new Set(all));
   }
   const text = (await readMessages(cheap)).join('\n').replaceAll('\u00A0', ' ');
   assert.match(text, /14 500 UAH \(було 20 000 UAH\)/);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { Tables } from '@oselya/collector';
-import { findFreePort, type RunningProcess, startProcess, until } from '@oselya/testing';
+import { findFreePort, startProcess, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createConstantHandler, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
@@ -36,7 +36,7 @@ async function startBlockedModel() {
   return { ...server, state, release };
 }
 
-const getOutput = ({ output }: RunningProcess) => output.stdout + output.stderr;
+const getOutput = ({ output }: ReturnType<typeof startProcess>) => output.stdout + output.stderr;
 
 // An embedded database has no server connections.
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
@@ -99,8 +99,8 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       assert.match(await ready.text(), /The process is ending/);
       assert.equal((await fetch(`${base}/health/live`)).status, 200);
     }
-    const { status, headers } = await fetch(`${listens()}/api/v1/admin/queue`);
-    assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
+    const response = await fetch(`${listens()}/api/v1/admin/queue`);
+    assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5']);
     model.release();
     for (const [service, role] of Object.entries({ collector, worker })) {
       assert.equal((await role.ended).status, 0, getOutput(role));
