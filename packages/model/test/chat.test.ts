@@ -20,7 +20,7 @@ const searchTool = {
 };
 
 /** Last chunk of a complete answer. */
-const stop = chunk(
+const stopChunk = chunk(
   {},
   { finishReason: 'stop', usage: { prompt_tokens: 20, completion_tokens: 3 } },
 );
@@ -35,7 +35,7 @@ test('An answer is streamed with its end and its tokens', async (t) => {
     chunk({ role: 'assistant', content: 'Так' }),
     () => secondChunk.promise,
     chunk({ content: ', є дві.' }),
-    stop,
+    stopChunk,
   ]);
   const parts = scene.client.streamChat(question);
   assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
@@ -70,7 +70,7 @@ test('The model calls a tool and continues with its result', async (t) => {
       }),
       chunk({}, { finishReason: 'tool_calls' }),
     ],
-    [chunk({ content: 'Ось.' }), stop],
+    [chunk({ content: 'Ось.' }), stopChunk],
   );
   const toolRequest = { ...question, tools: [searchTool] };
   const [call, end] = await Array.fromAsync(scene.client.streamChat(toolRequest));
@@ -96,14 +96,14 @@ test('The model calls a tool and continues with its result', async (t) => {
 });
 
 test('Tools are sent even if they may not be called', async (t) => {
-  const scene = await start(t, [stop], [stop]);
+  const scene = await start(t, [stopChunk], [stopChunk]);
   const toolRequest = { ...question, tools: [searchTool] };
   await Array.fromAsync(scene.client.streamChat(toolRequest));
   await Array.fromAsync(scene.client.streamChat({ ...toolRequest, toolChoice: 'none' }));
-  const [before, last] = scene.server.requests.map(parseChatBody);
-  assert.deepEqual([before?.tool_choice, last?.tool_choice], ['auto', 'none']);
-  assert.equal(before?.tools?.length, 1);
-  assert.deepEqual(last?.tools, before?.tools);
+  const [firstBody, secondBody] = scene.server.requests.map(parseChatBody);
+  assert.deepEqual([firstBody?.tool_choice, secondBody?.tool_choice], ['auto', 'none']);
+  assert.equal(firstBody?.tools?.length, 1);
+  assert.deepEqual(secondBody?.tools, firstBody?.tools);
 });
 
 test('The input of a tool is parsed: an empty one is an object, and invalid JSON stays text', async (t) => {
@@ -126,9 +126,9 @@ test('The input of a tool is parsed: an empty one is an object, and invalid JSON
 });
 
 test('A failure is retried before the first part, and ends the answer afterwards', async (t) => {
-  const read = Promise.withResolvers<void>();
+  const partRead = Promise.withResolvers<void>();
   const reset = async ({ socket }: ServerResponse) => {
-    await read.promise;
+    await partRead.promise;
     socket?.resetAndDestroy();
   };
   const scene = await startScene(t, [
@@ -137,7 +137,7 @@ test('A failure is retried before the first part, and ends the answer afterwards
   ]);
   const parts = scene.client.streamChat(question);
   assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
-  read.resolve();
+  partRead.resolve();
   await expectFailure(parts.next(), 'MODEL_UNREACHABLE');
   assert.equal(scene.server.requests.length, 2);
   assert.deepEqual(scene.outcomes(), ['MODEL_UNAVAILABLE', 'MODEL_UNREACHABLE']);
@@ -158,7 +158,7 @@ test('A stream without a next part fails after the timeout of one part', async (
 test('The time of the reader does not count against the timeout of one part', async (t) => {
   const scene = await startScene(
     t,
-    [createStreamedResponse([chunk({ content: 'Т' }), () => sleep(300), stop])],
+    [createStreamedResponse([chunk({ content: 'Т' }), () => sleep(300), stopChunk])],
     { timeoutMs: 200 },
   );
   const parts = scene.client.streamChat(question);
@@ -202,8 +202,8 @@ test('An incomplete or missing answer is an error', async (t) => {
   const unusedStream = scene.client.streamChat(question);
   await expectFailure(unusedStream.next(), 'MODEL_INVALID_OUTPUT');
   scene.server.play({ body: '<html>proxy</html>' });
-  const page = scene.client.streamChat(question);
-  await expectFailure(page.next(), 'MODEL_INVALID_OUTPUT');
+  const pageStream = scene.client.streamChat(question);
+  await expectFailure(pageStream.next(), 'MODEL_INVALID_OUTPUT');
 });
 
 test('A truncated answer is marked, and a filtered answer is an error', async (t) => {

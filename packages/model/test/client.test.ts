@@ -21,7 +21,7 @@ import { createTransport } from '../src/transport.ts';
 import {
   API_KEY,
   ask,
-  chat,
+  createChat,
   expectFailure,
   failure,
   FLAT,
@@ -70,7 +70,7 @@ suite('health', () => {
       { status: 500, body: { error: `no backend at http://u:p@gpu/ for ${API_KEY}` } },
     ]);
     await expectFailure(client.embed(['two rooms in Lviv']), 'MODEL_UNAVAILABLE');
-    server.play(chat(FLAT));
+    server.play(createChat(FLAT));
     await ask(client);
     server.play(models);
     assert.deepEqual(await client.health(), {
@@ -102,8 +102,8 @@ suite('health', () => {
     const failInputs = async () => {
       for (const [response, code] of [
         [failure.tooLong, 'MODEL_INPUT_TOO_LARGE'],
-        [chat('', 'content_filter'), 'MODEL_REFUSED'],
-        [chat('{"city":"Л', 'length'), 'MODEL_TRUNCATED'],
+        [createChat('', 'content_filter'), 'MODEL_REFUSED'],
+        [createChat('{"city":"Л', 'length'), 'MODEL_TRUNCATED'],
         [failure.tooLong, 'MODEL_INPUT_TOO_LARGE'],
       ] as const) {
         server.play(response);
@@ -111,7 +111,7 @@ suite('health', () => {
       }
     };
     await failInputs();
-    server.play(chat(FLAT));
+    server.play(createChat(FLAT));
     await ask(client);
     await failInputs();
     server.play(failure.tooLong);
@@ -120,7 +120,7 @@ suite('health', () => {
     server.play(failure.tooLong);
     await expectFailure(ask(client), 'MODEL_INPUT_TOO_LARGE');
     assert.equal(await readHealth(), 'failing');
-    server.play(chat(FLAT));
+    server.play(createChat(FLAT));
     await ask(client);
     assert.equal(await readHealth(), 'ok');
   });
@@ -129,7 +129,7 @@ suite('health', () => {
 suite('closing', () => {
   test('Closing waits for calls in progress and rejects later ones', async (t) => {
     const answer = Promise.withResolvers<ScriptedResponse>();
-    const { client, server } = await startScene(t, [() => answer.promise, chat(FLAT)]);
+    const { client, server } = await startScene(t, [() => answer.promise, createChat(FLAT)]);
     const call = ask(client);
     await t.waitFor(() => assert.equal(server.requests.length, 1));
 
@@ -162,16 +162,16 @@ suite('the usage of a call', () => {
   test('The usage of a call counts each request, and is reported even if the call fails', async (t) => {
     const { client, server, events } = await startScene(t, [
       failure.crash,
-      chat('nonsense'),
-      chat(FLAT),
+      createChat('nonsense'),
+      createChat(FLAT),
     ]);
     const { usage } = await ask(client);
     assert.deepEqual(usage, { calls: 3, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(sumEvents(events), usage);
 
-    server.play(chat('nonsense'));
-    const ownEvents: ModelCallEvent[] = [];
-    const observe = (event: ModelCallEvent) => ownEvents.push(event);
+    server.play(createChat('nonsense'));
+    const callEvents: ModelCallEvent[] = [];
+    const observe = (event: ModelCallEvent) => callEvents.push(event);
     const question = {
       ...flatCompletion,
       system: 'Read.',
@@ -180,12 +180,12 @@ suite('the usage of a call', () => {
       observe,
     };
     await expectFailure(client.generateObject(question), 'MODEL_INVALID_OUTPUT');
-    assert.deepEqual(sumEvents(ownEvents), { calls: 2, inputTokens: 52, outputTokens: 18 });
-    assert.deepEqual(ownEvents, events.slice(3));
+    assert.deepEqual(sumEvents(callEvents), { calls: 2, inputTokens: 52, outputTokens: 18 });
+    assert.deepEqual(callEvents, events.slice(3));
 
     server.play(failure.crash, embeddings([[1, 2, 3]]));
     await client.embed(['a'], { observe });
-    const seenOutcomes = ownEvents
+    const seenOutcomes = callEvents
       .slice(2)
       .map(({ outcome, inputTokens }) => [outcome, inputTokens]);
     assert.deepEqual(seenOutcomes, [
@@ -198,37 +198,41 @@ suite('the usage of a call', () => {
 test('The README explains every error code and its retries', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8');
   const rows = readme.matchAll(/^\| `(MODEL_\w+)` +\| (yes|no) +\|/gm);
-  const documented = [...rows].map(([, code, retryable]) => [code, retryable === 'yes']);
+  const documentedCodes = [...rows].map(([, code, retryable]) => [code, retryable === 'yes']);
   const table = Object.entries(MODEL_ERRORS).map(([code, { retryable }]) => [code, retryable]);
-  assert.deepEqual(documented, table);
+  assert.deepEqual(documentedCodes, table);
 });
 
 /** Starts a chat server, an embedding server, and a client for both. */
 async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = {}) {
   const embedding = await startScriptedServer(t, embeddings([[1, 2, 3]]));
-  const scene = await startScene(t, [chat(FLAT)], {
+  const scene = await startScene(t, [createChat(FLAT)], {
     embeddingBaseUrl: embedding.baseUrl,
     ...options,
   });
   return { ...scene, embedding };
 }
 
-const summarizeRequest = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
+const getPathAndKey = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
 
 suite('separate servers', () => {
-  const keys: [name: string, embeddingApiKey: string | undefined, expectedHeader: string][] = [
+  const embeddingKeys: [
+    name: string,
+    embeddingApiKey: string | undefined,
+    expectedHeader: string,
+  ][] = [
     ['one key', undefined, API_KEY],
     ['a key each', 'sk-embed', 'sk-embed'],
   ];
-  for (const [name, embeddingApiKey, expectedHeader] of keys) {
+  for (const [name, embeddingApiKey, expectedHeader] of embeddingKeys) {
     test(`Servers are called at their own addresses, with ${name}`, async (t) => {
       const { client, server, embedding } = await startBoth(t, { embeddingApiKey });
       await ask(client);
       await client.embed(['two rooms']);
-      assert.deepEqual(server.requests.map(summarizeRequest), [
+      assert.deepEqual(server.requests.map(getPathAndKey), [
         ['/v1/chat/completions', `Bearer ${API_KEY}`],
       ]);
-      assert.deepEqual(embedding.requests.map(summarizeRequest), [
+      assert.deepEqual(embedding.requests.map(getPathAndKey), [
         ['/v1/embeddings', `Bearer ${expectedHeader}`],
       ]);
     });
@@ -294,7 +298,7 @@ suite('settings of servers', () => {
     }
   });
 
-  const invalid = {
+  const invalidValues = {
     baseUrl: [
       '',
       'models.example/v1',
@@ -307,18 +311,18 @@ suite('settings of servers', () => {
     apiKey: ['hidden\n', 'hid den', 'hidden\u2026'],
   };
   const optionNames = { baseUrl: 'embeddingBaseUrl', apiKey: 'embeddingApiKey' } as const;
-  const suffix = { baseUrl: 'BASE_URL', apiKey: 'API_KEY' };
+  const suffixes = { baseUrl: 'BASE_URL', apiKey: 'API_KEY' };
   for (const name of ['baseUrl', 'apiKey'] as const) {
-    for (const value of invalid[name]) {
+    for (const value of invalidValues[name]) {
       test(`The ${name} ${JSON.stringify(value)} is rejected and not repeated`, () => {
-        const rejects = (options: Partial<ModelClientOptions>, variable: string) =>
+        const assertRejected = (options: Partial<ModelClientOptions>, variable: string) =>
           assert.throws(() => createModelClient({ ...SERVER, ...options }), {
             code: 'MODEL_MISCONFIGURED',
             message: new RegExp(`^${variable} must (?!.*hid)`),
           });
-        rejects({ [name]: value }, `MODEL_${suffix[name]}`);
+        assertRejected({ [name]: value }, `MODEL_${suffixes[name]}`);
         if (value !== '')
-          rejects({ [optionNames[name]]: value }, `MODEL_EMBEDDING_${suffix[name]}`);
+          assertRejected({ [optionNames[name]]: value }, `MODEL_EMBEDDING_${suffixes[name]}`);
       });
     }
   }
@@ -346,8 +350,8 @@ suite('the transport', () => {
       }),
     );
     for (const answer of [{ body: 'x'.repeat(17 * MIB) }, streamed]) {
-      const large = await startTransport(t, answer);
-      const { body } = await large.get();
+      const largeTransport = await startTransport(t, answer);
+      const { body } = await largeTransport.get();
       let size = 0;
       const reading = (async () => {
         for await (const part of body ?? []) size += part.length;
@@ -359,13 +363,13 @@ suite('the transport', () => {
   });
 
   test('A huge error is reported by its status, and redirects are not followed', async (t) => {
-    const huge = await startTransport(t, { status: 500, body: `<p>${'x'.repeat(17 * MIB)}` });
-    const error = await expectFailure(huge.get(), 'MODEL_UNAVAILABLE');
+    const hugeTransport = await startTransport(t, { status: 500, body: `<p>${'x'.repeat(17 * MIB)}` });
+    const error = await expectFailure(hugeTransport.get(), 'MODEL_UNAVAILABLE');
     assert.ok(error.message.length < 400);
     const target = await startScriptedServer(t, { body: {} });
     const headers = { location: target.baseUrl };
-    const redirect = await startTransport(t, { status: 302, headers, body: '' });
-    await expectFailure(redirect.get(), 'MODEL_REJECTED');
+    const redirectTransport = await startTransport(t, { status: 302, headers, body: '' });
+    await expectFailure(redirectTransport.get(), 'MODEL_REJECTED');
     assert.equal(target.requests.length, 0);
   });
 });

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
 import { type ScriptedResponse, embeddings } from '../src/testing.ts';
-import { chat, expectFailure, failure, startScene } from './support.ts';
+import { createChat, expectFailure, failure, startScene } from './support.ts';
 
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
 
@@ -98,7 +98,7 @@ suite('invalid vectors', () => {
       embeddings([validVector, validVector], { indexes: [0, 0] }),
       /MODEL_EMBEDDING/,
     ],
-    ['a chat completion', chat('hello'), /MODEL_EMBEDDING/],
+    ['a chat completion', createChat('hello'), /MODEL_EMBEDDING/],
   ];
   for (const [name, answer, pattern] of invalidResponses) {
     test(`An invalid vector is rejected without a retry: ${name}`, async (t) => {
@@ -112,25 +112,25 @@ suite('invalid vectors', () => {
   }
 });
 
-/** Starts a server with a token limit. One token is `letters` letters. */
+/** Starts a server with a token limit. One token is `tokenLength` characters. */
 function startEmbedding(
   t: Parameters<typeof startScene>[0],
   {
     limit = 512,
-    letters = 3,
-    say,
-  }: { limit?: number; letters?: number; say: (tokens: number) => ScriptedResponse },
+    tokenLength = 3,
+    respond,
+  }: { limit?: number; tokenLength?: number; respond: (tokens: number) => ScriptedResponse },
 ) {
   return startScene(t, [
     ({ body }) => {
       const { input } = Parse(EmbedBody, body);
-      const maxTokens = Math.max(...input.map((text) => Math.ceil(text.length / letters)));
-      return maxTokens > limit ? say(maxTokens) : embeddings(input.map(() => [1, 2, 3]));
+      const maxTokens = Math.max(...input.map((text) => Math.ceil(text.length / tokenLength)));
+      return maxTokens > limit ? respond(maxTokens) : embeddings(input.map(() => [1, 2, 3]));
     },
   ]);
 }
 
-const llamaCpp = (tokens: number): ScriptedResponse => ({
+const createLlamaCppError = (tokens: number): ScriptedResponse => ({
   status: 500,
   body: {
     error: {
@@ -140,44 +140,46 @@ const llamaCpp = (tokens: number): ScriptedResponse => ({
     },
   },
 });
-const ollama = (): ScriptedResponse => ({
+const createOllamaError = (): ScriptedResponse => ({
   status: 400,
   body: { error: { message: 'the input length exceeds the context length' } },
 });
 
 suite('long texts', () => {
-  const long = 'Квартира у Львові. '.repeat(300);
+  const longText = 'Квартира у Львові. '.repeat(300);
 
   test('Long texts are shortened to the size that the server reports, later ones in advance', async (t) => {
-    const { client, server, outcomes } = await startEmbedding(t, { say: llamaCpp });
-    const { vectors, usage } = await client.embed(['short', long]);
+    const { client, server, outcomes } = await startEmbedding(t, { respond: createLlamaCppError });
+    const { vectors, usage } = await client.embed(['short', longText]);
     assert.equal(vectors.length, 2);
     assert.deepEqual(outcomes(), ['MODEL_INPUT_TOO_LARGE', 'ok']);
     assert.equal(usage.calls, 2);
     const [, second] = server.requests.map(({ body }) => Parse(EmbedBody, body).input);
     assert.equal(second?.[0], 'short');
-    const keptText = second?.[1] ?? '';
+    const truncatedText = second?.[1] ?? '';
     assert.ok(
-      long.startsWith(keptText) && keptText.length > 1000,
-      `${keptText.length} whole letters were kept`,
+      longText.startsWith(truncatedText) && truncatedText.length > 1000,
+      `${truncatedText.length} characters remain`,
     );
 
-    await client.embed([long]);
-    await client.embed(['Два рядки', long]);
+    await client.embed([longText]);
+    await client.embed(['Два рядки', longText]);
     assert.equal(server.requests.length, 4, 'the limit is remembered');
   });
 
   test('Long texts are halved until they fit if the server reports no size', async (t) => {
-    const { client, events, outcomes } = await startEmbedding(t, { say: ollama });
-    await client.embed([long]);
+    const { client, events, outcomes } = await startEmbedding(t, { respond: createOllamaError });
+    await client.embed([longText]);
     assert.deepEqual(outcomes(), ['MODEL_INPUT_TOO_LARGE', 'MODEL_INPUT_TOO_LARGE', 'ok']);
-    await client.embed([long]);
+    await client.embed([longText]);
     assert.equal(events.length, 4);
   });
 
   test('Long texts do not count for the breaker, and fail if little text is left', async (t) => {
-    const { client, server } = await startScene(t, [ollama()], { breaker: { failures: 1 } });
-    await expectFailure(client.embed([long]), 'MODEL_INPUT_TOO_LARGE');
+    const { client, server } = await startScene(t, [createOllamaError()], {
+      breaker: { failures: 1 },
+    });
+    await expectFailure(client.embed([longText]), 'MODEL_INPUT_TOO_LARGE');
     assert.ok(server.requests.length < 10, `${server.requests.length} requests`);
     assert.equal(client.breaker.state, 'closed');
   });

@@ -99,8 +99,10 @@ suite('listings', () => {
   for (const [description, facts] of LISTINGS) {
     test(`The mock reads: ${description}`, () => {
       const extracted = extract({ description });
-      const read = Object.fromEntries(Object.keys(facts).map((key) => [key, extracted[key]]));
-      assert.deepEqual(read, facts);
+      const actualFacts = Object.fromEntries(
+        Object.keys(facts).map((key) => [key, extracted[key]]),
+      );
+      assert.deepEqual(actualFacts, facts);
     });
   }
 
@@ -114,7 +116,7 @@ suite('listings', () => {
     assert.deepEqual({ price, city, rooms, deal_type }, { ...payloadFields, city: 'Київ' });
   });
 
-  const others = [
+  const otherTexts = [
     'Сниму квартиру в Киеве, до 10000 грн',
     'Looking for a two-bedroom flat in Dnipro, budget 600 dollars',
     'Продам Skoda Octavia 2012, двигун 1.6 дизель, пробіг 214 тис. км',
@@ -124,7 +126,7 @@ suite('listings', () => {
     'Ремонт квартир під ключ: послуги, сантехніка',
     'Доброго дня',
   ];
-  for (const description of others) {
+  for (const description of otherTexts) {
     test(`The mock rejects: ${description}`, () => {
       const { is_listing: isListing, reason, price } = extract({ description });
       assert.deepEqual([isListing, price], [false, undefined]);
@@ -185,15 +187,15 @@ test('The samples have three texts without a listing, and small existing images'
       JSON.parse(line),
   );
   const extracted = payloads.map((payload) => ({ id: payload.external_id, ...extract(payload) }));
-  const [listings, others] = [true, false].map((isListing) =>
+  const [listings, otherPayloads] = [true, false].map((isListing) =>
     extracted.filter((one: Record<string, unknown>) => one['is_listing'] === isListing),
   );
-  assert.deepEqual(others?.map(({ id }) => id).toSorted(), ['50021', 'A-310', 'ld-1011']);
+  assert.deepEqual(otherPayloads?.map(({ id }) => id).toSorted(), ['50021', 'A-310', 'ld-1011']);
   assert.equal(listings?.length, 92);
-  const complete = listings?.filter(
+  const completeListings = listings?.filter(
     (one: Record<string, unknown>) => one['price'] && one['city'] && one['deal_type'],
   );
-  assert.ok((complete?.length ?? 0) >= 83, 'nine of ten have a price, a city and a deal');
+  assert.ok((completeListings?.length ?? 0) >= 83, 'nine of ten have a price, a city and a deal');
   // The ingest accepts 60 payloads of a source in a minute.
   const sources = Map.groupBy(payloads, (payload) => payload.source_slug);
   assert.ok(sources.size >= 4 && [...sources.values()].every(({ length }) => length < 30));
@@ -243,11 +245,14 @@ suite('the mock client', () => {
   });
 
   test('Unknown schemas are rejected, and answers are validated', async () => {
-    const poem = startMock().generateObject(request(Extraction, 'poem'));
-    const { message } = await expectFailure(poem, 'MODEL_REJECTED');
+    const poemRequest = startMock().generateObject(request(Extraction, 'poem'));
+    const { message } = await expectFailure(poemRequest, 'MODEL_REJECTED');
     assert.match(message, /named poem.*listing_extraction and image_description/);
-    const impossible = { ...request(Extraction), schema: Type.Object({ price: Type.Null() }) };
-    await expectFailure(startMock().generateObject(impossible), 'MODEL_INVALID_OUTPUT');
+    const impossibleRequest = {
+      ...request(Extraction),
+      schema: Type.Object({ price: Type.Null() }),
+    };
+    await expectFailure(startMock().generateObject(impossibleRequest), 'MODEL_INVALID_OUTPUT');
   });
 
   test('The mock is healthy and can be closed', async () => {
@@ -317,7 +322,7 @@ test('A description follows the words of the file name', () => {
 suite('embeddings', () => {
   function computeCosine(a: string, b: string): number {
     const [left, right] = [embedText(a, 384), embedText(b, 384)];
-    return left.reduce((sum, value, at) => sum + value * (right[at] ?? 0), 0);
+    return left.reduce((sum, value, index) => sum + value * (right[index] ?? 0), 0);
   }
 
   /** Three texts per line: the second is close in meaning to the first, the third is not. */

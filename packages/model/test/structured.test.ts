@@ -6,7 +6,7 @@ import { defineCompletion, defineModelSchema } from '../src/index.ts';
 import {
   API_KEY,
   ask,
-  chat,
+  createChat,
   parseChatBody,
   expectFailure,
   failure,
@@ -19,7 +19,7 @@ import {
 
 suite('the request', () => {
   test('A request has the schema, the data as one JSON text, and the key in its header only', async (t) => {
-    const { client, server, events } = await startScene(t, [chat(FLAT)]);
+    const { client, server, events } = await startScene(t, [createChat(FLAT)]);
     assert.deepEqual(await ask(client), {
       value: FLAT_VALUE,
       model: 'test',
@@ -50,7 +50,7 @@ suite('the request', () => {
 
   test('Images are sent to the vision model, by default the chat model', async (t) => {
     for (const vision of ['qwen3-vl', undefined]) {
-      const { client, server } = await startScene(t, [chat(FLAT)], { vision });
+      const { client, server } = await startScene(t, [createChat(FLAT)], { vision });
       await look(client);
       const body = parseChatBody(server.requests[0]);
       assert.equal(body.model, vision ?? 'qwen3:4b');
@@ -59,7 +59,7 @@ suite('the request', () => {
         { type: 'image_url', image_url: { url: 'data:image/jpeg;base64,/9j/' } },
       ]);
     }
-    const { client, server } = await startScene(t, [chat(FLAT)], { vision: false });
+    const { client, server } = await startScene(t, [createChat(FLAT)], { vision: false });
     await expectFailure(look(client), 'MODEL_UNSUPPORTED');
     assert.equal(server.requests.length, 0);
   });
@@ -68,7 +68,10 @@ suite('the request', () => {
 suite('the repair', () => {
   test('A repair sends the answer and its problems back', async (t) => {
     const wrongCompletion = '{"city":"Львів","price":"52 000"}';
-    const { client, server, outcomes } = await startScene(t, [chat(wrongCompletion), chat(FLAT)]);
+    const { client, server, outcomes } = await startScene(t, [
+      createChat(wrongCompletion),
+      createChat(FLAT),
+    ]);
     const result = await ask(client);
     assert.deepEqual(result.value, FLAT_VALUE);
     assert.deepEqual(result.usage, { calls: 2, inputTokens: 52, outputTokens: 18 });
@@ -79,18 +82,18 @@ suite('the repair', () => {
   });
 
   // Servers are known to answer 200 and ignore the response format: vllm #53975, llama.cpp #19051.
-  const ignored = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT}`];
-  for (const answer of ignored) {
+  const unformattedAnswers = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT}`];
+  for (const answer of unformattedAnswers) {
     test(`A repair is tried once: ${answer || '(empty)'}`, async (t) => {
-      const { client, server } = await startScene(t, [chat(answer)]);
+      const { client, server } = await startScene(t, [createChat(answer)]);
       await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');
       assert.equal(server.requests.length, 2);
     });
   }
 
   test('A repair has separate attempts and continues after a failure of the server', async (t) => {
-    const nonsense = chat('nonsense');
-    const script = [failure.crash, nonsense, failure.crash, chat(FLAT)];
+    const nonsense = createChat('nonsense');
+    const script = [failure.crash, nonsense, failure.crash, createChat(FLAT)];
     const { client, server } = await startScene(t, script);
     assert.equal((await ask(client)).usage.calls, 4);
     server.play(nonsense, failure.crash);
@@ -99,7 +102,7 @@ suite('the repair', () => {
   });
 
   test('The error after a repair does not contain the answer', async (t) => {
-    const { client } = await startScene(t, [chat('{"city":5,"note":"call +380 00 000"}')]);
+    const { client } = await startScene(t, [createChat('{"city":5,"note":"call +380 00 000"}')]);
     const error = await expectFailure(ask(client), 'MODEL_INVALID_OUTPUT');
     assert.match(error.message, /\/city must be string/);
     assert.ok(!inspect(error, { showHidden: true, depth: 9 }).includes('+380'));
@@ -108,7 +111,7 @@ suite('the repair', () => {
 
 suite('an unusable answer', () => {
   test('A truncated answer is an error even if it parses', async (t) => {
-    const { client, outcomes } = await startScene(t, [chat(FLAT, 'length')]);
+    const { client, outcomes } = await startScene(t, [createChat(FLAT, 'length')]);
     await expectFailure(ask(client), 'MODEL_TRUNCATED');
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
@@ -135,7 +138,7 @@ suite('rejected response format', () => {
   const rejections = messages.map((message) => ({ status: 400, body: { error: { message } } }));
   for (const rejection of rejections) {
     test(`Later requests omit a rejected response format: ${rejection.body.error.message}`, async (t) => {
-      const { client, server } = await startScene(t, [rejection, chat(FLAT)]);
+      const { client, server } = await startScene(t, [rejection, createChat(FLAT)]);
       for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT_VALUE);
       const bodies = server.requests.map(parseChatBody);
       const formats = bodies.map((sent) => sent.response_format !== undefined);
@@ -155,7 +158,7 @@ suite('validation of answers', () => {
   const VALID = { city: null, rooms: 2, contact: { phones: [{ number: '+380 00 000 00 00' }] } };
 
   async function read(t: TestContext, answer: string) {
-    const { client } = await startScene(t, [chat(answer)]);
+    const { client } = await startScene(t, [createChat(answer)]);
     const question = { operation: 'extract', system: 'Read.', data: {} };
     return (await client.generateObject({ ...question, ...listing })).value;
   }
@@ -169,14 +172,14 @@ suite('validation of answers', () => {
   });
 
   test('Values are not converted, and an error names at most eight problems', async (t) => {
-    const invalid = async (answer: unknown) =>
+    const getErrorMessage = async (answer: unknown) =>
       (await expectFailure(read(t, JSON.stringify(answer)), 'MODEL_INVALID_OUTPUT')).message;
-    assert.match(await invalid({ ...VALID, rooms: '2' }), /\/rooms must be integer/);
+    assert.match(await getErrorMessage({ ...VALID, rooms: '2' }), /\/rooms must be integer/);
     for (const answer of [[], null, 'text', 5]) {
-      assert.match(await invalid(answer), /the answer must be object/);
+      assert.match(await getErrorMessage(answer), /the answer must be object/);
     }
     const phones = Array.from({ length: 40 }, () => ({ number: 5 }));
-    const message = await invalid({ ...VALID, contact: { phones } });
+    const message = await getErrorMessage({ ...VALID, contact: { phones } });
     assert.equal(message.match(/must be/g)?.length, 8);
   });
 
@@ -233,14 +236,14 @@ suite('a schema', () => {
   });
 
   test('An unsupported schema is rejected with the name of its key', () => {
-    const unknown = {
+    const unsupportedSchemas = {
       literals: Type.Union([Type.Literal('a'), Type.Literal('b')]),
       literal: Type.Literal('a'),
       types: Type.Union([Type.String(), Type.Number(), Type.Null()]),
       record: Type.Record(Type.String(), Type.String()),
       any: Type.Unknown(),
     };
-    for (const [key, schema] of Object.entries(unknown)) {
+    for (const [key, schema] of Object.entries(unsupportedSchemas)) {
       assert.throws(
         () => defineModelSchema('thing', Type.Object({ [key]: schema })),
         (error) => error instanceof TypeError && error.message.startsWith(`thing.${key}: `),

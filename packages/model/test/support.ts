@@ -85,7 +85,6 @@ export const flatCompletion = defineCompletion({
 export const FLAT = '{"city":"Львів","price":52000}';
 export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
 
-/** Requests a flat from the model. */
 export function ask(client: ModelClient, signal?: AbortSignal) {
   return client.generateObject({
     operation: 'extract',
@@ -96,7 +95,6 @@ export function ask(client: ModelClient, signal?: AbortSignal) {
   });
 }
 
-/** Asks the vision model to describe an image. */
 export function look(client: ModelClient) {
   return client.generateObject({
     operation: 'describe',
@@ -117,7 +115,6 @@ const chatBodySchema = Type.Object({
   tools: Type.Optional(Type.Array(Type.Unknown())),
 });
 
-/** Parses the body of a chat request. */
 export const parseChatBody = (request: ReceivedRequest | undefined) =>
   Parse(chatBodySchema, request?.body);
 
@@ -135,7 +132,7 @@ export async function expectFailure(
 }
 
 /** Creates a chat completion with token counts. */
-export const chat = (content: string, finishReason = 'stop'): ScriptedResponse =>
+export const createChat = (content: string, finishReason = 'stop'): ScriptedResponse =>
   completion(content, { finishReason, tokens: { read: 26, written: 9 } });
 
 const error = (status: number, body: object | string): ScriptedResponse => ({ status, body });
