@@ -46,38 +46,26 @@ export function readSpecCoverage(): { rows: Row[]; unusedEntries: string[] } {
   const rows: Row[] = [];
   const unusedEntries: string[] = [];
   for (const [page, headings] of Object.entries(entries)) {
-    const isPage = page.endsWith('.md');
-    const pageRows = isPage ? parseRows(readText(join('docs/reference', page))) : [];
-    if (!isPage) {
-      for (const [heading, tests] of Object.entries(headings)) {
-        rows.push(
-          ...Object.entries(tests).map(([text, testNames]) => ({
-            page,
-            heading,
-            text,
-            tests: testNames,
-          })),
-        );
-      }
+    const pageEntries = Object.entries(headings).flatMap(([heading, texts]) =>
+      Object.entries(texts).map(([text, tests]) => ({ heading, text, tests })),
+    );
+    if (!page.endsWith('.md')) {
+      rows.push(...pageEntries.map((entry) => ({ page, ...entry })));
       continue;
     }
-    const usedKeys = new Set<string>();
-    for (const row of pageRows) {
-      const matchingEntries = Object.entries(headings[row.heading] ?? {}).filter(
-        ([text]) => text === '*' || row.text.includes(text),
+    const usedEntries = new Set<object>();
+    for (const row of parseRows(readText(join('docs/reference', page)))) {
+      const matchingEntries = pageEntries.filter(
+        ({ heading, text }) => heading === row.heading && (text === '*' || row.text.includes(text)),
       );
-      for (const [text] of matchingEntries) usedKeys.add(`${row.heading}: ${text}`);
-      rows.push({
-        page,
-        ...row,
-        tests: [...new Set(matchingEntries.flatMap(([, tests]) => tests))],
-      });
+      for (const entry of matchingEntries) usedEntries.add(entry);
+      const tests = [...new Set(matchingEntries.flatMap((entry) => entry.tests))];
+      rows.push({ page, ...row, tests });
     }
-    const entryKeys = Object.entries(headings).flatMap(([heading, texts]) =>
-      Object.keys(texts).map((text) => `${heading}: ${text}`),
-    );
     unusedEntries.push(
-      ...entryKeys.filter((key) => !usedKeys.has(key)).map((key) => `${page} ${key}`),
+      ...pageEntries
+        .filter((entry) => !usedEntries.has(entry))
+        .map(({ heading, text }) => `${page} ${heading}: ${text}`),
     );
   }
   return { rows, unusedEntries };
