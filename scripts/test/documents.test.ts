@@ -7,16 +7,16 @@ import { clientConfig, devConfig } from '@oselya/cli/config';
 import * as collector from '@oselya/collector';
 import { formatErrorsPage } from '../generate/errors-page.ts';
 
-const docs = (name: string) => readFile(join(import.meta.dirname, '../../docs', name), 'utf8');
+const readDoc = (name: string) => readFile(join(import.meta.dirname, '../../docs', name), 'utf8');
 
 test('docs/errors.md matches the error tables', async () => {
   const page = formatErrorsPage({ assistant: assistant.errors, collector: collector.errors });
-  assert.equal(await docs('errors.md'), page);
+  assert.equal(await readDoc('errors.md'), page);
 });
 
 test('docs/configuration.md lists every variable with its default', async () => {
   const rows = new Map(
-    [...(await docs('configuration.md')).matchAll(/^\| `(\w+)` +\| (.*?) *\|/gm)].map(
+    [...(await readDoc('configuration.md')).matchAll(/^\| `(\w+)` +\| (.*?) *\|/gm)].map(
       ([, name = '', fallback = '']) => [name, fallback],
     ),
   );
@@ -37,23 +37,23 @@ test('docs/configuration.md lists every variable with its default', async () => 
 
 test('docs/reference/departures.md names each status that the contracts lack', async () => {
   // Contract 2, Common HTTP rules.
-  const contract = new Set([400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]);
+  const contractStatuses = new Set([400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]);
   const definitions = [assistant.errors, collector.errors].flatMap((errors) =>
     Object.values(errors),
   );
   const row = /^\| Contract 2: the list of statuses .*$/m.exec(
-    await docs('reference/departures.md'),
+    await readDoc('reference/departures.md'),
   )?.[0];
   assert.deepEqual(
     row?.match(/\b[45]\d\d\b/g)?.map(Number),
     [...new Set(definitions.map(({ status }) => status))]
-      .filter((status) => !contract.has(status))
+      .filter((status) => !contractStatuses.has(status))
       .toSorted((one, other) => one - other),
   );
 });
 
 test('docs/adr/README.md names each decision exactly once', async () => {
-  const index = await docs('adr/README.md');
+  const index = await readDoc('adr/README.md');
   const listedFiles = [...index.matchAll(/\[(\d{4})\]\((\1-[a-z-]+\.md)\)/g)].map(
     ([, , file]) => file,
   );
@@ -65,7 +65,7 @@ test('docs/adr/README.md names each decision exactly once', async () => {
   for (const file of listedFiles) {
     const number = file?.slice(0, 4) ?? '';
     assert.ok(
-      (await docs(`adr/${file}`)).startsWith(`# ${number} `),
+      (await readDoc(`adr/${file}`)).startsWith(`# ${number} `),
       `${file} begins with its number`,
     );
   }

@@ -7,8 +7,8 @@ import * as collector from '@oselya/collector';
 import { DASHBOARDS, listExpressions, type Panel, readDashboard } from '../ops/dashboards.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const text = (path: string) => readFile(join(ROOT, path), 'utf8');
-const alerts = await text('ops/prometheus/alerts.yml');
+const readText = (path: string) => readFile(join(ROOT, path), 'utf8');
+const alerts = await readText('ops/prometheus/alerts.yml');
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 
 /** Lists the declared series of an app. */
@@ -55,47 +55,49 @@ test('the dashboards show every metric of the platform', async () => {
 });
 
 test('each target of Prometheus listens on an installation as install.md describes it', async () => {
-  const targets = (await text('ops/prometheus/prometheus.yml')).matchAll(/targets: \['(.+?)'\]/g);
+  const targets = (await readText('ops/prometheus/prometheus.yml')).matchAll(
+    /targets: \['(.+?)'\]/g,
+  );
   const { ASSISTANT_PORT } = assistant.readConfig({
     SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64url'),
   });
   const { COLLECTOR_PORT } = collector.readConfig({});
-  const port = /^COLLECTOR_WORKER_PORT=(\d+)$/m.exec(await text('docs/install.md'))?.[1];
+  const workerPort = /^COLLECTOR_WORKER_PORT=(\d+)$/m.exec(await readText('docs/install.md'))?.[1];
   assert.deepEqual(
     [...targets].map(([, target]) => target),
-    [ASSISTANT_PORT, COLLECTOR_PORT, port].map((of) => `127.0.0.1:${of}`),
+    [ASSISTANT_PORT, COLLECTOR_PORT, workerPort].map((port) => `127.0.0.1:${port}`),
   );
 });
 
 test('each alert has a section in the page of operations', async () => {
-  const page = await text('docs/operations.md');
+  const page = await readText('docs/operations.md');
   const names = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
   assert.ok(names.length > 8);
   for (const name of names) {
     assert.ok(alerts.includes(`runbook: docs/operations.md#${name.toLowerCase()}\n`), name);
     assert.match(page, new RegExp(`^#+ ${name}$`, 'm'), name);
   }
-  const documented = [...page.matchAll(/^### ((?:Oselya|Collector|Assistant)\w+)$/gm)];
+  const documentedAlerts = [...page.matchAll(/^### ((?:Oselya|Collector|Assistant)\w+)$/gm)];
   assert.deepEqual(
-    documented.map(([, name]) => name),
+    documentedAlerts.map(([, name]) => name),
     names,
-    'in the same order, without removed ones',
+    'the order of the sections',
   );
 });
 
 test('each alert is tested', async () => {
-  const tests = await text('ops/prometheus/alerts.test.yml');
+  const tests = await readText('ops/prometheus/alerts.test.yml');
   for (const [, name = ''] of alerts.matchAll(/- alert: (\w+)/g)) {
-    const part = tests.split(`alertname: ${name}\n`).slice(1);
+    const alertTests = tests.split(`alertname: ${name}\n`).slice(1);
     assert.ok(
-      part.some((rest) => /^ +eval_time: \w+\n +exp_alerts:/.test(rest)),
-      `${name} comes`,
+      alertTests.some((alertTest) => /^ +eval_time: \w+\n +exp_alerts:/.test(alertTest)),
+      `${name} fires`,
     );
   }
 });
 
 test('the migrations whose locks the page of operations describes exist', async () => {
-  const page = await text('docs/operations.md');
+  const page = await readText('docs/operations.md');
   const [section = ''] = page.split('### Locks during an update\n')[1]?.split('\n## ') ?? [];
   const listedMigrations = [...section.matchAll(/^\| `(\d{4}_\w+)`/gm)].map(
     ([, name = '']) => name,
