@@ -44,17 +44,17 @@ function parseNumberWords(words: string[]): number[] {
   return [...values, total + groupValue];
 }
 
-function replaceNumberWordsMatch(run: string, offset: number, text: string): string {
-  const words = run.split(/[ -]/u);
+function replaceNumberSequence(sequence: string, offset: number, text: string): string {
+  const words = sequence.split(/[ -]/u);
   // The price rules parse the multiplier of "25 тисяч" together with its digits.
   const isMultiplier =
     SCALE_VALUES.has(CARDINAL_VALUES.get(words[0] ?? '') ?? 0) &&
     /\d ?$/u.test(text.slice(Math.max(0, offset - 2), offset));
-  return isMultiplier ? run : parseNumberWords(words).join(' ');
+  return isMultiplier ? sequence : parseNumberWords(words).join(' ');
 }
 
 /** Maps each stem of a list to its 1-based position. */
-const numberStems = (list: string): Map<string, number> =>
+const mapStemsToNumbers = (list: string): Map<string, number> =>
   new Map(
     list
       .split(/\s+/u)
@@ -64,7 +64,7 @@ const numberStems = (list: string): Map<string, number> =>
   );
 
 /** First parts of compound words such as "двокімнатна". */
-const COMPOUND_VALUES = numberStems(
+const COMPOUND_VALUES = mapStemsToNumbers(
   `одно|одной дво|двох|двух|двух- три|трьох|трех|трьо чотири|чотирьох|четырех|четыре пяти шести семи восьми девяти десяти
 одинадцяти|одиннадцати дванадцяти|двенадцати тринадцяти|тринадцати чотирнадцяти|четырнадцати пятнадцяти|пятнадцати шістнадцяти|шестнадцати`,
 );
@@ -74,7 +74,7 @@ const COMPOUND_PATTERN = compilePattern(
 );
 
 /** Stems of ordinal numbers. English ones are whole words. */
-const ORDINAL_VALUES = numberStems(
+const ORDINAL_VALUES = mapStemsToNumbers(
   `перш|перв|first друг|втор|second трет|third четверт|fourth пят|fifth шост|шест|sixth сьом|седьм|seventh восьм|eighth
 девят|ninth десят|tenth одинадцят|одиннадцат|eleventh дванадцят|двенадцат|twelfth тринадцят|тринадцат|thirteenth
 чотирнадцят|четырнадцат|fourteenth пятнадцят|пятнадцат|fifteenth шістнадцят|шестнадцат|sixteenth`,
@@ -94,7 +94,7 @@ const FLOOR_ORDINAL_PATTERNS = [
 export function replaceNumberWords(foldedText: string): string {
   const text = foldedText
     .replace(COMPOUND_PATTERN, (_, stem: string) => `${COMPOUND_VALUES.get(stem)}-`)
-    .replace(NUMBER_WORDS_PATTERN, replaceNumberWordsMatch);
+    .replace(NUMBER_WORDS_PATTERN, replaceNumberSequence);
   return FLOOR_ORDINAL_PATTERNS.reduce(
     (partialText, pattern) =>
       partialText.replace(

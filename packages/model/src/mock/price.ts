@@ -35,10 +35,10 @@ const THOUSAND_SOURCE = String.raw`тис(?:яч[аіуи]?)?\.?|т[иы]щ[аи
 const MILLION_SOURCE = String.raw`млн\.?|мільйон\p{L}*|миллион\p{L}*|million|mln|m(?= ?(?:usd|eur|uah|\$|€))`;
 
 const AMOUNT_PATTERN = compilePattern(
-  String.raw`(?<!\d)(?<!\d[.,/])(?:(?<pre>(?<!\p{L})(?:${CURRENCY_SOURCE})) ?)?(?<number>${NUMBER_SOURCE})` +
+  String.raw`(?<!\d)(?<!\d[.,/])(?:(?<prefix>(?<!\p{L})(?:${CURRENCY_SOURCE})) ?)?(?<number>${NUMBER_SOURCE})` +
     String.raw`(?: ?[-–] ?\d{1,3}(?:[ .,]?\d{3})*(?=[^\d/]))?` +
-    String.raw` ?(?:(?<thousand>${THOUSAND_SOURCE})|(?<million>${MILLION_SOURCE})(?: (?<rest>\d{1,3}) ?(?:тис|тыс)\p{L}*\.?)?)?` +
-    String.raw`(?: ?(?<post>${CURRENCY_SOURCE})(?![\p{L}\d]))?`,
+    String.raw` ?(?:(?<thousand>${THOUSAND_SOURCE})|(?<million>${MILLION_SOURCE})(?: (?<remainder>\d{1,3}) ?(?:тис|тыс)\p{L}*\.?)?)?` +
+    String.raw`(?: ?(?<suffix>${CURRENCY_SOURCE})(?![\p{L}\d]))?`,
   'gu',
 );
 
@@ -66,11 +66,11 @@ function readAmounts(foldedText: string): Amount[] {
   const amounts: Amount[] = [];
   let previousEnd = 0;
   for (const match of foldedText.matchAll(AMOUNT_PATTERN)) {
-    const { pre, number = '', thousand, million, rest = '0', post } = match.groups ?? {};
+    const { prefix, number = '', thousand, million, remainder = '0', suffix } = match.groups ?? {};
     const end = match.index + match[0].length;
     const factor = thousand === undefined ? (million === undefined ? 1 : 1_000_000) : 1_000;
-    const value = Math.round(parseAmount(number, factor, rest) * 100) / 100;
-    const currency = parseCurrency(post) ?? parseCurrency(pre);
+    const value = Math.round(parseAmount(number, factor, remainder) * 100) / 100;
+    const currency = parseCurrency(suffix) ?? parseCurrency(prefix);
     if (thousand === 'к' && currency === null && value < MIN_UNLABELLED_THOUSANDS) continue;
     const start = Math.max(previousEnd, match.index - CONTEXT_LENGTH);
     amounts.push({
