@@ -1,4 +1,3 @@
-/** Error codes of the database and of its data folder. Compare these codes instead of messages. */
 type DatabaseErrorCode =
   | 'DATABASE_UNREACHABLE'
   | 'DATABASE_UNSUITABLE'

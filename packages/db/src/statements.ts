@@ -9,7 +9,7 @@ const MAX_PREPARED_NAMES = 100;
 const preparedNames = new Map<string, string>();
 
 /**
- * Marks a statement of Kysely's `sql` as prepared if placed at its beginning. Each connection then parses and plans the
+ * Marks a statement as prepared, at the beginning of Kysely's `sql`. Each connection then parses and plans the
  * statement only once. Use it for frequent statements, whose text must not depend on values.
  * docs/adr/0026-prepared-statements.md
  */

@@ -20,20 +20,20 @@ export const ROLES = [
 ] as const;
 
 /** The permissions of the application. Specification 000, Permissions and defaults. */
-export const PERMISSIONS: readonly { slug: string; meaning: string; forUsers: boolean }[] = [
-  { slug: 'svc.sessions.read_own', meaning: 'view own sessions', forUsers: true },
-  { slug: 'svc.sessions.read_all', meaning: 'view all sessions', forUsers: false },
-  { slug: 'svc.sessions.delete_own', meaning: 'delete own sessions', forUsers: true },
-  { slug: 'svc.sessions.delete_all', meaning: 'delete other users’ sessions', forUsers: false },
-  { slug: 'svc.memory.read_own', meaning: 'view own memory', forUsers: true },
-  { slug: 'svc.memory.read_all', meaning: 'view other users’ memory', forUsers: false },
-  { slug: 'svc.files.read_own', meaning: 'download own session files', forUsers: true },
-  { slug: 'svc.files.read_all', meaning: 'download other users’ files', forUsers: false },
-  { slug: 'svc.profiles.use', meaning: 'use agent profiles', forUsers: true },
-  { slug: 'svc.profiles.manage', meaning: 'manage profile availability', forUsers: false },
-  { slug: 'svc.tools.use', meaning: 'use tools', forUsers: true },
-  { slug: 'svc.admin.access', meaning: 'access admin endpoints', forUsers: false },
-  { slug: 'svc.debug.access', meaning: 'access the debug panel', forUsers: false },
+export const PERMISSIONS: readonly { slug: string; meaning: string; isForUsers: boolean }[] = [
+  { slug: 'svc.sessions.read_own', meaning: 'view own sessions', isForUsers: true },
+  { slug: 'svc.sessions.read_all', meaning: 'view all sessions', isForUsers: false },
+  { slug: 'svc.sessions.delete_own', meaning: 'delete own sessions', isForUsers: true },
+  { slug: 'svc.sessions.delete_all', meaning: 'delete other users’ sessions', isForUsers: false },
+  { slug: 'svc.memory.read_own', meaning: 'view own memory', isForUsers: true },
+  { slug: 'svc.memory.read_all', meaning: 'view other users’ memory', isForUsers: false },
+  { slug: 'svc.files.read_own', meaning: 'download own session files', isForUsers: true },
+  { slug: 'svc.files.read_all', meaning: 'download other users’ files', isForUsers: false },
+  { slug: 'svc.profiles.use', meaning: 'use agent profiles', isForUsers: true },
+  { slug: 'svc.profiles.manage', meaning: 'manage profile availability', isForUsers: false },
+  { slug: 'svc.tools.use', meaning: 'use tools', isForUsers: true },
+  { slug: 'svc.admin.access', meaning: 'access admin endpoints', isForUsers: false },
+  { slug: 'svc.debug.access', meaning: 'access the debug panel', isForUsers: false },
 ];
 
 /** One user and one administrator, with the default permissions of the specification. */
@@ -43,7 +43,7 @@ export const sampleAccounts: readonly DevAccount[] = [
     email: 'olena@example.test',
     display_name: 'Olena Koval',
     role_ids: ['svc_user'],
-    permission_ids: PERMISSIONS.filter(({ forUsers }) => forUsers).map(({ slug }) => slug),
+    permission_ids: PERMISSIONS.filter(({ isForUsers }) => isForUsers).map(({ slug }) => slug),
     blocked: false,
   },
   {
@@ -56,7 +56,6 @@ export const sampleAccounts: readonly DevAccount[] = [
   },
 ];
 
-/** Sample accounts with their stored changes. */
 export type Accounts = ReturnType<typeof createAccounts>;
 
 /** Creates a store that combines the sample accounts with the changes in the database. */

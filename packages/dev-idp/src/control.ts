@@ -10,7 +10,6 @@ import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 /** Events of a change. Empty if nothing changed. */
 type SentWebhooks = readonly Readonly<WebhookDelivery>[];
 
-/** Functions that change accounts. */
 export type Changes = ReturnType<typeof createChanges>;
 
 /**
@@ -90,7 +89,7 @@ const accessFormSchema = {
 };
 const MAX_BODY_BYTES = 16_384;
 
-/** Wait for deliveries before the redirect, because the page should show their outcome. */
+/** Time to wait for deliveries before the redirect. The page shows their outcome. */
 const OUTCOME_WAIT_MS = 1000;
 
 /**

@@ -5,7 +5,6 @@ import type { DevAccount } from './accounts.ts';
 
 type Page = { html: string; headers: Record<string, string> };
 
-/** Icon of the pages: a key. */
 export const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
   <rect width="32" height="32" rx="7" fill="#1f5fbf"/>
   <g fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round">

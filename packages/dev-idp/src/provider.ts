@@ -10,7 +10,6 @@ import type { Accounts, DevAccount } from './accounts.ts';
 import { createMessagePage } from './pages.ts';
 import type { Artifacts, ProviderKeys } from './store.ts';
 
-/** Options of {@link createProvider}. Lifetimes are in seconds. */
 type ProviderOptions = {
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };

@@ -12,7 +12,6 @@ import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webh
 
 export { type DevAccount, sampleAccounts } from './accounts.ts';
 
-/** Options of {@link createDevIdp}. */
 export type DevIdpOptions = {
   /** Origin of the provider, such as `http://127.0.0.1:8002`. The provider rejects requests for other hosts. */
   issuer: string;
@@ -53,11 +52,11 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
     const artifacts = createArtifacts(database);
     const changes = createChanges(accounts, artifacts, webhooks);
     const keys = await loadKeys(database);
-    const lifetimes = { accessTokenSeconds, refreshTokenSeconds };
     const provider = await createProvider({
       issuer,
       client,
-      ...lifetimes,
+      accessTokenSeconds,
+      refreshTokenSeconds,
       accounts,
       artifacts,
       keys,

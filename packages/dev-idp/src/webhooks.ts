@@ -28,7 +28,6 @@ export type WebhookDelivery = {
   detail: string;
 };
 
-/** Sender of webhooks. */
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
 const ATTEMPT_TIMEOUT_MS = 5000;

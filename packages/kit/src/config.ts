@@ -74,7 +74,7 @@ export function loadConfigs<Configs extends readonly unknown[]>(
     }
   }
   if (problems.length > 0) throw new ConfigError(problems);
-  // There are no problems, so each reader returned its configuration.
+  // There are no problems, so each loader returned its configuration.
   return configs as unknown as Configs;
 }
 

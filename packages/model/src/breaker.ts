@@ -5,7 +5,7 @@ export type BreakerState = 'closed' | 'open' | 'half-open';
 
 export type BreakerView = {
   readonly state: BreakerState;
-  /** Whether calls fail at once, because the breaker is open or its probe is in progress. */
+  /** Whether calls fail immediately, because the breaker is open or its probe is in progress. */
   readonly isOpen: boolean;
   /** Subscribes to the states. Returns a function that unsubscribes. */
   onChange(listener: (state: BreakerState) => void): () => void;
@@ -31,7 +31,7 @@ const MAX_OPEN_MS = 3_600_000;
  * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
  * Rejections and invalid completions close it only as the outcome of a probe.
  * @param options.failures Number of consecutive infrastructure failures that open the breaker.
- * @param options.maxWaitMs Requested delay of a server that opens the breaker at once.
+ * @param options.maxWaitMs Requested delay of a server that opens the breaker immediately.
  */
 export function createBreaker(options: {
   failures: number;

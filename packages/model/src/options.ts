@@ -2,7 +2,7 @@ import { ModelError } from './errors.ts';
 import type { MockAgent } from './conversation.ts';
 import type { Observer } from './usage.ts';
 
-/** Uses of models. Each use can have its own server. */
+/** Uses of models. Each use can have a separate server. */
 export type CallKind = 'chat' | 'vision' | 'embedding';
 
 /** Model client options. The apps validate the configuration variables (Contract 1). */

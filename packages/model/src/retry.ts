@@ -25,7 +25,7 @@ export type Retry = <T>(
 
 /**
  * Creates the function that handles retries and deadlines (Contract 4, Model). The delay between attempts is the longer
- * of the backoff and the server's `Retry-After`. Throws the error at once if the delay would exceed the deadline. A call
+ * of the backoff and the server's `Retry-After`. Throws the error immediately if the delay would exceed the deadline. A call
  * that finds the breaker open after an infrastructure failure throws that failure.
  */
 export function createRetry(options: RetryOptions): Retry {
@@ -52,7 +52,7 @@ export function createRetry(options: RetryOptions): Retry {
           return await run({ signal, getInterruption });
         } catch (error) {
           const isBreakerOpen = error instanceof ModelError && error.code === 'MODEL_BREAKER_OPEN';
-          // The call's own failure is part of the outage, and says more about it than the rejection.
+          // The failure of this call describes the outage better than the rejection.
           if (isBreakerOpen && isInfrastructureFailure(failure)) throw failure;
           if (attempt >= attempts || !isRetriedInCall(error)) throw error;
           failure = error;

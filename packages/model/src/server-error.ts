@@ -12,7 +12,7 @@ export type ServerError = { message: string; type: string; code: string };
  * Extracts an error from the JSON of a server. Supported formats:
  *
  * - OpenAI, llama.cpp, vLLM, Ollama under `/v1`: `{"error": {"message": "…", "type": "…", "code": …}}`
- * - Ollama's own: `{"error": "…"}`
+ * - Ollama's native API: `{"error": "…"}`
  * - older vLLM: `{"object": "error", "message": "…", "type": "…", "code": 400}`
  * - FastAPI: `{"detail": "…"}`
  *

@@ -44,7 +44,7 @@ function rejectConnection(
 
 /**
  * Minimum request body rate, about 0.5 Mbit/s. In each period, an incomplete body must deliver this many bytes.
- * Size limits for in-memory bodies are lower, so such a body must be complete after one period.
+ * Bodies in memory are smaller, so they must be complete after one period.
  */
 export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 

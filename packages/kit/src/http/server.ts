@@ -81,7 +81,7 @@ const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** Maximum inactivity of a connection. A client that does not read its response would keep it in memory forever. */
+/** Maximum inactivity of a connection. Otherwise, a client that never reads would keep its response in memory. */
 const MAX_INACTIVITY_MS = 300_000;
 
 /**

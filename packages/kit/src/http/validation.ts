@@ -21,7 +21,7 @@ function createLazyGetter<Value>(create: () => Value): () => Value {
 }
 
 /**
- * Compiles all pending schemas, so that tests detect invalid ones.
+ * Compiles all pending schemas. Tests call it to detect invalid schemas.
  * @throws The error of the first schema that cannot be compiled.
  */
 export function compilePendingSchemas(): void {
