@@ -363,7 +363,10 @@ suite('the transport', () => {
   });
 
   test('A huge error is reported by its status, and redirects are not followed', async (t) => {
-    const hugeTransport = await startTransport(t, { status: 500, body: `<p>${'x'.repeat(17 * MIB)}` });
+    const hugeTransport = await startTransport(t, {
+      status: 500,
+      body: `<p>${'x'.repeat(17 * MIB)}`,
+    });
     const error = await expectFailure(hugeTransport.get(), 'MODEL_UNAVAILABLE');
     assert.ok(error.message.length < 400);
     const target = await startScriptedServer(t, { body: {} });
