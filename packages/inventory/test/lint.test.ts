@@ -11,7 +11,6 @@ import { applyFixes, replaceFile } from '../src/command/lint.ts';
 import { parseDay } from '../src/day.ts';
 import { getRuleName } from '../src/finding.ts';
 import { MAX_BASELINE_BYTES } from '../src/limits.ts';
-import { Baseline, parseBaseline } from '../src/lint/baseline.ts';
 import { ALL_RULES } from '../src/lint/lint.ts';
 import { EMPTY_AUTH_VALUES } from '../src/lint/rules.ts';
 import { listFieldPaths, replay, run, validate, VALID_RECORD } from './support.ts';
@@ -22,10 +21,6 @@ const resolvePath = (name: string) => join(folder, name);
 
 const today = '2026-11-20';
 const lint = (text: string) => Array.fromAsync(lintInventory(text, { today }));
-const lintRecords = (records: object[], baseline?: Baseline) => {
-  const baselineOption = baseline && { ignores: baseline.has.bind(baseline) };
-  return Array.fromAsync(lintInventory(JSON.stringify(records), { today, ...baselineOption }));
-};
 
 test('Days are days of the calendar', () => {
   const dayPart = fc.nat(40).map((number) => String(number).padStart(2, '0'));
@@ -45,61 +40,22 @@ test('Placeholders in auth are found in any form, and other texts are not', asyn
   const words = [...EMPTY_AUTH_VALUES].flatMap((word) => {
     return [word, word.toUpperCase(), ` ${word}.`, `(${word})`, word.replaceAll(' ', '_')];
   });
-  const emptyValues = [
-    ...new Set([...words, '', ' \t', '-', '—', '…', '?', '???', 'n.a.', '<none>']),
-  ];
-  const informativeTexts = [
-    'Open to everybody: a status page',
-    'open',
-    'anonymous',
-    'None: a status page',
-  ];
-  const informativeValues = [...informativeTexts, 'nothing but OAuth', 'note', 'mTLS', 'відкрито'];
+  const emptyValues = new Set([...words, '', ' \t', '-', '—', '…', '?', '???', '<none>']);
+  const informativeValues =
+    'open|anonymous|None: a status page|nothing but OAuth|note|mTLS|відкрито'.split('|');
   const values = [...emptyValues, ...informativeValues];
-  const findings = await lintRecords(
-    values.map((auth) => ({ ...VALID_RECORD, exposure: 'public', auth })),
-  );
-  const authFindings = findings.filter(({ code }) => code === 'lint/public-without-auth');
-  assert.deepEqual(
-    authFindings.map(({ recordIndex }) => values[recordIndex ?? -1]),
-    emptyValues,
-  );
-});
-
-test('A baseline counts equal findings, and never has invalid JSON', async () => {
-  const record = { ...VALID_RECORD, port: 0 };
-  const baseline = new Baseline('.');
-  for (const finding of await lintRecords([record, record])) baseline.add(finding);
-  const readBaseline = () => parseBaseline(baseline.toString(), 'known.json');
-  const [sameBaseline, baselineForMore, baselineForFewer] = [
-    readBaseline(),
-    readBaseline(),
-    readBaseline(),
-  ];
-  assert.deepEqual(
-    [await lintRecords([record, record], sameBaseline), sameBaseline.countStale(['<input>'])],
-    [[], 0],
-  );
-  const remainingFindings = await lintRecords([record, record, record], baselineForMore);
-  assert.ok(
-    remainingFindings.some(
-      ({ code, recordIndex }) => code === 'lint/port-range' && recordIndex === 2,
-    ),
-  );
-  await lintRecords([record], baselineForFewer);
-  assert.ok(baselineForFewer.countStale(['<input>']) > 0);
-  assert.equal(baselineForFewer.countStale(['other.json']), 0);
-  const [syntaxError] = await lint('[{"id": }]');
-  assert.ok(syntaxError);
-  assert.equal(baseline.add(syntaxError), false);
+  const records = values.map((auth) => ({ ...VALID_RECORD, exposure: 'public', auth }));
+  const rejectedValues = (await lint(JSON.stringify(records)))
+    .filter(({ code }) => code === 'lint/public-without-auth')
+    .map(({ recordIndex }) => values[recordIndex ?? -1]);
+  assert.deepEqual(rejectedValues, [...emptyValues]);
 });
 
 test('Fixes change only the invalid values, and not texts that have changed', async () => {
   const wrongValues = { exposure: ' VPN ', port: '443', last_reviewed: '2026/1/5' };
   const rightValues = { exposure: 'vpn', port: 443, last_reviewed: '2026-01-05' };
-  const extraProperties = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue(), {
-    maxKeys: 3,
-  });
+  const key = fc.string({ unit: 'grapheme' });
+  const extraProperties = fc.dictionary(key, fc.jsonValue(), { maxKeys: 3 });
   await fc.assert(
     fc.asyncProperty(
       fc.array(extraProperties, { minLength: 1, maxLength: 4 }),
@@ -107,46 +63,34 @@ test('Fixes change only the invalid values, and not texts that have changed', as
       fc.constantFrom('', '\uFEFF'),
       async (extraRecords, space, byteOrderMark) => {
         const formatRecords = (values: object) => {
-          const records = extraRecords.map((properties) => ({
-            ...properties,
-            ...VALID_RECORD,
-            ...values,
-          }));
+          const records = extraRecords.map((extra) => ({ ...extra, ...VALID_RECORD, ...values }));
           return byteOrderMark + JSON.stringify(records, null, space);
         };
         const text = formatRecords(wrongValues);
-        const fixResult = applyFixes(text, await lint(text));
-        assert.deepEqual(fixResult, {
-          text: formatRecords(rightValues),
-          appliedCount: 3 * extraRecords.length,
-        });
-        assert.equal(applyFixes(fixResult.text, await lint(fixResult.text)).appliedCount, 0);
+        const fixedText = formatRecords(rightValues);
+        const appliedCount = 3 * extraRecords.length;
+        assert.deepEqual(applyFixes(text, await lint(text)), { text: fixedText, appliedCount });
+        assert.equal(applyFixes(fixedText, await lint(fixedText)).appliedCount, 0);
       },
     ),
   );
   const text = JSON.stringify([{ ...VALID_RECORD, port: '443' }]);
   const changedText = text.replace('"443"', '"80"');
-  assert.deepEqual(applyFixes(changedText, await lint(text)), {
-    text: changedText,
-    appliedCount: 0,
-  });
+  const { text: fixedText, appliedCount } = applyFixes(changedText, await lint(text));
+  assert.deepEqual([fixedText, appliedCount], [changedText, 0]);
 });
 
 test('A file is replaced atomically and keeps its permissions, links and other names', async () => {
-  const [file, link, hardLink] = [
-    resolvePath('net.json'),
-    resolvePath('link.json'),
-    resolvePath('old.json'),
-  ];
+  const file = resolvePath('net.json');
+  const link = resolvePath('link.json');
+  const hardLink = resolvePath('old.json');
   writeFileSync(file, 'old');
   chmodSync(file, 0o666);
   symlinkSync('net.json', link);
   linkSync(file, hardLink);
   await replaceFile(link, 'new');
-  assert.deepEqual(
-    [file, hardLink].map((name) => readFileSync(name, 'utf8')),
-    ['new', 'old'],
-  );
+  assert.equal(readFileSync(file, 'utf8'), 'new');
+  assert.equal(readFileSync(hardLink, 'utf8'), 'old');
   assert.equal(statSync(file).mode & 0o777, 0o666);
   assert.ok(lstatSync(link).isSymbolicLink());
   await replaceFile(resolvePath('fresh.json'), 'new');
@@ -167,11 +111,9 @@ test('The option --fix rejects a pipe without reading it, and keeps the other fi
 });
 
 test('A baseline beyond its limit and a configuration that is too deep are rejected', async () => {
-  const [file, baseline, config] = [
-    resolvePath('valid.json'),
-    resolvePath('known.json'),
-    resolvePath('deep.json'),
-  ];
+  const file = resolvePath('valid.json');
+  const baseline = resolvePath('known.json');
+  const config = resolvePath('deep.json');
   writeFileSync(file, JSON.stringify([VALID_RECORD]));
   writeFileSync(baseline, '');
   truncateSync(baseline, MAX_BASELINE_BYTES + 1);
