@@ -87,16 +87,13 @@ test('Expiry, trust and name of a certificate are judged separately', async () =
   const validIssuer = await createCertificate(authority);
   const expiredIssuer = await createCertificate({ ...authority, days: -2 });
   const expiredDays = { from: -90, days: -2 };
+  const endedWithOtherName = ['probe/certificate-ended', 'probe/certificate-name'];
   for (const [options, isTrusted, expected] of [
     [expiredDays, true, ['probe/certificate-ended']],
     [{ days: 5 }, true, ['probe/certificate-ends']],
     [{ days: 5 }, false, ['probe/certificate-ends', 'probe/certificate-untrusted']],
     [{ name: 'other.example.test' }, true, ['probe/certificate-name']],
-    [
-      { ...expiredDays, name: 'a.test' },
-      false,
-      ['probe/certificate-ended', 'probe/certificate-name'],
-    ],
+    [{ ...expiredDays, name: 'a.test' }, false, endedWithOtherName],
     [{ issuer: validIssuer }, true, []],
     [{ issuer: expiredIssuer }, true, ['probe/certificate-untrusted']],
     [{ ...expiredDays, issuer: expiredIssuer }, true, ['probe/certificate-ended']],
@@ -104,19 +101,16 @@ test('Expiry, trust and name of a certificate are judged separately', async () =
     const server = await startHttpsServer(options);
     const observation = await probeServer(server, isTrusted ? server.ca : undefined);
     assert.deepEqual(getCodes(observation), expected, JSON.stringify(options));
-    assert.deepEqual(
-      [observation.isReachable, observation.target],
-      [true, `localhost:${server.port}`],
-    );
-    assert.deepEqual(observation.answer, { status: 200, redirectsTo: null });
+    const target = `localhost:${server.port}`;
+    const answer = { status: 200, redirectsTo: null };
+    assert.partialDeepStrictEqual(observation, { isReachable: true, target, answer });
   }
 });
 
 test('Problems have an explanation and the code of the system', async () => {
   const selfSignedServer = await startHttpsServer();
-  const issuedServer = await startHttpsServer({
-    issuer: await createCertificate({ name: 'Authority' }),
-  });
+  const issuer = await createCertificate({ name: 'Authority' });
+  const issuedServer = await startHttpsServer({ issuer });
   const plainServer = { port: await listen(createHttpServer((_, response) => response.end())) };
   const closedServer = createServer();
   const closedPort = await listen(closedServer);
@@ -129,10 +123,8 @@ test('Problems have an explanation and the code of the system', async () => {
   ] as const) {
     assert.match((await probeServer(server)).problems[0]?.message ?? '', message);
   }
-  const observation = await probeRecord(
-    createRecord({ url: `http://localhost:${selfSignedServer.port}/` }),
-  );
-  assert.deepEqual(getCodes(observation), ['probe/silent']);
+  const record = createRecord({ url: `http://localhost:${selfSignedServer.port}/` });
+  assert.deepEqual(getCodes(await probeRecord(record)), ['probe/silent']);
 });
 
 test('A probe of a silent, closed or slow server ends after the timeout', async () => {
@@ -146,35 +138,28 @@ test('A probe of a silent, closed or slow server ends after the timeout', async 
     [`https://localhost:${slowServer.port}/`, slowServer.ca, 2000, true],
   ] as const) {
     const observation = await probeRecord(createRecord({ url }), { ca, timeoutMs });
-    assert.deepEqual(
-      [getCodes(observation), observation.isReachable],
-      [['probe/silent'], true],
-      url,
-    );
-    assert.deepEqual(
-      [observation.certificate !== undefined, observation.answer],
-      [hasCertificate, undefined],
-    );
+    const { isReachable, certificate, answer } = observation;
+    assert.deepEqual(getCodes(observation), ['probe/silent'], url);
+    assert.deepEqual([isReachable, answer], [true, undefined]);
+    assert.equal(certificate !== undefined, hasCertificate, url);
   }
 });
 
 test('Answers of 500 and more are problems, and redirects are not followed', async () => {
-  let requests = 0;
-  const targetPort = await listen(
-    createHttpServer((_, response) => response.end(`${(requests += 1)}`)),
-  );
+  let requestCount = 0;
+  const target = createHttpServer((_, response) => response.end(`${(requestCount += 1)}`));
+  const targetPort = await listen(target);
   const answers: Record<string, [number, string?]> = {
     '/broken': [503],
     '/get-only': [501],
     '/moved?x': [302, `http://127.0.0.1:${targetPort}/`],
     '/secret': [302, 'https://u:hunter2@a.example/?token=hunter2'],
   };
-  const port = await listen(
-    createHttpServer((request, response) => {
-      const [status, location] = answers[request.url ?? ''] ?? [404];
-      response.writeHead(status, location === undefined ? {} : { location }).end();
-    }),
-  );
+  const server = createHttpServer((request, response) => {
+    const [status, location] = answers[request.url ?? ''] ?? [404];
+    response.writeHead(status, location === undefined ? {} : { location }).end();
+  });
+  const port = await listen(server);
   for (const [path, status, redirectsTo, problems] of [
     ['/broken', 503, null, ['probe/http-error']],
     ['/none', 404, null, []],
@@ -183,48 +168,31 @@ test('Answers of 500 and more are problems, and redirects are not followed', asy
     ['/secret', 302, 'https://***@a.example/?token=***', []],
   ] as const) {
     const observation = await probeRecord(createRecord({ url: `http://127.0.0.1:${port}${path}` }));
-    assert.deepEqual(
-      [observation.answer, getCodes(observation)],
-      [{ status, redirectsTo }, problems],
-      path,
-    );
+    assert.deepEqual(observation.answer, { status, redirectsTo }, path);
+    assert.deepEqual(getCodes(observation), problems, path);
   }
-  assert.equal(requests, 0);
+  assert.equal(requestCount, 0);
 });
 
 test('Addresses are compared with the declared exposure', async () => {
-  const [loopbackAddress, networkAddress, internetAddress] = [
-    '127.0.0.1',
-    '192.168.1.7',
-    '2a02:2f0::7',
-  ];
+  const [loopback, network, internet] = ['127.0.0.1', '192.168.1.7', '2a02:2f0::7'];
   for (const [exposure, addresses, problem] of [
-    ['public', [networkAddress, internetAddress], null],
-    [
-      'public',
-      [loopbackAddress, networkAddress],
-      'it is declared public, but has no internet address',
-    ],
-    ['private', [networkAddress, loopbackAddress], null],
-    [
-      'private',
-      [networkAddress, internetAddress],
-      'it is declared private, but answers at an internet address',
-    ],
-    ['vpn', [internetAddress], 'it is declared vpn, but answers at an internet address'],
-    ['local', [loopbackAddress], null],
-    ['local', [networkAddress], 'it is declared local, but answers at a network address'],
-    ['local', [internetAddress], 'it is declared local, but answers at an internet address'],
-    ['unknown', [internetAddress], null],
+    ['public', [network, internet], null],
+    ['public', [loopback, network], 'has no internet address'],
+    ['private', [network, loopback], null],
+    ['private', [network, internet], 'answers at an internet address'],
+    ['vpn', [internet], 'answers at an internet address'],
+    ['local', [loopback], null],
+    ['local', [network], 'answers at a network address'],
+    ['local', [internet], 'answers at an internet address'],
+    ['unknown', [internet], null],
   ] as const) {
-    const message = `${problem}: ${addresses.join(', ')}`;
+    const message = `it is declared ${exposure}, but ${problem}: ${addresses.join(', ')}`;
     const expected = problem === null ? [] : [{ code: 'probe/exposure', message }];
     assert.deepEqual(findExposureProblems({ exposure }, addresses), expected);
   }
-  const port = await listen(createServer());
-  const observation = await probeRecord(
-    createRecord({ host: loopbackAddress, port, exposure: 'public' }),
-  );
+  const record = createRecord({ host: loopback, port: await listen(createServer()) });
+  const observation = await probeRecord({ ...record, exposure: 'public' });
   assert.deepEqual(getCodes(observation), ['probe/exposure']);
 });
 
@@ -242,35 +210,33 @@ test('Concurrent probes are limited, and results are yielded as they finish', as
   const port = await listen(busyServer);
   const url = `http://127.0.0.1:${port}/`;
   const records = Array.from({ length: 12 }, (_, index) => createRecord({ id: `r${index}`, url }));
-  const observations = await Array.fromAsync(
-    probeAll(records, { concurrency: 3, perSecond: 1000 }),
-  );
-  assert.equal(new Set(observations.map(({ id }) => id)).size, 12);
+  const probes = probeAll(records, { concurrency: 3, perSecond: 1000 });
+  const ids = await Array.fromAsync(probes, ({ id }) => id);
+  assert.equal(new Set(ids).size, 12);
   assert.ok(maxActiveRequests > 1 && maxActiveRequests <= 3, `${maxActiveRequests} at once`);
 
   const silentUrl = `http://127.0.0.1:${await listen(createServer())}/`;
-  const pairOfRecords = [
-    createRecord({ id: 'silent', url: silentUrl }),
-    createRecord({ id: 'busy', url }),
-  ];
-  const observationIterator = probeAll(pairOfRecords, { perSecond: 1000, timeoutMs: 60_000 });
-  assert.equal((await observationIterator.next()).value?.id, 'busy');
-  await observationIterator.return();
+  const silentRecord = createRecord({ id: 'silent', url: silentUrl });
+  const busyRecord = createRecord({ id: 'busy', url });
+  const options = { perSecond: 1000, timeoutMs: 60_000 };
+  const observations = probeAll([silentRecord, busyRecord], options);
+  assert.equal((await observations.next()).value?.id, 'busy');
+  await observations.return();
 });
 
 test('Probes follow the rate, stop with their signal, and start only when consumed', async () => {
-  let requests = 0;
+  let connectionCount = 0;
   const reason = new Error('enough');
   const stopController = new AbortController();
   const server = createServer(() => {
-    requests += 1;
+    connectionCount += 1;
     stopController.abort(reason);
   });
   const url = `http://127.0.0.1:${await listen(server)}/`;
   const records = Array.from({ length: 5 }, (_, index) => createRecord({ id: `r${index}`, url }));
   const options = { concurrency: 1, perSecond: 1000, signal: stopController.signal };
   await assert.rejects(Array.fromAsync(probeAll(records, options)), reason);
-  assert.equal(requests, 1);
+  assert.equal(connectionCount, 1);
 
   const idleController = new AbortController();
   const twoRecords = [createRecord({ id: 'r1' }), createRecord({ id: 'r2' })];
@@ -287,9 +253,13 @@ test('Probes follow the rate, stop with their signal, and start only when consum
   const probes = probeAll(generateRecords(), { concurrency: 2, perSecond: 1000 });
   for (const id of ['r1', 'r2', 'r3']) assert.equal((await probes.next()).value?.id, id);
   await probes.return();
-  assert.ok(recordCount <= 5, `${recordCount} given`);
-  const [tooMany, noneAtOnce] = [{ concurrency: 65 }, { concurrency: 0 }];
-  for (const invalidOptions of [tooMany, noneAtOnce, { perSecond: 1001 }, { perSecond: NaN }]) {
+  assert.ok(recordCount <= 5, `${recordCount} records read`);
+  for (const invalidOptions of [
+    { concurrency: 65 },
+    { concurrency: 0 },
+    { perSecond: 1001 },
+    { perSecond: NaN },
+  ]) {
     await assert.rejects(probeAll([], invalidOptions).next(), RangeError);
   }
 });
@@ -319,10 +289,8 @@ test('The command prints each endpoint, selects records, and trusts --ca', async
   assert.match((await runProbe()).stdout, /^problem "good" .+ \[probe\/certificate-untrusted\]/);
   const selectedRun = await runProbe('--format', 'json', '--exposure', 'private');
   const [observation, ...otherObservations] = JSON.parse(selectedRun.stdout);
-  assert.deepEqual(
-    [observation.id, observation.isReachable, otherObservations],
-    ['nowhere', null, []],
-  );
+  assert.partialDeepStrictEqual(observation, { id: 'nowhere', isReachable: null });
+  assert.deepEqual(otherObservations, []);
   const emptyRun = await runProbe('--type', 'metrics');
   assert.equal(emptyRun.stdout, '0 endpoints, 0 with problems\n');
 
