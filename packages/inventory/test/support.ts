@@ -56,7 +56,7 @@ export async function collectCodes(source: InventorySource, options?: ValidateOp
   return findings.map(({ code }) => code);
 }
 
-/** Yields the source in chunks that end at the given offsets. Overwrites each chunk afterwards, as a reused buffer would be. */
+/** Yields bytes in chunks that end at the given offsets. Overwrites each chunk afterwards, like a reused buffer. */
 export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<Uint8Array> {
   let chunkStart = 0;
   for (const end of [...ends.toSorted((a, b) => a - b), bytes.length]) {
@@ -65,12 +65,6 @@ export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<U
     chunk.fill(0x58);
     chunkStart = end;
   }
-}
-
-/** Returns the line and column of a UTF-16 offset. */
-export function toLineAndColumn(text: string, offset: number): { line: number; column: number } {
-  const lines = text.slice(0, offset).split('\n');
-  return { line: lines.length, column: Array.from(lines.at(-1) ?? '').length + 1 };
 }
 
 /** Returns the field paths of a value, such as `findings[].line`. */
@@ -84,10 +78,10 @@ export function listFieldPaths(value: unknown, path = ''): string[] {
 }
 
 /**
- * A transcript is a title, then sections that begin with `-- name --`.
+ * Transcript of a command: a title, then sections that begin with `-- name --`.
  *
- *     file NAME       a file in the folder of the command, or in a folder in it
- *     escaped NAME    the same, with \xNN for bytes, \n for line ends and nothing else implied
+ *     file NAME       a file in the folder of the command or in its subfolders
+ *     escaped NAME    the same, with \xNN for bytes and \n for line ends
  *     command         the command line; `< NAME` sets standard input, `TERMINAL=1` a terminal,
  *                     other NAME=VALUE words the environment
  *     stdout stderr   the expected output, with \x1b for the escape character
@@ -184,10 +178,7 @@ function unescape(text: string): Buffer {
   const controls: Record<string, string> = { n: '\n', r: '\r', t: '\t' };
   const bytes = text
     .replaceAll('\n', '')
-    .replace(/\\x([\da-f]{2})|\\([nrt])/g, (_, hex?: string, letter = '') =>
-      hex === undefined
-        ? (controls[String(letter)] ?? '')
-        : String.fromCharCode(Number.parseInt(hex, 16)),
-    );
+    .replace(/\\x([\da-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replace(/\\([nrt])/g, (_, name: string) => controls[name] ?? '');
   return Buffer.from(bytes, 'latin1');
 }
