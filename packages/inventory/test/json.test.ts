@@ -119,17 +119,13 @@ function canContinue(text: string): boolean {
 
 function getOffset(text: string, { line, column }: { line: number; column: number }): number {
   const lines = text.split('\n');
-  const lengthBefore = lines.slice(0, line - 1).join('').length + line - 1;
-  return (
-    lengthBefore +
-    Array.from(lines[line - 1] ?? '')
-      .slice(0, column - 1)
-      .join('').length
-  );
+  const lineStart = lines.slice(0, line - 1).join('').length + line - 1;
+  const characters = Array.from(lines[line - 1] ?? '').slice(0, column - 1);
+  return lineStart + characters.join('').length;
 }
 
 test(`${DOCUMENT_COUNT} documents are accepted and rejected as by JSON.parse, with positions`, async () => {
-  const tally = { accepted: 0, rejected: 0 };
+  const counts = { accepted: 0, rejected: 0 };
   for (const text of generateDocuments(DOCUMENT_COUNT, SEED)) {
     const parsedValue = tryParse(text.replace(/^\uFEFF/, ''));
     const isArray = Array.isArray(parsedValue);
@@ -137,7 +133,7 @@ test(`${DOCUMENT_COUNT} documents are accepted and rejected as by JSON.parse, wi
     const hasRootError = findings.some(({ pointer, recordIndex, code }) => {
       return code === 'schema/type' && pointer === '' && recordIndex === null;
     });
-    tally[isArray ? 'accepted' : 'rejected'] += 1;
+    counts[isArray ? 'accepted' : 'rejected'] += 1;
     const failureMessage = `seed ${SEED}: ${JSON.stringify(text)}`;
     assert.equal(!hasRootError && !findings.some(isRejection), isArray, failureMessage);
     if (isArray) assert.equal(summary.records, parsedValue.length, failureMessage);
@@ -159,7 +155,7 @@ test(`${DOCUMENT_COUNT} documents are accepted and rejected as by JSON.parse, wi
     }
   }
   const minCount = DOCUMENT_COUNT / 5;
-  assert.ok(tally.accepted > minCount && tally.rejected > minCount, JSON.stringify(tally));
+  assert.ok(counts.accepted > minCount && counts.rejected > minCount, JSON.stringify(counts));
 });
 
 test('Each line of JSON Lines is accepted and rejected as by JSON.parse', async () => {
@@ -210,12 +206,8 @@ test('The boundaries of chunks do not affect the findings', async () => {
     for (const format of ['json', 'jsonl'] as const) {
       const expected = withoutExcerpts(await validate(bytes, { format }));
       for (const chunks of [offsets, ...chunkEnds.map((end) => [end])]) {
-        const actual = await validate(inChunks(bytes, chunks), { format });
-        assert.deepEqual(
-          withoutExcerpts(actual),
-          expected,
-          `seed ${SEED}: ${JSON.stringify(text)}`,
-        );
+        const actual = withoutExcerpts(await validate(inChunks(bytes, chunks), { format }));
+        assert.deepEqual(actual, expected, `seed ${SEED}: ${JSON.stringify(text)}`);
       }
     }
   }
@@ -299,8 +291,10 @@ test('Repeated keys are listed in order up to a number, and the others are count
   assert.match(lastFinding?.message ?? '', /^3 more keys of the record are repeated from here on/);
   assert.equal(lastFinding?.column, 2 + '{"a":0,"port":"80",'.length + 6 * MAX_REPEATED_KEYS);
   const columns = findings.map((finding) => finding.column);
-  const sortedColumns = columns.toSorted((a, b) => a - b);
-  assert.deepEqual(columns, sortedColumns);
+  assert.deepEqual(
+    columns,
+    columns.toSorted((a, b) => a - b),
+  );
 });
 
 const YAML_OPTIONS = { format: 'yaml' } as const;

@@ -48,10 +48,7 @@ test('Credentials in addresses are masked, and other text is unchanged', () => {
     ['/x?API-Key=abc', '/x?API-Key=***'],
     ['https://a/#access_token=abc&state=1', 'https://a/#access_token=***&state=1'],
     [String.raw`https://a/?x=1\u0026password=abc`, String.raw`https://a/?x=1\u0026password=***`],
-    [
-      'https://a/?X-Amz-Signature=a&X-Amz-Expires=9',
-      'https://a/?X-Amz-Signature=***&X-Amz-Expires=9',
-    ],
+    ['/?X-Amz-Signature=a&X-Amz-Expires=9', '/?X-Amz-Signature=***&X-Amz-Expires=9'],
     ['jdbc:sqlserver://db;user=sa;password=a;b', 'jdbc:sqlserver://db;user=sa;password=***'],
     ['"https://u:p@a" and "https://v:q@b"', '"https://***@a" and "https://***@b"'],
   ] as const) {
@@ -78,41 +75,23 @@ test('Credentials in addresses are masked, and other text is unchanged', () => {
 });
 
 test('Passwords and secrets are masked at any position of their address', () => {
+  const assertMasked = (text: string, ...secrets: string[]) => {
+    const maskedText = maskCredentials(text);
+    assert.ok(!secrets.some((secret) => maskedText.includes(secret)), maskedText);
+  };
   const word = fc.stringMatching(/^[a-z ,()"'<>]{0,30}$/);
-  fc.assert(
-    fc.property(
-      word,
-      word,
-      fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/),
-      (textBefore, textAfter, passwordPart) => {
-        const password = `Q${passwordPart}Q`;
-        const maskedText = maskCredentials(
-          `${textBefore} https://u:${password}@host/ ${textAfter}`,
-        );
-        assert.ok(!maskedText.includes(password), maskedText);
-      },
-    ),
-  );
-  const secret = fc.stringMatching(/^\w{1,9}$/).map((text) => `Q${text}Q`);
-  fc.assert(
-    fc.property(
-      secret,
-      secret,
-      fc.constantFrom('&next=', ',', '&x=1,'),
-      (firstSecret, secondSecret, separator) => {
-        for (const text of [
-          `https://h/?token=${firstSecret}${separator}https://u:${secondSecret}@i/`,
-          `https://u:${secondSecret}@i/?token=${firstSecret}${separator}`,
-        ]) {
-          const maskedText = maskCredentials(text);
-          assert.ok(
-            !maskedText.includes(firstSecret) && !maskedText.includes(secondSecret),
-            maskedText,
-          );
-        }
-      },
-    ),
-  );
+  const password = fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/).map((text) => `Q${text}Q`);
+  const passwordProperty = fc.property(word, word, password, (textBefore, textAfter, secret) => {
+    assertMasked(`${textBefore} https://u:${secret}@host/ ${textAfter}`, secret);
+  });
+  fc.assert(passwordProperty);
+  const token = fc.stringMatching(/^\w{1,9}$/).map((text) => `Q${text}Q`);
+  const separator = fc.constantFrom('&next=', ',', '&x=1,');
+  const tokenProperty = fc.property(token, token, separator, (first, second, between) => {
+    assertMasked(`https://h/?token=${first}${between}https://u:${second}@i/`, first, second);
+    assertMasked(`https://u:${second}@i/?token=${first}${between}`, first, second);
+  });
+  fc.assert(tokenProperty);
 });
 
 // Quadratic masking would take many minutes.
@@ -131,11 +110,8 @@ test('Ids, whole addresses and values have separate masks', () => {
   const record = { id: 'ssh:git@web1:22', notes: 'u:p@a:22', url: 'https://u:p "s@a/' };
   const maskedRecord = { id: 'ssh:git@web1:22', notes: '***@a:22', url: 'https://***@a/' };
   assert.deepEqual(maskRecord(record), maskedRecord);
-  const value = JSON.parse('{"u":["https://u:p@a",1,null],"__proto__":{"https://u:p@b":true}}');
-  assert.equal(
-    JSON.stringify(maskValue(value)),
-    '{"u":["https://***@a",1,null],"__proto__":{"https://***@b":true}}',
-  );
+  const json = '{"u":["https://u:p@a",1,null],"__proto__":{"https://u:p@b":true}}';
+  assert.equal(JSON.stringify(maskValue(JSON.parse(json))), json.replaceAll('u:p', '***'));
   for (const [url, publicUrl, credential] of [
     [' https://u:p@a/x?token=1&y=2#z ', 'https://a/x?y=2#z', 'a password'],
     ['https://u@a/', 'https://a/', 'a user name'],
@@ -187,81 +163,68 @@ test('Excerpts and shortened texts show no part of a password', async () => {
 
 const codes = Object.keys(RULES).filter((code): code is FindingCode => code in RULES);
 const arbitraryText = fc.string({ unit: 'binary' });
-const arbitraryLine = fc.integer({ min: 1, max: 10_000 });
 const arbitraryColumn = fc.integer({ min: 1, max: 50 });
-const arbitraryPosition = fc.record({
-  line: arbitraryLine,
+const locationArbitraries = {
+  line: fc.integer({ min: 1, max: 10_000 }),
   column: arbitraryColumn,
   message: arbitraryText,
-});
+};
+const arbitraryLocation = fc.record(locationArbitraries);
 
 const arbitraryFinding: fc.Arbitrary<Finding> = fc.record({
+  ...locationArbitraries,
   file: fc.string({ unit: 'binary', minLength: 1 }),
-  line: arbitraryLine,
-  column: arbitraryColumn,
   pointer: arbitraryText,
   recordId: fc.option(arbitraryText),
   recordIndex: fc.option(fc.nat()),
   code: fc.constantFrom(...codes),
-  message: arbitraryText,
   severity: fc.constantFrom('error', 'warning'),
-  related: fc.uniqueArray(arbitraryPosition, {
-    maxLength: 2,
-    selector: (position) => position.line,
-  }),
+  related: fc.uniqueArray(arbitraryLocation, { maxLength: 2, selector: ({ line }) => line }),
   excerpt: fc.record({ text: arbitraryText, column: arbitraryColumn }),
 });
+
+const arbitraryFindings = fc.array(arbitraryFinding, { maxLength: 3 });
 
 // Characters that control a terminal, or reorder or hide text.
 const INVISIBLE_CHARACTER = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 const TERMINAL_OPTIONS = { showsExcerpts: true, isColored: false };
-const FILE_RESULT = {
-  file: 'a.json',
-  status: 'invalid',
-  records: 1,
-  errors: 1,
-  warnings: 0,
-} as const;
+const FILE_RESULT = { file: 'a.json', records: 1, errors: 1, warnings: 0, isComplete: true };
 
 function formatFindings(reporter: Reporter, findings: Iterable<Finding>, reason?: string): string {
   const pieces = [reporter.formatStart()];
   for (const finding of findings) pieces.push(reporter.formatFinding(finding));
   const status = reason === undefined ? 'invalid' : 'unreadable';
-  const result = { ...FILE_RESULT, status, isComplete: true } as const;
+  const result = { ...FILE_RESULT, status } as const;
   pieces.push(reporter.formatFileEnd(reason === undefined ? result : { ...result, reason }));
   pieces.push(reporter.formatEnd(reason === undefined ? 1 : 2));
   return pieces.join('');
 }
 
 test('JSON output is one document, and text output has no invisible characters', () => {
-  fc.assert(
-    fc.property(fc.array(arbitraryFinding, { maxLength: 3 }), (arbitraryFindings) => {
-      const { findings, files } = JSON.parse(
-        formatFindings(REPORTERS.json(TERMINAL_OPTIONS), arbitraryFindings),
-      );
-      const expected = arbitraryFindings.map(({ excerpt: _excerpt, ...finding }) =>
-        JSON.parse(JSON.stringify(finding)),
-      );
-      assert.deepEqual([findings, files.length], [expected, 1]);
-      for (const finding of arbitraryFindings) {
-        const annotation = REPORTERS.github(TERMINAL_OPTIONS).formatFinding(finding);
-        assert.match(
-          annotation,
-          /^::(error|warning) file=[^:,\n]+,line=\d+,col=\d+,title=[a-z/0-9-]+::.*\n$/,
-        );
-        const terminalText = REPORTERS.text(TERMINAL_OPTIONS).formatFinding(finding);
-        for (const line of (annotation + terminalText).split('\n'))
-          assert.doesNotMatch(line, INVISIBLE_CHARACTER);
-      }
-    }),
-  );
+  const annotationPattern =
+    /^::(error|warning) file=[^:,\n]+,line=\d+,col=\d+,title=[a-z/0-9-]+::.*\n$/;
+  const property = fc.property(arbitraryFindings, (findings) => {
+    const output = JSON.parse(formatFindings(REPORTERS.json(TERMINAL_OPTIONS), findings));
+    const expected = findings.map(({ excerpt: _excerpt, ...finding }) =>
+      JSON.parse(JSON.stringify(finding)),
+    );
+    assert.deepEqual([output.findings, output.files.length], [expected, 1]);
+    for (const finding of findings) {
+      const annotation = REPORTERS.github(TERMINAL_OPTIONS).formatFinding(finding);
+      assert.match(annotation, annotationPattern);
+      const terminalText = REPORTERS.text(TERMINAL_OPTIONS).formatFinding(finding);
+      for (const line of (annotation + terminalText).split('\n'))
+        assert.doesNotMatch(line, INVISIBLE_CHARACTER);
+    }
+  });
+  fc.assert(property);
   const value = { 'a\u061C': ['\u202E\u007F\u{E0041}\u00AD\u200B', 'plain'], b: 1 };
   const json = formatJson(value, 2);
   assert.deepEqual(JSON.parse(json), value);
   for (const line of json.split('\n')) assert.doesNotMatch(line, INVISIBLE_CHARACTER);
   for (const file of ['::error title=x::pwn.json', ' ::stop-commands::x', '##[error]pwn.json']) {
-    const result = { ...FILE_RESULT, file, status: 'valid', records: 0, isComplete: true } as const;
+    const result = { ...FILE_RESULT, file, status: 'valid', records: 0 } as const;
     const line = REPORTERS.github(TERMINAL_OPTIONS).formatFileEnd(result);
     assert.doesNotMatch(line, /^\s*::|##\[/);
     assert.match(line, /^checked .*: 0 records, valid\n$/);
@@ -274,9 +237,9 @@ const ajv = new draft04.default({ strict: false, allErrors: true, unicodeRegExp:
 formats.default(ajv);
 const isLog = ajv.compile(JSON.parse(readFileSync(new URL(schemaFile), 'utf8')));
 
-/** Validates a SARIF log against the schema, and returns its only run. */
-function getOnlyRun(log: string) {
-  const sarifLog = JSON.parse(log);
+/** Formats findings as a SARIF log, validates the log, and returns its only run. */
+function formatSarifRun(findings: Iterable<Finding>, reason?: string) {
+  const sarifLog = JSON.parse(formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), findings, reason));
   const isValid: boolean = isLog(sarifLog);
   assert.ok(isValid, ajv.errorsText(isLog.errors));
   return sarifLog.runs[0];
@@ -284,23 +247,17 @@ function getOnlyRun(log: string) {
 
 test('SARIF output is valid, with the page of each rule and the fixes of --fix', async () => {
   const arbitraryReason = fc.option(fc.string(), { nil: undefined });
-  fc.assert(
-    fc.property(
-      fc.array(arbitraryFinding, { maxLength: 3 }),
-      arbitraryReason,
-      (arbitraryFindings, reason) => {
-        const { tool, results, invocations } = getOnlyRun(
-          formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), arbitraryFindings, reason),
-        );
-        assert.equal(results.length, arbitraryFindings.length);
-        for (const [index, result] of results.entries()) {
-          assert.equal(tool.driver.rules[result.ruleIndex].id, arbitraryFindings[index]?.code);
-        }
-        assert.equal(invocations[0].executionSuccessful, reason === undefined);
-      },
-    ),
-  );
-  const { rules } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), [])).tool.driver;
+  const property = fc.property(arbitraryFindings, arbitraryReason, (findings, reason) => {
+    const { tool, results, invocations } = formatSarifRun(findings, reason);
+    const ruleIds = results.map(
+      (result: { ruleIndex: number }) => tool.driver.rules[result.ruleIndex].id,
+    );
+    const expectedIds = findings.map(({ code }) => code);
+    assert.deepEqual(ruleIds, expectedIds);
+    assert.equal(invocations[0].executionSuccessful, reason === undefined);
+  });
+  fc.assert(property);
+  const { rules } = formatSarifRun([]).tool.driver;
   assert.equal(rules.length, Object.keys(RULES).length);
   for (const { id, help } of rules) {
     const [, page] = /^How to fix it: (\S+) in the package/.exec(help?.text ?? '') ?? [];
@@ -309,7 +266,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
   }
   const text = `[${JSON.stringify({ ...VALID_RECORD, port: '443' })}]`;
   const findings = await Array.fromAsync(lintInventory(text, { today: '2026-11-21' }));
-  const { results } = getOnlyRun(formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), findings));
+  const { results } = formatSarifRun(findings);
   const [fix] = results.flatMap((result: { fixes?: unknown[] }) => result.fixes ?? []);
   const [{ deletedRegion, insertedContent }] = fix.artifactChanges[0].replacements;
   assert.equal(insertedContent.text, '443');
@@ -320,9 +277,7 @@ test('SARIF output is valid, with the page of each rule and the fixes of --fix',
 test('SARIF output has no more results than code scanning accepts', async () => {
   const [finding] = (await validate('[1]')).findings;
   assert.ok(finding);
-  const { results, invocations } = getOnlyRun(
-    formatFindings(REPORTERS.sarif(TERMINAL_OPTIONS), Array<Finding>(25_002).fill(finding)),
-  );
+  const { results, invocations } = formatSarifRun(Array<Finding>(25_002).fill(finding));
   assert.equal(results.length, 25_000);
   const [{ level, message }] = invocations[0].toolExecutionNotifications;
   assert.equal(level, 'warning');
@@ -367,10 +322,7 @@ test('A report keeps joiners, counts future reviews, and warns of more than 5,00
   ]) {
     assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);
   }
-  const futureRecords = ['2026-11-21', '2030-01-01'].map((day) => ({
-    ...LOCAL_RECORD,
-    last_reviewed: day,
-  }));
+  const futureRecords = Array(2).fill({ ...LOCAL_RECORD, last_reviewed: '2026-11-21' });
   assert.match(formatPage([...futureRecords, LOCAL_RECORD]), />in the future<[^]{0,80}>2</);
   const manyRecords = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL_RECORD, id: `${id}` }));
   assert.doesNotMatch(formatPage(manyRecords.slice(1)), /may be slow/);
