@@ -23,16 +23,6 @@ export const VALID_RECORD = {
   last_reviewed: '2026-11-20',
 };
 
-/** Returns a valid record with a given number of objects, lists and strings, including keys. */
-export function createRecordWithParts(parts: number): string {
-  // The record, and the list with its name.
-  const baseParts = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
-  return JSON.stringify({
-    ...VALID_RECORD,
-    x: Array.from({ length: parts - baseParts }, () => ({})),
-  });
-}
-
 export async function validate(
   source: InventorySource,
   options?: ValidateOptions,
@@ -44,11 +34,6 @@ export async function validate(
     if (iteration.done) return { findings, summary: iteration.value };
     findings.push(iteration.value);
   }
-}
-
-/** Removes excerpts, which depend on the chunks of the source. */
-export function withoutExcerpts({ findings, summary }: Awaited<ReturnType<typeof validate>>) {
-  return { findings: findings.map(({ excerpt: _excerpt, ...finding }) => finding), summary };
 }
 
 export async function collectCodes(source: InventorySource, options?: ValidateOptions) {
@@ -65,6 +50,15 @@ export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<U
     chunk.fill(0x58);
     chunkStart = end;
   }
+}
+
+/** Yields the source in chunks of a given size. */
+export function inChunksOf(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
+  const chunkCount = Math.floor(bytes.length / size);
+  return inChunks(
+    bytes,
+    Array.from({ length: chunkCount }, (_, index) => size * (index + 1)),
+  );
 }
 
 /** Returns the field paths of a value, such as `findings[].line`. */
