@@ -4,21 +4,19 @@ import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { auditActions, recordAudit } from '../src/admin/audit.ts';
 import { USER_CHANNEL } from '../src/identity/revocation.ts';
-import { type Browser, endEveryOtherDeletion, openAssistant } from './helpers/assistant.ts';
-import { pages } from './helpers/people.ts';
+import { type Browser, failEverySecondDeletion, openAssistant } from './helpers/assistant.ts';
+import { pages, person, SEVERAL_PEOPLE } from './helpers/people.ts';
 import { OLENA } from './scripted-provider.ts';
 
-const { db, provider, instance, listen, signedIn, row, expire } = await openAssistant({
-  IDP_USER_MAX_AGE_SECONDS: '3600',
-});
+const { db, provider, instance, listen, listAuditEntries, signedIn, row, expire } =
+  await openAssistant(SEVERAL_PEOPLE);
 const app = await instance();
 const secondApp = await instance();
 
 const ADMIN = {
-  sub: 'u-admin',
+  ...person('u-admin', { isAdmin: true }),
   email: 'Ivan.Admin@example.test',
   profile: { display_name: 'Іван Адмін' },
-  client_access_list: [{ client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: [] }],
 };
 
 let admin: Browser;
@@ -28,14 +26,6 @@ beforeEach(async () => {
   admin = await signedIn(app, ADMIN);
   await db.deleteFrom('audit_log').execute();
 });
-
-const listAuditEntries = (action: string) =>
-  db
-    .selectFrom('audit_log')
-    .select(['actor_id', 'user_id', 'details'])
-    .where('action', '=', action)
-    .orderBy('id')
-    .execute();
 
 /** Reads all pages by their links. */
 const readPages = async <Row>(path: string): Promise<Row[]> =>
@@ -49,15 +39,15 @@ test('The list has every user with role, permissions and times, and is recorded'
   assert.equal(answer.statusCode, 200);
   assert.equal(answer.headers['cache-control'], 'no-store');
   const [olena, ivan] = answer.json();
-  const { created_at, updated_at, ...fields } = olena;
-  assert.deepEqual(fields, {
+  assert.partialDeepStrictEqual(olena, {
     id: 'u-1',
     email: 'olena@example.test',
     display_name: 'Олена',
     role: 'user',
     permissions: ['svc.sessions.read_own', 'svc.tools.use'],
   });
-  for (const time of [created_at, updated_at]) assert.equal(new Date(time).toISOString(), time);
+  for (const time of [olena.created_at, olena.updated_at])
+    assert.equal(new Date(time).toISOString(), time);
   assert.deepEqual([ivan.id, ivan.role], ['u-admin', 'admin']);
   assert.deepEqual(await listAuditEntries('others_data_read'), [
     { actor_id: 'u-admin', user_id: null, details: { data: 'users' } },
@@ -69,8 +59,11 @@ test('Rows of an older system are listed with defaults', async () => {
   await sql`
     insert into svc_users (id, email, display_name, permissions, created_at)
     values ('u-old', 'old@example.test', null, '{broken', null)`.execute(db);
-  const [old] = (await admin.get('/admin/users?q=old@')).json();
-  assert.deepEqual([old.display_name, old.permissions, old.created_at], ['', [], null]);
+  const [legacyUser] = (await admin.get('/admin/users?q=old@')).json();
+  assert.deepEqual(
+    [legacyUser.display_name, legacyUser.permissions, legacyUser.created_at],
+    ['', [], null],
+  );
 });
 
 test('Users are listed in pages, and found by parts of their names and addresses', async () => {
@@ -152,10 +145,9 @@ test('A user is signed out everywhere at once, and the tokens are revoked later'
   const laptop = await signedIn(app, OLENA);
   const tokens = provider.issued.slice(-4);
   const release = provider.holdNext('revoke');
-  const { sid } = phone;
   const answer = await admin.post('/admin/users/u-1/sign-out');
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 2 }]);
-  assert.equal(await row(sid), undefined);
+  assert.equal(await row(phone.sid), undefined);
   for (const browser of [phone, laptop]) {
     assert.equal((await browser.get('/auth/me', { app: secondApp })).statusCode, 401);
   }
@@ -171,7 +163,7 @@ test('A user is signed out everywhere at once, and the tokens are revoked later'
 
 test('A sign-out is repeated after a deadlock', async (t) => {
   await signedIn(app, OLENA);
-  await endEveryOtherDeletion(t, db, 'user_auth_sessions');
+  await failEverySecondDeletion(t, db, 'user_auth_sessions');
   const answer = await admin.post('/admin/users/u-1/sign-out');
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 1 }]);
   assert.equal((await listAuditEntries('sign_ins_ended')).length, 1);
@@ -179,29 +171,27 @@ test('A sign-out is repeated after a deadlock', async (t) => {
 
 test('The audit trail is listed newest first, in pages and by filters', async () => {
   const actions = auditActions.slice(0, 10);
-  for (const [place, action] of actions.entries()) {
-    const actorId = place % 2 === 0 ? 'u-7' : null;
-    const userId = place % 3 === 0 ? 'u-8' : null;
-    await recordAudit(db, { action, actorId, userId, details: { place } });
+  for (const [index, action] of actions.entries()) {
+    const actorId = index % 2 === 0 ? 'u-7' : null;
+    const userId = index % 3 === 0 ? 'u-8' : null;
+    await recordAudit(db, { action, actorId, userId, details: { index } });
   }
   await sql`update audit_log set created_at = timestamptz '2020-01-02T00:00:00Z'
-    + make_interval(days => (details ->> 'place')::int)`.execute(db);
-  type Line = { id: number; action: string; details: { place: number } };
-  const trail = await readPages<Line>('/admin/audit?limit=3');
+    + make_interval(days => (details ->> 'index')::int)`.execute(db);
+  type AuditEntry = { id: number; action: string; details: { index: number } };
+  const auditTrail = await readPages<AuditEntry>('/admin/audit?limit=3');
   assert.deepEqual(
-    trail.map(({ action }) => action),
+    auditTrail.map(({ action }) => action),
     actions.toReversed(),
   );
-  const { id, ...oldest } = trail.at(-1) ?? { id: 0 };
-  assert.ok(Number.isInteger(id));
-  assert.deepEqual(oldest, {
+  assert.partialDeepStrictEqual(auditTrail.at(-1), {
     created_at: '2020-01-02T00:00:00.000Z',
     action: 'signed_in',
     actor_id: 'u-7',
     user_id: 'u-8',
-    details: { place: 0 },
+    details: { index: 0 },
   });
-  for (const [query, places] of [
+  for (const [query, expectedIndexes] of [
     ['?action=signed_out', [1]],
     ['?actor_id=u-7&limit=2', [8, 6]],
     ['?user_id=u-8&actor_id=u-7', [6, 0]],
@@ -210,10 +200,10 @@ test('The audit trail is listed newest first, in pages and by filters', async ()
     ['?until=0000-01-01T00:00:00Z', []],
     ['?since=9999-12-31T23:59:59Z', []],
   ] as const) {
-    const lines: Line[] = (await admin.get(`/admin/audit${query}`)).json();
+    const entries: AuditEntry[] = (await admin.get(`/admin/audit${query}`)).json();
     assert.deepEqual(
-      lines.map(({ details }) => details.place),
-      places,
+      entries.map(({ details }) => details.index),
+      expectedIndexes,
       query,
     );
   }

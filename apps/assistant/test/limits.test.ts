@@ -1,41 +1,34 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { after, suite, test } from 'node:test';
-import { commonProblem, createLogger, createServer } from '@oselya/kit';
+import { suite, test } from 'node:test';
+import { commonProblem } from '@oselya/kit';
 import { openSocket, until } from '@oselya/testing';
 import fc from 'fast-check';
 import { createMinuteBudget, createMinuteBudgets, limitTransfers } from '../src/limits.ts';
+import { createTestServer } from './helpers/servers.ts';
 import { cutText, shortenText, toStorableJson } from '../src/text.ts';
 
 suite('limits', () => {
   const HEAD =
     'PUT / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n';
 
-  /** Starts a server that permits two transfers at once. */
+  /** Starts a server that permits two concurrent transfers. */
   async function startServer() {
-    const app = await createServer({
-      log: createLogger({ level: 'silent', service: 'test' }),
-      bodyLimit: 1024,
-      openapi: { title: 'Test', description: 'Test', version: '1' },
-    });
-    const requestCounts = { started: 0, leaving: 0, gone: 0 };
+    const app = await createTestServer();
+    const requestCounts = { started: 0, waiting: 0, closed: 0 };
     app.addHook('onRequest', async (request, reply) => {
-      // Like a guard that waits for the provider until the client has left.
-      if (request.headers['x-leaves'] !== undefined) {
-        requestCounts.leaving += 1;
+      // A guard can wait for the provider until the client has disconnected.
+      if (request.headers['x-wait'] !== undefined) {
+        requestCounts.waiting += 1;
         await once(reply.raw, 'close');
-        requestCounts.gone += 1;
+        requestCounts.closed += 1;
       }
       requestCounts.started += 1;
     });
     const schema = { hide: true, body: {} };
     app.put('/', { onRequest: limitTransfers(2, 'files'), schema }, () => ({ ok: true }));
     const url = await app.listen({ port: 0, host: '127.0.0.1' });
-    after(() => {
-      app.server.closeAllConnections();
-      return app.close();
-    });
     return {
       requestCounts,
       send: () =>
@@ -51,23 +44,23 @@ suite('limits', () => {
 
   test('Transfers above the maximum are rejected until one ends', async () => {
     const { requestCounts, send, begin } = await startServer();
-    const first = await begin('\r\n{');
+    const firstSocket = await begin('\r\n{');
     await begin('\r\n{');
     await until(() => requestCounts.started === 2);
     const rejectedResponse = await send();
     assert.equal(rejectedResponse.status, commonProblem('unavailable').status);
     assert.equal(rejectedResponse.headers.get('retry-after'), '2');
     assert.match(await rejectedResponse.text(), /Too many files/);
-    first.destroy();
+    firstSocket.destroy();
     await until(async () => (await send()).status === 200);
   });
 
-  test('A client that leaves before its request is counted occupies no transfer', async () => {
+  test('A client that disconnects before its request is counted occupies no transfer', async () => {
     const { requestCounts, send, begin } = await startServer();
-    const sockets = [await begin('X-Leaves: 1\r\n\r\n{}'), await begin('X-Leaves: 1\r\n\r\n{')];
-    await until(() => requestCounts.leaving === sockets.length);
+    const sockets = [await begin('X-Wait: 1\r\n\r\n{}'), await begin('X-Wait: 1\r\n\r\n{')];
+    await until(() => requestCounts.waiting === sockets.length);
     for (const socket of sockets) socket.destroy();
-    await until(() => requestCounts.gone === sockets.length);
+    await until(() => requestCounts.closed === sockets.length);
     assert.equal((await send()).status, 200);
   });
 
@@ -97,9 +90,9 @@ suite('texts', () => {
     assert.equal(cutText('дім🏠', 4), 'дім');
     assert.equal(shortenText('дім 🏠', 5), 'дім…');
     assert.equal(shortenText('дім 🏠', 6), 'дім 🏠');
-    const text = fc.string({ unit: fc.constantFrom('a', 'ж', '🏠', '\uD83C', '\uDFE0') });
+    const texts = fc.string({ unit: fc.constantFrom('a', 'ж', '🏠', '\uD83C', '\uDFE0') });
     fc.assert(
-      fc.property(text, fc.nat(12), (original, length) => {
+      fc.property(texts, fc.nat(12), (original, length) => {
         const truncated = cutText(original, length);
         assert.ok(original.startsWith(truncated));
         assert.ok(

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { suite, test } from 'node:test';
 import { sampleAccounts } from '@oselya/dev-idp';
-import { createLogger, createServer, registerHealthRoutes } from '@oselya/kit';
+import { registerHealthRoutes } from '@oselya/kit';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { guardRoutes, getSignedInUser } from '../../src/access/guards.ts';
@@ -16,38 +16,31 @@ import {
   permissions,
 } from '../../src/access/permissions.ts';
 import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
+import { createTestServer } from '../helpers/servers.ts';
 import { createDocumentChecker, type OpenApi, listRoutes } from '../helpers/openapi.ts';
 import { person } from '../helpers/people.ts';
 import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
 
-/** Marks in the owner's data and in data without an owner. */
+/** Texts that identify the owner's data, and data without an owner. */
 const OWNER_MARK = 'secret-7f3a';
 const LEGACY_MARK = 'legacy-9c1d';
 
-const slugs = Object.keys(permissions) as Permission[];
+const permissionSlugs = Object.keys(permissions) as Permission[];
 const listDefaultPermissions = (role: 'user' | 'admin') =>
-  slugs.filter((slug) => permissions[slug].defaults.some((name) => name === role)).toSorted();
+  permissionSlugs
+    .filter((slug) => permissions[slug].defaults.some((name) => name === role))
+    .toSorted();
 
-const describeUser = (
-  sub: string,
-  role: string,
-  permissionSlugs: readonly string[],
-  mark = '',
-) => ({
-  sub,
-  email: `${sub}${mark}@example.test`,
-  client_access_list: [{ client_id: 'oselya', role_ids: [role], permission_ids: permissionSlugs }],
-});
 const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
-  owner: describeUser(OWNED.userId, 'svc_user', [], OWNER_MARK),
-  stranger: describeUser('u-stranger', 'svc_user', listDefaultPermissions('user')),
-  holder: describeUser('u-holder', 'svc_user', []),
-  admin: describeUser('u-admin', 'svc_admin', []),
+  owner: { ...person(OWNED.userId), email: `${OWNER_MARK}@example.test` },
+  stranger: person('u-stranger', { permissions: listDefaultPermissions('user') }),
+  holder: person('u-holder'),
+  admin: person('u-admin', { isAdmin: true }),
 };
 
 const { db, provider, instance } = await openAssistant({ IDP_WEBHOOK_SECRET: WEBHOOK_SECRET });
-// All visitors are signed in, so a fetch would return the data of another visitor.
+// The provider has one user, so a fetch would return the data of the last visitor.
 const sharedApp = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
 const statements: Statement[] = [];
 const app = await instance({}, (statement) => statements.push(statement));
@@ -130,15 +123,16 @@ for (const statement of [
 }
 
 /** Restores all tables, and gives the holder one permission. */
-async function restore(holds?: Permission): Promise<void> {
-  await sql`select restore(${JSON.stringify(holds === undefined ? [] : [holds])})`.execute(db);
+async function restoreTables(permission?: Permission): Promise<void> {
+  await sql`select restore(${JSON.stringify(permission === undefined ? [] : [permission])})`.execute(
+    db,
+  );
 }
 
 /** Returns the tables that have changed since the last restoration. */
 async function listChangedTables(): Promise<string[]> {
-  const { rows: changedRows } = await sql<{ name: string }>`
-    select changed_tables() as name`.execute(db);
-  return changedRows.map(({ name }) => name);
+  const result = await sql<{ name: string }>`select changed_tables() as name`.execute(db);
+  return result.rows.map(({ name }) => name);
 }
 
 const send = (visitor: Visitor, { url, payload, method }: Row, at = sharedApp) =>
@@ -165,7 +159,7 @@ suite('access to routes', async () => {
     test(`${route} at ${url} answers ${Object.values(expect).join(', ')}`, async () => {
       for (const visitor of visitors) {
         const status = expect[visitor];
-        await restore(holds);
+        await restoreTables(holds);
         if (method === 'GET' && registeredRoutes.includes(`HEAD ${pattern}`)) {
           const headResponse = await send(visitor, { ...row, method: 'HEAD' });
           assert.equal(headResponse.statusCode, status, `HEAD as ${visitor}`);
@@ -190,9 +184,9 @@ suite('revocation during a request', async () => {
     row: Row,
     actor: keyof typeof USER_IDS,
     event: string,
-    changed: object,
+    changedUser: object,
   ) {
-    await restore(row.holds);
+    await restoreTables(row.holds);
     provider.reset();
     provider.user = accounts[actor];
     const release = provider.holdNext('userinfo');
@@ -203,7 +197,7 @@ suite('revocation during a request', async () => {
     assert.equal(eventResponse.statusCode, 200);
     release();
     await Promise.race([answer, until(() => provider.count('userinfo') === 2)]);
-    provider.user = changed;
+    provider.user = changedUser;
     releaseAgain();
     return answer;
   }
@@ -224,12 +218,8 @@ suite('revocation during a request', async () => {
       assert.deepEqual(await listChangedTables(), ['user_auth_sessions', 'webhook_events']);
       if (!Object.values(expect).includes(403)) return;
       const userWithoutAccess = person(USER_IDS[actor]);
-      const deniedResponse = await sendMeanwhile(
-        row,
-        actor,
-        'client.roles_changed',
-        userWithoutAccess,
-      );
+      const event = 'client.roles_changed';
+      const deniedResponse = await sendMeanwhile(row, actor, event, userWithoutAccess);
       assert.equal(deniedResponse.statusCode, 403, deniedResponse.body);
       assert.ok(!deniedResponse.body.includes(OWNER_MARK));
       assert.deepEqual(await listChangedTables(), ['svc_users', 'webhook_events']);
@@ -237,14 +227,11 @@ suite('revocation during a request', async () => {
   }
 
   test('A request whose access is cleared during every fetch is answered 503', async () => {
-    await restore();
+    await restoreTables();
     provider.reset();
     provider.faults.set('userinfo', (response) => {
-      void sendEvent(receiver, { event: 'client.roles_changed', user_id: 'u-admin' }).then(() =>
-        response
-          .writeHead(200, { 'content-type': 'application/json' })
-          .end(JSON.stringify(accounts.admin)),
-      );
+      const event = { event: 'client.roles_changed', user_id: 'u-admin' };
+      void sendEvent(receiver, event).then(() => response.end(JSON.stringify(accounts.admin)));
     });
     const admin = { ...cookies.get('admin') };
     const { statusCode, headers } = await app.inject({ url: '/admin/users', cookies: admin });
@@ -259,7 +246,7 @@ suite('revocation during a request', async () => {
     ['client.roles_changed', 403, 'svc_users'],
   ] as const) {
     test(`${event} during the body of a request prevents its change`, async () => {
-      await restore();
+      await restoreTables();
       provider.reset();
       provider.user = accounts.admin;
       statements.length = 0;
@@ -284,12 +271,16 @@ suite('revocation during a request', async () => {
 });
 
 suite('permissions', () => {
-  const user = (held: string[]) => ({ id: 'u-1', role: 'user' as const, permissions: held });
+  const createUser = (slugs: string[]) => ({
+    id: 'u-1',
+    role: 'user' as const,
+    permissions: slugs,
+  });
   const admin = { id: 'u-1', role: 'admin' as const, permissions: [] };
 
   test('The permissions and their defaults match the specification', () => {
-    assert.equal(slugs.length, 13);
-    assert.deepEqual(listDefaultPermissions('admin'), slugs.toSorted());
+    assert.equal(permissionSlugs.length, 13);
+    assert.deepEqual(listDefaultPermissions('admin'), permissionSlugs.toSorted());
     assert.deepEqual(listDefaultPermissions('user'), [
       'svc.files.read_own',
       'svc.memory.read_own',
@@ -305,29 +296,25 @@ suite('permissions', () => {
   });
 
   test('An admin has every permission, and a user the listed ones', () => {
-    for (const slug of slugs) {
+    for (const slug of permissionSlugs) {
       assert.ok(hasPermission(admin, slug));
-      assert.ok(hasPermission(user([slug]), slug));
-      assert.ok(!hasPermission(user([slug.toUpperCase(), 'svc.*']), slug));
+      assert.ok(hasPermission(createUser([slug]), slug));
+      assert.ok(!hasPermission(createUser([slug.toUpperCase(), 'svc.*']), slug));
     }
   });
 
   test('The access scope follows the role, then the permission, then ownership', () => {
     const required: Permission = 'svc.sessions.read_all';
-    const otherPermissions = slugs.filter((slug) => slug !== required);
+    const otherPermissions = permissionSlugs.filter((slug) => slug !== required);
     assert.equal(accessScope(admin), 'everything');
     assert.equal(accessScope(admin, required), 'everything');
-    assert.equal(accessScope(user([required]), required), 'every-user');
-    assert.deepEqual(accessScope(user(otherPermissions), required), { userId: 'u-1' });
-    assert.deepEqual(accessScope(user(slugs)), { userId: 'u-1' });
+    assert.equal(accessScope(createUser([required]), required), 'every-user');
+    assert.deepEqual(accessScope(createUser(otherPermissions), required), { userId: 'u-1' });
+    assert.deepEqual(accessScope(createUser(permissionSlugs)), { userId: 'u-1' });
   });
 
   test('A server does not start with a route without declared access', async () => {
-    const server = await createServer({
-      log: createLogger({ level: 'silent', service: 'test' }),
-      bodyLimit: 1000,
-      openapi: { title: 'Test', description: 'A test.', version: '1' },
-    });
+    const server = await createTestServer();
     guardRoutes(server, {
       baseUrl: 'http://x',
       hasSession: () => false,
@@ -357,22 +344,25 @@ suite('permissions', () => {
       })),
     );
     const page = await readFile(new URL('../../../../docs/sign-in.md', import.meta.url), 'utf8');
-    const [, places = ''] = page.split('| is checked at');
-    for (const slug of [...slugs, 'admin']) {
+    const [, accessSection = ''] = page.split('| is checked at');
+    for (const slug of [...permissionSlugs, 'admin']) {
       const text =
         slug === 'admin'
-          ? (/^The role `admin` itself[^]+?\n\n/m.exec(places)?.[0] ?? '')
-          : (/^\|[^\n]+$/m.exec(places.slice(places.indexOf(`| \`${slug}\``)))?.[0] ?? '');
+          ? (/^The role `admin` itself[^]+?\n\n/m.exec(accessSection)?.[0] ?? '')
+          : (/^\|[^\n]+$/m.exec(accessSection.slice(accessSection.indexOf(`| \`${slug}\``)))?.[0] ??
+            '');
       const documentedRoutes = [...text.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route);
-      for (const route of documentedRoutes)
+      const requiredRoutes = requirements
+        .filter(({ slugs }) => slugs.includes(slug))
+        .map(({ route }) => route);
+      for (const route of requiredRoutes) {
+        assert.ok(documentedRoutes.includes(route), `${slug}: ${route}`);
+      }
+      for (const route of documentedRoutes) {
         assert.ok(
           requirements.some((requirement) => requirement.route === route),
           route,
         );
-      for (const requirement of requirements.filter(({ slugs: required }) =>
-        required.includes(slug),
-      )) {
-        assert.ok(documentedRoutes.includes(requirement.route), `${slug}: ${requirement.route}`);
       }
     }
   });

@@ -1,8 +1,8 @@
 import type { Permission } from '../../src/access/permissions.ts';
 
 /**
- * Senders of requests. The owner has no permissions, the stranger has the default ones, and the holder has the row's
- * permission.
+ * Senders of requests. The owner has no permissions, the stranger has the default permissions, and the holder has the
+ * permission of the row.
  */
 export const visitors = ['signedOut', 'owner', 'stranger', 'holder', 'admin'] as const;
 export type Visitor = (typeof visitors)[number];
@@ -137,7 +137,7 @@ const tableRows = TABLE.trim()
     const [method = '', pattern = ''] = route.split(' ');
     const statusCodes = statuses.split(' ').map(Number);
     const expect = Object.fromEntries(
-      visitors.map((name, at) => [name, statusCodes[at] ?? statusCodes[0]]),
+      visitors.map((name, index) => [name, statusCodes[index] ?? statusCodes[0]]),
     );
     return {
       route,

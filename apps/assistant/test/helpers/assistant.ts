@@ -5,6 +5,7 @@ import { deferCleanup } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger, type Server } from '@oselya/kit';
 import { type Kysely, type KyselyPlugin, sql } from 'kysely';
+import type { AuditAction } from '../../src/admin/audit.ts';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -16,16 +17,16 @@ export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
 
 /**
  * Opens a database and a scripted provider for a test file, with a function that creates instances of the app.
- * @param existing SQL of tables that exist before the first migration.
+ * @param legacySchema SQL that creates the tables of an older system before the first migration.
  */
-export async function openAssistant(env: Record<string, string> = {}, existing?: string) {
+export async function openAssistant(env: Record<string, string> = {}, legacySchema?: string) {
   const migrations = {
     component: 'assistant',
     folder: fileURLToPath(new URL('../../migrations', import.meta.url)),
   };
-  const database = await openTestDatabase<Tables>(existing === undefined ? [migrations] : []);
-  if (existing !== undefined) {
-    await database.pool.query(existing);
+  const database = await openTestDatabase<Tables>(legacySchema === undefined ? [migrations] : []);
+  if (legacySchema !== undefined) {
+    await database.pool.query(legacySchema);
     await migrate(database, migrations);
   }
   const provider = await startScriptedProvider();
@@ -42,10 +43,10 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     ...overrides,
   });
 
-  /** @param watch Callback for each statement of the instance, after its result. */
+  /** @param onStatement Is called with each statement of the instance after its result. */
   async function instance(
     overrides: Record<string, string> = {},
-    watch: (statement: Statement) => void = () => undefined,
+    onStatement: (statement: Statement) => void = () => undefined,
   ): Promise<Server> {
     const instanceDatabase =
       database.url === undefined
@@ -54,7 +55,10 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     const appDatabase = instanceDatabase ?? database;
     const app = await createApp({
       config: readConfig(settings(overrides)),
-      database: { ...appDatabase, db: appDatabase.db.withPlugin(createStatementPlugin(watch)) },
+      database: {
+        ...appDatabase,
+        db: appDatabase.db.withPlugin(createStatementPlugin(onStatement)),
+      },
       log: createLogger({
         level: 'trace',
         service: 'assistant',
@@ -96,6 +100,14 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
     /** Returns the row of an auth session. */
     row: (id: string) =>
       db.selectFrom('user_auth_sessions').selectAll().where('id', '=', id).executeTakeFirst(),
+    /** Returns the audit entries with an action, oldest first. */
+    listAuditEntries: (action: AuditAction) =>
+      db
+        .selectFrom('audit_log')
+        .select(['actor_id', 'user_id', 'details'])
+        .where('action', '=', action)
+        .orderBy('id')
+        .execute(),
     /** Expires the access token at the provider and in the row. */
     expire: async ({ sid }: Pick<Browser, 'sid'>): Promise<void> => {
       provider.expireAccessTokens();
@@ -109,10 +121,10 @@ export async function openAssistant(env: Record<string, string> = {}, existing?:
 export type Statement = 'read' | 'write';
 
 /** Reports statements by their results, because plugins do not see raw statements. */
-const createStatementPlugin = (watch: (statement: Statement) => void): KyselyPlugin => ({
+const createStatementPlugin = (onStatement: (statement: Statement) => void): KyselyPlugin => ({
   transformQuery: ({ node }) => node,
   transformResult({ result }) {
-    watch(result.numAffectedRows === undefined ? 'read' : 'write');
+    onStatement(result.numAffectedRows === undefined ? 'read' : 'write');
     return Promise.resolve(result);
   },
 });
@@ -175,8 +187,8 @@ export class Browser {
   }
 }
 
-/** Fails the first and every other deletion from a table as a deadlock, until the test ends. */
-export async function endEveryOtherDeletion(
+/** Makes every second deletion from a table fail with a deadlock until the test ends, beginning with the first. */
+export async function failEverySecondDeletion(
   t: TestContext,
   db: Kysely<Tables>,
   table: keyof Tables,
@@ -184,15 +196,15 @@ export async function endEveryOtherDeletion(
   // A sequence keeps its count after a rollback.
   await sql`create sequence deletions`.execute(db);
   await sql`
-    create function end_every_other() returns trigger language plpgsql as $$ begin
+    create function fail_deletion() returns trigger language plpgsql as $$ begin
       if nextval('deletions') % 2 = 1 then raise exception 'deadlock' using errcode = '40P01'; end if;
       return null;
     end $$`.execute(db);
   await sql`
-    create trigger end_every_other before delete on ${sql.table(table)}
-    for each statement execute function end_every_other()`.execute(db);
+    create trigger fail_deletion before delete on ${sql.table(table)}
+    for each statement execute function fail_deletion()`.execute(db);
   t.after(async () => {
-    await sql`drop function end_every_other cascade`.execute(db);
+    await sql`drop function fail_deletion cascade`.execute(db);
     await sql`drop sequence deletions`.execute(db);
   });
 }

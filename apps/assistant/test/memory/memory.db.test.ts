@@ -5,10 +5,10 @@ import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
 import { positionCursors } from '../../src/pages.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, person } from '../helpers/people.ts';
+import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 
-const assistant = await openAssistant({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
 const app = await assistant.instance();
 const signIn = (id: string, options: Parameters<typeof person>[1]) =>
@@ -16,7 +16,7 @@ const signIn = (id: string, options: Parameters<typeof person>[1]) =>
 const olena = await signIn('olena', { permissions: ['svc.memory.read_own'] });
 const taras = await signIn('taras', { permissions: ['svc.memory.read_own'] });
 const reader = await signIn('reader', { permissions: ['svc.memory.read_all'] });
-const nothing = await signIn('nothing', {});
+const stranger = await signIn('stranger', {});
 const admin = await signIn('admin', { isAdmin: true });
 
 beforeEach(async () => {
@@ -27,15 +27,10 @@ beforeEach(async () => {
 
 const putFact = (browser: Browser, path: string, payload: object = { value: 'v' }) =>
   browser.request('PUT', `/memory/facts/${path}`, { payload });
-const keys = (answer: { json: () => { key: string }[] }) => answer.json().map(({ key }) => key);
-const owners = (rows: { user_id: string | null }[]) => rows.map(({ user_id }) => user_id);
-const cursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-const readings = () =>
-  db
-    .selectFrom('audit_log')
-    .select(['actor_id', 'user_id', 'details'])
-    .where('action', '=', 'others_data_read')
-    .execute();
+const listKeys = (answer: { json: () => { key: string }[] }) => answer.json().map(({ key }) => key);
+const listOwners = (rows: { user_id: string | null }[]) => rows.map(({ user_id }) => user_id);
+const encodeCursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const listReadings = () => assistant.listAuditEntries('others_data_read');
 
 test('A fact is written, replaced, listed and deleted', async () => {
   const putResponse = await putFact(olena, 'home/district', { value: 'Near the park' });
@@ -50,17 +45,17 @@ test('A fact is written, replaced, listed and deleted', async () => {
     updated_at: fact.created_at,
   });
 
-  const replaced = await putFact(olena, 'home/district', { value: 'By the river' });
-  assert.equal(replaced.statusCode, 200);
-  assert.equal(replaced.json().id, fact.id);
-  assert.equal(replaced.json().created_at, fact.created_at);
-  assert.ok(replaced.json().updated_at >= fact.updated_at);
-  assert.deepEqual((await olena.get('/memory/facts')).json(), [replaced.json()]);
+  const replaceResponse = await putFact(olena, 'home/district', { value: 'By the river' });
+  assert.equal(replaceResponse.statusCode, 200);
+  assert.equal(replaceResponse.json().id, fact.id);
+  assert.equal(replaceResponse.json().created_at, fact.created_at);
+  assert.ok(replaceResponse.json().updated_at >= fact.updated_at);
+  assert.deepEqual((await olena.get('/memory/facts')).json(), [replaceResponse.json()]);
 
   // The same name is another fact of another user.
   assert.equal((await putFact(taras, 'home/district')).statusCode, 201);
-  const deleted = await olena.request('DELETE', '/memory/facts/home/district');
-  assert.deepEqual(deleted.json(), { ok: true });
+  const deleteResponse = await olena.request('DELETE', '/memory/facts/home/district');
+  assert.deepEqual(deleteResponse.json(), { ok: true });
   const secondResponse = await olena.request('DELETE', '/memory/facts/home/district');
   assert.equal(secondResponse.statusCode, 404);
   assert.equal(secondResponse.json().code, 'fact_not_found');
@@ -84,7 +79,7 @@ test('Facts are filtered by category and by words', async () => {
     ['q=(', []],
     ['q=&category=work', ['Office']],
   ] as const) {
-    assert.deepEqual(keys(await olena.get(`/memory/facts?${query}`)), expected, query);
+    assert.deepEqual(listKeys(await olena.get(`/memory/facts?${query}`)), expected, query);
   }
   const answer = await olena.get('/memory/facts?q=a%20b%20c%20d%20e%20f');
   assert.deepEqual(answer.json().errors, [
@@ -92,7 +87,7 @@ test('Facts are filtered by category and by words', async () => {
   ]);
 });
 
-test('Searches of a user run one at a time, and too many at once are rejected', async () => {
+test('Searches of a user run one at a time, and too many concurrent searches are rejected', async () => {
   await putFact(olena, 'home/district');
   await putFact(taras, 'home/district');
   const user = (await olena.get('/auth/me')).json();
@@ -127,10 +122,10 @@ test('Searches of a user run one at a time, and too many at once are rejected', 
   });
   await until(() => runningQueries.size > 0);
   assert.equal(maxConcurrency, 1);
-  const othersSearch = memory.listFacts(otherUser, { ...query, q: 'v' });
-  const plainListing = memory.listFacts(user, query);
+  const otherUserSearch = memory.listFacts(otherUser, { ...query, q: 'v' });
+  const listing = memory.listFacts(user, query);
   queryGate.open();
-  assert.deepEqual([(await othersSearch).length, (await plainListing).length], [1, 1]);
+  assert.deepEqual([(await otherUserSearch).length, (await listing).length], [1, 1]);
   const codes = (await settledAnswers).map((result) =>
     result.status === 'fulfilled' ? result.value.length : result.reason.code,
   );
@@ -153,8 +148,8 @@ test('Pages list each fact once, facts without a time last', async () => {
   await db.insertInto('memory_facts').values(rows).execute();
 
   const answers = await pages(olena, '/memory/facts?limit=1&q=v');
-  assert.ok(answers.every((page) => keys(page).length <= 1));
-  const seenKeys = answers.flatMap(keys);
+  assert.ok(answers.every((page) => listKeys(page).length <= 1));
+  const seenKeys = answers.flatMap(listKeys);
   assert.equal(seenKeys.length, rows.length);
   assert.deepEqual(seenKeys.slice(0, 2).toSorted(), ['k-4', 'k-5']);
   assert.deepEqual(seenKeys.slice(2, 4), ['k-3', 'k-2']);
@@ -184,7 +179,7 @@ test('Access is denied without the permission, from another site and without a s
     ['PUT', '/memory/facts/a/b', { value: 'v' }],
     ['DELETE', '/memory/facts/a/b', undefined],
   ] as const) {
-    const answer = await nothing.request(method, url, payload && { payload });
+    const answer = await stranger.request(method, url, payload && { payload });
     assert.deepEqual([answer.statusCode, answer.json().code], [403, 'permission_missing'], url);
     assert.match(answer.json().detail, /svc\.memory\.read_own/);
     assert.equal((await app.inject({ method, url, ...(payload && { payload }) })).statusCode, 401);
@@ -200,17 +195,17 @@ test('Access is denied without the permission, from another site and without a s
     assert.equal(crossSiteResponse.json().code, 'cross_site_request');
   }
   for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all', '/admin/memory']) {
-    for (const browser of [olena, nothing]) {
+    for (const browser of [olena, stranger]) {
       const answer = await browser.get(url);
       assert.equal(answer.statusCode, 403, url);
       assert.match(answer.json().detail, /svc\.memory\.read_all/);
     }
   }
-  assert.deepEqual(await readings(), []);
+  assert.deepEqual(await listReadings(), []);
 });
 
 /** Stores facts and summaries of two users and without an owner, each older than the previous one. */
-async function storeOwners() {
+async function addOwnedRows() {
   for (const [index, user_id] of ['olena', 'taras', null].entries()) {
     const value = `of ${user_id ?? 'no-owner'}`;
     const updated_at = new Date(Date.UTC(2026, 0, 10 - index));
@@ -225,15 +220,15 @@ async function storeOwners() {
 }
 
 test('Admins see all memory, readers only memory with an owner, and reads are recorded', async () => {
-  await storeOwners();
+  await addOwnedRows();
   for (const [browser, actor_id, expected] of [
     [admin, 'admin', ['olena', 'taras', null]],
     [reader, 'reader', ['olena', 'taras']],
   ] as const) {
     const { facts, count } = (await browser.get('/admin/memory')).json();
-    assert.deepEqual([owners(facts), count], [expected, expected.length]);
+    assert.deepEqual([listOwners(facts), count], [expected, expected.length]);
     for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all']) {
-      assert.deepEqual(owners((await browser.get(url)).json()), expected, url);
+      assert.deepEqual(listOwners((await browser.get(url)).json()), expected, url);
     }
     const data = ['memory_facts', 'memory_facts', 'memory_summaries'];
     const expectedReadings = data.map((resource) => ({
@@ -241,18 +236,18 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
       user_id: null,
       details: { data: resource },
     }));
-    assert.deepEqual(await readings(), expectedReadings);
+    assert.deepEqual(await listReadings(), expectedReadings);
     await db.deleteFrom('audit_log').execute();
   }
 
   await admin.get('/admin/memory?user_id=olena');
   const reading = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
-  assert.deepEqual(await readings(), [reading]);
+  assert.deepEqual(await listReadings(), [reading]);
   // A count reveals facts that the page does not show.
   const lastCursor = positionCursors.write([Date.UTC(1970, 0, 2) * 1000, '']);
   const search = `/admin/memory?user_id=olena&q=of&cursor=${lastCursor}`;
   assert.deepEqual((await admin.get(search)).json(), { facts: [], count: 1 });
-  assert.deepEqual(await readings(), [reading, reading]);
+  assert.deepEqual(await listReadings(), [reading, reading]);
 
   await db.deleteFrom('audit_log').execute();
   await putFact(admin, 'c/own');
@@ -260,11 +255,11 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
     assert.equal((await admin.get(url)).statusCode, 200);
   }
   await olena.get('/memory/facts');
-  assert.deepEqual(await readings(), [], "a user's own memory");
+  assert.deepEqual(await listReadings(), [], "a user's own memory");
 });
 
 test('The global view is filtered, counted and paged', async () => {
-  await storeOwners();
+  await addOwnedRows();
   for (const [query, expected] of [
     ['user_id=taras', ['taras']],
     ['user_id=unknown', []],
@@ -274,12 +269,12 @@ test('The global view is filtered, counted and paged', async () => {
     ['category=c&user_id=olena&q=olena', ['olena']],
   ] as const) {
     const { facts, count } = (await admin.get(`/admin/memory?${query}`)).json();
-    assert.deepEqual(owners(facts), expected, query);
+    assert.deepEqual(listOwners(facts), expected, query);
     assert.equal(count, expected.length, query);
   }
   const answers = await pages(admin, '/admin/memory?limit=2');
   assert.deepEqual(
-    answers.map((page) => [owners(page.json().facts), page.json().count]),
+    answers.map((page) => [listOwners(page.json().facts), page.json().count]),
     [
       [['olena', 'taras'], 3],
       [[null], 3],
@@ -288,7 +283,7 @@ test('The global view is filtered, counted and paged', async () => {
 });
 
 test('Only a search in the facts of all users has a time limit', async () => {
-  await storeOwners();
+  await addOwnedRows();
   await sql`
     insert into memory_facts (user_id, category, key, value)
     select 'taras', 'many', 'k-' || n, repeat('x y ', 1000) from generate_series(1, 1000) as n`.execute(
@@ -327,7 +322,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
 });
 
 test('Summaries are empty by default, and the list for all users has pages', async () => {
-  await storeOwners();
+  await addOwnedRows();
   assert.deepEqual((await olena.get('/memory/summary')).json(), {
     user_id: 'olena',
     summary: 'of olena',
@@ -336,14 +331,11 @@ test('Summaries are empty by default, and the list for all users has pages', asy
   const emptySummary = { user_id: 'admin', summary: '', updated_at: null };
   assert.deepEqual((await admin.get('/memory/summary')).json(), emptySummary);
   const updated_at = sql<Date>`null::timestamptz`;
-  await db
-    .updateTable('memory_summaries')
-    .set({ updated_at })
-    .where('user_id', '=', 'olena')
-    .execute();
+  const summaries = db.updateTable('memory_summaries').where('user_id', '=', 'olena');
+  await summaries.set({ updated_at }).execute();
   const answers = await pages(admin, '/memory/summary?scope=all&limit=1');
-  const seenKeys = answers.flatMap((page) => owners(page.json()));
-  assert.deepEqual(seenKeys, ['taras', null, 'olena']);
+  const seenOwners = answers.flatMap((page) => listOwners(page.json()));
+  assert.deepEqual(seenOwners, ['taras', null, 'olena']);
 });
 
 test('Names and values can be any text that PostgreSQL stores', async () => {
@@ -352,7 +344,7 @@ test('Names and values can be any text that PostgreSQL stores', async () => {
     const putResponse = (await putFact(olena, path)).json();
     assert.deepEqual([putResponse.category, putResponse.key], [name, name]);
     const response = await olena.get(`/memory/facts?category=${encodeURIComponent(name)}`);
-    assert.deepEqual(keys(response), [name]);
+    assert.deepEqual(listKeys(response), [name]);
     assert.equal((await olena.request('DELETE', `/memory/facts/${path}`)).statusCode, 200);
   }
   assert.equal((await putFact(olena, 'a/half', { value: 'a\ud83db' })).json().value, 'a\ufffdb');
@@ -377,7 +369,7 @@ test('Invalid queries are rejected, and extreme cursors are harmless', async () 
     'cursor=',
     'cursor=x',
     ...[[1e300, 'a'], [0.5, 'a'], ['1', 'a'], [1, 'a\0'], [1]].map(
-      (value) => `cursor=${cursor(value)}`,
+      (value) => `cursor=${encodeCursor(value)}`,
     ),
   ];
   const urls = [
@@ -395,7 +387,7 @@ test('Invalid queries are rejected, and extreme cursors are harmless', async () 
     assert.match(answer.json().errors[0].path, /^query(string)?\//);
   }
   for (const time of [Number.MAX_SAFE_INTEGER, -Number.MAX_SAFE_INTEGER, null]) {
-    const answer = await admin.get(`/admin/memory?cursor=${cursor([time, "'"])}`);
+    const answer = await admin.get(`/admin/memory?cursor=${encodeCursor([time, "'"])}`);
     assert.equal(answer.statusCode, 200, answer.body);
   }
 });

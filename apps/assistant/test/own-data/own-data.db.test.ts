@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { until } from '@oselya/testing';
-import { createLogger, createServer } from '@oselya/kit';
 import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
@@ -9,6 +8,7 @@ import { registerOwnDataRoutes } from '../../src/own-data/routes.ts';
 import { openStage, openRawClient } from '../conversations/stage.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
+import { createUserServer } from '../helpers/servers.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
@@ -20,11 +20,11 @@ const taras = await stage.signedIn(app, person('u-taras'));
 /** One row more than an export page. */
 const ROW_COUNT = 201;
 
-/** Number of repetitions in the content of a file, so that an export has it in several slices. */
+/** Number of lines of a file, which an export reads in several slices. */
 const FILE_LINES = 10_000;
 
-/** Adds rows of every kind for a user, with `count` sessions of a message and a step. */
-async function fill(userId: string, mark: string, count: number): Promise<void> {
+/** Adds rows of every kind for a user, with `count` sessions that each have a message and a step. */
+async function addRows(userId: string, mark: string, count: number): Promise<void> {
   const ids = Array.from({ length: count }, (_, index) => `${userId}-${index}`);
   const session_id = `${userId}-0`;
   await db
@@ -87,21 +87,17 @@ async function countRows(): Promise<Record<string, number>> {
   ] as const;
   const counts: Record<string, number> = {};
   for (const table of tables) {
-    counts[table] = (
-      await db
-        .selectFrom(table)
-        .select(sql`1`.as('one'))
-        .execute()
-    ).length;
+    const { rows } = await sql`select from ${sql.table(table)}`.execute(db);
+    counts[table] = rows.length;
   }
   return counts;
 }
 
-await fill('u-taras', 'taras-said', 2);
+await addRows('u-taras', 'taras-said', 2);
 const othersCounts = await countRows();
 for (const [table, count] of Object.entries(othersCounts)) assert.ok(count > 0, table);
 
-/** Database in which each page read changes the order of sessions and facts. */
+/** Database that changes the order of sessions and facts after each page. */
 const changingDb = db.withPlugin({
   transformQuery: ({ node }) => node,
   async transformResult({ result }) {
@@ -121,7 +117,7 @@ const changingDb = db.withPlugin({
 });
 
 test('An export has all data of the user once and no other data, under concurrent writes', async () => {
-  await fill('u-olena', 'olena-said', ROW_COUNT);
+  await addRows('u-olena', 'olena-said', ROW_COUNT);
   const numbers = Array.from({ length: ROW_COUNT }, (_, index) => index);
   const facts = numbers.slice(1).map((index) => ({ key: `key ${index}`, value: 'olena-said' }));
   await db
@@ -183,11 +179,11 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   assert.deepEqual(await countRows(), othersCounts);
   assert.equal((await olena.get('/auth/me')).statusCode, 200);
   // An answer in progress cannot remember anything for a deleted session.
-  const late = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
-  const remembered = createMemory({ db }).putFact(userOf('u-olena'), late);
-  await assert.rejects(remembered, { code: 'session_not_found' });
-  const none = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
-  assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, none);
+  const lateFact = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
+  const lateWrite = createMemory({ db }).putFact(userOf('u-olena'), lateFact);
+  await assert.rejects(lateWrite, { code: 'session_not_found' });
+  const emptyCounts = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
+  assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, emptyCounts);
   const { audit, ...remainingData } = (await olena.get('/me/export')).json();
   assert.deepEqual([remainingData.sessions, remainingData.memory.facts], [[], []]);
   const deletions = audit.filter(({ action }: { action: string }) => action === 'own_data_deleted');
@@ -229,61 +225,43 @@ test('A deletion ends an answer in progress at every process', async (t) => {
 });
 
 /**
- * Starts a server that permits one export at a time, and takes the user from the header `x-user`.
- * @param beforeRows Is awaited before each result of a query.
+ * Starts a server that permits one concurrent export, and takes the user from the header `x-user`.
+ * @param beforeResult Is awaited before each result of a query.
  */
-async function startServer(beforeRows: () => Promise<void>): Promise<string> {
-  const server = await createServer({
-    log: createLogger({ level: 'silent', service: 'test' }),
-    bodyLimit: 1024,
-    openapi: { title: 'Test', description: 'Test', version: '1' },
-  });
-  server.decorateRequest('user', null);
-  server.addHook('onRequest', (request, _reply, done) => {
-    request.user = userOf(String(request.headers['x-user']));
-    done();
-  });
+async function startServer(beforeResult: () => Promise<void>): Promise<string> {
+  const server = await createUserServer();
   const gatedDb = db.withPlugin({
     transformQuery: ({ node }) => node,
     transformResult: async ({ result }) => {
-      await beforeRows();
+      await beforeResult();
       return result;
     },
   });
   registerOwnDataRoutes(server, gatedDb, { maxExports: 1 });
-  after(() => {
-    server.server.closeAllConnections();
-    return server.close();
-  });
   return server.listen({ port: 0, host: '127.0.0.1' });
 }
 
 const requestExport = (base: string, user: string, init: RequestInit = {}) =>
   fetch(`${base}/me/export`, { headers: { 'x-user': user }, ...init });
 
-test('Concurrent exports are limited for a user and a process, until they end or their clients leave', async () => {
-  const answers = gate();
-  const base = await startServer(() => answers.opened);
-  const countExports = async () =>
-    (
-      await db
-        .selectFrom('audit_log')
-        .select('id')
-        .where('action', '=', 'own_data_exported')
-        .execute()
-    ).length;
+test('Concurrent exports are limited for a user and a process, until they end or their clients disconnect', async () => {
+  const queryGate = gate();
+  const base = await startServer(() => queryGate.opened);
+  const countExports = async () => (await stage.listAuditEntries('own_data_exported')).length;
   const before = await countExports();
-  const leaving = new AbortController();
-  const first = assert.rejects(requestExport(base, 'u-olena', { signal: leaving.signal }));
+  const abortController = new AbortController();
+  const abortedExport = assert.rejects(
+    requestExport(base, 'u-olena', { signal: abortController.signal }),
+  );
   await until(async () => (await countExports()) > before);
   assert.equal((await requestExport(base, 'u-olena')).status, 409);
-  const other = await requestExport(base, 'u-taras');
-  assert.deepEqual([other.status, other.headers.get('retry-after')], [503, '2']);
-  assert.match(await other.text(), /Too many exports are in progress/);
+  const rejection = await requestExport(base, 'u-taras');
+  assert.deepEqual([rejection.status, rejection.headers.get('retry-after')], [503, '2']);
+  assert.match(await rejection.text(), /Too many exports are in progress/);
   assert.equal((await requestExport(base, 'u-taras', { method: 'HEAD' })).status, 405);
-  leaving.abort();
-  await first;
-  answers.open();
+  abortController.abort();
+  await abortedExport;
+  queryGate.open();
   await until(async () => {
     const answer = await requestExport(base, 'u-taras');
     await answer.text();
@@ -292,14 +270,14 @@ test('Concurrent exports are limited for a user and a process, until they end or
 });
 
 test('An export whose query fails has no valid end, and later exports succeed', async () => {
-  let remainingRows = 5;
+  let remainingQueries = 5;
   const base = await startServer(async () => {
-    remainingRows -= 1;
-    if (remainingRows === 0) throw new Error('the connection broke');
+    remainingQueries -= 1;
+    if (remainingQueries === 0) throw new Error('the connection broke');
   });
-  const broken = await requestExport(base, 'u-taras');
-  const text = await broken.text().catch(() => '');
-  assert.ok(broken.status === 500 || !text.endsWith('}'), text);
+  const failedExport = await requestExport(base, 'u-taras');
+  const text = await failedExport.text().catch(() => '');
+  assert.ok(failedExport.status === 500 || !text.endsWith('}'), text);
   await until(async () => {
     const answer = await requestExport(base, 'u-taras');
     return answer.status === 200 && JSON.parse(await answer.text()).sessions.length === 2;

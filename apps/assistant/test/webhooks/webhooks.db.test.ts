@@ -5,7 +5,7 @@ import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { parseEvent } from '../../src/webhooks/events.ts';
 import { createVerifier } from '../../src/webhooks/signature.ts';
-import { Browser, endEveryOtherDeletion, openAssistant } from '../helpers/assistant.ts';
+import { Browser, failEverySecondDeletion, openAssistant } from '../helpers/assistant.ts';
 import { OLENA } from '../scripted-provider.ts';
 import { hmac, hmacHeaders, post, SECRET, send, standardHeaders } from './signing.ts';
 
@@ -126,7 +126,7 @@ test('A numeric user id is the same user at sign-in, at a refresh and in events'
 
 test('An event is applied once after a deadlock', async (t) => {
   for (const id of ['u-1', 'u-1']) await signInAs(id);
-  await endEveryOtherDeletion(t, db, 'user_auth_sessions');
+  await failEverySecondDeletion(t, db, 'user_auth_sessions');
   assert.equal((await send(app, BLOCKED)).statusCode, 200);
   assert.deepEqual(await listSessionUsers(), []);
   assert.partialDeepStrictEqual(await listLedgerRows(), [
