@@ -4,6 +4,7 @@ import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { setCachedRole } from '../../src/identity/revocation.ts';
 import { type Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
+import { person } from '../helpers/people.ts';
 import { giveIdTokens, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, signedIn, row, expire } = await openAssistant();
@@ -12,26 +13,21 @@ const secondApp = await instance();
 
 beforeEach(() => provider.reset());
 
-const ADMIN = {
-  ...OLENA,
-  client_access_list: [
-    { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.debug.access'] },
-  ],
-};
+const ADMIN = person('u-1', { isAdmin: true, permissions: ['svc.debug.access'] });
 
 /** Sends a request without changing the cookies of the browser. */
-const requestMe = ({ sid }: Pick<Browser, 'sid'>, at = app) =>
-  at.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
+const requestMe = ({ sid }: Pick<Browser, 'sid'>, server = app) =>
+  server.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
 
 /** Sends concurrent requests of one session to two processes. */
-const sendMany = (browser: Browser, count: number) =>
+const requestManyTimes = (browser: Browser, count: number) =>
   Array.from({ length: count }, (_, index) =>
     requestMe(browser, index % 2 === 0 ? app : secondApp),
   );
 
-const listStatuses = (answers: { statusCode: number }[]) =>
-  answers.map(({ statusCode }) => statusCode);
-const repeatStatus = (count: number, status: number) => Array.from({ length: count }, () => status);
+async function assertSuccessful(requests: Iterable<PromiseLike<{ statusCode: number }>>) {
+  for (const { statusCode } of await Promise.all(requests)) assert.equal(statusCode, 200);
+}
 
 const setLastUse = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
   sql`update user_auth_sessions set created_at = now() - interval '20 days',
@@ -50,32 +46,33 @@ suite('user data', () => {
   });
 
   test('The user record is written only when something changed', async () => {
-    const readTokenVersion = async () =>
+    const readRowVersion = async () =>
       (await sql`select xmin::text from svc_users where id = 'u-1'`.execute(db)).rows[0];
     const browser = await signedIn(app);
     await requestMe(browser);
-    const before = await readTokenVersion();
+    const before = await readRowVersion();
     await requestMe(browser);
-    assert.deepEqual(await readTokenVersion(), before);
+    assert.deepEqual(await readRowVersion(), before);
     provider.user = { ...OLENA, email: 'new@example.test' };
     await requestMe(browser);
-    assert.notDeepEqual(await readTokenVersion(), before);
+    assert.notDeepEqual(await readRowVersion(), before);
   });
 
   test('Concurrent requests of a session share one fetch', async () => {
-    let reads = 0;
+    let readCount = 0;
     const watchedApp = await instance({}, (statement) => {
-      if (statement === 'read') reads += 1;
+      if (statement === 'read') readCount += 1;
     });
-    const [browser, other] = [await signedIn(watchedApp), await signedIn(watchedApp)];
-    reads = 0;
+    const browser = await signedIn(watchedApp);
+    const otherBrowser = await signedIn(watchedApp);
+    readCount = 0;
     const release = provider.holdNext('userinfo');
     const requests = Array.from({ length: 20 }, () => requestMe(browser, watchedApp));
-    await until(() => reads === 20 && provider.count('userinfo') === 1);
+    await until(() => readCount === 20 && provider.count('userinfo') === 1);
     // A later request of another session is answered, so all earlier ones have reached the fetch.
-    assert.equal((await requestMe(other, watchedApp)).statusCode, 200);
+    assert.equal((await requestMe(otherBrowser, watchedApp)).statusCode, 200);
     release();
-    assert.deepEqual(listStatuses(await Promise.all(requests)), repeatStatus(20, 200));
+    await assertSuccessful(requests);
     assert.equal(provider.count('userinfo'), 2);
   });
 
@@ -97,10 +94,10 @@ suite('user data', () => {
     assert.equal(await row(sid), undefined);
     assert.ok(!browser.cookies.has('svc_auth_session'));
     provider.faults.clear();
-    const other = await signedIn(app);
+    const otherBrowser = await signedIn(app);
     provider.user = { ...OLENA, sub: 'u-other' };
-    assert.equal((await requestMe(other)).statusCode, 401);
-    assert.equal(await row(other.sid), undefined);
+    assert.equal((await requestMe(otherBrowser)).statusCode, 401);
+    assert.equal(await row(otherBrowser.sid), undefined);
   });
 
   test('An invalid cookie is 401 and is cleared', async () => {
@@ -157,19 +154,19 @@ suite('user data', () => {
 
 suite('user data up to an age', async () => {
   const statements: Statement[] = [];
-  const watch = (statement: Statement) => void statements.push(statement);
+  const recordStatement = (statement: Statement) => void statements.push(statement);
   const maxAgeEnv = { IDP_USER_MAX_AGE_SECONDS: '60' };
-  const reusingApp = await instance(maxAgeEnv, watch);
+  const reusingApp = await instance(maxAgeEnv, recordStatement);
   const secondReusingApp = await instance(maxAgeEnv);
-  const freshApp = await instance({}, watch);
+  const freshApp = await instance({}, recordStatement);
 
   beforeEach(async () => {
     await db.deleteFrom('svc_users').execute();
   });
 
   const countFetches = () => provider.count('userinfo');
-  const getRole = async (browser: Browser, at = reusingApp) =>
-    (await requestMe(browser, at)).json().role;
+  const fetchRole = async (browser: Browser, server = reusingApp) =>
+    (await requestMe(browser, server)).json().role;
   const setUserAge = ({ sid }: Browser, seconds: number) =>
     sql`update user_auth_sessions set user_checked_at = now() - make_interval(secs => ${seconds})
       where id = ${sid}`.execute(db);
@@ -177,14 +174,15 @@ suite('user data up to an age', async () => {
   test('Every process reuses user data up to its age', async () => {
     const browser = await signedIn(reusingApp);
     provider.user = ADMIN;
-    for (const at of [reusingApp, secondReusingApp])
-      assert.equal(await getRole(browser, at), 'user');
+    for (const server of [reusingApp, secondReusingApp]) {
+      assert.equal(await fetchRole(browser, server), 'user');
+    }
     await setUserAge(browser, 50);
-    assert.equal(await getRole(browser), 'user');
+    assert.equal(await fetchRole(browser), 'user');
     assert.equal(countFetches(), 0);
     await setUserAge(browser, 60);
-    for (const at of [secondReusingApp, reusingApp, secondReusingApp]) {
-      assert.equal(await getRole(browser, at), 'admin');
+    for (const server of [secondReusingApp, reusingApp, secondReusingApp]) {
+      assert.equal(await fetchRole(browser, server), 'admin');
     }
     assert.equal(countFetches(), 1);
   });
@@ -216,13 +214,13 @@ suite('user data up to an age', async () => {
     provider.user = OLENA;
     releaseAgain();
     assert.equal((await answer).json().role, 'user');
-    assert.equal(await getRole(browser), 'user');
+    assert.equal(await fetchRole(browser), 'user');
     assert.equal(countFetches(), 2);
   });
 
   test('A request takes few statements when nothing changed', async () => {
     const browser = await signedIn(reusingApp);
-    for (const [at, seconds, lastUsedAt, expected] of [
+    for (const [server, seconds, lastUseAge, expected] of [
       [reusingApp, 0, '1 second', ['read']],
       [reusingApp, 0, '2 minutes', ['read', 'write']],
       [reusingApp, 60, '1 second', ['read', 'write', 'read']],
@@ -230,10 +228,10 @@ suite('user data up to an age', async () => {
       [freshApp, 0, '2 minutes', ['read', 'write', 'read']],
     ] as const) {
       await setUserAge(browser, seconds);
-      await setLastUse(browser, lastUsedAt);
+      await setLastUse(browser, lastUseAge);
       statements.length = 0;
-      assert.equal((await requestMe(browser, at)).statusCode, 200);
-      assert.deepEqual(statements, expected, `${seconds} s, ${lastUsedAt}`);
+      assert.equal((await requestMe(browser, server)).statusCode, 200);
+      assert.deepEqual(statements, expected, `${seconds} s, ${lastUseAge}`);
     }
   });
 });
@@ -244,12 +242,12 @@ suite('token refresh', () => {
     await expire(browser);
     const before = await row(browser.sid);
     const release = provider.holdNext('token');
-    const requests = sendMany(browser, 50);
+    const requests = requestManyTimes(browser, 50);
     await until(() => provider.count('token') === 1);
     // The refresh holds no database connection, so other requests are answered meanwhile.
-    for (const at of [app, secondApp]) assert.equal((await at.inject('/health')).statusCode, 200);
+    await assertSuccessful([app, secondApp].map((server) => server.inject('/health')));
     release();
-    assert.deepEqual(listStatuses(await Promise.all(requests)), repeatStatus(50, 200));
+    await assertSuccessful(requests);
     assert.equal(provider.count('token', 'refresh_token'), 1);
     const after = await row(browser.sid);
     assert.notEqual(after?.access_token_enc, before?.access_token_enc);
@@ -262,7 +260,7 @@ suite('token refresh', () => {
   test('A refresh without a new refresh token keeps the earlier one', async () => {
     const browser = await signedIn(app);
     provider.token.rotate = false;
-    for (let time = 0; time < 2; time += 1) {
+    for (let refreshes = 0; refreshes < 2; refreshes += 1) {
       await expire(browser);
       assert.equal((await requestMe(browser)).statusCode, 200);
     }
@@ -274,7 +272,7 @@ suite('token refresh', () => {
     await expire(browser);
     provider.expireRefreshTokens();
     const release = provider.holdNext('token');
-    const requests = sendMany(browser, 10);
+    const requests = requestManyTimes(browser, 10);
     await until(() => provider.count('token') === 1);
     release();
     for (const answer of await Promise.all(requests)) {
@@ -286,30 +284,30 @@ suite('token refresh', () => {
   });
 
   test('A rejection of discovery ends no session', async () => {
-    const at = await instance({ IDP_DISCOVERY: 'true' });
+    const discoveryApp = await instance({ IDP_DISCOVERY: 'true' });
     const browser = await signedIn(app);
     await expire(browser);
     provider.publishMetadata();
     provider.faults.set('discovery', { status: 401, body: '{"error":"invalid_grant"}' });
     const before = await row(browser.sid);
-    const answer = await requestMe(browser, at);
+    const answer = await requestMe(browser, discoveryApp);
     assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
     assert.deepEqual(await row(browser.sid), before);
     provider.faults.clear();
-    assert.equal((await requestMe(browser, at)).statusCode, 200);
+    assert.equal((await requestMe(browser, discoveryApp)).statusCode, 200);
   });
 
   test('A refresh that lost the race uses the tokens of the winner', async () => {
     const browser = await signedIn(app);
     await expire(browser);
     const release = provider.holdNext('token');
-    const loser = requestMe(browser);
+    const losingRequest = requestMe(browser);
     await until(() => provider.count('token') === 1);
     // The first process was paused for longer than its lease.
     await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
     assert.equal((await requestMe(browser, secondApp)).statusCode, 200);
     release();
-    assert.equal((await loser).statusCode, 200);
+    assert.equal((await losingRequest).statusCode, 200);
     assert.equal(provider.count('token'), 2, "the provider rejected the loser's token");
   });
 
@@ -327,12 +325,12 @@ suite('token refresh', () => {
     ['rejected', { status: 400, body: '{"error":"invalid_grant"}' }],
   ] as const) {
     test(`A ${title} refresh neither ends the session nor the lease of another request`, async () => {
-      const hastyApp = await instance({ IDP_TIMEOUT_MS: '2000' });
+      const impatientApp = await instance({ IDP_TIMEOUT_MS: '2000' });
       const { sid } = await signedIn(app);
       await expire({ sid });
       provider.faults.set('token', fault);
       const release = provider.holdNext('token');
-      const request = requestMe({ sid }, hastyApp);
+      const request = requestMe({ sid }, impatientApp);
       await until(() => provider.count('token') === 1);
       // Another process acquires the lease after its expiry.
       await sql`update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
@@ -362,7 +360,7 @@ suite('token refresh', () => {
     const browser = await signedIn(app);
     assert.equal((await row(browser.sid))?.expires_at, null);
     provider.expireAccessTokens();
-    assert.deepEqual(listStatuses(await Promise.all(sendMany(browser, 10))), repeatStatus(10, 200));
+    await assertSuccessful(requestManyTimes(browser, 10));
     assert.equal(provider.count('token'), 1);
   });
 
@@ -378,31 +376,32 @@ suite('token refresh', () => {
 
 suite('metrics', () => {
   /** Returns metric samples by their labels. */
-  async function readSamples(at: typeof app, name: string): Promise<Record<string, number>> {
-    const { body } = await at.inject('/metrics');
+  async function readSamples(server: typeof app, name: string): Promise<Record<string, number>> {
+    const { body } = await server.inject('/metrics');
     const matches = body.matchAll(new RegExp(`^${name}(\\{.*\\}) (.*)$`, 'gm'));
     return Object.fromEntries([...matches].map(([, labels, value]) => [labels, Number(value)]));
   }
 
   test('METRICS_TOKEN protects the metrics', async () => {
-    const at = await instance({ METRICS_TOKEN: 'a-token-of-metrics' });
-    const { cookies } = await signedIn(at);
+    const token = 'a-token-of-metrics';
+    const metricsApp = await instance({ METRICS_TOKEN: token });
+    const { cookies } = await signedIn(metricsApp);
     const request = { url: '/metrics', cookies: Object.fromEntries(cookies) };
-    assert.equal((await at.inject(request)).statusCode, 401);
-    const headers = { authorization: 'Bearer a-token-of-metrics' };
-    assert.equal((await at.inject({ ...request, headers })).statusCode, 200);
+    assert.equal((await metricsApp.inject(request)).statusCode, 401);
+    const headers = { authorization: `Bearer ${token}` };
+    assert.equal((await metricsApp.inject({ ...request, headers })).statusCode, 200);
   });
 
   test('Sign-ins, refreshes and ended sessions are counted by outcome and reason', async () => {
-    const at = await instance();
-    const browser = await signedIn(at);
+    const freshApp = await instance();
+    const browser = await signedIn(freshApp);
     await browser.signIn(provider);
-    await at.inject('/auth/callback?state=x');
+    await freshApp.inject('/auth/callback?state=x');
     provider.faults.set('token', { status: 400 });
-    await signedIn(at);
+    await signedIn(freshApp);
     provider.faults.clear();
     provider.faults.set('userinfo', { status: 500 });
-    await signedIn(at);
+    await signedIn(freshApp);
     provider.faults.clear();
     await expire(browser);
     await browser.get('/auth/me');
@@ -413,23 +412,28 @@ suite('metrics', () => {
     provider.expireRefreshTokens();
     await browser.get('/auth/me');
     provider.reset();
-    await signedIn(at);
-    const last = await signedIn(at);
-    const signIns: { id: string; current: boolean }[] = (await last.get('/auth/sessions')).json();
-    await last.request('DELETE', `/auth/sessions/${signIns.find(({ current }) => !current)?.id}`);
-    await last.post('/auth/logout');
-    assert.deepEqual(await readSamples(at, 'assistant_sign_ins_total'), {
+    await signedIn(freshApp);
+    const lastBrowser = await signedIn(freshApp);
+    const signIns: { id: string; current: boolean }[] = (
+      await lastBrowser.get('/auth/sessions')
+    ).json();
+    await lastBrowser.request(
+      'DELETE',
+      `/auth/sessions/${signIns.find(({ current }) => !current)?.id}`,
+    );
+    await lastBrowser.post('/auth/logout');
+    assert.deepEqual(await readSamples(freshApp, 'assistant_sign_ins_total'), {
       '{outcome="ok"}': 4,
       '{outcome="login_not_valid"}': 1,
       '{outcome="token_exchange_failed"}': 1,
       '{outcome="provider_unavailable"}': 1,
     });
-    assert.deepEqual(await readSamples(at, 'assistant_token_refreshes_total'), {
+    assert.deepEqual(await readSamples(freshApp, 'assistant_token_refreshes_total'), {
       '{outcome="refreshed"}': 1,
       '{outcome="unavailable"}': 1,
       '{outcome="refused"}': 1,
     });
-    assert.deepEqual(await readSamples(at, 'assistant_auth_sessions_ended_total'), {
+    assert.deepEqual(await readSamples(freshApp, 'assistant_auth_sessions_ended_total'), {
       '{reason="replaced"}': 1,
       '{reason="refused"}': 1,
       '{reason="ended"}': 1,
@@ -438,20 +442,20 @@ suite('metrics', () => {
   });
 
   test('Requests to the provider are measured by operation and outcome', async () => {
-    const at = await instance();
-    const browser = await signedIn(at);
+    const freshApp = await instance();
+    const browser = await signedIn(freshApp);
     await expire(browser);
     await browser.get('/auth/me');
     provider.faults.set('revoke', { status: 500 });
     await browser.post('/auth/logout');
     const name = 'assistant_provider_request_duration_seconds_count';
-    const revoked = '{operation="revoke",outcome="unavailable"}';
-    await until(async () => (await readSamples(at, name))[revoked] === 2);
-    assert.deepEqual(await readSamples(at, name), {
+    const revokeLabels = '{operation="revoke",outcome="unavailable"}';
+    await until(async () => (await readSamples(freshApp, name))[revokeLabels] === 2);
+    assert.deepEqual(await readSamples(freshApp, name), {
       '{operation="token",outcome="ok"}': 1,
       '{operation="userinfo",outcome="ok"}': 2,
       '{operation="refresh",outcome="ok"}': 1,
-      [revoked]: 2,
+      [revokeLabels]: 2,
     });
     provider.publishMetadata();
     await giveIdTokens(provider);

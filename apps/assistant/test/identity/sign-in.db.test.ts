@@ -6,30 +6,22 @@ import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { OLENA } from '../scripted-provider.ts';
 
-const { db, provider, lines, instance, signedIn, row } = await openAssistant();
+const { db, provider, lines, instance, listAuditEntries, signedIn, row } = await openAssistant();
 const app = await instance();
 const secondApp = await instance();
 
 beforeEach(() => provider.reset());
 
 const listSessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
-const listAuditEntries = (action: string) =>
-  db
-    .selectFrom('audit_log')
-    .select(['actor_id', 'user_id', 'details'])
-    .where('action', '=', action)
-    .orderBy('id', 'desc')
-    .execute();
-
 suite('login', () => {
-  test('A login redirects to the provider with these parameters', async () => {
+  test('A login redirects to the provider with the parameters of the contract', async () => {
     const { statusCode, headers } = await app.inject('/auth/login');
     assert.deepEqual([statusCode, headers['cache-control']], [302, 'no-store']);
     assert.match(String(headers.location), /^[^#]+#$/, 'no fragment is appended');
     const url = new URL(String(headers.location));
     assert.equal(url.origin + url.pathname, `${provider.url}/oauth/authorize`);
-    const { state = '', code_challenge, ...rest } = Object.fromEntries(url.searchParams);
-    assert.deepEqual(rest, {
+    const { state = '', code_challenge, ...fixedParameters } = Object.fromEntries(url.searchParams);
+    assert.deepEqual(fixedParameters, {
       response_type: 'code',
       client_id: 'oselya',
       redirect_uri: 'http://assistant.test/auth/callback',
@@ -46,7 +38,7 @@ suite('login', () => {
     assert.equal(code_challenge, challenge);
   });
 
-  test('Login asks for the configured scopes, and for consent to offline access', async () => {
+  test('A login requests the configured scopes, and consent to offline access', async () => {
     for (const [scopes, prompt] of [
       ['openid email', null],
       ['openid email offline_access', 'consent'],
@@ -130,17 +122,16 @@ suite('sign-in', () => {
   test('One callback succeeds, on any process', async () => {
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
-    const answers = await Promise.all(
-      [secondApp, app].map((at) => browser.get(callback, { app: at })),
-    );
-    assert.deepEqual(
-      answers.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b),
-      [302, 400],
-    );
+    const answers = await Promise.all([
+      browser.get(callback),
+      browser.get(callback, { app: secondApp }),
+    ]);
+    const statuses = answers.map(({ statusCode }) => statusCode);
+    assert.deepEqual(statuses.toSorted(), [302, 400]);
     assert.equal(provider.count('token'), 1);
   });
 
-  test('Ten tabs of a browser can sign in at once', async () => {
+  test('Ten tabs of a browser can sign in concurrently', async () => {
     const browser = new Browser(app);
     const callbacks: string[] = [];
     for (let tab = 0; tab < 12; tab += 1) callbacks.push(await browser.begin(provider));
@@ -150,50 +141,49 @@ suite('sign-in', () => {
   });
 
   test("A sign-in ends the browser's earlier session and no other", async () => {
-    const [browser, otherLogin] = [await signedIn(app), await signedIn(app)];
+    const [browser, otherBrowser] = [await signedIn(app), await signedIn(app)];
     const earlierSid = browser.sid;
     await browser.signIn(provider);
     assert.equal(await row(earlierSid), undefined);
-    assert.ok((await row(otherLogin.sid)) && (await row(browser.sid)));
-    const [line] = await listAuditEntries('signed_out');
-    assert.deepEqual(line, { actor_id: 'u-1', user_id: 'u-1', details: { reason: 'replaced' } });
+    assert.ok((await row(otherBrowser.sid)) && (await row(browser.sid)));
+    const auditEntries = await listAuditEntries('signed_out');
+    assert.deepEqual(auditEntries.at(-1), {
+      actor_id: 'u-1',
+      user_id: 'u-1',
+      details: { reason: 'replaced' },
+    });
     assert.deepEqual(provider.revoked, [], 'earlier tokens may share a grant with the new ones');
   });
 
   test('An Android sign-in ends in the system browser without a cookie', async () => {
-    const android = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
-    const earlierSession = await signedIn(app);
-    const cookies = Object.fromEntries(earlierSession.cookies);
-    const login = await app.inject({ url: '/auth/login', headers: android, cookies });
+    const androidHeaders = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
+    const webView = await signedIn(app);
+    const cookies = Object.fromEntries(webView.cookies);
+    const login = await app.inject({ url: '/auth/login', headers: androidHeaders, cookies });
     assert.deepEqual(login.cookies, []);
     const callbackUrl = new URL(await provider.authorize(String(login.headers.location)));
     const systemBrowser = await signedIn(app);
-    assert.ok(
-      await row(earlierSession.sid),
-      'the earlier session lasts until the new sign-in ends',
-    );
+    assert.ok(await row(webView.sid), 'the earlier session lasts until the new sign-in ends');
     const answer = await systemBrowser.get(callbackUrl.pathname + callbackUrl.search);
     assert.deepEqual([answer.statusCode, answer.cookies], [302, []]);
     const [path, sid = ''] = String(answer.headers.location).split('?sid=');
     assert.equal(path, '/auth/mobile-done');
     assert.ok(await row(systemBrowser.sid), "the system browser's session stays");
-    assert.equal(await row(earlierSession.sid), undefined);
+    assert.equal(await row(webView.sid), undefined);
     const me = await app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
     assert.equal(me.statusCode, 200);
-    const similarHeaders = { 'user-agent': 'NotSvcAndroid/1.0.5' };
-    const otherLogin = await app.inject({
-      url: '/auth/login?platform=android',
-      headers: similarHeaders,
-    });
-    assert.equal(otherLogin.cookies.length, 1, 'only the user agent selects Android');
+    const headers = { 'user-agent': 'NotSvcAndroid/1.0.5' };
+    const browserLogin = await app.inject({ url: '/auth/login?platform=android', headers });
+    assert.equal(browserLogin.cookies.length, 1, 'only the user agent selects Android');
   });
 
   test('The first request after a redirect from the provider sets a Strict cookie', async () => {
     const browser = new Browser(await instance({ SVC_AUTH_COOKIE_SAMESITE: 'strict' }));
-    const first = await browser.signIn(provider);
-    assert.equal(first.statusCode, 200);
-    assert.match(first.body, /<meta http-equiv="refresh" content="0; url=\/"/);
-    assert.equal(first.cookies.find((one) => one.name === 'svc_auth_session')?.sameSite, 'Strict');
+    const answer = await browser.signIn(provider);
+    assert.equal(answer.statusCode, 200);
+    assert.match(answer.body, /<meta http-equiv="refresh" content="0; url=\/"/);
+    const cookie = answer.cookies.find(({ name }) => name === 'svc_auth_session');
+    assert.equal(cookie?.sameSite, 'Strict');
     // The browser does not send a Strict cookie with the provider's redirect.
     const earlierSid = browser.sid;
     const callback = await browser.begin(provider);
@@ -273,8 +263,8 @@ suite('failed sign-in', () => {
     await stranger.get('/auth/login');
     const answer = await stranger.get(callback);
     assert.deepEqual([answer.statusCode, answer.json().code], [400, 'login_not_valid']);
-    const withoutCookie = await new Browser(app).get(callback);
-    assert.match(withoutCookie.json().detail, /localhost is not 127\.0\.0\.1/);
+    const answerWithoutCookie = await new Browser(app).get(callback);
+    assert.match(answerWithoutCookie.json().detail, /localhost is not 127\.0\.0\.1/);
     assert.equal(provider.count('token'), 0);
     assert.equal((await browser.get(callback)).statusCode, 302);
   });
@@ -313,25 +303,26 @@ suite('failed sign-in', () => {
     expected: [status: number, code: string],
     prepare: (callback: string) => unknown,
   ];
-  const replace = (from: string | RegExp, to: string) => (callback: string) =>
+  const createReplacement = (from: string | RegExp, to: string) => (callback: string) =>
     callback.replace(from, to);
-  const createFault = (...fault: Parameters<typeof provider.faults.set>) => {
-    return () => provider.faults.set(...fault);
-  };
+  const createFault =
+    (...fault: Parameters<typeof provider.faults.set>) =>
+    () =>
+      provider.faults.set(...fault);
   const exchangeFailure: Failure[1] = [400, 'token_exchange_failed'];
   const failures: Failure[] = [
     [
       'cancelled at the provider',
       [400, 'login_cancelled'],
-      replace('code=', 'error=access_denied&error_description=%3Cb%3E&code='),
+      createReplacement('code=', 'error=access_denied&error_description=%3Cb%3E&code='),
     ],
     [
       'rejected by the provider',
       [400, 'login_refused'],
-      replace('code=', 'error=invalid_scope&code='),
+      createReplacement('code=', 'error=invalid_scope&code='),
     ],
-    ['without a code', [400, 'login_not_valid'], replace(/code=[^&]+/, '')],
-    ['with a wrong code', exchangeFailure, replace(/code=[^&]+/, 'code=x')],
+    ['without a code', [400, 'login_not_valid'], createReplacement(/code=[^&]+/, '')],
+    ['with a wrong code', exchangeFailure, createReplacement(/code=[^&]+/, 'code=x')],
     [
       'with a wrong PKCE verifier',
       exchangeFailure,
@@ -384,16 +375,16 @@ suite('bridge page', async () => {
   const bridgeApp = await instance({ ANDROID_APP_PACKAGE: 'test.oselya.app' });
   const sid = 'Az09_-'.repeat(8).slice(0, 43);
   const { statusCode, headers, body } = await bridgeApp.inject(`/auth/mobile-done?sid=${sid}`);
-  const element = (name: string) =>
+  const findElement = (name: string) =>
     new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(body)?.[1] ?? '';
 
   test('The bridge page opens the intent of the application', () => {
     assert.equal(statusCode, 200);
     const intent = `intent://auth/callback?sid=${sid}#Intent;scheme=svc;package=test.oselya.app;end`;
     assert.ok(body.includes(`href="${intent}" hidden`));
-    assert.match(element('script'), /location\.href = link\.href/);
-    assert.match(element('script'), /1500/);
-    assert.match(element('style'), /color-scheme: dark/);
+    assert.match(findElement('script'), /location\.href = link\.href/);
+    assert.match(findElement('script'), /1500/);
+    assert.match(findElement('style'), /color-scheme: dark/);
   });
 
   test('The bridge page is not stored, sends no referrer and loads nothing', () => {
@@ -402,19 +393,24 @@ suite('bridge page', async () => {
     const policy = String(headers['content-security-policy']);
     assert.match(policy, /^default-src 'none'/);
     for (const name of ['script', 'style']) {
-      const hash = createHash('sha256').update(element(name)).digest('base64');
+      const hash = createHash('sha256').update(findElement(name)).digest('base64');
       assert.ok(policy.includes(`${name}-src 'sha256-${hash}'`));
     }
     assert.doesNotMatch(body, /src=|https?:|@import|url\(/);
   });
 
   test('A malformed sid is 422 and not repeated', async () => {
-    for (const bad of ['short', `${sid}A`, `${sid.slice(1)};`, '"><script>'.padEnd(43, 'A')]) {
-      const url = `/auth/mobile-done?sid=${encodeURIComponent(bad)}`;
+    for (const malformedId of [
+      'short',
+      `${sid}A`,
+      `${sid.slice(1)};`,
+      '"><script>'.padEnd(43, 'A'),
+    ]) {
+      const url = `/auth/mobile-done?sid=${encodeURIComponent(malformedId)}`;
       const page = await bridgeApp.inject({ url, headers: { accept: 'text/html' } });
       assert.equal(page.statusCode, 422);
       assert.match(page.body, /sign in again/);
-      assert.ok(!page.body.includes(bad) && !page.body.includes('intent:'));
+      assert.ok(!page.body.includes(malformedId) && !page.body.includes('intent:'));
     }
     const answer = await bridgeApp.inject('/auth/mobile-done');
     assert.deepEqual([answer.statusCode, answer.json().code], [422, 'hand_over_not_valid']);
@@ -436,17 +432,17 @@ suite('first page', () => {
 
   test('The page shows the escaped name and the permissions of its user', async () => {
     const [entry] = OLENA.client_access_list;
-    const page = async (access: object) => {
+    const openPage = async (access: object) => {
       const profile = { display_name: '<img src=x onerror=alert(1)>' };
       const user = { ...OLENA, profile, client_access_list: [{ ...entry, ...access }] };
       return (await (await signedIn(app, user)).get('/')).body;
     };
-    const admin = await page({ role_ids: ['svc_admin'] });
-    assert.match(admin, /&#60;img src=x onerror=alert\(1\)&#62;[^]*olena@example\.test/);
-    assert.match(admin, /<dd>all, as an admin<\/dd>/);
+    const adminPage = await openPage({ role_ids: ['svc_admin'] });
+    assert.match(adminPage, /&#60;img src=x onerror=alert\(1\)&#62;[^]*olena@example\.test/);
+    assert.match(adminPage, /<dd>all, as an admin<\/dd>/);
     const mixedAccess = { permission_ids: ['svc_user', 'toString', 'svc.tools.use'] };
-    assert.match(await page(mixedAccess), /<dd>svc\.tools\.use<\/dd>/);
-    assert.match(await page({ permission_ids: ['svc_user'] }), /<dd>none<\/dd>/);
+    assert.match(await openPage(mixedAccess), /<dd>svc\.tools\.use<\/dd>/);
+    assert.match(await openPage({ permission_ids: ['svc_user'] }), /<dd>none<\/dd>/);
   });
 
   test('A browser gets the error of a sign-in as a page', async () => {
