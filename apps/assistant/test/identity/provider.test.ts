@@ -10,7 +10,7 @@ import { parseProviderJson, readUserData } from '../../src/identity/provider/use
 import { createTokenVault, UnreadableTokenError } from '../../src/identity/token-vault.ts';
 import { type Fault, giveIdTokens, startScriptedProvider } from '../scripted-provider.ts';
 
-const newKey = () => randomBytes(32).toString('base64url');
+const createKey = () => randomBytes(32).toString('base64url');
 
 suite('provider', async () => {
   const scriptedProvider = await startScriptedProvider();
@@ -20,7 +20,7 @@ suite('provider', async () => {
         IDP_BASE_URL: scriptedProvider.url,
         IDP_CLIENT_ID: scriptedProvider.client.id,
         IDP_CLIENT_SECRET: scriptedProvider.client.secret,
-        SVC_AUTH_ENCRYPTION_KEY: newKey(),
+        SVC_AUTH_ENCRYPTION_KEY: createKey(),
         ...env,
       }),
       (_operation, request) => request(),
@@ -62,18 +62,21 @@ suite('provider', async () => {
     }
   });
 
-  const page = { 'content-type': 'text/html' };
-  const oauth = (status: number, error: string) => ({ status, body: JSON.stringify({ error }) });
+  const htmlHeaders = { 'content-type': 'text/html' };
+  const createOauthError = (status: number, error: string) => ({
+    status,
+    body: JSON.stringify({ error }),
+  });
   const REJECTIONS = ['invalid_grant', 'access_denied', 'invalid_token', 'unauthorized_client'];
   const outages: Fault[] = [
     ...[400, 401, 403, 404, 408, 422, 429, 451, 500, 503].map((status) => ({ status })),
     ...['invalid_request', 'invalid_client', 'slow_down', 'forbidden'].map((error) =>
-      oauth(401, error),
+      createOauthError(401, error),
     ),
-    ...[408, 425, 429, 500, 503].map((status) => oauth(status, 'invalid_grant')),
+    ...[408, 425, 429, 500, 503].map((status) => createOauthError(status, 'invalid_grant')),
     { status: 401, body: '{"error":{"code":"invalid_grant"}}' },
     { status: 401, body: '["invalid_grant"]' },
-    { status: 400, body: '<p>No</p>', headers: page },
+    { status: 400, body: '<p>No</p>', headers: htmlHeaders },
     { status: 302, headers: { location: '/oauth/token' } },
     { status: 204 },
     { status: 200, body: 'null' },
@@ -81,9 +84,17 @@ suite('provider', async () => {
     { status: 200, body: '{"access_token":"a","token_type":"mac"}' },
     'disconnect',
   ];
-  const rejections = REJECTIONS.flatMap((error) => [oauth(400, error), oauth(403, error)]);
-  const userRejections = [{ status: 401 }, { status: 401, body: '<p>No</p>', headers: page }];
-  const userOutages = [400, 403, 404, 429, 500].map((status) => oauth(status, 'invalid_grant'));
+  const rejections = REJECTIONS.flatMap((error) => [
+    createOauthError(400, error),
+    createOauthError(403, error),
+  ]);
+  const userRejections = [
+    { status: 401 },
+    { status: 401, body: '<p>No</p>', headers: htmlHeaders },
+  ];
+  const userOutages = [400, 403, 404, 429, 500].map((status) =>
+    createOauthError(status, 'invalid_grant'),
+  );
 
   for (const [title, endpoint, request, faults] of [
     [
@@ -109,17 +120,20 @@ suite('provider', async () => {
     });
   }
 
-  test('A missing or slow provider is unavailable', async () => {
+  test('An unreachable or slow provider is unavailable', async () => {
     const unreachableProvider = createConfiguredProvider({ IDP_BASE_URL: 'http://127.0.0.1:1' });
     await assert.rejects(
       unreachableProvider.refresh('refresh'),
-      isProviderError('unavailable', 'missing'),
+      isProviderError('unavailable', 'unreachable'),
     );
     assert.equal(await unreachableProvider.findOutage(), 'could not be reached (bad port)');
     assert.equal(await provider.findOutage(), undefined);
     const release = scriptedProvider.holdNext('token');
-    const hastyProvider = createConfiguredProvider({ IDP_TIMEOUT_MS: '50' });
-    await assert.rejects(hastyProvider.refresh('refresh'), isProviderError('unavailable', 'slow'));
+    const impatientProvider = createConfiguredProvider({ IDP_TIMEOUT_MS: '50' });
+    await assert.rejects(
+      impatientProvider.refresh('refresh'),
+      isProviderError('unavailable', 'slow'),
+    );
     release();
   });
 
@@ -183,13 +197,13 @@ suite('user data', () => {
     IDP_PERMISSIONS_CLAIM: '',
   };
   const account = { sub: 'u-1', email: 'olena@example.test' };
-  const noAccess: Partial<User> = { role: 'user', permissions: [] };
+  const NO_ACCESS: Partial<User> = { role: 'user', permissions: [] };
   const entry = { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.tools.use'] };
   const otherEntry = { ...entry, client_id: 'other' };
-  const withList = (client_access_list: unknown) => ({ ...account, client_access_list });
+  const createUserData = (client_access_list: unknown) => ({ ...account, client_access_list });
 
   const cases: [title: string, answer: unknown, expected: Partial<User>][] = [
-    ['sub before id', { ...account, id: 'u-2' }, { id: 'u-1', display_name: null, ...noAccess }],
+    ['sub before id', { ...account, id: 'u-2' }, { id: 'u-1', display_name: null, ...NO_ACCESS }],
     ['id without sub', { id: 'u-2', email: 'a@example.test' }, { id: 'u-2' }],
     [
       'the name of the profile first',
@@ -204,27 +218,27 @@ suite('user data', () => {
     ],
     [
       'slugs that can be stored, once',
-      withList([{ ...entry, permission_ids: ['a', 'a\0', 'b', '\udc00', 'a', ''] }]),
+      createUserData([{ ...entry, permission_ids: ['a', 'a\0', 'b', '\udc00', 'a', ''] }]),
       { permissions: ['a', 'b'] },
     ],
     [
       'one entry of several',
-      withList([otherEntry, entry]),
+      createUserData([otherEntry, entry]),
       { role: 'admin', permissions: ['svc.tools.use'] },
     ],
     [
       'the role slug literally',
-      withList([{ ...entry, role_ids: ['SVC_ADMIN', 'svc_admin '] }]),
+      createUserData([{ ...entry, role_ids: ['SVC_ADMIN', 'svc_admin '] }]),
       { role: 'user', permissions: ['svc.tools.use'] },
     ],
-    ['no entry of another client', withList([otherEntry]), noAccess],
-    ['no roles that are a text', withList([{ ...entry, role_ids: 'svc_admin' }]), noAccess],
-    ['no numbers as permissions', withList([{ ...entry, permission_ids: [1] }]), noAccess],
-    ['no ambiguous entries', withList([entry, { ...entry, role_ids: [] }]), noAccess],
+    ['no entry of another client', createUserData([otherEntry]), NO_ACCESS],
+    ['no roles that are a text', createUserData([{ ...entry, role_ids: 'svc_admin' }]), NO_ACCESS],
+    ['no numbers as permissions', createUserData([{ ...entry, permission_ids: [1] }]), NO_ACCESS],
+    ['no ambiguous entries', createUserData([entry, { ...entry, role_ids: [] }]), NO_ACCESS],
     [
       'no list beyond its limit',
-      withList([{ ...entry, permission_ids: Array(1001).fill('a') }]),
-      noAccess,
+      createUserData([{ ...entry, permission_ids: Array(1001).fill('a') }]),
+      NO_ACCESS,
     ],
   ];
 
@@ -234,7 +248,7 @@ suite('user data', () => {
     }
     fc.assert(
       fc.property(fc.jsonValue(), (list) => {
-        assert.partialDeepStrictEqual(readUserData(withList(list), config), noAccess);
+        assert.partialDeepStrictEqual(readUserData(createUserData(list), config), NO_ACCESS);
       }),
     );
   });
@@ -294,7 +308,7 @@ suite('user data', () => {
 });
 
 suite('token vault', async () => {
-  const keyText = newKey();
+  const keyText = createKey();
   const vault = createTokenVault(keyText, []);
   const TOKEN = 'an access token';
   const owner = { id: 's-1', user_id: 'u-1' };
@@ -309,10 +323,11 @@ suite('token vault', async () => {
   const headerText = Buffer.from(parts[0] ?? '', 'base64url').toString();
 
   /** Asserts that a token is rejected without a cause, which could quote it. */
-  const assertUnreadable = (opening: Promise<string>) =>
-    assert.rejects(opening, (error: unknown) => {
-      return error instanceof UnreadableTokenError && error.cause === undefined;
-    });
+  const assertUnreadable = (token: Promise<string>) =>
+    assert.rejects(
+      token,
+      (error: unknown) => error instanceof UnreadableTokenError && error.cause === undefined,
+    );
 
   test('A token is sealed as a JWE that reveals neither token nor row', async () => {
     assert.partialDeepStrictEqual(JSON.parse(headerText), { alg: 'dir', enc: 'A256GCM' });
@@ -325,7 +340,7 @@ suite('token vault', async () => {
   });
 
   test('A token opens only with its key, unchanged, in its row and column', async () => {
-    const rotatedVault = createTokenVault(newKey(), [keyText]);
+    const rotatedVault = createTokenVault(createKey(), [keyText]);
     assert.equal(await openToken(sealedToken, rotatedVault), TOKEN);
     await assertUnreadable(openToken(await sealToken(TOKEN, rotatedVault)));
     for (const part of [0, 2, 3, 4]) {

@@ -8,7 +8,7 @@ import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { sweepTerminalSignIns } from '../../src/identity/sign-in.ts';
 import { runSweep } from '../../src/upkeep.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages } from '../helpers/people.ts';
+import { pages, person } from '../helpers/people.ts';
 import { makeSigningKey, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, listen, signedIn, row, expire } = await openAssistant();
@@ -35,23 +35,18 @@ suite('sign-out', () => {
   test('A sign-out deletes the session, clears the cookie and revokes the tokens', async () => {
     const browser = await signedIn(app);
     const tokens = provider.issued.slice(-2);
-    const other = await signedIn(app);
+    const otherBrowser = await signedIn(app);
     const { sid } = browser;
     const answer = await browser.post('/auth/logout');
     assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
-    assert.deepEqual(
-      answer.cookies.map(({ name, value, maxAge, path }) => ({ name, value, maxAge, path })),
-      [{ name: 'svc_auth_session', value: '', maxAge: 0, path: '/' }],
-    );
+    const clearedCookie = { name: 'svc_auth_session', value: '', maxAge: 0, path: '/' };
+    assert.partialDeepStrictEqual(answer.cookies, [clearedCookie]);
     await until(() => provider.revoked.length === 2);
     assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
     assert.equal(await row(sid), undefined);
-    assert.ok(await row(other.sid));
-    const copiedCookieResponse = await secondApp.inject({
-      url: '/auth/me',
-      cookies: { svc_auth_session: sid },
-    });
-    assert.equal(copiedCookieResponse.statusCode, 401);
+    assert.ok(await row(otherBrowser.sid));
+    const cookies = { svc_auth_session: sid };
+    assert.equal((await secondApp.inject({ url: '/auth/me', cookies })).statusCode, 401);
   });
 
   test('The form of a page signs out and leads to the first page', async () => {
@@ -86,16 +81,16 @@ suite('sign-out', () => {
   });
 
   test('A sign-out without a session is 200 and clears the cookie', async () => {
-    for (const [cookies, cleared] of [
+    for (const [cookies, clearedCount] of [
       [{}, 0],
       [{ svc_auth_session: 'A'.repeat(43) }, 1],
     ] as const) {
       const answer = await app.inject({ method: 'POST', url: '/auth/logout', cookies });
-      assert.deepEqual([answer.json(), answer.cookies.length], [{ ok: true }, cleared]);
+      assert.deepEqual([answer.json(), answer.cookies.length], [{ ok: true }, clearedCount]);
     }
   });
 
-  test('No answer of sign-in or sign-out is stored', async () => {
+  test('Caches store no response of sign-in or sign-out', async () => {
     const browser = await signedIn(app);
     for (const url of ['login', 'callback', 'mobile-done', 'me', 'nothing']) {
       const { headers } = await browser.get(`/auth/${url}`);
@@ -114,9 +109,8 @@ suite('sign-out', () => {
     await until(() => heldResponses.length === 2);
     provider.faults.clear();
     for (const response of heldResponses) response.writeHead(503).end();
-    const queuedTokens = JSON.stringify(
-      await db.selectFrom('token_revocations').selectAll().execute(),
-    );
+    const queuedRows = await db.selectFrom('token_revocations').selectAll().execute();
+    const queuedTokens = JSON.stringify(queuedRows);
     assert.match(queuedTokens, /access_token_enc/);
     assert.ok(!tokens.some((token) => queuedTokens.includes(token)), 'encrypted');
     await until(async () => {
@@ -171,8 +165,8 @@ suite('sign-out at the provider', async () => {
 
   test('A sign-out is local when the provider cannot end its session', async () => {
     const createRestartedApp = () => instance({ ...DISCOVERY_ENV, IDP_TIMEOUT_MS: '20000' });
-    const discoveries: ServerResponse[] = [];
-    const expectWarning = (reason: string) =>
+    const heldResponses: ServerResponse[] = [];
+    const assertWarned = (reason: string) =>
       assert.ok(
         lines.some((line) => line.includes('not at the provider') && line.includes(reason)),
         reason,
@@ -180,7 +174,7 @@ suite('sign-out at the provider', async () => {
     for (const [fault, reason] of [
       [{ status: 500 }, 'openid-configuration answered 500'],
       [
-        (response: ServerResponse) => void discoveries.push(response),
+        (response: ServerResponse) => void heldResponses.push(response),
         'discovery takes longer than 1000 ms',
       ],
     ] as const) {
@@ -188,14 +182,14 @@ suite('sign-out at the provider', async () => {
       provider.faults.set('discovery', fault);
       const answer = await browser.post('/auth/logout', { app: await createRestartedApp() });
       assert.deepEqual(answer.json(), { ok: true });
-      expectWarning(reason);
+      assertWarned(reason);
     }
-    for (const response of discoveries) response.destroy();
+    for (const response of heldResponses) response.destroy();
     provider.faults.clear();
     provider.publishMetadata();
     const browser = await signedIn(await createRestartedApp());
     assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
-    expectWarning('end_session_endpoint');
+    assertWarned('end_session_endpoint');
   });
 
   test('Without IDP_END_SESSION no ID token is kept', async () => {
@@ -207,7 +201,7 @@ suite('sign-out at the provider', async () => {
 
 suite('own sign-ins', async () => {
   const reusingApp = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
-  const OTHER = { ...OLENA, sub: 'u-2', email: 'bohdan@example.test' };
+  const BOHDAN = person('u-2');
   const computePublicId = ({ sid }: Browser) =>
     createHash('sha256').update(sid).digest('hex').slice(0, 16);
   const endSignIn = (browser: Browser, id: string) =>
@@ -216,16 +210,16 @@ suite('own sign-ins', async () => {
 
   test('Own sign-ins are listed newest first without their cookies', async () => {
     const [phone, laptop] = [await signedIn(reusingApp), await signedIn(reusingApp)];
-    const other = await signedIn(reusingApp, OTHER);
+    const bohdan = await signedIn(reusingApp, BOHDAN);
     const answer = await laptop.get('/auth/sessions');
     assert.deepEqual(listIds(answer), [computePublicId(laptop), computePublicId(phone)]);
     assert.equal(answer.headers['cache-control'], 'no-store');
-    const [first, next] = answer.json();
-    assert.deepEqual([first.current, next.current, first.address], [true, false, '127.0.0.1']);
-    for (const time of [first.created_at, first.last_used_at]) {
+    const [newest, oldest] = answer.json();
+    assert.deepEqual([newest.current, oldest.current, newest.address], [true, false, '127.0.0.1']);
+    for (const time of [newest.created_at, newest.last_used_at]) {
       assert.equal(new Date(time).toISOString(), time);
     }
-    for (const { sid } of [phone, laptop, other]) assert.ok(!answer.body.includes(sid));
+    for (const { sid } of [phone, laptop, bohdan]) assert.ok(!answer.body.includes(sid));
   });
 
   test('Pages continue between sign-ins of one microsecond', async () => {
@@ -248,10 +242,15 @@ suite('own sign-ins', async () => {
       { last_used_at: sql<Date>`now() - interval '7 days'` },
     ]) {
       await db.deleteFrom('user_auth_sessions').execute();
-      const [old, browser] = [await signedIn(idleLimitApp), await signedIn(idleLimitApp)];
-      await db.updateTable('user_auth_sessions').set(change).where('id', '=', old.sid).execute();
+      const oldBrowser = await signedIn(idleLimitApp);
+      const browser = await signedIn(idleLimitApp);
+      await db
+        .updateTable('user_auth_sessions')
+        .set(change)
+        .where('id', '=', oldBrowser.sid)
+        .execute();
       assert.deepEqual(listIds(await browser.get('/auth/sessions')), [computePublicId(browser)]);
-      assert.equal((await endSignIn(browser, computePublicId(old))).statusCode, 404);
+      assert.equal((await endSignIn(browser, computePublicId(oldBrowser))).statusCode, 404);
     }
   });
 
@@ -276,15 +275,19 @@ suite('own sign-ins', async () => {
   });
 
   test('A sign-in of another user and malformed requests are rejected', async () => {
-    const other = await signedIn(reusingApp, OTHER);
+    const bohdan = await signedIn(reusingApp, BOHDAN);
     const browser = await signedIn(reusingApp, OLENA);
-    for (const id of [computePublicId(other), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
+    for (const id of [computePublicId(bohdan), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
       const answer = await endSignIn(browser, id);
       assert.deepEqual([answer.statusCode, answer.json().code], [404, 'sign_in_not_found']);
     }
-    assert.ok(await row(other.sid));
-    const huge = Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}');
-    for (const query of ['cursor=nonsense', `cursor=${huge.toString('base64url')}`, 'limit=0']) {
+    assert.ok(await row(bohdan.sid));
+    const largeCursor = Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}');
+    for (const query of [
+      'cursor=nonsense',
+      `cursor=${largeCursor.toString('base64url')}`,
+      'limit=0',
+    ]) {
       assert.equal((await browser.get(`/auth/sessions?${query}`)).statusCode, 422, query);
     }
     assert.equal((await endSignIn(browser, '%00'.repeat(16))).statusCode, 422);
@@ -313,7 +316,7 @@ suite('terminal', () => {
   }
 
   /** Signs a browser in, and returns the URL of the confirmation. */
-  async function comeBack(browser: Browser, address: string): Promise<string> {
+  async function signInForTerminal(browser: Browser, address: string): Promise<string> {
     const loginResponse = await browser.get(address);
     assert.equal(loginResponse.statusCode, 302, loginResponse.body);
     const callbackUrl = new URL(await provider.authorize(String(loginResponse.headers.location)));
@@ -324,13 +327,13 @@ suite('terminal', () => {
     return String(callback.headers.location);
   }
 
-  const answer = (browser: Browser, page: string, choice: 'confirm' | 'refuse', headers = {}) => {
+  const decide = (browser: Browser, page: string, decision: 'confirm' | 'refuse', headers = {}) => {
     const { search } = new URL(page, 'http://assistant.test');
-    return browser.post(`/auth/terminal/${choice}${search}`, { headers });
+    return browser.post(`/auth/terminal/${decision}${search}`, { headers });
   };
 
-  const redeem = (code: string | null, verifier: string, at = app) =>
-    at.inject({
+  const redeem = (code: string | null, verifier: string, server = app) =>
+    server.inject({
       method: 'POST',
       url: '/auth/terminal/token',
       headers: TERMINAL,
@@ -339,8 +342,8 @@ suite('terminal', () => {
 
   async function confirmAndReadCode(browser: Browser) {
     const { verifier, state, address } = createTerminalRequest();
-    const page = await comeBack(browser, address);
-    const { statusCode, headers } = await answer(browser, page, 'confirm');
+    const page = await signInForTerminal(browser, address);
+    const { statusCode, headers } = await decide(browser, page, 'confirm');
     assert.equal(statusCode, 303);
     const callbackUrl = new URL(String(headers.location));
     assert.equal(callbackUrl.origin, `http://127.0.0.1:${PORT}`);
@@ -350,10 +353,10 @@ suite('terminal', () => {
 
   const INVALID_REQUEST = 'terminal_request_not_valid';
 
-  test('A terminal gets its own session, which its user can end', async () => {
+  test('A terminal gets a separate session, which its user can end', async () => {
     const browser = await signedIn(app);
     const { verifier, address } = createTerminalRequest();
-    const confirmationPage = await browser.get(await comeBack(browser, address));
+    const confirmationPage = await browser.get(await signInForTerminal(browser, address));
     assert.match(
       String(confirmationPage.headers['content-security-policy']),
       /form-action 'self' http:\/\/127\.0\.0\.1:54321(;|$)/,
@@ -370,11 +373,12 @@ suite('terminal', () => {
     const requestMe = () => app.inject({ url: '/auth/me', cookies: { [name]: id } });
     assert.equal((await requestMe()).json().email, 'olena@example.test');
     assert.equal(await countSessions(), before + 1);
-    const signIns: { id: string; user_agent: string; current: boolean }[] = (
+    const signIns: { id: string; user_agent: string }[] = (
       await browser.get('/auth/sessions')
     ).json();
-    const terminalSignIn = signIns.find((item) => item.user_agent === TERMINAL['user-agent']);
-    assert.equal(terminalSignIn?.current, false);
+    const terminalSignIn = signIns.find((signIn) => signIn.user_agent === TERMINAL['user-agent']);
+    assert.ok(terminalSignIn);
+    assert.partialDeepStrictEqual(terminalSignIn, { current: false });
     await browser.request('DELETE', `/auth/sessions/${terminalSignIn.id}`);
     assert.equal((await requestMe()).statusCode, 401);
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
@@ -389,18 +393,15 @@ suite('terminal', () => {
 
   test('Only the browser of the sign-in can confirm, and no other site', async () => {
     const browser = await signedIn(app);
-    const page = await comeBack(browser, createTerminalRequest().address);
+    const page = await signInForTerminal(browser, createTerminalRequest().address);
     const stranger = await signedIn(app);
     await stranger.get('/auth/login');
     assert.equal((await stranger.get(page)).json().code, INVALID_REQUEST);
-    for (const choice of ['confirm', 'refuse'] as const) {
-      assert.equal((await answer(stranger, page, choice)).json().code, INVALID_REQUEST);
+    for (const decision of ['confirm', 'refuse'] as const) {
+      assert.equal((await decide(stranger, page, decision)).json().code, INVALID_REQUEST);
       for (const headers of [{ 'sec-fetch-site': 'same-site' }, { origin: 'null' }]) {
-        const forgedResponse = await answer(browser, page, choice, headers);
-        assert.deepEqual(
-          [forgedResponse.statusCode, forgedResponse.json().code],
-          [403, 'cross_site_request'],
-        );
+        const { statusCode, body } = await decide(browser, page, decision, headers);
+        assert.deepEqual([statusCode, JSON.parse(body).code], [403, 'cross_site_request']);
       }
     }
     // The guard of routes checks requests with a session cookie only.
@@ -410,28 +411,23 @@ suite('terminal', () => {
       ['same-origin', 303],
     ] as const) {
       const headers = { 'sec-fetch-site': site };
-      assert.equal((await answer(browser, page, 'confirm', headers)).statusCode, status);
+      assert.equal((await decide(browser, page, 'confirm', headers)).statusCode, status);
     }
   });
 
-  test('A confirmation and its code count once, also with a wrong verifier', async () => {
+  test('A confirmation and its code are valid once, also with a wrong verifier', async () => {
     const browser = new Browser(app);
     const { page, code, verifier } = await confirmAndReadCode(browser);
-    for (const choice of ['confirm', 'refuse'] as const) {
-      assert.equal((await answer(browser, page, choice)).json().code, INVALID_REQUEST);
+    for (const decision of ['confirm', 'refuse'] as const) {
+      assert.equal((await decide(browser, page, decision)).json().code, INVALID_REQUEST);
     }
     const answers = await Promise.all([redeem(code, verifier), redeem(code, verifier, secondApp)]);
-    assert.deepEqual(
-      answers.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b),
-      [200, 400],
-    );
+    assert.deepEqual(answers.map(({ statusCode }) => statusCode).toSorted(), [200, 400]);
     await db.deleteFrom('user_auth_sessions').execute();
-    const guessedConfirmation = await confirmAndReadCode(new Browser(app));
-    for (const proof of [createRandomText(), guessedConfirmation.verifier]) {
-      assert.equal(
-        (await redeem(guessedConfirmation.code, proof)).json().code,
-        'terminal_code_not_valid',
-      );
+    const confirmation = await confirmAndReadCode(new Browser(app));
+    for (const proof of [createRandomText(), confirmation.verifier]) {
+      const { body } = await redeem(confirmation.code, proof);
+      assert.equal(JSON.parse(body).code, 'terminal_code_not_valid');
     }
     assert.equal(await countSessions(), 0);
   });
@@ -446,7 +442,7 @@ suite('terminal', () => {
     const expireAll = () =>
       db.updateTable('terminal_sign_ins').set({ expires_at: new Date() }).execute();
     const browser = new Browser(app);
-    const page = await comeBack(browser, createTerminalRequest().address);
+    const page = await signInForTerminal(browser, createTerminalRequest().address);
     assert.ok(Math.abs((await readRemaining()) - 600) < 30);
     await expireAll();
     assert.equal((await browser.get(page)).json().code, INVALID_REQUEST);
@@ -463,14 +459,12 @@ suite('terminal', () => {
   test('A denied confirmation ends the session and notifies the terminal', async () => {
     const browser = await signedIn(app);
     const { state, address } = createTerminalRequest();
-    const refusal = await answer(browser, await comeBack(browser, address), 'refuse');
+    const refusal = await decide(browser, await signInForTerminal(browser, address), 'refuse');
     const location = `http://127.0.0.1:${PORT}/?error=access_denied&state=${state}`;
     assert.deepEqual([refusal.statusCode, refusal.headers.location], [303, location]);
     assert.equal(await countSessions(), 1);
-    assert.deepEqual((await findLastAuditEntry())?.details, {
-      platform: 'terminal',
-      reason: 'refused',
-    });
+    const details = { platform: 'terminal', reason: 'refused' };
+    assert.deepEqual((await findLastAuditEntry())?.details, details);
   });
 
   test('A malformed terminal request is rejected', async () => {
@@ -482,9 +476,9 @@ suite('terminal', () => {
       { code_challenge_method: 'plain' },
     ];
     for (const changes of malformedChanges) {
-      const rejected = await app.inject(createTerminalRequest(changes).address);
-      assert.deepEqual([rejected.statusCode, rejected.json().code], [400, INVALID_REQUEST]);
-      assert.equal(rejected.headers.location, undefined, JSON.stringify(changes));
+      const rejection = await app.inject(createTerminalRequest(changes).address);
+      assert.deepEqual([rejection.statusCode, rejection.json().code], [400, INVALID_REQUEST]);
+      assert.equal(rejection.headers.location, undefined, JSON.stringify(changes));
     }
   });
 
