@@ -23,13 +23,12 @@ suite('assignment of data without an owner', async () => {
     values ('u-1', '1@example.test'), ('u-2', '2@example.test')`.execute(db);
 
   beforeEach(async () => {
-    await sql`truncate memory_facts, memory_summaries, audit_log, conversation_sessions cascade`.execute(
-      db,
-    );
+    const tables = sql`memory_facts, memory_summaries, audit_log, conversation_sessions`;
+    await sql`truncate ${tables} cascade`.execute(db);
   });
 
-  /** Returns a time as microseconds, which a JavaScript date truncates. */
-  const toTimestamp = (us: number | null) =>
+  /** Builds a time from microseconds, which a JavaScript date truncates. */
+  const buildTimestamp = (us: number | null) =>
     sql<Date>`'epoch'::timestamptz + ${us}::bigint * interval '1 microsecond'`;
   const selectMicroseconds = (column: 'created_at' | 'updated_at') =>
     sql<number | null>`(extract(epoch from ${sql.ref(column)}) * 1000000)::bigint`;
@@ -45,8 +44,8 @@ suite('assignment of data without an owner', async () => {
           category: 'home',
           key,
           value,
-          created_at: toTimestamp(created),
-          updated_at: toTimestamp(updated),
+          created_at: buildTimestamp(created),
+          updated_at: buildTimestamp(updated),
         })),
       )
       .execute();
@@ -58,7 +57,7 @@ suite('assignment of data without an owner', async () => {
         summaries.map(([user_id, summary, us]) => ({
           user_id,
           summary,
-          updated_at: toTimestamp(us),
+          updated_at: buildTimestamp(us),
         })),
       )
       .execute();
@@ -73,8 +72,8 @@ suite('assignment of data without an owner', async () => {
     return rows;
   }
 
-  /** Adds a case of every kind for the user, and rows of another user. */
-  async function addEverything(): Promise<void> {
+  /** Adds rows of every kind with and without an owner, and rows of another user. */
+  async function addAllRows(): Promise<void> {
     await addFacts([
       [null, 'a', 'newer legacy', [10, 1_000_050]],
       [USER, 'a', 'older own', [5, 1_000_040]],
@@ -97,7 +96,7 @@ suite('assignment of data without an owner', async () => {
   }
 
   test('Data without an owner is assigned to a user once, and reported and recorded', async () => {
-    await addEverything();
+    await addAllRows();
     const before = await listAllRows();
     const preview = await assignLegacy(database, { userId: USER, dryRun: true });
     assert.deepEqual(await listAllRows(), before);
@@ -149,8 +148,8 @@ suite('assignment of data without an owner', async () => {
     const assignedRows = await listAllRows();
     assert.ok(isEmptyReport(await assignLegacy(database, { userId: USER })));
     assert.deepEqual(await listAllRows(), assignedRows);
-    const [line] = await db.selectFrom('audit_log').selectAll().execute();
-    assert.partialDeepStrictEqual(line, {
+    const auditEntries = await db.selectFrom('audit_log').selectAll().execute();
+    assert.partialDeepStrictEqual(auditEntries[0], {
       action: 'legacy_assigned',
       actor_id: null,
       user_id: USER,
@@ -186,7 +185,7 @@ suite('assignment of data without an owner', async () => {
   });
 
   test('A failed assignment changes nothing', async () => {
-    await addEverything();
+    await addAllRows();
     const before = await listAllRows();
     for (const userId of ['u-9', '', "u-1' or '1'='1"]) {
       await assert.rejects(assignLegacy(database, { userId }), UnknownUserError);
@@ -194,18 +193,14 @@ suite('assignment of data without an owner', async () => {
     await sql`
       create function fail() returns trigger language plpgsql as
       'begin raise exception ''the disk is full''; end'`.execute(db);
-    await sql`
-      create trigger failing before insert on audit_log for each row execute function fail()`.execute(
-      db,
-    );
+    await sql`create trigger failing before insert on audit_log
+      for each row execute function fail()`.execute(db);
     await assert.rejects(assignLegacy(database, { userId: USER }), /the disk is full/);
     await sql`drop trigger failing on audit_log`.execute(db);
     assert.deepEqual(await listAllRows(), before);
   });
 
-  const legacyFacts = Array.from({ length: 300 }, (_, index): Fact => {
-    return [null, `key-${index}`, 'old'];
-  });
+  const legacyFacts = Array.from({ length: 300 }, (_, n): Fact => [null, `key-${n}`, 'old']);
 
   test('Facts that are written or deleted during an assignment are not lost', async () => {
     const ownerFacts = legacyFacts
@@ -250,7 +245,7 @@ suite('assignment of data without an owner', async () => {
 
 suite('tables of an older system', async () => {
   /** The tables of the specification. */
-  const AS_LISTED = `
+  const SPECIFIED_TABLES = `
     create table svc_users (
       id text primary key, email text not null, display_name text, role text not null,
       permissions text not null, created_at timestamptz, updated_at timestamptz);
@@ -283,8 +278,8 @@ suite('tables of an older system', async () => {
     insert into memory_summaries values
       ('s-1', 'u-1', 'Has a dog.', '2025-01-01'), ('s-2', null, 'Works in Lviv.', '2024-01-01');`;
 
-  /** The same columns, nullable and without keys. */
-  const WITHOUT_KEYS = AS_LISTED.replaceAll(' primary key', '')
+  /** The tables of the specification with nullable columns and without keys. */
+  const KEYLESS_TABLES = SPECIFIED_TABLES.replaceAll(' primary key', '')
     .replaceAll(' not null', '')
     .replaceAll(/ references \w+ \(id\)/g, '')
     .replace("'user', '[]', null, null", 'null, null, null, null')
@@ -292,7 +287,7 @@ suite('tables of an older system', async () => {
     .replace("('f-4', null, 'home', 'city'", "(null, null, 'home', null");
 
   /** Tables with ids of other types and other keys. */
-  const OTHER_TYPES = `
+  const OTHER_TYPE_TABLES = `
     create table svc_users (
       id integer primary key, email text not null, display_name text, role text, permissions jsonb,
       created_at timestamptz, updated_at timestamptz);
@@ -317,37 +312,30 @@ suite('tables of an older system', async () => {
     insert into memory_facts values (1, 'home', 'rooms', '3', now(), null), (null, 'home', 'city', 'Lviv', null, null);
     insert into memory_summaries values (1, 'Has a dog.', null), (null, 'Works in Lviv.', null);`;
 
-  const kinds = [
-    await openLegacyDatabase('the tables of the specification', 'u-1', AS_LISTED),
-    await openLegacyDatabase('tables without keys, with nulls', 'u-1', WITHOUT_KEYS),
-    await openLegacyDatabase('tables with ids of other types', '1', OTHER_TYPES),
+  const legacyDatabases = [
+    await openLegacyDatabase('the tables of the specification', 'u-1', SPECIFIED_TABLES),
+    await openLegacyDatabase('tables without keys, with nulls', 'u-1', KEYLESS_TABLES),
+    await openLegacyDatabase('tables with ids of other types', '1', OTHER_TYPE_TABLES),
   ];
 
-  async function openLegacyDatabase(kind: string, userId: string, existing: string) {
-    const assistant = await openAssistant(SEVERAL_PEOPLE, existing);
+  async function openLegacyDatabase(kind: string, userId: string, legacySchema: string) {
+    const assistant = await openAssistant(SEVERAL_PEOPLE, legacySchema);
     const app = await assistant.instance();
-    const olena = await assistant.signedIn(
-      app,
-      person(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] }),
-    );
+    const user = person(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] });
+    const olena = await assistant.signedIn(app, user);
     const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
     const client = await SocketClient.open(await listen(app), { sid: olena.sid });
     after(() => client.socket.terminate());
     return { ...assistant, kind, userId, olena, admin, client };
   }
 
-  for (const { kind, userId, db, olena, admin, client } of kinds) {
+  for (const { kind, userId, db, olena, admin, client } of legacyDatabases) {
     test(`Data is read and written in ${kind}`, async () => {
       assert.equal((await olena.get('/auth/me')).json().id, userId);
       type UserItem = { id: string; role: string; created_at: string; updated_at: string };
       const users: UserItem[] = (await admin.get('/admin/users')).json();
-      assert.deepEqual(
-        users.map(({ id, role }) => [id, role]),
-        [
-          [userId, 'user'],
-          ['u-admin', 'admin'],
-        ],
-      );
+      const roles = Object.fromEntries(users.map(({ id, role }) => [id, role]));
+      assert.deepEqual(roles, { [userId]: 'user', 'u-admin': 'admin' });
       for (const { created_at, updated_at } of users) {
         for (const timestamp of [created_at, updated_at]) {
           assert.ok(Date.parse(timestamp) > 0, timestamp);
@@ -356,33 +344,31 @@ suite('tables of an older system', async () => {
       const signIns = (await olena.get('/auth/sessions')).json();
       assert.equal(signIns.length, 2, 'the copied row and the new one');
 
-      const created = await client.ask({ type: 'session.create' });
-      assert.equal(created.type, 'session.created', JSON.stringify(created));
-      const id = String(created['session_id']);
+      const frame = await client.ask({ type: 'session.create' });
+      assert.equal(frame.type, 'session.created', JSON.stringify(frame));
+      const id = String(frame['session_id']);
       client.send({ type: 'message.send', id: 'q', session_id: id, text: 'Добрий день' });
       await until(() => client.frames.some(({ type }) => type === 'message.completed'));
-      const [newest, legacySession] = (await olena.get('/sessions')).json();
-      assert.deepEqual([newest.session_id, newest.message_count, newest.pinned], [id, 2, false]);
-      assert.deepEqual(
-        [legacySession.session_id, legacySession.user_id, legacySession.message_count],
-        ['1', userId, 1],
-      );
-      assert.ok(
-        Date.parse(legacySession.created_at) >= 0 && Date.parse(legacySession.last_active) >= 0,
-      );
+      const sessions = (await olena.get('/sessions')).json();
+      assert.partialDeepStrictEqual(sessions, [
+        { session_id: id, message_count: 2, pinned: false },
+        { session_id: '1', user_id: userId, message_count: 1 },
+      ]);
+      const { created_at, last_active } = sessions[1];
+      assert.ok(Date.parse(created_at) >= 0 && Date.parse(last_active) >= 0);
       const { messages } = (await olena.get('/sessions/1')).json();
       assert.equal(messages[0].content, 'Hello');
-      for (const gone of [id, '1']) {
-        assert.equal((await olena.request('DELETE', `/sessions/${gone}`)).statusCode, 200);
+      for (const sessionId of [id, '1']) {
+        assert.equal((await olena.request('DELETE', `/sessions/${sessionId}`)).statusCode, 200);
       }
       assert.deepEqual((await olena.get('/sessions')).json(), []);
 
-      const facts = async () =>
+      const listFacts = async () =>
         (await olena.get('/memory/facts'))
           .json()
           .map(({ key, value }: { key: string; value: string }) => `${key}=${value}`)
           .toSorted();
-      assert.deepEqual(await facts(), ['rooms=3'], 'the newest of duplicates');
+      assert.deepEqual(await listFacts(), ['rooms=3'], 'the newest of duplicates');
       for (const [name, value, status] of [
         ['home/rooms', '4', 200],
         ['home/floor', '5', 201],
@@ -391,20 +377,15 @@ suite('tables of an older system', async () => {
         assert.equal(answer.statusCode, status, answer.body);
         assert.ok(Date.parse(answer.json().updated_at) > Date.parse('2025-06-01'), answer.body);
       }
-      assert.deepEqual(await facts(), ['floor=5', 'rooms=4']);
+      assert.deepEqual(await listFacts(), ['floor=5', 'rooms=4']);
       assert.equal((await olena.get('/memory/summary')).json().summary, 'Has a dog.');
     });
 
     test(`Data without an owner is assigned in ${kind}`, async () => {
-      for (const [path, list] of [
-        ['/admin/sessions', (body: unknown) => body],
-        ['/admin/memory', (body: { facts: unknown }) => body.facts],
-      ] as const) {
-        const rows = list((await admin.get(path)).json()) as { user_id: string | null }[];
-        assert.ok(
-          rows.some(({ user_id }) => user_id === null),
-          path,
-        );
+      const sessions = (await admin.get('/admin/sessions')).json();
+      const { facts } = (await admin.get('/admin/memory')).json();
+      for (const rows of [sessions, facts]) {
+        assert.ok(rows.some(({ user_id }: { user_id: string | null }) => user_id === null));
       }
       const report = await assignLegacy({ db }, { userId });
       assert.deepEqual([report.sessions, report.summaries], [1, { outcome: 'merged', legacy: 1 }]);

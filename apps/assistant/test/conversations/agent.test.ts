@@ -39,7 +39,7 @@ import { TEXT_TYPE, type Files } from '../../src/files/files.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { cutToBytes } from '../../src/text.ts';
 import { userOf } from '../helpers/people.ts';
-import { folderOf, openFolder, profile } from '../profiles/folder.ts';
+import { createFolder, openFolder, profile } from '../profiles/folder.ts';
 import { ProblemError } from '@oselya/kit';
 import {
   createModelClient,
@@ -449,7 +449,7 @@ suite('agent', async () => {
       3,
     );
     const longProfile = profile('long').replace('Help.', 'слово '.repeat(4000));
-    const folder = await folderOf({ 'a.yaml': profile('a'), 'long.yaml': longProfile });
+    const folder = await createFolder({ 'a.yaml': profile('a'), 'long.yaml': longProfile });
     await openFolder(folder, createProfileOptions(32_768));
     const failure =
       /long\.yaml:1 system and tools are about 1\d{4} tokens, and MODEL_CONTEXT_TOKENS leaves them 7168: shorten system or list fewer tools, or raise/;

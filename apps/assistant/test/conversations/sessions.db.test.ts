@@ -1,7 +1,7 @@
 import { after } from 'node:test';
 import type { ClientType } from '@oselya/protocol';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
-import { folderOf, openFolder } from '../profiles/folder.ts';
+import { createFolder, openFolder } from '../profiles/folder.ts';
 import { listen } from './stage.ts';
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
@@ -333,7 +333,7 @@ test('Messages are ordered by time, then by number', async () => {
 test('A user has a maximum number of sessions, even if created concurrently', async () => {
   const sessions = createSessionService({
     db,
-    profiles: await openFolder(await folderOf({ 'default.yaml': profile('default') })),
+    profiles: await openFolder(await createFolder({ 'default.yaml': profile('default') })),
     maxSessions: 3,
   });
   const user = userOf('u-bounded', ['svc.profiles.use']);

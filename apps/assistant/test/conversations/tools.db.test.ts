@@ -10,7 +10,7 @@ import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate, type Conversation } from '../helpers/scripted-model.ts';
 import { until } from '@oselya/testing';
-import { folderOf, profile } from '../profiles/folder.ts';
+import { createFolder, profile } from '../profiles/folder.ts';
 import {
   CHAT_PERMISSIONS,
   addMessages,
@@ -38,7 +38,7 @@ suite('tools', async () => {
     last_reviewed: '2026-11-01',
     url: 'https://forge.example.test/',
   };
-  const folder = await folderOf({ 'endpoints.json': JSON.stringify([ENDPOINT_RECORD]) });
+  const folder = await createFolder({ 'endpoints.json': JSON.stringify([ENDPOINT_RECORD]) });
   const stage = await openStage({
     COLLECTOR_API_KEY: 'key-of-the-assistant',
     INVENTORY_FILE: join(folder, 'endpoints.json'),
@@ -831,7 +831,7 @@ suite('tools', async () => {
   }
 
   const startProcessWith = async (files: Record<string, string>) =>
-    stage.startInstance({ PROFILES_DIR: await folderOf(files) });
+    stage.startInstance({ PROFILES_DIR: await createFolder(files) });
 
   test('A session with a removed profile uses the default profile', async (t) => {
     const originalUrl = await startProcessWith({

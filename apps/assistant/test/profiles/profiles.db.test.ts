@@ -10,18 +10,18 @@ import { listen } from '../conversations/stage.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '@oselya/testing';
-import { folderOf, openFolder, profile } from './folder.ts';
+import { createFolder, openFolder, profile } from './folder.ts';
 
-const { db, instance, signedIn } = await openAssistant(SEVERAL_PEOPLE);
+const { instance, listAuditEntries, signedIn } = await openAssistant(SEVERAL_PEOPLE);
 const app = await instance();
 const olena = await signedIn(app, person('u-1', { permissions: ['svc.profiles.use'] }));
 const stranger = await signedIn(app, person('u-2'));
 const manager = await signedIn(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
-const operator = await signedIn(app, person('u-4', { isAdmin: true }));
+const adminBrowser = await signedIn(app, person('u-4', { isAdmin: true }));
 
 const rules = { toolNames: PROFILE_TOOLS };
 const MINIMAL = 'profile_id: a\nname: A\nsystem: Help.\n';
-const MEMBERS = 'profile_id, name, description, system, model, tools, is_admin_only';
+const MEMBER_NAMES = 'profile_id, name, description, system, model, tools, is_admin_only';
 const ID_RULE = 'must be 1 to 64 lower-case letters, digits, _ and -, the first no _ or -';
 const TOOLS_RULE = `tools must list each tool once, of: ${PROFILE_TOOLS.join(', ')}`;
 
@@ -47,17 +47,17 @@ test('Omitted members get their defaults', () => {
 
 test('Each error is reported with its line and rule', () => {
   const cases: [text: string, ...faults: string[]][] = [
-    ['', `1: must be a map with ${MEMBERS}`],
-    ['- profile_id: a\n', `1: must be a map with ${MEMBERS}`],
+    ['', `1: must be a map with ${MEMBER_NAMES}`],
+    ['- profile_id: a\n', `1: must be a map with ${MEMBER_NAMES}`],
     [
       'name: A\n',
       `1: profile_id is missing: it ${ID_RULE}`,
       '1: system is missing: it must be 1 to 32,000 characters',
     ],
-    [`${MINIMAL}colour: red\n`, `4: colour is unknown: a profile has ${MEMBERS}`],
+    [`${MINIMAL}colour: red\n`, `4: colour is unknown: a profile has ${MEMBER_NAMES}`],
     [
       `${MINIMAL}__proto__: { is_admin_only: true }\n`,
-      `4: __proto__ is unknown: a profile has ${MEMBERS}`,
+      `4: __proto__ is unknown: a profile has ${MEMBER_NAMES}`,
     ],
     [MINIMAL.replace(': a', ': Ab c'), `1: profile_id ${ID_RULE}`],
     [MINIMAL.replace(': A', ': 7'), '2: name must be 1 to 100 characters'],
@@ -84,12 +84,13 @@ async function readStartError(folder: string): Promise<string[]> {
   return error.message.replaceAll(folder, '').split('\n');
 }
 
-const ids = (profiles: readonly { profile_id: string }[]) => profiles.map((one) => one.profile_id);
+const listIds = (profiles: readonly { profile_id: string }[]) =>
+  profiles.map(({ profile_id }) => profile_id);
 
 test('The shipped profiles treat tool output as data, and one is admin-only', async () => {
   const profiles = (await openFolder(SHIPPED_PROFILES)).listAll();
-  assert.deepEqual(ids(profiles), ['default', 'diagnostics', 'market']);
-  assert.deepEqual(ids(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
+  assert.deepEqual(listIds(profiles), ['default', 'diagnostics', 'market']);
+  assert.deepEqual(listIds(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
   for (const { system, description, tools } of profiles) {
     assert.match(system, /is data/);
     assert.ok(description.length > 20 && tools.length > 0);
@@ -97,7 +98,7 @@ test('The shipped profiles treat tool output as data, and one is admin-only', as
 });
 
 test('A start fails with all errors of all files, or without a file', async () => {
-  const folder = await folderOf({
+  const folder = await createFolder({
     'a.yaml': profile('a').replace('name: a', 'name: 7'),
     'b.yaml': 'a: [\n',
     'c.yaml': profile('same'),
@@ -116,7 +117,7 @@ test('A start fails with all errors of all files, or without a file', async () =
   assert.match(text, /^ {2}\/folder\.yaml:1 cannot be read: EISDIR/m);
   assert.match(text, /^ {2}\/large\.yaml:1 must be at most 256 KiB$/m);
   assert.match(text, /^ {2}\/latin\.yaml:1 cannot be read: /m);
-  const empty = await folderOf({});
+  const empty = await createFolder({});
   assert.match((await readStartError(empty)).join(), /There is no agent profile in .*PROFILES_DIR/);
   const missingFolderError = await readStartError(join(empty, 'none'));
   assert.match(missingFolderError.join(), /cannot be read .*ENOENT.*PROFILES_DIR must be a folder/);
@@ -124,12 +125,12 @@ test('A start fails with all errors of all files, or without a file', async () =
 
 /** Opens and reloads the profiles of a folder, and collects their log lines. */
 async function openAndReload(files: string | Record<string, string>) {
-  const folder = typeof files === 'string' ? files : await folderOf(files);
+  const folder = typeof files === 'string' ? files : await createFolder(files);
   const errors: string[][] = [];
-  const infos: unknown[] = [];
+  const infoEntries: unknown[] = [];
   const log = {
     error: (fields: { faults: string[] }) => errors.push(fields.faults),
-    info: (...line: unknown[]) => infos.push(line),
+    info: (...entry: unknown[]) => infoEntries.push(entry),
   };
   const profiles = await openFolder(folder, { log });
   const reload = async () => {
@@ -137,7 +138,7 @@ async function openAndReload(files: string | Record<string, string>) {
     await profiles.reload();
   };
   await reload();
-  return { ...profiles, reload, folder, errors, infos };
+  return { ...profiles, reload, folder, errors, infoEntries };
 }
 
 const user = { role: 'user' as const };
@@ -152,23 +153,24 @@ test('Users choose among the profiles that are not admin-only', async () => {
     'b.yml': profile('b', adminOnlyLine),
     'c.yaml': profile('default'),
   });
-  assert.deepEqual(ids(profiles.listUsable(user)), ['a', 'default']);
-  assert.deepEqual(ids(profiles.listUsable(admin)), ['a', 'b', 'default']);
+  assert.deepEqual(listIds(profiles.listUsable(user)), ['a', 'default']);
+  assert.deepEqual(listIds(profiles.listUsable(admin)), ['a', 'b', 'default']);
   assert.equal(profiles.choose(user).profile_id, 'default');
   assert.equal(profiles.choose(admin, 'b').profile_id, 'b');
   assert.throws(() => profiles.choose(user, 'b'), isProblem('admin_only'));
   for (const id of ['', 'none', '__proto__', 'toString']) {
     assert.throws(() => profiles.choose(admin, id), isProblem('profile_not_found'));
   }
-  const [a, b] = [profiles.choose(user, 'a'), profiles.choose(admin, 'b')];
+  const earlierProfiles = [profiles.choose(user, 'a'), profiles.choose(admin, 'b')];
 
   // Permission follows the current file, and the last file of a removed profile.
   await writeFile(join(profiles.folder, 'a.yaml'), profile('a', adminOnlyLine));
   await rm(join(profiles.folder, 'b.yml'));
   await rm(join(profiles.folder, 'c.yaml'));
   await profiles.reload();
-  assert.throws(() => profiles.checkUse(user, a), isProblem('admin_only'));
-  assert.throws(() => profiles.checkUse(user, b), isProblem('admin_only'));
+  for (const profile of earlierProfiles) {
+    assert.throws(() => profiles.checkUse(user, profile), isProblem('admin_only'));
+  }
   assert.equal(profiles.findDefault(user), undefined);
   assert.throws(() => profiles.choose(user), isProblem('profile_not_found'));
   assert.equal(profiles.choose(admin).profile_id, 'a');
@@ -176,26 +178,26 @@ test('Users choose among the profiles that are not admin-only', async () => {
 
 test('Changed, added, renamed and removed files take effect', async () => {
   const profiles = await openAndReload({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
-  const { folder, infos, reload, listAll } = profiles;
-  assert.equal(infos.length, 0);
+  const { folder, infoEntries, reload, listAll } = profiles;
+  assert.equal(infoEntries.length, 0);
   const resolvePath = (name: string) => join(folder, name);
   await writeFile(resolvePath('.a.swp'), profile('a', 'description: Changed.\n'));
   await rename(resolvePath('.a.swp'), resolvePath('a.yaml'));
   await writeFile(resolvePath('c.yaml'), profile('c'));
   await rm(resolvePath('b.yaml'));
   await reload();
-  assert.deepEqual(ids(listAll()), ['a', 'c']);
+  assert.deepEqual(listIds(listAll()), ['a', 'c']);
   assert.equal(profiles.find('a')?.description, 'Changed.');
-  assert.equal(infos.length, 1);
+  assert.equal(infoEntries.length, 1);
 
   await rename(resolvePath('a.yaml'), resolvePath('d.yaml'));
   await reload();
-  assert.deepEqual(ids(listAll()).toSorted(), ['a', 'c']);
+  assert.deepEqual(listIds(listAll()).toSorted(), ['a', 'c']);
   await writeFile(resolvePath('c.yaml'), profile('a'));
   await writeFile(resolvePath('d.yaml'), profile('c'));
   await reload();
   assert.deepEqual(
-    [ids(listAll()), profiles.errors],
+    [listIds(listAll()), profiles.errors],
     [['a', 'c'], []],
     'files may exchange their ids',
   );
@@ -203,13 +205,13 @@ test('Changed, added, renamed and removed files take effect', async () => {
 
 test('An invalid file keeps its last valid profile, and its error is logged once', async () => {
   const profiles = await openAndReload({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
-  const { folder, reload, errors, infos } = profiles;
+  const { folder, reload, errors, infoEntries } = profiles;
   await writeFile(join(folder, 'a.yaml'), profile('a').replace('name: a', 'name: 7'));
   await writeFile(join(folder, 'b.yaml'), profile('b', 'description: Changed.\n'));
   await writeFile(join(folder, 'new.yaml'), 'a: [\n');
   await reload();
   await reload();
-  assert.deepEqual(ids(profiles.listAll()), ['a', 'b']);
+  assert.deepEqual(listIds(profiles.listAll()), ['a', 'b']);
   assert.equal(profiles.find('a')?.name, 'a');
   assert.equal(profiles.find('b')?.description, 'Changed.');
   assert.equal(profiles.findFault('a'), 'a.yaml:2 name must be 1 to 100 characters');
@@ -219,10 +221,10 @@ test('An invalid file keeps its last valid profile, and its error is logged once
 
   await writeFile(join(folder, 'a.yaml'), profile('a'));
   await rm(join(folder, 'new.yaml'));
-  const earlierCount = infos.length;
+  const earlierCount = infoEntries.length;
   await reload();
   assert.equal(profiles.findFault('a'), undefined);
-  assert.ok(infos.length > earlierCount);
+  assert.ok(infoEntries.length > earlierCount);
 });
 
 test('A file that changes to the id of another file keeps its earlier profile', async () => {
@@ -231,7 +233,7 @@ test('A file that changes to the id of another file keeps its earlier profile', 
   await writeFile(join(folder, 'a.yaml'), profile('b', 'description: Impostor.\n'));
   await writeFile(join(folder, 'c.yaml'), profile('b'));
   await reload();
-  assert.deepEqual(ids(profiles.listAll()), ['b', 'c']);
+  assert.deepEqual(listIds(profiles.listAll()), ['b', 'c']);
   assert.equal(profiles.find('b')?.description, '');
   const rule = 'profile_id must differ from the one in b.yaml:1';
   assert.deepEqual(errors, [[`a.yaml:1 ${rule}`, `c.yaml:1 ${rule}`]]);
@@ -239,7 +241,7 @@ test('A file that changes to the id of another file keeps its earlier profile', 
 });
 
 test('A Kubernetes config map is followed through its link', async () => {
-  const folder = await folderOf({});
+  const folder = await createFolder({});
   const createVersion = async (name: string, files: Record<string, string>) => {
     await mkdir(join(folder, name));
     for (const [file, text] of Object.entries(files))
@@ -258,18 +260,15 @@ test('A Kubernetes config map is followed through its link', async () => {
   assert.match(profiles.errors[0]?.[0] ?? '', /^b\.yaml:1 cannot be read: ENOENT/);
   await rm(join(folder, 'b.yaml'));
   await profiles.reload();
-  assert.deepEqual(ids(profiles.listAll()), ['a']);
+  assert.deepEqual(listIds(profiles.listAll()), ['a']);
 });
 
-const idsIn = (answer: { json(): { profile_id: string }[] }) =>
-  answer.json().map(({ profile_id }) => profile_id);
-
 test('Users see the available profiles, managers see all', async () => {
-  assert.deepEqual(idsIn(await olena.get('/profiles')), ['default', 'market']);
-  const all = ['default', 'diagnostics', 'market'];
-  assert.deepEqual(idsIn(await operator.get('/profiles')), all);
-  for (const browser of [manager, operator]) {
-    assert.deepEqual(idsIn(await browser.get('/admin/profiles')), all);
+  assert.deepEqual(listIds((await olena.get('/profiles')).json()), ['default', 'market']);
+  const allIds = ['default', 'diagnostics', 'market'];
+  assert.deepEqual(listIds((await adminBrowser.get('/profiles')).json()), allIds);
+  for (const browser of [manager, adminBrowser]) {
+    assert.deepEqual(listIds((await browser.get('/admin/profiles')).json()), allIds);
   }
   for (const [browser, path] of [
     [stranger, '/profiles'],
@@ -297,7 +296,10 @@ test('Lists have pages', async () => {
     [manager, '/admin/profiles', ['default', 'diagnostics', 'market']],
   ] as const) {
     const answers = await pages(browser, `${path}?limit=1`);
-    assert.deepEqual(answers.flatMap(idsIn), expected);
+    assert.deepEqual(
+      answers.flatMap((page) => listIds(page.json())),
+      expected,
+    );
     assert.equal(answers.length, expected.length);
     for (const query of ['limit=0', 'limit=501', 'cursor=x', 'cursor=LTE']) {
       assert.equal((await browser.get(`${path}?${query}`)).statusCode, 422, query);
@@ -305,51 +307,48 @@ test('Lists have pages', async () => {
   }
 });
 
-test('A changed file takes effect at once, and managers see its errors', async () => {
-  const folder = await folderOf({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
-  const reloading = await instance({ PROFILES_DIR: folder });
-  await listen(reloading);
-  const seen = async (browser: typeof olena, path: string) =>
-    (await browser.get(path, { app: reloading })).json();
-  const idsNow = async () =>
-    (await seen(olena, '/profiles')).map((one: { profile_id: string }) => one.profile_id);
-  assert.deepEqual(await idsNow(), ['a', 'b']);
-  const faultOfA = async () => (await seen(manager, '/admin/profiles'))[0].fault;
+test('A changed file takes effect without a restart, and managers see its errors', async () => {
+  const folder = await createFolder({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const reloadingApp = await instance({ PROFILES_DIR: folder });
+  await listen(reloadingApp);
+  const readProfiles = async (browser: typeof olena, path: string) =>
+    (await browser.get(path, { app: reloadingApp })).json();
+  const readIds = async () => listIds(await readProfiles(olena, '/profiles'));
+  assert.deepEqual(await readIds(), ['a', 'b']);
+  const findFirstFault = async () => (await readProfiles(manager, '/admin/profiles'))[0].fault;
   await writeFile(join(folder, 'a.yaml'), profile('a', 'tools: [none]\n'));
-  await until(async () => (await faultOfA()) !== undefined);
+  await until(async () => (await findFirstFault()) !== undefined);
   await writeFile(join(folder, 'b.yaml'), profile('b', 'is_admin_only: true\n'));
-  await until(async () => (await idsNow()).length === 1);
-  assert.deepEqual(await idsNow(), ['a']);
-  const [a, b] = await seen(manager, '/admin/profiles');
-  assert.match(a.fault, /^a\.yaml:4 tools must list each tool once/);
-  assert.deepEqual([a.tools, b.is_admin_only, b.fault], [[], true, undefined]);
-  assert.equal((await seen(olena, '/profiles'))[0].fault, undefined);
+  await until(async () => (await readIds()).length === 1);
+  assert.deepEqual(await readIds(), ['a']);
+  const [invalid, valid] = await readProfiles(manager, '/admin/profiles');
+  assert.match(invalid.fault, /^a\.yaml:4 tools must list each tool once/);
+  assert.deepEqual([invalid.tools, valid.is_admin_only, valid.fault], [[], true, undefined]);
+  assert.equal((await readProfiles(olena, '/profiles'))[0].fault, undefined);
 });
 
-const PATH = '/admin/profiles/default/availability';
+const AVAILABILITY_PATH = '/admin/profiles/default/availability';
 
 test('A request to change the availability changes nothing and is recorded', async () => {
   const payload = { is_admin_only: true };
-  const answer = await manager.request('PATCH', PATH, { payload });
+  const answer = await manager.request('PATCH', AVAILABILITY_PATH, { payload });
   assert.equal(answer.statusCode, 200);
   const { ok, note } = answer.json();
   assert.equal(ok, true);
   assert.match(note, /availability is managed via profile config files/);
-  assert.deepEqual(idsIn(await olena.get('/profiles')), ['default', 'market']);
-  const lines = await db
-    .selectFrom('audit_log')
-    .select(['actor_id', 'user_id', 'details'])
-    .where('action', '=', 'profile_availability_asked')
-    .execute();
-  assert.deepEqual(lines, [
+  assert.deepEqual(listIds((await olena.get('/profiles')).json()), ['default', 'market']);
+  assert.deepEqual(await listAuditEntries('profile_availability_asked'), [
     { actor_id: 'u-3', user_id: null, details: { profile_id: 'default', is_admin_only: true } },
   ]);
   for (const browser of [olena, stranger]) {
-    assert.equal((await browser.request('PATCH', PATH, { payload })).statusCode, 403);
+    assert.equal((await browser.request('PATCH', AVAILABILITY_PATH, { payload })).statusCode, 403);
   }
-  const unknown = await manager.request('PATCH', PATH.replace('default', 'none'), { payload });
-  assert.deepEqual([unknown.statusCode, unknown.json().code], [404, 'profile_not_found']);
-  for (const bad of [{}, { is_admin_only: 'true' }, { ...payload, x: 1 }]) {
-    assert.equal((await manager.request('PATCH', PATH, { payload: bad })).statusCode, 422);
+  const rejection = await manager.request('PATCH', AVAILABILITY_PATH.replace('default', 'none'), {
+    payload,
+  });
+  assert.deepEqual([rejection.statusCode, rejection.json().code], [404, 'profile_not_found']);
+  for (const invalidPayload of [{}, { is_admin_only: 'true' }, { ...payload, x: 1 }]) {
+    const options = { payload: invalidPayload };
+    assert.equal((await manager.request('PATCH', AVAILABILITY_PATH, options)).statusCode, 422);
   }
 });

@@ -5,33 +5,32 @@ import type { Server } from '@oselya/kit';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { makeSigningKey } from '../scripted-provider.ts';
-import { OLENA } from '../scripted-provider.ts';
+import { makeSigningKey, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, instance, row, expire, listen } = await openAssistant({
   IDP_DISCOVERY: 'true',
   IDP_USER_MAX_AGE_SECONDS: '60',
 });
 const key = await makeSigningKey('k-1');
-const stranger = await makeSigningKey('k-1');
+const foreignKey = await makeSigningKey('k-1');
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
 const getUnixSeconds = () => Math.floor(Date.now() / 1000);
 let user = OLENA;
 let sid: string | undefined;
-let tokens = 0;
+let tokenCount = 0;
 
 beforeEach(async () => {
   provider.reset();
   provider.publishMetadata();
   provider.keys = [key.published];
-  provider.idToken = () => key.sign(idClaims());
+  provider.idToken = () => key.sign(createIdClaims());
   for (const table of ['svc_users', 'webhook_events', 'audit_log'] as const) {
     await db.deleteFrom(table).execute();
   }
 });
 
-const idClaims = (): JWTPayload => ({
+const createIdClaims = (): JWTPayload => ({
   iss: provider.url,
   aud: provider.client.id,
   sub: user.sub,
@@ -46,46 +45,46 @@ const createClaims = (): JWTPayload => ({
   aud: provider.client.id,
   iat: getUnixSeconds(),
   exp: getUnixSeconds() + 120,
-  jti: `jti-${(tokens += 1)}`,
+  jti: `jti-${(tokenCount += 1)}`,
   sub: 'u-1',
   sid: 's-1',
   events: { [EVENT]: {} },
 });
 
-const sign = (payload: JWTPayload, header: { typ?: string; kid?: string } = {}, by = key) =>
-  by.sign(payload, { typ: 'logout+jwt', ...header });
+const sign = (payload: JWTPayload, header: { typ?: string; kid?: string } = {}, signingKey = key) =>
+  signingKey.sign(payload, { typ: 'logout+jwt', ...header });
 
 const app = await instance();
 const otherApp = await instance();
 
-const post = (at: Server, payload: string, type = 'application/x-www-form-urlencoded') =>
-  at.inject({
+const post = (server: Server, payload: string, type = 'application/x-www-form-urlencoded') =>
+  server.inject({
     method: 'POST',
     url: '/auth/backchannel-logout',
     headers: { 'content-type': type },
     payload,
   });
-const send = (at: Server, token: string) =>
-  post(at, new URLSearchParams({ logout_token: token }).toString());
+const send = (server: Server, token: string) =>
+  post(server, new URLSearchParams({ logout_token: token }).toString());
 
 /** Signs a user in within a session at the provider. */
-async function signIn(id: string, session: string | undefined, at = app): Promise<Browser> {
+async function signIn(id: string, session: string | undefined): Promise<Browser> {
   user = { ...OLENA, sub: id };
   provider.user = user;
   sid = session;
-  const browser = new Browser(at);
+  const browser = new Browser(app);
   assert.equal((await browser.signIn(provider)).statusCode, 302);
   return browser;
 }
 
-const isSignedIn = async (browser: Browser, at = app) =>
-  (await browser.get('/auth/me', { app: at })).statusCode === 200;
+const isSignedIn = async (browser: Browser, server = app) =>
+  (await browser.get('/auth/me', { app: server })).statusCode === 200;
 const listLedgerRows = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
 
 test('A logout token with a session ends the sign-ins of this session only', async () => {
   const notifications: string[] = [];
   const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
-  const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-1', 's-1')];
+  const endedBrowsers = [await signIn('u-1', 's-1'), await signIn('u-1', 's-1')];
   const remainingBrowsers = [
     await signIn('u-1', 's-2'),
     await signIn('u-1', undefined),
@@ -97,8 +96,8 @@ test('A logout token with a session ends the sign-ins of this session only', asy
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
   assert.equal(answer.headers['cache-control'], 'no-store');
   assert.deepEqual(answer.cookies, []);
-  for (const endedBrowser of [one, two]) assert.ok(!(await isSignedIn(endedBrowser)));
-  for (const keptBrowser of remainingBrowsers) assert.ok(await isSignedIn(keptBrowser, otherApp));
+  for (const browser of endedBrowsers) assert.ok(!(await isSignedIn(browser)));
+  for (const browser of remainingBrowsers) assert.ok(await isSignedIn(browser, otherApp));
   await until(() => notifications.includes('u-1'));
   assert.ok(
     !notifications.includes('') && !notifications.includes('u-2'),
@@ -120,10 +119,8 @@ test('A logout token with a session ends the sign-ins of this session only', asy
 test('A logout token without a session ends all sign-ins of its user', async () => {
   const endedBrowsers = [await signIn('u-1', 's-1'), await signIn('u-1', undefined)];
   const keptBrowser = await signIn('u-2', 's-3');
-  assert.equal(
-    (await send(app, await sign({ ...createClaims(), sid: undefined }))).statusCode,
-    200,
-  );
+  const token = await sign({ ...createClaims(), sid: undefined });
+  assert.equal((await send(app, token)).statusCode, 200);
   for (const browser of endedBrowsers) assert.ok(!(await isSignedIn(browser)));
   assert.ok(await isSignedIn(keptBrowser));
 });
@@ -141,13 +138,13 @@ test('A repeated logout token has no effect at another process', async () => {
   assert.ok(body.includes(count));
 });
 
-for (const [named, status] of [
+for (const [claims, status] of [
   [{ sid: 's-9', sub: undefined }, 400],
   [{ sid: undefined, sub: 'u-1' }, 400],
   [{ sid: 's-8', sub: 'u-1' }, 302],
   [{ sid: 's-9', sub: 'u-2' }, 302],
 ] as const) {
-  test(`A logout of ${JSON.stringify(named)} answers ${status} to a sign-in in progress`, async () => {
+  test(`A logout of ${JSON.stringify(claims)} answers ${status} to a sign-in in progress`, async () => {
     user = OLENA;
     sid = 's-9';
     const browser = new Browser(app);
@@ -155,10 +152,8 @@ for (const [named, status] of [
     const release = provider.holdNext('userinfo');
     const answer = browser.get(callback);
     await until(() => provider.count('userinfo') === 1);
-    assert.equal(
-      (await send(otherApp, await sign({ ...createClaims(), ...named }))).statusCode,
-      200,
-    );
+    const token = await sign({ ...createClaims(), ...claims });
+    assert.equal((await send(otherApp, token)).statusCode, 200);
     release();
     assert.equal((await answer).statusCode, status);
   });
@@ -201,42 +196,42 @@ const signWithHmac = (payload: JWTPayload) =>
   new SignJWT(payload)
     .setProtectedHeader({ alg: 'HS256', kid: 'k-1', typ: 'logout+jwt' })
     .sign(new TextEncoder().encode(provider.client.secret));
-const createChangedToken = (change: object) => () => sign({ ...createClaims(), ...change });
+const createTokenFactory = (claims: object) => () => sign({ ...createClaims(), ...claims });
 
-const invalid: [name: string, make: () => string | Promise<string>][] = [
+const invalidTokens: [name: string, createToken: () => string | Promise<string>][] = [
   ['no token', () => ''],
   ['no signature', () => new UnsecuredJWT(createClaims()).encode()],
   ['an HMAC by the client secret', () => signWithHmac(createClaims())],
-  ['a foreign signature', () => sign(createClaims(), {}, stranger)],
+  ['a foreign signature', () => sign(createClaims(), {}, foreignKey)],
   ['an unpublished key', () => sign(createClaims(), { kid: 'k-9' })],
   ['an access token', () => sign(createClaims(), { typ: 'at+jwt' })],
-  ['another issuer', createChangedToken({ iss: 'https://another.example' })],
-  ['another audience', createChangedToken({ aud: 'other' })],
-  ['no time', createChangedToken({ iat: undefined })],
+  ['another issuer', createTokenFactory({ iss: 'https://another.example' })],
+  ['another audience', createTokenFactory({ aud: 'other' })],
+  ['no time', createTokenFactory({ iat: undefined })],
   [
     'a future time',
-    createChangedToken({ iat: getUnixSeconds() + 600, exp: getUnixSeconds() + 900 }),
+    createTokenFactory({ iat: getUnixSeconds() + 600, exp: getUnixSeconds() + 900 }),
   ],
-  ['an old time', createChangedToken({ iat: getUnixSeconds() - 600 })],
+  ['an old time', createTokenFactory({ iat: getUnixSeconds() - 600 })],
   [
     'a past expiry',
-    createChangedToken({ iat: getUnixSeconds() - 200, exp: getUnixSeconds() - 60 }),
+    createTokenFactory({ iat: getUnixSeconds() - 200, exp: getUnixSeconds() - 60 }),
   ],
-  ['no expiry', createChangedToken({ exp: undefined })],
-  ['a nonce', createChangedToken({ nonce: 'n' })],
-  ['no event', createChangedToken({ events: undefined })],
-  ['a text as event', createChangedToken({ events: { [EVENT]: 'yes' } })],
-  ['no id', createChangedToken({ jti: undefined })],
-  ['neither user nor session', createChangedToken({ sub: undefined, sid: undefined })],
-  ['a malformed session', createChangedToken({ sid: 7 })],
-  ['a malformed user', createChangedToken({ sub: { id: 'u-1' } })],
+  ['no expiry', createTokenFactory({ exp: undefined })],
+  ['a nonce', createTokenFactory({ nonce: 'n' })],
+  ['no event', createTokenFactory({ events: undefined })],
+  ['a text as event', createTokenFactory({ events: { [EVENT]: 'yes' } })],
+  ['no id', createTokenFactory({ jti: undefined })],
+  ['neither user nor session', createTokenFactory({ sub: undefined, sid: undefined })],
+  ['a malformed session', createTokenFactory({ sid: 7 })],
+  ['a malformed user', createTokenFactory({ sub: { id: 'u-1' } })],
 ];
 
 test('An invalid logout token is rejected without effect', async () => {
   const browser = await signIn('u-1', 's-1');
-  for (const [name, make] of invalid) {
+  for (const [name, createToken] of invalidTokens) {
     lines.length = 0;
-    const answer = await send(app, await make());
+    const answer = await send(app, await createToken());
     assert.equal(answer.statusCode, 400, name);
     assert.equal(answer.headers['content-type'], 'application/problem+json');
     assert.equal(answer.headers['cache-control'], 'no-store');
@@ -246,10 +241,10 @@ test('An invalid logout token is rejected without effect', async () => {
   assert.ok(await isSignedIn(browser));
   assert.deepEqual(await listLedgerRows(), []);
   const { body } = await app.inject('/metrics');
-  assert.ok(body.includes(`{event="other",outcome="refused"} ${invalid.length}`));
+  assert.ok(body.includes(`{event="other",outcome="refused"} ${invalidTokens.length}`));
 });
 
-test('The body of a logout has to be a form with one token', async () => {
+test('The body of a logout must be a form with one token', async () => {
   const token = await sign(createClaims());
   assert.equal((await post(app, `logout_token=${token}&logout_token=${token}`)).statusCode, 400);
   const json = JSON.stringify({ logout_token: token });
@@ -261,12 +256,9 @@ test('Tokens with unknown keys do not cause repeated requests to the provider', 
   const freshApp = await instance();
   assert.equal((await send(freshApp, await sign(createClaims()))).statusCode, 200);
   const earlierCount = provider.count('keys');
-  for (let time = 0; time < 5; time += 1) {
-    const answer = await send(
-      freshApp,
-      await sign(createClaims(), { kid: `k-${time + 10}` }, stranger),
-    );
-    assert.equal(answer.statusCode, 400);
+  for (let index = 10; index < 15; index += 1) {
+    const token = await sign(createClaims(), { kid: `k-${index}` }, foreignKey);
+    assert.equal((await send(freshApp, token)).statusCode, 400);
   }
   assert.equal(provider.count('keys'), earlierCount);
 });
