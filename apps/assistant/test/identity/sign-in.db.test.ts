@@ -127,7 +127,7 @@ suite('sign-in', () => {
       browser.get(callback, { app: secondApp }),
     ]);
     const statuses = answers.map(({ statusCode }) => statusCode);
-    assert.deepEqual(statuses.toSorted(), [302, 400]);
+    assert.deepEqual(new Set(statuses), new Set([302, 400]));
     assert.equal(provider.count('token'), 1);
   });
 

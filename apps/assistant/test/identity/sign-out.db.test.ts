@@ -422,7 +422,8 @@ suite('terminal', () => {
       assert.equal((await decide(browser, page, decision)).json().code, INVALID_REQUEST);
     }
     const answers = await Promise.all([redeem(code, verifier), redeem(code, verifier, secondApp)]);
-    assert.deepEqual(answers.map(({ statusCode }) => statusCode).toSorted(), [200, 400]);
+    const statuses = new Set(answers.map(({ statusCode }) => statusCode));
+    assert.deepEqual(statuses, new Set([200, 400]));
     await db.deleteFrom('user_auth_sessions').execute();
     const confirmation = await confirmAndReadCode(new Browser(app));
     for (const proof of [createRandomText(), confirmation.verifier]) {

@@ -168,8 +168,8 @@ test('Users choose among the profiles that are not admin-only', async () => {
   await rm(join(profiles.folder, 'b.yml'));
   await rm(join(profiles.folder, 'c.yaml'));
   await profiles.reload();
-  for (const profile of earlierProfiles) {
-    assert.throws(() => profiles.checkUse(user, profile), isProblem('admin_only'));
+  for (const earlierProfile of earlierProfiles) {
+    assert.throws(() => profiles.checkUse(user, earlierProfile), isProblem('admin_only'));
   }
   assert.equal(profiles.findDefault(user), undefined);
   assert.throws(() => profiles.choose(user), isProblem('profile_not_found'));
