@@ -68,7 +68,11 @@ export async function createServices(
   await using resources = new AsyncDisposableStack();
   const temporary = createTemporaryFolder(join(folder, 'incoming'));
   resources.defer(temporary.close);
-  const imageStore = await openImageStore(config, { folder, temporary: temporary.path, log });
+  const imageStore = await openImageStore(config, {
+    folder,
+    getTemporaryFolder: temporary.path,
+    log,
+  });
   resources.defer(imageStore.close);
   const model = openObservedModel(config, metrics, log);
   resources.defer(() => model.close());
@@ -81,12 +85,12 @@ export async function createServices(
   });
   resources.defer(notifications.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
-  const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
+  const { MODEL_TIMEOUT_MS: modelTimeoutMs } = config;
   const images = createImageService({
     db,
     store: imageStore.store,
     storeState: imageStore.state,
-    temporary: temporary.path,
+    getTemporaryFolder: temporary.path,
     disk,
     fetch,
     model,

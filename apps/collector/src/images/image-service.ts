@@ -55,7 +55,7 @@ export type ImageServiceOptions = {
   store: ImageStore;
   storeState: Pick<StoreState, 'toOutageError'>;
   /** Returns the folder of temporary files. */
-  temporary: () => string;
+  getTemporaryFolder: () => string;
   disk: Disk;
   fetch: SafeFetch;
   model: VisionClient;
@@ -69,23 +69,12 @@ export type ImageServiceOptions = {
  * store, except in cleanup.ts.
  */
 export function createImageService(options: ImageServiceOptions) {
-  const {
-    db,
-    store,
-    storeState,
-    temporary: getTemporaryFolder,
-    disk,
-    fetch,
-    model,
-    log,
-    observe,
-    limits,
-  } = options;
+  const { db, store, storeState, disk, fetch, model, log, observe, limits } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, (error) =>
     log.warn({ err: error }, 'a thumbnail could not be stored'),
   );
-  const download = createDownload({ fetch, getFolder: getTemporaryFolder, limits });
+  const download = createDownload({ fetch, getFolder: options.getTemporaryFolder, limits });
   const version: DescriberVersion | undefined =
     model.visionModel === undefined
       ? undefined

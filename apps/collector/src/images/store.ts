@@ -38,13 +38,17 @@ const PROBE_CONTENT = 'Written to see whether images can be stored.';
 /**
  * Opens the configured image store. Contract 1, IMAGE_STORE.
  * @param options.folder Local store folder.
- * @param options.temporary Returns the folder of incomplete files, on the same file system.
+ * @param options.getTemporaryFolder Returns the folder of incomplete files, on the same file system.
  */
 export async function openImageStore(
   config: Config,
-  options: { folder: string; temporary: () => string; log: Pick<Logger, 'warn' | 'info'> },
+  options: {
+    folder: string;
+    getTemporaryFolder: () => string;
+    log: Pick<Logger, 'warn' | 'info'>;
+  },
 ): Promise<OpenStore> {
-  const { folder, temporary: getTemporaryFolder, log } = options;
+  const { folder, getTemporaryFolder, log } = options;
   const isLocal = config.IMAGE_STORE === 'file';
   const disk = isLocal ? openLocalFolder(folder, getTemporaryFolder) : await openBucket(config);
   return createImageStore(disk, { log });

@@ -294,7 +294,7 @@ test('A failure of this machine on the way to the store is an outage of the stor
   const listing = await addListing();
   const { url } = await putImage('/on-its-way.jpg', 'jpeg', { colour: 'olive' });
   for (const [code, options] of [
-    ['ENOTDIR', { temporary: () => '/dev/null' }],
+    ['ENOTDIR', { getTemporaryFolder: () => '/dev/null' }],
     ['ESTALE', { disk }],
   ] as const) {
     const { images } = openService({ storeState: { toOutageError }, ...options });

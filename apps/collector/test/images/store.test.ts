@@ -47,7 +47,7 @@ const bucket = await startBucket();
 async function openBucket(overrides: Record<string, string> = {}) {
   const { store, close } = await openImageStore(readConfig({ ...bucket.env, ...overrides }), {
     folder: join(rootFolder, 'unused'),
-    temporary: () => assert.fail('a bucket needs no temporary files'),
+    getTemporaryFolder: () => assert.fail('a bucket needs no temporary files'),
     log,
   });
   deferCleanup(close);
