@@ -36,7 +36,7 @@ export type ArchiveCheck = (
 ) => Promise<{ checked: number; archived: number; unreachable: number }>;
 
 type Claim = { listingId: number; rawId: number; url: string };
-type PageState = { state: 'gone' | 'present' | 'unreachable'; status: number | null };
+type PageCheck = { outcome: 'gone' | 'present' | 'unreachable'; status: number | null };
 
 /**
  * Creates the archive check. A run stops after `DEADLINE_MS` and keeps its partial results. It holds no database
@@ -55,13 +55,13 @@ export function createArchiveCheck(deps: {
   const { timeoutMs = TIMEOUT_MS } = deps;
 
   async function check(claim: Claim, minIntervalSeconds: number, signal: AbortSignal) {
-    const pageState = await requestPage(fetch, claim.url, signal, timeoutMs);
-    const { state, status } = pageState;
-    if (state !== 'gone') {
-      await recordCheck(db, claim, pageState);
-      return state;
+    const pageCheck = await requestPage(fetch, claim.url, signal, timeoutMs);
+    const { outcome, status } = pageCheck;
+    if (outcome !== 'gone') {
+      await recordCheck(db, claim, pageCheck);
+      return outcome;
     }
-    if (!(await recordGonePage(db, claim, { status, minIntervalSeconds }))) return state;
+    if (!(await recordGonePage(db, claim, { status, minIntervalSeconds }))) return outcome;
     log.info({ listing_id: claim.listingId, status }, 'a listing was archived');
     return 'archived';
   }
@@ -98,18 +98,18 @@ async function requestPage(
   url: string,
   signal: AbortSignal,
   timeoutMs: number,
-): Promise<PageState> {
+): Promise<PageCheck> {
   const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   try {
     const response = await fetch(url, { signal: requestSignal, accept: 'text/html, */*;q=0.5' });
     await response.close();
     const { status } = response;
-    if (status === 404 || status === 410) return { state: 'gone', status };
+    if (status === 404 || status === 410) return { outcome: 'gone', status };
     const isTemporaryFailure = status >= 500 || [408, 425, 429].includes(status);
-    return { state: isTemporaryFailure ? 'unreachable' : 'present', status };
+    return { outcome: isTemporaryFailure ? 'unreachable' : 'present', status };
   } catch {
     signal.throwIfAborted();
-    return { state: 'unreachable', status: null };
+    return { outcome: 'unreachable', status: null };
   }
 }
 
@@ -134,12 +134,9 @@ function createHostLimits({ parallel, perHost, pauseMs }: typeof REQUEST_LIMITS)
  */
 async function claimListings(
   db: Kysely<Tables>,
-  {
-    limit,
-    source,
-    notWithinHours,
-  }: Pick<ArchiveCheckOptions, 'limit' | 'source' | 'notWithinHours'>,
+  filter: Pick<ArchiveCheckOptions, 'limit' | 'source' | 'notWithinHours'>,
 ): Promise<Claim[]> {
+  const { limit, source, notWithinHours } = filter;
   const matchesSource = source === undefined ? sql`true` : sql`listing.source_slug = ${source}`;
   const isDue =
     notWithinHours === undefined
@@ -166,10 +163,10 @@ async function claimListings(
 async function recordCheck(
   db: Kysely<Tables>,
   { listingId }: Claim,
-  { state, status }: PageState,
+  { outcome, status }: PageCheck,
 ): Promise<void> {
   const resetClause =
-    state === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
+    outcome === 'unreachable' ? sql`` : sql`, gone_since = null, gone_raw_id = null`;
   await sql`
     update listing_checks set checked_at = now(), status = ${status}, claimed_until = null ${resetClause}
     where listing_id = ${listingId}`.execute(db);
