@@ -201,13 +201,9 @@ export function registerPayloadRoutes(
 
 function listRaw(
   db: Kysely<Tables>,
-  {
-    status,
-    source_slug: source,
-    cursor,
-    limit,
-  }: Static<typeof rawListQuerySchema> & { limit: number },
+  filter: Static<typeof rawListQuerySchema> & { limit: number },
 ) {
+  const { status, source_slug: source, cursor, limit } = filter;
   const position = cursorCodec.read(cursor);
   const isAfter = sql<boolean>`(updated_at, id) < (
     timestamptz 'epoch' + ${position?.at}::bigint * interval '1 microsecond', ${position?.id}::bigint)`;
@@ -235,35 +231,33 @@ export type RawCleanup = ReturnType<typeof createRawCleanup>;
  * Creates the cleanup of old payloads, which contain names and telephone numbers.
  * Specification 001, Listing archive; Contract 4, Operations; ADR 0013.
  */
-export function createRawCleanup({
-  db,
-  metrics,
-}: {
+export function createRawCleanup(deps: {
   db: Kysely<Tables>;
   metrics: Pick<Metrics, 'rawDeleted'>;
 }) {
+  const { db, metrics } = deps;
   return async (options: { olderThanDays: number; signal?: AbortSignal }): Promise<number> => {
     const { olderThanDays, signal } = options;
     const { rows } = await sql<{ cutoff: string }>`
       select (now() - ${olderThanDays} * interval '1 day')::text as cutoff`.execute(db);
     const cutoff = rows[0]?.cutoff ?? '';
-    let total = 0;
-    for (let lastId = 0; ;) {
-      const { deleted, isLast, last: batchLastId } = await removeBatch(db, cutoff, lastId);
-      metrics.rawDeleted.inc(deleted);
-      total += deleted;
-      lastId = batchLastId;
-      if (isLast || signal?.aborted === true) return total;
+    let deletedCount = 0;
+    for (let afterId = 0; ;) {
+      const batch = await removeBatch(db, cutoff, afterId);
+      metrics.rawDeleted.inc(batch.deletedCount);
+      deletedCount += batch.deletedCount;
+      afterId = batch.lastId;
+      if (batch.isLast || signal?.aborted === true) return deletedCount;
     }
   };
 }
 
 /** Removes the old completed payloads among the next IDs, except those with a valid idempotency key and locked ones. */
-async function removeBatch(db: Kysely<Tables>, cutoff: string, after: number) {
-  const { rows } = await sql<{ deleted: number; isLast: boolean; last: number }>`
+async function removeBatch(db: Kysely<Tables>, cutoff: string, afterId: number) {
+  const { rows } = await sql<{ deletedCount: number; isLast: boolean; lastId: number }>`
     with examined as materialized (
       select id, created_at < ${cutoff}::timestamptz as is_old
-      from raw_data where id > ${after} order by id limit ${MAX_BATCH_SIZE}),
+      from raw_data where id > ${afterId} order by id limit ${MAX_BATCH_SIZE}),
     removable as materialized (
       select raw.id from raw_data as raw join examined using (id)
       where examined.is_old and raw.status = 'completed'
@@ -271,8 +265,8 @@ async function removeBatch(db: Kysely<Tables>, cutoff: string, after: number) {
       for update of raw skip locked),
     deleted as (
       delete from raw_data using removable where raw_data.id = removable.id returning raw_data.id)
-    select (select count(*)::integer from deleted) as deleted,
-      count(*) < ${MAX_BATCH_SIZE} or not bool_or(is_old) as "isLast", coalesce(max(id), 0) as last
+    select (select count(*)::integer from deleted) as "deletedCount",
+      count(*) < ${MAX_BATCH_SIZE} or not bool_or(is_old) as "isLast", coalesce(max(id), 0) as "lastId"
     from examined`.execute(db);
-  return rows[0] ?? { deleted: 0, isLast: true, last: 0 };
+  return rows[0] ?? { deletedCount: 0, isLast: true, lastId: 0 };
 }
