@@ -15,7 +15,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** Maximum number of listings per archive check. Slow sites reach the deadline of the check first. */
 const MAX_LISTINGS_PER_CHECK = 1000;
 
-/** `retryMs` is the time until a failed run is repeated. */
+/** The process that runs a task holds a lease for `durationMs`. A failed run is repeated after `retryMs`. */
 const MINUTELY_SCHEDULE = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
 const DAILY_SCHEDULE = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
 
@@ -39,11 +39,6 @@ export function startUpkeep(deps: {
   intervalMs?: number;
 }): { close: () => Promise<void> } {
   const { db, log, config, intervalMs = MINUTE_MS } = deps;
-  const {
-    COLLECTOR_ARCHIVE_CHECK_HOURS: archiveCheckHours,
-    COLLECTOR_RAW_RETENTION_DAYS: rawRetentionDays,
-  } = config;
-  const { COLLECTOR_IMAGE_RETENTION_DAYS: imageRetentionDays } = config;
   const stopController = new AbortController();
   const { signal } = stopController;
 
@@ -77,10 +72,10 @@ export function startUpkeep(deps: {
       logRemoval('old changes of listings', removeOldChanges(db, taskSignal)),
     ),
   ];
-  if (archiveCheckHours > 0) {
+  if (config.COLLECTOR_ARCHIVE_CHECK_HOURS > 0) {
     const options = {
       limit: MAX_LISTINGS_PER_CHECK,
-      notWithinHours: archiveCheckHours,
+      notWithinHours: config.COLLECTOR_ARCHIVE_CHECK_HOURS,
       minIntervalSeconds: 3600,
     };
     const checkArchive = async (taskSignal: AbortSignal) => {
@@ -90,8 +85,8 @@ export function startUpkeep(deps: {
     tasks.push(startTask('archive_check', MINUTELY_SCHEDULE, checkArchive));
   }
   const cleanups = [
-    ['raw_cleanup', rawRetentionDays, 'old payloads', deps.rawCleanup],
-    ['image_cleanup', imageRetentionDays, 'unused images', deps.images.cleanUp],
+    ['raw_cleanup', config.COLLECTOR_RAW_RETENTION_DAYS, 'old payloads', deps.rawCleanup],
+    ['image_cleanup', config.COLLECTOR_IMAGE_RETENTION_DAYS, 'unused images', deps.images.cleanUp],
   ] as const;
   for (const [name, olderThanDays, description, cleanUp] of cleanups) {
     if (olderThanDays === 0) continue;
