@@ -106,11 +106,9 @@ export function getFirstIdOfBand(band: number): number {
  * Returns the conditions of the index partitions that a search reads: live listings, and archived listings if
  * requested.
  */
-export function listPartitionConditions({
-  include_archived,
-}: SearchFilters): Expression<SqlBool>[] {
+export function listPartitionConditions(filters: SearchFilters): Expression<SqlBool>[] {
   const liveCondition = sql<SqlBool>`archived_at is null`;
-  return include_archived === true
+  return filters.include_archived === true
     ? [liveCondition, sql<SqlBool>`archived_at is not null`]
     : [liveCondition];
 }
@@ -146,14 +144,8 @@ function computeStep(column: RangeColumn, value: number): number {
 }
 
 /** Returns the condition that a listing is in one of the bands, including both ends. */
-export function whereInBands({
-  firstBand,
-  lastBand,
-}: {
-  firstBand: number;
-  lastBand: number;
-}): Expression<SqlBool> {
-  // Each whole block has its own term, so a wide window needs few terms.
+export function whereInBands(firstBand: number, lastBand: number): Expression<SqlBool> {
+  // Each whole block has one term, so a wide range needs few terms.
   const firstBlock = Math.ceil(firstBand / BANDS_PER_BLOCK);
   const endBlock = Math.max(firstBlock, Math.floor((lastBand + 1) / BANDS_PER_BLOCK));
   const terms =

@@ -1,11 +1,11 @@
 import { escapeHtml } from '@oselya/kit';
 import { APOSTROPHES, INVISIBLE_CHARACTERS, normaliseText } from '../text.ts';
 
-const LETTER_PATTERN = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
+const WORD_CHARACTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
 /** Matches a word: letters and digits, and between them characters that the normaliser removes. */
 const WORD_PATTERN = new RegExp(
-  `${LETTER_PATTERN}(?:[${APOSTROPHES}${INVISIBLE_CHARACTERS}]*${LETTER_PATTERN})*`,
+  `${WORD_CHARACTER}(?:[${APOSTROPHES}${INVISIBLE_CHARACTERS}]*${WORD_CHARACTER})*`,
   'gu',
 );
 

@@ -30,8 +30,8 @@ export type NearestQuery = QueryVector & {
 const DEFAULT_EXACT_SEARCH_THRESHOLD = 2000;
 
 /**
- * With more candidates, most embeddings still belong to another model, and a search must not read a million listings
- * before the backfill has finished.
+ * With more candidates, a search computes no distances without the index. Before a backfill has finished, the index may
+ * find few embeddings of the current model among a million listings.
  */
 const DEFAULT_MAX_EXACT_CANDIDATES = 100_000;
 
@@ -85,11 +85,8 @@ async function estimateListings(
   return { listingCount, matchCount: Math.min(listingCount, matchCount) };
 }
 
-function whereCandidate({
-  embeddingModel,
-  excludedId,
-  newestId,
-}: NearestQuery): Expression<SqlBool> {
+function whereCandidate(query: NearestQuery): Expression<SqlBool> {
+  const { embeddingModel, excludedId, newestId } = query;
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [eb('embedding', 'is not', null)];
   if (excludedId !== undefined) conditions.push(eb('id', '<>', excludedId));

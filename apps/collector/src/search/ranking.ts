@@ -54,13 +54,10 @@ export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise
   const newestBand = getBand(newestId);
   let firstBand = Math.max(0, newestBand + 1 - FIRST_QUERY_BANDS);
   while (firstBand > 0 && hits.length < query.maxMatches) {
-    const bandCount = countNextBands({
-      bandsRead: newestBand + 1 - firstBand,
-      hitCount: hits.length,
-      maxMatches: query.maxMatches,
-    });
+    const [bandsRead, hitCount] = [newestBand + 1 - firstBand, hits.length];
+    const bandCount = countNextBands({ bandsRead, hitCount, maxMatches: query.maxMatches });
     const bandRange = { firstBand: Math.max(0, firstBand - bandCount), endBand: firstBand };
-    const limit = query.maxMatches - hits.length;
+    const limit = query.maxMatches - hitCount;
     hits.push(...(await findMatches(db, { ...query, newestId, bandRange, limit })));
     firstBand = bandRange.firstBand;
   }
@@ -68,15 +65,8 @@ export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise
 }
 
 /** Returns the number of bands to read next. The lower bound matters if all matches so far are recent. */
-function countNextBands({
-  bandsRead,
-  hitCount,
-  maxMatches,
-}: {
-  bandsRead: number;
-  hitCount: number;
-  maxMatches: number;
-}): number {
+function countNextBands(progress: { bandsRead: number; hitCount: number; maxMatches: number }) {
+  const { bandsRead, hitCount, maxMatches } = progress;
   const estimatedBands =
     hitCount === 0 ? Infinity : (bandsRead * (maxMatches - hitCount) * SAFETY_FACTOR) / hitCount;
   const bandCount = Math.ceil(
@@ -115,7 +105,7 @@ async function findMatches(
   const { text, filters, newestId, bandRange, limit } = options;
   const { firstBand, endBand } = bandRange;
   const shouldNameBands = firstBand > 0 || endBand <= MAX_NAMED_LAST_BANDS;
-  const bandCondition = sql<SqlBool>`${shouldNameBands ? whereInBands({ firstBand, lastBand: endBand - 1 }) : sql`true`}
+  const bandCondition = sql<SqlBool>`${shouldNameBands ? whereInBands(firstBand, endBand - 1) : sql`true`}
     and id + 0 >= ${getFirstIdOfBand(firstBand)} and id + 0 < ${getFirstIdOfBand(endBand)} and id + 0 <= ${newestId}`;
   const { rows } = await sql<{ matches: MatchRow[] }>`
     select (${selectMatches({ text, filters, bandCondition, limit })}) as matches`.execute(db);

@@ -105,14 +105,12 @@ export function createSearchService({ db, model }: SearchDeps) {
       return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
 
     const wordQuery = { text: normalisedQuery, filters, newestId: cursorPosition?.newestId };
-    const {
-      hits: rankedHits,
-      newestId,
-      isLowerBound,
-    } = signal === undefined
-      ? await rankByWords(wordQuery)
-      : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
-    const hits = shouldFold ? foldGroups(rankedHits) : rankedHits;
+    const ranking =
+      signal === undefined
+        ? await rankByWords(wordQuery)
+        : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
+    const { newestId, isLowerBound } = ranking;
+    const hits = shouldFold ? foldGroups(ranking.hits) : ranking.hits;
     const remainingHits =
       cursorPosition === undefined
         ? hits
