@@ -83,9 +83,9 @@ export async function backfillEmbeddings(
     if (failure !== undefined) throw failure;
   }
 
-  function reportProgress(checkedCount: number): void {
-    report.checked += checkedCount;
-    report.outdated += checkedCount;
+  function reportProgress(outdatedCount: number): void {
+    report.checked += outdatedCount;
+    report.outdated += outdatedCount;
     onProgress(report, total);
   }
 
@@ -98,12 +98,8 @@ export async function backfillEmbeddings(
       .map((listing) => ({ ...listing, ...createHashedText(listing) }))
       .filter((listing) => !isEmbedded(listing, { ...listing, model: model.embeddingModel }));
     report.checked += page.length - outdatedListings.length;
-    for (
-      let batchStart = 0;
-      batchStart < outdatedListings.length;
-      batchStart += MAX_TEXTS_PER_REQUEST
-    ) {
-      const batch = outdatedListings.slice(batchStart, batchStart + MAX_TEXTS_PER_REQUEST);
+    while (outdatedListings.length > 0) {
+      const batch = outdatedListings.splice(0, MAX_TEXTS_PER_REQUEST);
       try {
         if (dryRun) reportProgress(batch.length);
         else await embedBatch(batch);
@@ -135,9 +131,9 @@ function selectListings(db: Kysely<Tables>) {
 }
 
 async function countListings(db: Kysely<Tables>): Promise<number> {
-  const { n: listingCount } = await db
+  const { listingCount } = await db
     .selectFrom('property_listings')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .select((eb) => eb.fn.countAll<number>().as('listingCount'))
     .executeTakeFirstOrThrow();
   return listingCount;
 }

@@ -20,10 +20,8 @@ export const EMBEDDED_COLUMNS = [
   'description',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-type EmbeddedListing = Pick<
-  Selectable<Tables['property_listings']>,
-  (typeof EMBEDDED_COLUMNS)[number]
->;
+type ListingRow = Selectable<Tables['property_listings']>;
+type EmbeddedListing = Pick<ListingRow, (typeof EMBEDDED_COLUMNS)[number]>;
 
 /** Returns the text to embed: the wording and main facts of a listing, from stored columns only. */
 export function buildEmbeddingText(listing: EmbeddedListing): string {
@@ -44,15 +42,14 @@ export function buildEmbeddingText(listing: EmbeddedListing): string {
 const joinKnownValues = (values: readonly (string | null)[], separator: string) =>
   values.filter((value) => value !== null).join(separator);
 
-type EmbeddingState = Pick<
-  Selectable<Tables['property_listings']>,
-  'embedding_model' | 'embedding_text_hash'
-> & { is_embedded: boolean };
+type EmbeddingInfo = Pick<ListingRow, 'embedding_model' | 'embedding_text_hash'> & {
+  is_embedded: boolean;
+};
 
 /** Returns whether the embedding is up to date: by this model, for a text with this hash. */
 export function isEmbedded(
-  state: EmbeddingState,
+  { is_embedded: hasEmbedding, embedding_model, embedding_text_hash }: EmbeddingInfo,
   { hash, model }: { hash: string; model: string },
 ): boolean {
-  return state.is_embedded && state.embedding_model === model && state.embedding_text_hash === hash;
+  return hasEmbedding && embedding_model === model && embedding_text_hash === hash;
 }
