@@ -21,7 +21,7 @@ export async function openDatabase(
   shared?: SharedDatabase,
 ): Promise<{ database: Database<Tables>; close: () => Promise<void> }> {
   if (shared !== undefined) {
-    // The migration creates the collector's tables.
+    // A migration creates the collector's tables in a shared database before their first use.
     return { database: shared as Database<Tables>, close: () => Promise.resolve() };
   }
   const database = await connect<Tables>({

@@ -143,7 +143,7 @@ export function createModelCostCounter() {
   };
 }
 
-/** The least recently updated key is evicted first. */
+/** Maximum number of keys. The least recently updated key is evicted first. */
 const MAX_KEYS = 10_000;
 
 /**

@@ -29,7 +29,7 @@ const MAX_NEW_PAIRS = 20;
 /** Maximum number of known pairs to compare again. If a listing has more pairs, its partners are marked instead. */
 const MAX_KNOWN_PAIRS = 200;
 
-/** The metric stops counting here, because a count of all marks is slow. */
+/** Maximum number of marks that the metric counts, because a count of all marks is slow. */
 const MAX_COUNTED_MARKS = 100_000;
 
 /** Likely duplicates of a listing in API responses. */

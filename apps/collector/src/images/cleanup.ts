@@ -47,7 +47,7 @@ async function listImages(
   return rows;
 }
 
-/** Returns whether it removed the image: a job may be recording it for a listing. */
+/** Returns whether the image was removed. An image that a job is recording for a listing stays. */
 function removeIfUnused(
   db: Kysely<Tables>,
   sha256: string,

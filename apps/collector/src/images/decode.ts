@@ -41,13 +41,8 @@ export class ImageError extends Error {
   }
 }
 
-/** The size is that of the upright image, in pixels. */
-type DecodedImage = {
-  mediaType: string;
-  width: number;
-  height: number;
-  fingerprint: string;
-};
+/** The width and height are those of the upright image, in pixels. */
+type DecodedImage = { mediaType: string; width: number; height: number; fingerprint: string };
 
 /**
  * Decodes a whole image to detect corruption.
@@ -135,7 +130,7 @@ const MAX_NOISE_LEVEL = 2;
  * @throws A sharp error if the bytes are not an image.
  */
 export async function computeFingerprint(content: Uint8Array): Promise<string> {
-  // Scaled before it is rotated, because sharp scales row by row but rotates in memory.
+  // Scale before rotating, because sharp scales row by row but rotates in memory.
   const scaledSize = GRID_SIZE * GRID_SIZE;
   const scaledImage = sharp(content, SHARP_OPTIONS).resize(scaledSize, scaledSize, { fit: 'fill' });
   const pixels = await sharp(await scaledImage.keepExif().png().toBuffer())

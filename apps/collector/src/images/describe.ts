@@ -35,7 +35,7 @@ const MAX_OUTAGES = 3;
 /** Number of rate limits after which an image is recorded as their cause. */
 const MAX_RATE_LIMITS = 5;
 
-/** The image is missing from the store or corrupt. */
+/** Error code of an image that is missing from the store or corrupt. */
 const UNREADABLE_CODE = 'IMAGE_UNREADABLE';
 
 /** Codes of errors that a single image can cause. */
@@ -136,11 +136,7 @@ export function createImageDescriber(deps: {
     }
   }
 
-  async function describeImage(
-    job: ListingJob,
-    image: ListingImage,
-    canWait: boolean,
-  ): Promise<void> {
+  async function describeImage(job: ListingJob, image: ListingImage, canWait: boolean) {
     const { listingId, fence, signal } = job;
     const { sha256 } = image;
     signal.throwIfAborted();
@@ -189,9 +185,9 @@ export function createImageDescriber(deps: {
       outdated: isOutdated(version),
     }[selection];
     const rows = await listImages(db, job.listingId, condition);
-    // An image that crashes the server fails the requests beside it too.
-    const hasSuspect = rows.some(({ sha256 }) => outages.has(sha256));
-    await mapParallel(rows, hasSuspect ? 1 : concurrency, ({ url, position, ...image }) =>
+    // An image that crashes the server also fails concurrent requests.
+    const hasOutages = rows.some(({ sha256 }) => outages.has(sha256));
+    await mapParallel(rows, hasOutages ? 1 : concurrency, ({ url, position, ...image }) =>
       describeImage(job, { ...image, name: url ?? fileNames[position] }, canWait),
     );
     return rows.length;
@@ -239,13 +235,13 @@ function isNew({ requested_model, prompt_version }: DescriberVersion): RawBuilde
  * prompt.
  */
 export function isOutdated({
-  requested_model: model,
-  prompt_version: prompt,
+  requested_model,
+  prompt_version,
 }: DescriberVersion): RawBuilder<boolean> {
-  const version = JSON.stringify({ requested_model: model, prompt_version: prompt });
+  const version = JSON.stringify({ requested_model, prompt_version });
   return sql<boolean>`(
-    (images.prompt_version is distinct from ${prompt}
-      or coalesce(images.requested_model, images.described_by) is distinct from ${model})
+    (images.prompt_version is distinct from ${prompt_version}
+      or coalesce(images.requested_model, images.described_by) is distinct from ${requested_model})
     and not coalesce(images.describe_error @> ${version}::jsonb
       and images.describe_error ->> 'code' <> all (${TRANSIENT_CODES}::text[]), false))`;
 }

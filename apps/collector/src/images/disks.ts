@@ -33,12 +33,8 @@ export type ImageDisk = {
 /** Returns whether an error, or its cause, means that a file or an object does not exist. */
 export function isNotFoundError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const hasNotFoundCode = 'code' in error && error.code === 'ENOENT';
-  return (
-    hasNotFoundCode ||
-    ['NoSuchKey', 'NotFound'].includes(error.name) ||
-    isNotFoundError(error.cause)
-  );
+  if ('code' in error && error.code === 'ENOENT') return true;
+  return ['NoSuchKey', 'NotFound'].includes(error.name) || isNotFoundError(error.cause);
 }
 
 async function hasObject(operation: Promise<unknown>): Promise<boolean> {

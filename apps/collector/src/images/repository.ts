@@ -13,7 +13,7 @@ export type StoredImage = {
   fingerprint?: string;
 };
 
-/** Error and earliest retry time (RFC 3339). An image without `retry_at` is never retried. */
+/** Error of an image, and its earliest retry time (RFC 3339). An image without `retry_at` is never retried. */
 export type ImageFailure = { error: string; retry_at?: string };
 
 export type ImageOutcome = { position: number; url: string | null } & (
@@ -22,10 +22,7 @@ export type ImageOutcome = { position: number; url: string | null } & (
 );
 
 /** Inserts missing image rows. Locks existing rows until the transaction ends, so that a cleanup skips them. */
-export async function recordImages(
-  db: Kysely<Tables>,
-  images: readonly StoredImage[],
-): Promise<void> {
+export async function recordImages(db: Kysely<Tables>, images: readonly StoredImage[]) {
   await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
     select distinct on (sha256) * from jsonb_to_recordset(${JSON.stringify(images)}::jsonb)
       as image (sha256 text, media_type text, width integer, height integer, bytes bigint,
