@@ -6,7 +6,6 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
-
 import {
   createReprocess,
   createReprocessImages,

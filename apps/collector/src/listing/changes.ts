@@ -150,11 +150,8 @@ async function readChanges(
   const hasUnsettledChanges = (await settleLog(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
   const { settledPosition, assignedPosition } = await readLastPositions(db);
   if (cursor === undefined) {
-    return {
-      items: [],
-      cursor: await createCursor(db, settledPosition),
-      has_more: hasUnsettledChanges,
-    };
+    const endCursor = await createCursor(db, settledPosition);
+    return { items: [], cursor: endCursor, has_more: hasUnsettledChanges };
   }
   const [afterPosition, cursorTime] = cursor;
   // A database restored from a backup has other changes at the same positions. Expired changes cannot be checked.
@@ -198,9 +195,7 @@ async function readChangeTime(db: Kysely<Tables>, position: number): Promise<num
 }
 
 /** Returns the last position with a change, and the last position that the sequence assigned. */
-async function readLastPositions(
-  db: Kysely<Tables>,
-): Promise<{ settledPosition: number; assignedPosition: number }> {
+async function readLastPositions(db: Kysely<Tables>) {
   const { rows } = await sql<{ settledPosition: number; assignedPosition: number }>`
     select coalesce((select max(position) from listing_changes), 0) as "settledPosition",
       (select case when is_called then last_value else 0 end from listing_changes_positions)
@@ -245,16 +240,14 @@ export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Pr
  */
 export async function removeOldChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<number> {
   let deletedCount = 0;
-  for (
-    let batchSize = MAX_BATCH_SIZE;
-    batchSize === MAX_BATCH_SIZE && !signal.aborted;
-    deletedCount += batchSize
-  ) {
+  let batchSize = MAX_BATCH_SIZE;
+  while (batchSize === MAX_BATCH_SIZE && !signal.aborted) {
     const { numAffectedRows } = await sql`
       delete from listing_changes
       where id in (select id from listing_changes order by id limit ${MAX_BATCH_SIZE})
         and created_at < now() - ${RETENTION_DAYS} * interval '1 day'`.execute(db);
     batchSize = Number(numAffectedRows ?? 0n);
+    deletedCount += batchSize;
   }
   return deletedCount;
 }

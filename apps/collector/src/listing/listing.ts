@@ -42,13 +42,10 @@ export function presentListing({ id, ...row }: ListingRow): Listing {
 }
 
 /** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */
-export function getPricePerArea({
-  price,
-  area_total: area,
-}: {
-  price?: number | null | undefined;
-  area_total?: number | null | undefined;
-}): number | undefined {
+export function getPricePerArea(
+  listing: Partial<Pick<Listing, 'price' | 'area_total'>>,
+): number | undefined {
+  const { price, area_total: area } = listing;
   if (price == null || area == null || area === 0) return undefined;
   return Math.round((price / area) * 100) / 100;
 }
