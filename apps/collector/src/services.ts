@@ -83,7 +83,7 @@ export async function createServices(
     db,
     onError: (error) => log.warn({ err: error }, 'workers could not be notified'),
   });
-  resources.defer(notifications.close);
+  resources.defer(() => notifications.close());
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const { MODEL_TIMEOUT_MS: modelTimeoutMs } = config;
   const images = createImageService({
