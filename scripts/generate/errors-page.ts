@@ -13,8 +13,8 @@ export function formatErrorsPage(tables: Record<string, Record<string, ErrorDefi
     const rows = Object.entries(table)
       .toSorted(([a, x], [b, y]) => x.status - y.status || a.localeCompare(b))
       .map(
-        ([code, { status, title, advice, retry }]) =>
-          `| ${status} | \`${code}\` | ${title} | ${advice} | ${retry ? 'yes' : 'no'} |`,
+        ([code, { status, title, advice, canRetry }]) =>
+          `| ${status} | \`${code}\` | ${title} | ${advice} | ${canRetry ? 'yes' : 'no'} |`,
       );
     return `## ${service}
 

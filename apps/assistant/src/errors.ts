@@ -11,7 +11,7 @@ const signInAgainButton = { href: '/auth/login', text: 'Sign in again' };
 type ErrorTexts = [
   title: string,
   advice: string,
-  options?: Pick<ErrorDefinition, 'page' | 'retry'>,
+  options?: Pick<ErrorDefinition, 'page' | 'canRetry'>,
 ];
 
 /** Builds the definitions of the errors with one HTTP status. */
@@ -177,7 +177,7 @@ export const errors = {
     export_running: [
       'Your export is in progress',
       'Wait until it is complete, or cancel it, then try again.',
-      { retry: true },
+      { canRetry: true },
     ],
     nothing_to_undo: [
       'There is nothing to undo',
@@ -212,7 +212,7 @@ export const errors = {
     too_many_connections: [
       'Too many connections',
       'Your address has the maximum number of open connections. Close some, then try again.',
-      { retry: true },
+      { canRetry: true },
     ],
   }),
   ...defineErrors(502, {
@@ -229,7 +229,7 @@ export const errors = {
     model_unavailable: [
       'The model does not answer',
       'Your message is kept. Try again with `message.retry` in a minute.',
-      { retry: true },
+      { canRetry: true },
     ],
     sign_in_not_configured: [
       'Sign-in is not configured',
@@ -238,12 +238,12 @@ export const errors = {
     provider_unavailable: [
       'The identity provider does not answer',
       'You stay signed in. Wait for the seconds in `Retry-After`, then try again.',
-      { retry: true, page: { advice: 'You stay signed in. Try again in a few seconds.' } },
+      { canRetry: true, page: { advice: 'You stay signed in. Try again in a few seconds.' } },
     ],
     user_without_email: [
       'The identity provider does not send your email',
       'You stay signed in. Ask the operator of the provider to add a usable email to your account, then try again.',
-      { retry: true },
+      { canRetry: true },
     ],
   }),
   ...defineErrors(504, {

@@ -54,21 +54,21 @@ export const errors = {
     title: 'The payload could not be taken in',
     advice:
       'The database did not respond. Send it again; with the same `Idempotency-Key` it is stored once.',
-    retry: true,
+    canRetry: true,
   },
   ingest_busy: {
     status: 503,
     title: 'Too many payloads at once',
     advice:
       'This process has as many payloads in progress as it may hold, because the database is slow or the load is high. Send it again in a moment.',
-    retry: true,
+    canRetry: true,
   },
   uploads_busy: {
     status: 503,
     title: 'Too many uploads at once',
     advice:
       'Four times as many payloads with images as COLLECTOR_UPLOADS are being received or processed. Send it again in a moment.',
-    retry: true,
+    canRetry: true,
   },
   idempotency_conflict: {
     status: 409,
@@ -92,60 +92,60 @@ export const errors = {
     title: 'Listing not ready for similar search',
     advice:
       'The listing has no embedding yet. Wait until its payload is completed, then try again.',
-    retry: true,
+    canRetry: true,
   },
   model_unavailable: {
     status: 503,
     title: 'The model does not answer',
     advice: 'The request needs the model. Check the model server; try again.',
-    retry: true,
+    canRetry: true,
   },
   model_failed: {
     status: 502,
     title: 'The model failed',
     advice:
       'The model server rejected the request or gave an unusable answer. Check it, then retry the payload or the search.',
-    retry: true,
+    canRetry: true,
   },
   stage_timed_out: {
     status: 503,
     title: 'A stage took too long',
     advice: 'A stage of the pipeline did not end in its time. Retry the payload.',
-    retry: true,
+    canRetry: true,
   },
   lease_lost: {
     status: 503,
     title: 'The workers were lost',
     advice: 'Each worker that claimed the payload ended before it was done. Retry the payload.',
-    retry: true,
+    canRetry: true,
   },
   still_processing: {
     status: 409,
     title: 'Still being processed',
     advice:
       'The payload of this idempotency key is not done yet. Send the request again in a moment.',
-    retry: true,
+    canRetry: true,
   },
   interrupted: {
     status: 503,
     title: 'Processing was interrupted',
     advice:
       'A service was not available, or the process was stopped. Uploaded images are gone: send the payload again. A payload without uploads is back in the queue.',
-    retry: true,
+    canRetry: true,
   },
   image_store_unavailable: {
     status: 503,
     title: 'The image store cannot be used',
     advice:
       'Images cannot be stored for now. Check the folder or the bucket and its permissions; try again.',
-    retry: true,
+    canRetry: true,
   },
   disk_low: {
     status: 503,
     title: 'Too little disk space',
     advice:
       'Less than MIN_FREE_DISK_MB is free, so nothing is stored. Free some space, then send it again.',
-    retry: true,
+    canRetry: true,
   },
 } satisfies Record<string, ErrorDefinition>;
 

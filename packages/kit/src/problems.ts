@@ -7,7 +7,7 @@ export type ErrorDefinition = {
   /** Suggested action for the client. */
   advice: string;
   /** Whether the same request can succeed later. False by default. */
-  retry?: boolean;
+  canRetry?: boolean;
   /** Content of the error page: advice that replaces the general advice, and a call to action. */
   page?: { advice?: string; button?: { href: string; text: string } };
 };
@@ -125,7 +125,7 @@ export const commonErrors = {
     status: 408,
     title: 'Request too slow',
     advice: 'The request was not whole in time. Send all of it sooner, or less in one request.',
-    retry: true,
+    canRetry: true,
   },
   body_too_large: {
     status: 413,
@@ -147,7 +147,7 @@ export const commonErrors = {
     status: 429,
     title: 'Too many requests',
     advice: 'Wait for the seconds in `Retry-After`, then send the request again.',
-    retry: true,
+    canRetry: true,
     page: { advice: 'Wait a minute, then try again.' },
   },
   headers_too_large: {
@@ -160,7 +160,7 @@ export const commonErrors = {
     title: 'Internal error',
     advice:
       'The service failed. Try again; if it stays, look for the `request_id` in the service log.',
-    retry: true,
+    canRetry: true,
     page: {
       advice: 'The service failed. Try again; if it stays, tell its operator the request id below.',
     },
@@ -169,7 +169,7 @@ export const commonErrors = {
     status: 503,
     title: 'Service unavailable',
     advice: 'Something that this service needs does not answer. Try again in a moment.',
-    retry: true,
+    canRetry: true,
   },
 } satisfies Record<string, ErrorDefinition>;
 

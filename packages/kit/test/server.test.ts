@@ -21,9 +21,9 @@ import { serve } from './serve.ts';
 const lines: string[] = [];
 const errorTable = {
   ...commonErrors,
-  busy: { status: 503, title: 'Busy', advice: 'Come again.', retry: true },
-  tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', retry: false },
-  no_milk: { status: 409, title: 'No milk', advice: 'Take it as it is.', retry: false },
+  busy: { status: 503, title: 'Busy', advice: 'Come again.', canRetry: true },
+  tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', canRetry: false },
+  no_milk: { status: 409, title: 'No milk', advice: 'Take it as it is.', canRetry: false },
   locked: {
     status: 401,
     title: 'Locked',
