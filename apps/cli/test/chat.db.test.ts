@@ -9,7 +9,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { start } from '@oselya/assistant';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
-import { chunk, createStreamedResponse, startModelServer } from '@oselya/model/testing';
+import { createChunk, createStreamedResponse, startModelServer } from '@oselya/model/testing';
 import {
   deferCleanup,
   Browser,
@@ -182,12 +182,15 @@ const model = await startModelServer(({ body }) => {
   const requestJson = JSON.stringify(body);
   if (requestJson.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
   return requestJson.includes('a title of at most')
-    ? createStreamedResponse([chunk({ content: 'Назва' }), chunk({}, { finishReason: 'stop' })])
+    ? createStreamedResponse([
+        createChunk({ content: 'Назва' }),
+        createChunk({}, { finishReason: 'stop' }),
+      ])
     : createStreamedResponse([
-        chunk({ content: 'Шукаю' }),
+        createChunk({ content: 'Шукаю' }),
         () => slowModel.promise,
-        chunk({ content: ', знайшов.' }),
-        chunk({}, { finishReason: 'stop' }),
+        createChunk({ content: ', знайшов.' }),
+        createChunk({}, { finishReason: 'stop' }),
       ]);
 });
 deferCleanup(() => model.close());

@@ -11,7 +11,7 @@ import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import {
   createConstantHandler,
   LISTING,
-  constantVector,
+  createConstantVector,
   startModelServer,
 } from '@oselya/model/testing';
 import { oselya } from './support/oselya.ts';
@@ -84,7 +84,7 @@ const runHere = (args: string[]) => oselya(args, env);
 async function startServer({ rooms, model }: { rooms: number; model: string }) {
   const state = { up: true, requests: 0, answers: (_path: string): boolean => true };
   const listing = { ...LISTING, rooms };
-  const answer = createConstantHandler({ listing, model, vectorOf: constantVector(16) });
+  const answer = createConstantHandler({ listing, model, vectorOf: createConstantVector(16) });
   const { url: address, close } = await startModelServer((request) => {
     state.requests += 1;
     if (!state.answers(request.path)) return 'silence';

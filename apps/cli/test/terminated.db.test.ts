@@ -7,7 +7,11 @@ import { after, test } from 'node:test';
 import type { Tables } from '@oselya/collector';
 import { findFreePort, startProcess, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
-import { createConstantHandler, constantVector, startModelServer } from '@oselya/model/testing';
+import {
+  createConstantHandler,
+  createConstantVector,
+  startModelServer,
+} from '@oselya/model/testing';
 import { sql } from 'kysely';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
@@ -21,7 +25,7 @@ const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']
 /** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
 async function startBlockedModel() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
   const state = { held: 0 };
   const server = await startModelServer(async (request) => {
     const question = JSON.stringify(request.body);

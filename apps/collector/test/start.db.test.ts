@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import {
   createConstantHandler,
-  constantVector,
+  createConstantVector,
   startModelServer,
   type ReceivedRequest,
 } from '@oselya/model/testing';
@@ -163,7 +163,7 @@ async function startSlowServer() {
   const release = Promise.withResolvers<void>();
   const sockets = new Set<Socket>();
   const paths: string[] = [];
-  const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
   const server = await startModelServer(async (request: ReceivedRequest) => {
     paths.push(request.path);
     requestReceived.resolve();

@@ -49,7 +49,7 @@ export const LISTING = {
 };
 
 /** Creates a response with an OpenAI chat completion. */
-export function completion(
+export function createCompletion(
   content: string,
   options: {
     model?: string;
@@ -73,7 +73,7 @@ export function completion(
 }
 
 /** Creates a response with embeddings in the format of OpenAI, Ollama, vLLM and llama.cpp. */
-export function embeddings(
+export function createEmbeddings(
   vectors: unknown[],
   options: { indexes?: number[]; tokens?: number } = {},
 ): ScriptedResponse {
@@ -113,19 +113,19 @@ export function createConstantHandler(options: {
     if (request.path.endsWith('/models')) return { body: { object: 'list', data: [] } };
     const texts = extractEmbeddedTexts(request);
     return texts === undefined
-      ? completion(JSON.stringify(listing), { model })
-      : embeddings(texts.map(vectorOf));
+      ? createCompletion(JSON.stringify(listing), { model })
+      : createEmbeddings(texts.map(vectorOf));
   };
 }
 
 /** Creates a function that returns the same vector for all texts. */
-export function constantVector(dimensions: number): () => readonly number[] {
+export function createConstantVector(dimensions: number): () => readonly number[] {
   const vector = Array.from({ length: dimensions }, (_, index) => index + 1);
   return () => vector;
 }
 
 /** Creates a chunk of an OpenAI chat completion stream. */
-export function chunk(
+export function createChunk(
   delta: object,
   options: { finishReason?: string | null; model?: string; usage?: object } = {},
 ): object {
@@ -143,7 +143,7 @@ export function chunk(
 /** Creates a chunk with a tool call. */
 export function createToolCallChunk(call: { id: string; name: string; arguments: string }): object {
   const { id, ...functionCall } = call;
-  return chunk({ tool_calls: [{ index: 0, id, type: 'function', function: functionCall }] });
+  return createChunk({ tool_calls: [{ index: 0, id, type: 'function', function: functionCall }] });
 }
 
 /** Writes an event to a stream. */

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
 import { type ChatRequest, defineModelSchema } from '../src/index.ts';
-import { chunk, createStreamedResponse, createToolCallChunk } from '../src/testing.ts';
+import { createChunk, createStreamedResponse, createToolCallChunk } from '../src/testing.ts';
 import { parseChatBody, expectFailure, failure, startScene } from './support.ts';
 
 const question: ChatRequest = {
@@ -20,7 +20,7 @@ const searchTool = {
 };
 
 /** Last chunk of a complete answer. */
-const stopChunk = chunk(
+const stopChunk = createChunk(
   {},
   { finishReason: 'stop', usage: { prompt_tokens: 20, completion_tokens: 3 } },
 );
@@ -32,9 +32,9 @@ function start(t: TestContext, ...answers: Parameters<typeof createStreamedRespo
 test('An answer is streamed with its end and its tokens', async (t) => {
   const secondChunk = Promise.withResolvers<void>();
   const scene = await start(t, [
-    chunk({ role: 'assistant', content: 'Так' }),
+    createChunk({ role: 'assistant', content: 'Так' }),
     () => secondChunk.promise,
-    chunk({ content: ', є дві.' }),
+    createChunk({ content: ', є дві.' }),
     stopChunk,
   ]);
   const parts = scene.client.streamChat(question);
@@ -68,9 +68,9 @@ test('The model calls a tool and continues with its result', async (t) => {
         name: 'search_listings',
         arguments: '{"query":"Львів"}',
       }),
-      chunk({}, { finishReason: 'tool_calls' }),
+      createChunk({}, { finishReason: 'tool_calls' }),
     ],
-    [chunk({ content: 'Ось.' }), stopChunk],
+    [createChunk({ content: 'Ось.' }), stopChunk],
   );
   const toolRequest = { ...question, tools: [searchTool] };
   const [call, end] = await Array.fromAsync(scene.client.streamChat(toolRequest));
@@ -113,7 +113,7 @@ test('The input of a tool is parsed: an empty one is an object, and invalid JSON
   );
   const scene = await start(
     t,
-    ...calls.map((call) => [call, chunk({}, { finishReason: 'tool_calls' })]),
+    ...calls.map((call) => [call, createChunk({}, { finishReason: 'tool_calls' })]),
   );
   const inputs: unknown[] = [];
   for (const _ of writtenInputs) {
@@ -133,7 +133,7 @@ test('A failure is retried before the first part, and ends the answer afterwards
   };
   const scene = await startScene(t, [
     failure.loading,
-    createStreamedResponse([chunk({ content: 'Так' }), reset]),
+    createStreamedResponse([createChunk({ content: 'Так' }), reset]),
   ]);
   const parts = scene.client.streamChat(question);
   assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
@@ -145,7 +145,7 @@ test('A failure is retried before the first part, and ends the answer afterwards
 
 test('A stream without a next part fails after the timeout of one part', async (t) => {
   const silentResponse = createStreamedResponse([
-    chunk({ content: 'Т' }),
+    createChunk({ content: 'Т' }),
     () => new Promise(() => {}),
   ]);
   const scene = await startScene(t, [silentResponse], { timeoutMs: 200 });
@@ -158,7 +158,7 @@ test('A stream without a next part fails after the timeout of one part', async (
 test('The time of the reader does not count against the timeout of one part', async (t) => {
   const scene = await startScene(
     t,
-    [createStreamedResponse([chunk({ content: 'Т' }), () => sleep(300), stopChunk])],
+    [createStreamedResponse([createChunk({ content: 'Т' }), () => sleep(300), stopChunk])],
     { timeoutMs: 200 },
   );
   const parts = scene.client.streamChat(question);
@@ -170,7 +170,7 @@ test('The time of the reader does not count against the timeout of one part', as
 test('A reader that leaves aborts the request', async (t) => {
   const connectionClosed = Promise.withResolvers<void>();
   const scene = await start(t, [
-    chunk({ content: 'Т' }),
+    createChunk({ content: 'Т' }),
     (response) =>
       new Promise<void>((resolve) => {
         response.on('close', () => {
@@ -195,7 +195,7 @@ test('A reader that leaves aborts the request', async (t) => {
 });
 
 test('An incomplete or missing answer is an error', async (t) => {
-  const scene = await start(t, [chunk({ content: 'Т' })], []);
+  const scene = await start(t, [createChunk({ content: 'Т' })], []);
   const abandonedStream = scene.client.streamChat(question);
   await abandonedStream.next();
   await expectFailure(abandonedStream.next(), 'MODEL_INVALID_OUTPUT');
@@ -209,8 +209,8 @@ test('An incomplete or missing answer is an error', async (t) => {
 test('A truncated answer is marked, and a filtered answer is an error', async (t) => {
   const scene = await start(
     t,
-    [chunk({ content: 'Довго' }), chunk({}, { finishReason: 'length' })],
-    [chunk({ content: 'Н' }), chunk({}, { finishReason: 'content_filter' })],
+    [createChunk({ content: 'Довго' }), createChunk({}, { finishReason: 'length' })],
+    [createChunk({ content: 'Н' }), createChunk({}, { finishReason: 'content_filter' })],
   );
   const parts = await Array.fromAsync(scene.client.streamChat(question));
   const end = parts.at(-1);

@@ -13,7 +13,7 @@ import {
 } from '../src/index.ts';
 import {
   type ScriptedResponse,
-  embeddings,
+  createEmbeddings,
   type ReceivedRequest,
   createStreamedResponse,
 } from '../src/testing.ts';
@@ -79,7 +79,7 @@ suite('health', () => {
         'The last embedding request failed: The model server answered 500 to POST /v1/embeddings: no backend at http://[credentials]@gpu/ for [key].',
       mode: 'openai',
     });
-    server.play(embeddings([[1, 2, 3]]));
+    server.play(createEmbeddings([[1, 2, 3]]));
     await client.embed(['two rooms in Lviv']);
     server.play(models);
     assert.deepEqual(await client.health(), { status: 'ok', mode: 'openai' });
@@ -183,7 +183,7 @@ suite('the usage of a call', () => {
     assert.deepEqual(sumEvents(callEvents), { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(callEvents, events.slice(3));
 
-    server.play(failure.crash, embeddings([[1, 2, 3]]));
+    server.play(failure.crash, createEmbeddings([[1, 2, 3]]));
     await client.embed(['a'], { observe });
     const seenOutcomes = callEvents
       .slice(2)
@@ -205,7 +205,7 @@ test('The README explains every error code and its retries', async () => {
 
 /** Starts a chat server, an embedding server, and a client for both. */
 async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = {}) {
-  const embedding = await startScriptedServer(t, embeddings([[1, 2, 3]]));
+  const embedding = await startScriptedServer(t, createEmbeddings([[1, 2, 3]]));
   const scene = await startScene(t, [createChat(FLAT)], {
     embeddingBaseUrl: embedding.baseUrl,
     ...options,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
-import { type ScriptedResponse, embeddings } from '../src/testing.ts';
+import { type ScriptedResponse, createEmbeddings } from '../src/testing.ts';
 import { createChat, expectFailure, failure, startScene } from './support.ts';
 
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
@@ -13,7 +13,7 @@ suite('embedding', () => {
       [1e-18, 0, 1e-300],
       [1e19, 0.5, -2],
     ];
-    const { client, server, events } = await startScene(t, [embeddings(vectors)]);
+    const { client, server, events } = await startScene(t, [createEmbeddings(vectors)]);
     assert.deepEqual(await client.embed(['one', 'two']), {
       vectors,
       model: 'embeddinggemma',
@@ -36,7 +36,7 @@ suite('embedding', () => {
       [1, 1, 1],
       [2, 2, 2],
     ];
-    const { client } = await startScene(t, [embeddings([two, one], { indexes: [1, 0] })]);
+    const { client } = await startScene(t, [createEmbeddings([two, one], { indexes: [1, 0] })]);
     assert.deepEqual((await client.embed(['a', 'b'])).vectors, [one, two]);
   });
 
@@ -54,7 +54,7 @@ suite('embedding', () => {
         }
         failureCount = 0;
         sizes.push(input.length);
-        return embeddings(input.map((text) => [Number(text), 1, 0]));
+        return createEmbeddings(input.map((text) => [Number(text), 1, 0]));
       },
     ]);
     const { vectors, usage } = await client.embed(texts);
@@ -77,25 +77,33 @@ suite('invalid vectors', () => {
   const invalidResponses: [name: string, answer: ScriptedResponse, pattern: RegExp][] = [
     [
       'another width',
-      embeddings([validVector, [1, 2, 3, 4]]),
+      createEmbeddings([validVector, [1, 2, 3, 4]]),
       /MODEL_EMBEDDING.*4 numbers.*EMBEDDING_DIMENSIONS is 3/,
     ],
-    ['no width', embeddings([validVector, []]), /0 numbers.*EMBEDDING_DIMENSIONS is 3/],
-    ['zeros', embeddings([validVector, [0, 0, -0]]), /MODEL_EMBEDDING.*zeros/],
+    ['no width', createEmbeddings([validVector, []]), /0 numbers.*EMBEDDING_DIMENSIONS is 3/],
+    ['zeros', createEmbeddings([validVector, [0, 0, -0]]), /MODEL_EMBEDDING.*zeros/],
     // pgvector stores single precision, and computes useless distances for very large and very small vectors.
-    ['infinity in single precision', embeddings([[1e39, 1, 0], validVector]), /not finite/],
-    ['zeros in single precision', embeddings([[1e-46, -1e-300, 0], validVector]), /zeros only/],
-    ['squares past the range', embeddings([validVector, [1e30, 0, 0]]), /too large/],
-    ['squares below the range', embeddings([validVector, [3e-23, 0, 0]]), /too small/],
+    ['infinity in single precision', createEmbeddings([[1e39, 1, 0], validVector]), /not finite/],
+    [
+      'zeros in single precision',
+      createEmbeddings([[1e-46, -1e-300, 0], validVector]),
+      /zeros only/,
+    ],
+    ['squares past the range', createEmbeddings([validVector, [1e30, 0, 0]]), /too large/],
+    ['squares below the range', createEmbeddings([validVector, [3e-23, 0, 0]]), /too small/],
     // llama.cpp writes NaN and infinity as null.
-    ['null for NaN', embeddings([validVector, [1, null, 3]]), /MODEL_EMBEDDING.*embedding model/],
+    [
+      'null for NaN',
+      createEmbeddings([validVector, [1, null, 3]]),
+      /MODEL_EMBEDDING.*embedding model/,
+    ],
     ['numbers past the range', { body: OVERFLOWING }, /MODEL_EMBEDDING/],
     ['NaN, which is no JSON', { body: '{"data":[{"embedding":[NaN]}]}' }, /not JSON/],
-    ['too few', embeddings([validVector]), /MODEL_EMBEDDING/],
-    ['too many', embeddings([validVector, validVector, validVector]), /MODEL_EMBEDDING/],
+    ['too few', createEmbeddings([validVector]), /MODEL_EMBEDDING/],
+    ['too many', createEmbeddings([validVector, validVector, validVector]), /MODEL_EMBEDDING/],
     [
       'an index twice',
-      embeddings([validVector, validVector], { indexes: [0, 0] }),
+      createEmbeddings([validVector, validVector], { indexes: [0, 0] }),
       /MODEL_EMBEDDING/,
     ],
     ['a chat completion', createChat('hello'), /MODEL_EMBEDDING/],
@@ -125,7 +133,7 @@ function startEmbedding(
     ({ body }) => {
       const { input } = Parse(EmbedBody, body);
       const maxTokens = Math.max(...input.map((text) => Math.ceil(text.length / tokenLength)));
-      return maxTokens > limit ? respond(maxTokens) : embeddings(input.map(() => [1, 2, 3]));
+      return maxTokens > limit ? respond(maxTokens) : createEmbeddings(input.map(() => [1, 2, 3]));
     },
   ]);
 }

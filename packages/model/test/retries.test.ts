@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BreakerState, ModelError, type ModelErrorCode } from '../src/index.ts';
-import { type ScriptedResponse, embeddings } from '../src/testing.ts';
+import { type ScriptedResponse, createEmbeddings } from '../src/testing.ts';
 import { createGate, type Gate } from '../src/gate.ts';
 import { computeBackoffMs } from '../src/retry.ts';
 import { readRetryAfterMs } from '../src/transport.ts';
@@ -221,7 +221,7 @@ suite('the closed breaker', () => {
       const script: ScriptEntry = ({ body }) => {
         if (!JSON.stringify(body).includes(mark)) return createChat(FLAT);
         if (isAway) return 'reset';
-        return name === 'vision' ? createChat(FLAT) : embeddings([[1, 2, 3]]);
+        return name === 'vision' ? createChat(FLAT) : createEmbeddings([[1, 2, 3]]);
       };
       const { client } = await startSingle(t, [script], 30);
       const states: BreakerState[] = [];

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { TokenCounts } from '../src/errors.ts';
 import { MODEL_ERRORS, type ModelErrorCode } from '../src/index.ts';
 import { createStatusError } from '../src/server-error.ts';
-import { chunk, createStreamedResponse } from '../src/testing.ts';
+import { createChunk, createStreamedResponse } from '../src/testing.ts';
 import { API_KEY, ask, expectFailure, startScene } from './support.ts';
 
 /** Error responses of real servers. */
@@ -109,7 +109,7 @@ const STREAMED_ERRORS: [error: object | string, code: ModelErrorCode, quoted: st
 const COMPUTE_ERROR = { error: { code: 500, message: 'Compute error.' } };
 /** Creates a stream that ends with an event after one part. */
 const createFailingStream = (body: object) =>
-  createStreamedResponse([chunk({ content: 'Так' }), body]);
+  createStreamedResponse([createChunk({ content: 'Так' }), body]);
 
 suite('errors in a stream', () => {
   for (const [error, code, quoted] of STREAMED_ERRORS) {
@@ -129,7 +129,10 @@ suite('errors in a stream', () => {
   test('An error at the start of a stream is retried if it is retryable', async (t) => {
     const { client, server } = await startScene(t, [
       createStreamedResponse([COMPUTE_ERROR]),
-      createStreamedResponse([chunk({ content: 'Так' }), chunk({}, { finishReason: 'stop' })]),
+      createStreamedResponse([
+        createChunk({ content: 'Так' }),
+        createChunk({}, { finishReason: 'stop' }),
+      ]),
     ]);
     const parts = client.streamChat(question);
     assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
@@ -153,7 +156,7 @@ suite('errors in a stream', () => {
     server.play(createFailingStream(COMPUTE_ERROR));
     for (let index = 0; index < 2; index += 1)
       await expectFailure(startChat(), 'MODEL_UNAVAILABLE');
-    server.play(createFailingStream(chunk({}, { finishReason: 'stop' })));
+    server.play(createFailingStream(createChunk({}, { finishReason: 'stop' })));
     await startChat();
     server.play(createFailingStream(COMPUTE_ERROR));
     for (let index = 0; index < 3; index += 1) {

@@ -13,7 +13,7 @@ import {
 } from '../src/index.ts';
 import {
   type ScriptedResponse,
-  completion,
+  createCompletion,
   type ReceivedRequest,
   startModelServer,
 } from '../src/testing.ts';
@@ -133,7 +133,7 @@ export async function expectFailure(
 
 /** Creates a chat completion with token counts. */
 export const createChat = (content: string, finishReason = 'stop'): ScriptedResponse =>
-  completion(content, { finishReason, tokens: { read: 26, written: 9 } });
+  createCompletion(content, { finishReason, tokens: { read: 26, written: 9 } });
 
 const error = (status: number, body: object | string): ScriptedResponse => ({ status, body });
 

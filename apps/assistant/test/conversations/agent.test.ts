@@ -50,7 +50,7 @@ import {
   type Reply,
 } from '@oselya/model';
 import {
-  chunk,
+  createChunk,
   createStreamedResponse,
   createToolCallChunk,
   startModelServer,
@@ -398,13 +398,16 @@ suite('agent', async () => {
       name: 'search_listings',
       arguments: '{"query":"Львів"}',
     });
-    const stop = chunk({}, { finishReason: 'stop' });
+    const stop = createChunk({}, { finishReason: 'stop' });
     const goodProbe = await probe(t, createStreamedResponse([call, stop]));
     assert.equal(goodProbe.line, 'info Probed the model server: tools work.');
     const { tools } = (goodProbe.requests[0]?.body ?? {}) as { tools?: object[] };
     assert.equal(tools?.length, TOOLS.length);
 
-    const textProbe = await probe(t, createStreamedResponse([chunk({ content: 'Ось.' }), stop]));
+    const textProbe = await probe(
+      t,
+      createStreamedResponse([createChunk({ content: 'Ось.' }), stop]),
+    );
     assert.match(
       textProbe.line,
       /^warn .*tools do not work\. MODEL_CHAT \(small\) answered a search/,

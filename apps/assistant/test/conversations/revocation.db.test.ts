@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test, type TestContext } from 'node:test';
 import { until } from '@oselya/testing';
 import type { Server } from '@oselya/kit';
-import { chunk, createStreamedResponse, createToolCallChunk } from '@oselya/model/testing';
+import { createChunk, createStreamedResponse, createToolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import {
   clearAccess,
@@ -326,7 +326,7 @@ function scriptTwoTools(
   const restGate = gate();
   t.after(restGate.open);
   const search = { name: 'search_listings', arguments: { query: 'дім' } };
-  const finalChunk = chunk({}, { finishReason: 'tool_calls' });
+  const finalChunk = createChunk({}, { finishReason: 'tool_calls' });
   model.scripts.push(
     { tools: [search] },
     {

@@ -21,7 +21,7 @@ import {
   type RawClient,
 } from './stage.ts';
 import { createModelClient } from '@oselya/model';
-import { chunk, createStreamedResponse } from '@oselya/model/testing';
+import { createChunk, createStreamedResponse } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { type ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -312,7 +312,7 @@ suite('tools', async () => {
       response.destroy();
     };
     model.scripts.push({
-      answer: createStreamedResponse([chunk({ content: secretText }), breakStream]),
+      answer: createStreamedResponse([createChunk({ content: secretText }), breakStream]),
     });
     const brokenAnswer = zoya.say(id, `${secretText}?`);
     await brokenAnswer.waitForText(secretText);

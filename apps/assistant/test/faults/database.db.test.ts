@@ -28,7 +28,7 @@ import {
 import { connect } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import {
-  chunk,
+  createChunk,
   createStreamedResponse,
   createToolCallChunk,
   startModelServer,
@@ -200,8 +200,8 @@ suite('outage of the model', async () => {
     if (fault !== undefined) return fault;
     if (isDown) return 'reset';
     return createStreamedResponse([
-      chunk({ content: 'Є дві.' }),
-      chunk({}, { finishReason: 'stop' }),
+      createChunk({ content: 'Є дві.' }),
+      createChunk({}, { finishReason: 'stop' }),
     ]);
   });
   const stage = await openStage({ MODEL_BASE_URL: server.url });
@@ -218,7 +218,7 @@ suite('outage of the model', async () => {
     const olena = await openChatClient(t, { url, sid });
     const id = await olena.newSession('Пошук');
     const end = (body: object) =>
-      (fault = createStreamedResponse([chunk({ content: 'Є ' }), body]));
+      (fault = createStreamedResponse([createChunk({ content: 'Є ' }), body]));
     end({ error: { code: 500, message: 'Compute error.', type: 'server_error' } });
     const { problem } = await olena.say(id, 'Що є?').waitFor('error');
     assert.equal(problem.code, 'model_unavailable');
@@ -612,7 +612,7 @@ suite('order of locks', async () => {
       t.after(toolCallSent.open);
       const fact = JSON.stringify({ category: 'wishes', key: 'city', value: 'Львів' });
       const call = createToolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });
-      const finalChunk = chunk({}, { finishReason: 'tool_calls' });
+      const finalChunk = createChunk({}, { finishReason: 'tool_calls' });
       stage.model.scripts.push({
         answer: createStreamedResponse([() => toolCallSent.opened, call, finalChunk]),
       });

@@ -1,7 +1,7 @@
 import { deferCleanup } from '@oselya/testing';
 import {
   type ScriptedResponse,
-  chunk,
+  createChunk,
   type ReceivedRequest,
   startModelServer,
   createStreamedResponse,
@@ -54,7 +54,7 @@ export async function startScriptedModel() {
         arguments: JSON.stringify(input),
       });
     });
-    return createStreamedResponse([...toolCalls, chunk({}, { finishReason: 'tool_calls' })]);
+    return createStreamedResponse([...toolCalls, createChunk({}, { finishReason: 'tool_calls' })]);
   }
   deferCleanup(() => server.close());
   const model = {
@@ -82,9 +82,9 @@ function createWordResponse(
 ): ScriptedResponse {
   return createStreamedResponse([
     ...parts.map((part) =>
-      typeof part === 'string' ? chunk({ content: part }) : () => part.then(() => undefined),
+      typeof part === 'string' ? createChunk({ content: part }) : () => part.then(() => undefined),
     ),
-    chunk({}, { finishReason }),
+    createChunk({}, { finishReason }),
   ]);
 }
 

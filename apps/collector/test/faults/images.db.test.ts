@@ -3,7 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
-import { completion, type ReceivedRequest, type ScriptedResponse } from '@oselya/model/testing';
+import {
+  createCompletion,
+  type ReceivedRequest,
+  type ScriptedResponse,
+} from '@oselya/model/testing';
 import { deferCleanup, until } from '@oselya/testing';
 import { startBucket } from '../support/bucket.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
@@ -164,8 +168,13 @@ const poisonCases: [
   requests?: number,
   ms?: number,
 ][] = [
-  ['answers prose', completion('A bright kitchen.'), 'MODEL_INVALID_OUTPUT', 2],
-  ['answers in part', completion('{"descr', { finishReason: 'length' }), 'MODEL_TRUNCATED', 1],
+  ['answers prose', createCompletion('A bright kitchen.'), 'MODEL_INVALID_OUTPUT', 2],
+  [
+    'answers in part',
+    createCompletion('{"descr', { finishReason: 'length' }),
+    'MODEL_TRUNCATED',
+    1,
+  ],
   ['answers 400', { status: 400, body: {} }, 'MODEL_REJECTED', 1],
   ['limits its rate', limitRate('0'), 'MODEL_RATE_LIMITED', 5 * 3],
   ['answers 500', { status: 500, body: {} }, 'MODEL_UNAVAILABLE'],

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  completion,
-  constantVector,
+  createCompletion,
+  createConstantVector,
   createConstantHandler,
   LISTING,
   type ReceivedRequest,
@@ -33,7 +33,7 @@ type CallMoment = { operation: Operation; when: 'before' | 'after' };
 
 const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
 const REJECTION = { ...LISTING, is_listing: false, reason: 'It is about repairs of telephones.' };
-const handleConstantly = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
+const handleConstantly = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
 
 /**
  * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.
@@ -68,8 +68,8 @@ function createAnswer(request: ReceivedRequest): { body: unknown } {
   const operation = getOperation(request);
   const isRepair = JSON.stringify(request.body).includes('Ремонтуємо');
   let answer = handleConstantly(request);
-  if (operation === 'describing') answer = completion(JSON.stringify(DESCRIPTION));
-  if (operation === 'reading' && isRepair) answer = completion(JSON.stringify(REJECTION));
+  if (operation === 'describing') answer = createCompletion(JSON.stringify(DESCRIPTION));
+  if (operation === 'reading' && isRepair) answer = createCompletion(JSON.stringify(REJECTION));
   assert.ok(typeof answer === 'object' && 'body' in answer);
   return { body: answer.body };
 }

@@ -6,8 +6,8 @@ import { test, type TestContext } from 'node:test';
 import { createModelClient, imageDescription, type ModelSchema } from '@oselya/model';
 import {
   type ScriptedResponse,
-  completion,
-  embeddings,
+  createCompletion,
+  createEmbeddings,
   type ReceivedRequest,
   startModelServer,
 } from '@oselya/model/testing';
@@ -25,7 +25,7 @@ type Answers = { embedding?: ScriptedResponse; image?: ScriptedResponse };
 /** Probes a model server, and returns the lines of the log. */
 async function probe(
   t: TestContext,
-  { embedding = embeddings([[1, 2, 3]]), image = completion(DESCRIPTION) }: Answers,
+  { embedding = createEmbeddings([[1, 2, 3]]), image = createCompletion(DESCRIPTION) }: Answers,
   { MODEL_MODE = 'openai', MODEL_VISION = '', describes = true } = {},
 ) {
   const requests: ReceivedRequest[] = [];
@@ -76,7 +76,7 @@ test('Each working model logs one line', async (t) => {
 });
 
 test('Embeddings of another width log a line that names the setting', async (t) => {
-  const { lines } = await probe(t, { embedding: embeddings([[1, 2]]) });
+  const { lines } = await probe(t, { embedding: createEmbeddings([[1, 2]]) });
   assert.match(lines[0] ?? '', /^warn .*embeddings do not work\..*of 2 numbers.*DIMENSIONS is 3/);
 });
 

@@ -13,9 +13,9 @@ import {
   type ModelClientOptions,
 } from '@oselya/model';
 import {
-  completion,
+  createCompletion,
   createConstantHandler,
-  constantVector,
+  createConstantVector,
   startModelServer as start,
   type ScriptedResponse,
   type ReceivedRequest,
@@ -282,7 +282,7 @@ export async function startModelServer() {
     /** Called before each response. */
     delay?: (() => Promise<void>) | undefined;
   } = { up: true, canEmbed: true, canDescribe: true, requests: 0, chatRequestCount: 0 };
-  const answer = createConstantHandler({ vectorOf: constantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
   const server = await start(async (request) => {
     state.requests += 1;
     if (request.path.endsWith('/chat/completions') && !hasImage(request))
@@ -297,7 +297,7 @@ export async function startModelServer() {
     const hasDescriptions = state.canDescribe || !hasImage(request);
     if (!(state.up && hasEmbeddings && hasDescriptions)) return OVERLOADED;
     if (!isDescriptionRequest(request)) return answer(request);
-    return state.describeImage?.(request) ?? completion(JSON.stringify(DESCRIPTION));
+    return state.describeImage?.(request) ?? createCompletion(JSON.stringify(DESCRIPTION));
   });
   return { ...server, state };
 }

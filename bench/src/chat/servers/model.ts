@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type ScriptedResponse,
-  chunk,
+  createChunk,
   startModelServer,
   createStreamedResponse,
   writeEvent,
@@ -20,7 +20,7 @@ const methods = {
   async start(): Promise<string> {
     const { url } = await startModelServer(({ body }): ScriptedResponse =>
       asksForTitle(body)
-        ? createStreamedResponse([chunk({ content: 'Title' }), END])
+        ? createStreamedResponse([createChunk({ content: 'Title' }), END])
         : createStreamedResponse([write, END]),
     );
     return url;
@@ -33,7 +33,7 @@ const methods = {
 export type ModelServer = typeof methods;
 serveMethods(methods);
 
-const END = chunk({}, { finishReason: 'stop' });
+const END = createChunk({}, { finishReason: 'stop' });
 
 /** A late token is written at once, and the next ones when they are due: the rate holds. */
 async function write(response: ServerResponse): Promise<void> {
@@ -42,7 +42,7 @@ async function write(response: ServerResponse): Promise<void> {
   for (let nth = 0; nth < tokens && !response.destroyed; nth += 1) {
     const waitMs = begun + (nth * 1000) / perSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs);
-    writeEvent(response, chunk({ content: stampToken() }));
+    writeEvent(response, createChunk({ content: stampToken() }));
   }
 }
 
