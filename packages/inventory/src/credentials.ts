@@ -29,8 +29,8 @@ const SECRET_NAMES = new Set(
 );
 
 /**
- * Returns a pattern for the user and password in a URL (RFC 3986 §3.2.1). JSON
- * and JSON pointers may escape slashes. The length limit of a password bounds the matching time.
+ * Returns a pattern for the user and password in a URL (RFC 3986 §3.2.1). JSON and JSON pointers may escape slashes.
+ * The length limit of a password bounds the matching time.
  * @param endCharacters Characters that end a URL.
  */
 function createUserinfoPattern(endCharacters: string): RegExp {
@@ -41,7 +41,7 @@ function createUserinfoPattern(endCharacters: string): RegExp {
 }
 
 const USERINFO_PATTERN = createUserinfoPattern(String.raw`\s"<>`);
-/** Pattern for a string that is a single URL. */
+/** Matches the user and password in a string that is one URL. */
 const URL_USERINFO_PATTERN = createUserinfoPattern(String.raw`\n`);
 
 /** `user:password@host` with a port, path or bracket. Without these, strings such as `npm:package@1.2` would match. */

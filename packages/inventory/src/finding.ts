@@ -59,7 +59,7 @@ export function getRulePage(code: string): string | null {
   return hasPage ? `docs/inventory/rules/${code.slice(code.indexOf('/') + 1)}.md` : null;
 }
 
-/** A replacement for the JSON text at the position of a finding. */
+/** Replacement for the JSON text at the position of a finding. */
 export type Fix = { written: string; replacement: string };
 
 /** Errors make an inventory invalid; warnings do not. */
@@ -68,7 +68,7 @@ export type Severity = 'error' | 'warning';
 /** Part of a line around a position. `column` is the position within `text`. */
 export type Excerpt = { text: string; column: number };
 
-/** A finding before its file and record are known. */
+/** Finding without its file and record. */
 export type Problem = {
   code: FindingCode;
   message: string;
@@ -82,7 +82,7 @@ export type Problem = {
 
 /** One error or warning about an inventory. */
 export type Finding = {
-  /** Label of the source from the options. */
+  /** Source label. */
   file: string;
   /** JSON pointer (RFC 6901) into the document, or into the line's value for JSON Lines. */
   pointer: string;

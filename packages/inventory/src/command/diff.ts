@@ -128,7 +128,7 @@ export async function diffInventories(
 }
 
 /**
- * Reads records with different ids.
+ * Yields records until an id repeats.
  * @param seenIds Ids of the earlier records. The caller adds each id.
  * @throws RepeatedIdError
  */

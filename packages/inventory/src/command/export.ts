@@ -66,7 +66,7 @@ export const exportCommand: Command = {
   },
 };
 
-/** A name in a hosts file (RFC 952, RFC 1123 §2.1). */
+/** Name in a hosts file (RFC 952, RFC 1123 §2.1). */
 const HOST_NAME_PATTERN = /^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i;
 
 /** Formats one line per IP address with its domains, in record order. */

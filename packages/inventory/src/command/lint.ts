@@ -254,7 +254,7 @@ export async function replaceFile(file: string, text: string): Promise<void> {
     if (previousStats !== undefined) await access(path, constants.W_OK);
     temporaryPath = `${path}.${randomUUID()}.tmp`;
     await using handle = await open(temporaryPath, 'wx', previousStats?.mode);
-    // The umask applies to new files only. Some file systems have no permissions.
+    // The umask may have restricted the mode. Some file systems have no permissions.
     if (previousStats !== undefined) await handle.chmod(previousStats.mode).catch(() => undefined);
     await handle.writeFile(text);
     await handle.sync();

@@ -118,7 +118,7 @@ async function reportFindings(
       if (severity === 'error') status = 'invalid';
       if (code === 'encoding/utf-16') status = 'unreadable';
       await out.write(reporter.formatFinding(iteration.value));
-      // Without a reader, further findings of an invalid file have no effect.
+      // Further findings would not change the exit status, and nothing reads the output.
       if (out.isClosed && status !== 'valid') {
         return { file, status, records: 0, ...counts, isComplete: false };
       }

@@ -197,7 +197,7 @@ function interpolate(writtenText: string): { text: string; unknownNames: string[
 
 const SECURE_ENTRYPOINT_PATTERN = /^(?:https|web-?secure|secure)$/i;
 const ROUTER_LABEL_PATTERN = /^traefik\.(http|tcp|udp)\.routers\.([^.]+)\./;
-/** Matches a matcher of a rule. `!` negates the matcher. */
+/** Matcher in a Traefik rule, with an optional negation. */
 const MATCHER_PATTERN = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/gi;
 
 /**

@@ -191,7 +191,7 @@ function resolveRule({ rules: settings = {} }: LintConfig, rule: (typeof ALL_RUL
 }
 
 function describeConfigError(errors: readonly ErrorObject[], value: unknown): string {
-  // A setting has two forms. Errors about the other form are irrelevant.
+  // A setting is a word or an object. Errors about the other form are irrelevant.
   const error = errors.find(({ keyword }) => keyword === 'additionalProperties');
   if (error !== undefined) {
     const name: unknown = error.params['additionalProperty'];

@@ -59,7 +59,7 @@ function getFieldAdvice(key: string): string {
 
 function isSimilar(key: string, knownKey: string): boolean {
   const [normalizedKey, normalizedKnownKey] = [normalizeName(key), normalizeName(knownKey)];
-  // One letter changes the meaning of a short name, as in host and post.
+  // One character changes the meaning of a short name, as in host and post.
   const maxDistance = normalizedKnownKey.length < 5 ? 0 : normalizedKnownKey.length < 9 ? 1 : 2;
   return leven(normalizedKey, normalizedKnownKey, { maxDistance: maxDistance + 1 }) <= maxDistance;
 }
