@@ -85,7 +85,7 @@ const EXCESSIVE_DEPTH = MAX_IMPORT_DEPTH + 50;
 const TOO_MANY_MESSAGE = /more than 20000 endpoints; import it in parts/;
 const TOO_DEEP_MESSAGE = /nested more than 200 levels deep; flatten it/;
 
-// Processing each pair of an address and a context would take too long.
+// Without limits, these texts would take too much time or memory.
 test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
@@ -156,7 +156,7 @@ test('Long texts, brackets in texts and many lists are within the limits', async
   }
 });
 
-test('Drafts and reports list the first items, count the others, and do not multiply a text', async () => {
+test('Drafts and messages list the first items, count further items, and stay small', async () => {
   const locations = repeatLine(
     2_000,
     (index) => `location /${index} { proxy_pass http://u${index}; }\n`,

@@ -139,7 +139,7 @@ test(`${DOCUMENT_COUNT} documents are accepted and rejected as by JSON.parse, wi
       (finding) => finding.code.startsWith('json/') && isRejection(finding),
     );
     if (error === undefined || error.code === 'json/empty' || text.startsWith('\uFEFF')) continue;
-    // The text before the error may begin valid JSON, and the text at the error cannot continue it.
+    // The text before the error can begin valid JSON. The text at the error cannot continue it.
     const offset = getOffset(text, error);
     assert.ok(canContinue(text.slice(0, offset)), `${failureMessage} ${error.message}`);
     if (error.code === 'json/truncated') assert.equal(offset, text.length, failureMessage);
@@ -243,7 +243,8 @@ test('Records have a maximum depth, and later records are read', async () => {
 function createRecordWithParts(partCount: number): string {
   // The record itself, and the property `x` with its list.
   const basePartCount = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
-  return JSON.stringify({ ...VALID_RECORD, x: Array(partCount - basePartCount).fill({}) });
+  const x = Array.from({ length: partCount - basePartCount }, () => ({}));
+  return JSON.stringify({ ...VALID_RECORD, x });
 }
 
 test('Records have a maximum size and number of parts, and later records are read', async () => {

@@ -22,7 +22,7 @@ const resolvePath = (name: string) => join(folder, name);
 const today = '2026-11-20';
 const lint = (text: string) => Array.fromAsync(lintInventory(text, { today }));
 
-test('Days are days of the calendar', () => {
+test('A day must exist in the calendar', () => {
   const dayPart = fc.nat(40).map((number) => String(number).padStart(2, '0'));
   const year = fc.constantFrom('0000', '0099', '0100', '1900', '2000', '2023', '2024', '9999');
   fc.assert(
@@ -141,18 +141,18 @@ test('The commands of the guide work with the inventory of this repository', asy
   const pattern = /npx --no oselya-inventory ([^>\n]*?) *(?:>.*)?$/gm;
   const commands = extractCodeBlocks(page, 'yaml').flatMap((text) =>
     Array.from(text.matchAll(pattern), ([, words = '']) =>
-      // `git show` writes another version of the same file there.
+      // The guide creates before.json with `git show`.
       words.replace('before.json', 'inventory/endpoints.json').split(' '),
     ),
   );
   assert.equal(commands.map(([name]) => name).join(), 'lint,lint,diff,lint');
-  // Without --no, npx would fetch a package of the same name.
+  // Without --no, npx downloads a package of that name.
   assert.equal(page.match(/npx oselya-inventory/), null);
   const previousFolder = process.cwd();
   process.chdir(ROOT);
   try {
     for (const argv of commands) {
-      // A hook receives its files after the command.
+      // pre-commit appends the changed files to the command.
       const defaultFiles = argv.some((word) => word.endsWith('.json'))
         ? []
         : ['inventory/endpoints.json'];
@@ -188,7 +188,7 @@ const documentedRules = [
   { code: 'json/duplicate-key', severity: 'error', options: {}, name: 'duplicate-key' } as const,
 ];
 
-test('Each rule has a page, and each page a rule', () => {
+test('Each rule has a page, and each page has a rule', () => {
   const pages = readdirSync(join(ROOT, 'docs/inventory/rules'));
   const expected = ['README.md', ...documentedRules.map(({ name }) => `${name}.md`)];
   assert.deepEqual(pages.toSorted(), expected.toSorted());
@@ -237,7 +237,6 @@ function readSection(heading: string) {
   };
 }
 
-/** Runs a command on files and returns its JSON. */
 async function runForJson(command: string, files: Record<string, string>): Promise<unknown> {
   const fileSections = Object.entries(files).map(([name, text]) => [`file ${name}`, text] as const);
   const sections = new Map([...fileSections, ['command', `oselya inventory ${command}\n`]]);
@@ -252,10 +251,10 @@ test('output.md has all codes, fields and examples of findings and differences',
   const files = { 'inventory.json': inventory };
   const output = await runForJson('lint --format json inventory.json missing.json', files);
   assert.deepEqual(output, JSON.parse(documentedOutput));
-  const silenced = { lint_ignore: [{ rule: 'missing-owner', reason: 'it has no owner' }] };
+  const ignoreProperty = { lint_ignore: [{ rule: 'missing-owner', reason: 'it has no owner' }] };
   const entry = { file: 'b.json', code: 'lint/missing-owner', record: 'gateway', pointer: '' };
   const rareOutput = await runForJson('lint --format json --baseline known.json a.json b.json', {
-    'a.json': JSON.stringify([{ ...VALID_RECORD, ...silenced }]),
+    'a.json': JSON.stringify([{ ...VALID_RECORD, ...ignoreProperty }]),
     'b.json': JSON.stringify([VALID_RECORD]),
     'known.json': JSON.stringify({ findings: [entry] }),
   });

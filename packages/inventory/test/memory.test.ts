@@ -30,9 +30,9 @@ const createArrayOf = (record: string) => [
   `${record}]`,
 ];
 
-/** Yields 80 MB of records. Every hundredth record is `hundredth`. */
-function* generateLargeInventory(hundredth = RECORD): Generator<string> {
-  const chunk = `${Array.from({ length: 250 }, (_, index) => (index % 100 ? RECORD : hundredth)).join()},`;
+/** Yields 80 MB of records. One record in a hundred is `rareRecord`. */
+function* generateLargeInventory(rareRecord = RECORD): Generator<string> {
+  const chunk = `${Array.from({ length: 250 }, (_, index) => (index % 100 ? RECORD : rareRecord)).join()},`;
   yield '[';
   for (let sentRecords = 0; sentRecords < 200_000; sentRecords += 250) yield chunk;
   yield `${RECORD}]`;

@@ -81,30 +81,31 @@ test('Passwords and secrets are masked at any position of their address', () => 
   };
   const word = fc.stringMatching(/^[a-z ,()"'<>]{0,30}$/);
   const password = fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/).map((text) => `Q${text}Q`);
-  const passwordProperty = fc.property(word, word, password, (textBefore, textAfter, secret) => {
-    assertMasked(`${textBefore} https://u:${secret}@host/ ${textAfter}`, secret);
+  const passwordProperty = fc.property(word, word, password, (textBefore, textAfter, value) => {
+    assertMasked(`${textBefore} https://u:${value}@host/ ${textAfter}`, value);
   });
   fc.assert(passwordProperty);
-  const token = fc.stringMatching(/^\w{1,9}$/).map((text) => `Q${text}Q`);
+  const secret = fc.stringMatching(/^\w{1,9}$/).map((text) => `Q${text}Q`);
   const separator = fc.constantFrom('&next=', ',', '&x=1,');
-  const tokenProperty = fc.property(token, token, separator, (first, second, between) => {
-    assertMasked(`https://h/?token=${first}${between}https://u:${second}@i/`, first, second);
-    assertMasked(`https://u:${second}@i/?token=${first}${between}`, first, second);
+  const tokenProperty = fc.property(secret, secret, separator, (token, userPassword, text) => {
+    const parameters = `?token=${token}${text}`;
+    assertMasked(`https://h/${parameters}https://u:${userPassword}@i/`, token, userPassword);
+    assertMasked(`https://u:${userPassword}@i/${parameters}`, token, userPassword);
   });
   fc.assert(tokenProperty);
 });
 
 // Quadratic masking would take many minutes.
-test('The time of masking is linear in the text', { timeout: 60_000 }, async () => {
+test('Masking takes linear time', { timeout: 60_000 }, async () => {
   const parts = ['@', 'a:', '://', '://u:p', '?a=', ',u:p@h:1x', '&token=', ';token=', ' //'];
   for (const part of parts) {
     assert.ok(maskCredentials(part.repeat(500_000 / part.length)).length > 0);
-    // The time limit is checked between tasks only.
+    // Node checks the time limit only between tasks.
     await setImmediate();
   }
 });
 
-test('Ids, whole addresses and values have separate masks', () => {
+test('Ids, URLs and other values have different masking rules', () => {
   for (const id of ['ssh:root@web1', 'ssh:git@web1:22', 'olena@x/y']) assert.equal(maskId(id), id);
   assert.equal(maskId('https://u:p@a/'), 'https://***@a/');
   const record = { id: 'ssh:git@web1:22', notes: 'u:p@a:22', url: 'https://u:p "s@a/' };
@@ -231,7 +232,6 @@ test('JSON output is one document, and text output has no invisible characters',
   }
 });
 
-// The package contains the schema of SARIF 2.1.0 with its first corrections.
 const schemaFile = import.meta.resolve('@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json');
 const ajv = new draft04.default({ strict: false, allErrors: true, unicodeRegExp: false });
 formats.default(ajv);
@@ -284,7 +284,7 @@ test('SARIF output has no more results than code scanning accepts', async () => 
   assert.match(message.text, /^2 findings omitted/);
 });
 
-test('Output waits for its reader, and write errors are thrown, also late ones', async () => {
+test('Output waits for its reader, and immediate and delayed write errors are thrown', async () => {
   const callbacks: (() => void)[] = [];
   const slowStream = new Writable({
     highWaterMark: 1,
@@ -297,11 +297,11 @@ test('Output waits for its reader, and write errors are thrown, also late ones',
   slowStream.destroy();
   await writeResult;
   assert.equal(printer.isClosed, true);
-  for (const isLate of [false, true]) {
+  for (const isDelayed of [false, true]) {
     const stream = new Writable({
       write(_chunk, _encoding, callback) {
         const fail = () => callback(Object.assign(new Error('full'), { code: 'ENOSPC' }));
-        if (isLate) setTimeout(fail, 20);
+        if (isDelayed) setTimeout(fail, 20);
         else fail();
       },
     });
@@ -322,8 +322,11 @@ test('A report keeps joiners, counts future reviews, and warns of more than 5,00
   ]) {
     assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);
   }
-  const futureRecords = Array(2).fill({ ...LOCAL_RECORD, last_reviewed: '2026-11-21' });
-  assert.match(formatPage([...futureRecords, LOCAL_RECORD]), />in the future<[^]{0,80}>2</);
+  const futureRecord = { ...LOCAL_RECORD, last_reviewed: '2026-11-21' };
+  assert.match(
+    formatPage([futureRecord, futureRecord, LOCAL_RECORD]),
+    />in the future<[^]{0,80}>2</,
+  );
   const manyRecords = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL_RECORD, id: `${id}` }));
   assert.doesNotMatch(formatPage(manyRecords.slice(1)), /may be slow/);
   assert.match(formatPage(manyRecords), /more than 5,000 records and may be slow/);

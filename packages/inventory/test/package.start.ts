@@ -14,7 +14,6 @@ const run = promisify(execFile);
 const folder = await mkdtemp(join(tmpdir(), 'inventory-package-'));
 after(() => rm(folder, { recursive: true }));
 
-/** Runs an npm command in the test folder. */
 const runNpm = (...args: string[]) =>
   run('npm', [...args, '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder });
 

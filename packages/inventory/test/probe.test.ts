@@ -29,7 +29,7 @@ function createCertificate(options: CertificateOptions = {}) {
   const { name = 'localhost', from = -1, days = 90, issuer } = options;
   return generate([{ name: 'commonName', value: name }], {
     keyType: 'ec',
-    // OpenSSL accepts nothing weaker from an issuer.
+    // OpenSSL rejects weaker signature algorithms of issuers.
     algorithm: 'sha256',
     notBeforeDate: new Date(NOW + from * DAY_MS),
     notAfterDate: new Date(NOW + days * DAY_MS),
@@ -87,13 +87,13 @@ test('Expiry, trust and name of a certificate are judged separately', async () =
   const validIssuer = await createCertificate(authority);
   const expiredIssuer = await createCertificate({ ...authority, days: -2 });
   const expiredDays = { from: -90, days: -2 };
-  const endedWithOtherName = ['probe/certificate-ended', 'probe/certificate-name'];
+  const expiryAndNameCodes = ['probe/certificate-ended', 'probe/certificate-name'];
   for (const [options, isTrusted, expected] of [
     [expiredDays, true, ['probe/certificate-ended']],
     [{ days: 5 }, true, ['probe/certificate-ends']],
     [{ days: 5 }, false, ['probe/certificate-ends', 'probe/certificate-untrusted']],
     [{ name: 'other.example.test' }, true, ['probe/certificate-name']],
-    [{ ...expiredDays, name: 'a.test' }, false, endedWithOtherName],
+    [{ ...expiredDays, name: 'a.test' }, false, expiryAndNameCodes],
     [{ issuer: validIssuer }, true, []],
     [{ issuer: expiredIssuer }, true, ['probe/certificate-untrusted']],
     [{ ...expiredDays, issuer: expiredIssuer }, true, ['probe/certificate-ended']],
@@ -175,23 +175,27 @@ test('Answers of 500 and more are problems, and redirects are not followed', asy
 });
 
 test('Addresses are compared with the declared exposure', async () => {
-  const [loopback, network, internet] = ['127.0.0.1', '192.168.1.7', '2a02:2f0::7'];
+  const [loopbackAddress, networkAddress, internetAddress] = [
+    '127.0.0.1',
+    '192.168.1.7',
+    '2a02:2f0::7',
+  ];
   for (const [exposure, addresses, problem] of [
-    ['public', [network, internet], null],
-    ['public', [loopback, network], 'has no internet address'],
-    ['private', [network, loopback], null],
-    ['private', [network, internet], 'answers at an internet address'],
-    ['vpn', [internet], 'answers at an internet address'],
-    ['local', [loopback], null],
-    ['local', [network], 'answers at a network address'],
-    ['local', [internet], 'answers at an internet address'],
-    ['unknown', [internet], null],
+    ['public', [networkAddress, internetAddress], null],
+    ['public', [loopbackAddress, networkAddress], 'has no internet address'],
+    ['private', [networkAddress, loopbackAddress], null],
+    ['private', [networkAddress, internetAddress], 'answers at an internet address'],
+    ['vpn', [internetAddress], 'answers at an internet address'],
+    ['local', [loopbackAddress], null],
+    ['local', [networkAddress], 'answers at a network address'],
+    ['local', [internetAddress], 'answers at an internet address'],
+    ['unknown', [internetAddress], null],
   ] as const) {
     const message = `it is declared ${exposure}, but ${problem}: ${addresses.join(', ')}`;
     const expected = problem === null ? [] : [{ code: 'probe/exposure', message }];
     assert.deepEqual(findExposureProblems({ exposure }, addresses), expected);
   }
-  const record = createRecord({ host: loopback, port: await listen(createServer()) });
+  const record = createRecord({ host: loopbackAddress, port: await listen(createServer()) });
   const observation = await probeRecord({ ...record, exposure: 'public' });
   assert.deepEqual(getCodes(observation), ['probe/exposure']);
 });

@@ -12,7 +12,6 @@ import {
   type ValidationSummary,
 } from '@oselya/inventory';
 
-/** A record that satisfies the schema. */
 export const VALID_RECORD = {
   id: 'gateway',
   name: 'Gateway',
@@ -130,7 +129,6 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
   }
 }
 
-/** Runs the command and returns its exit status and output. */
 export async function run(
   argv: string[],
   io: { stdin?: AsyncIterable<Uint8Array>; env?: Record<string, string>; isTTY?: boolean } = {},
@@ -141,12 +139,10 @@ export async function run(
   return { status, stdout: stdout.text, stderr: stderr.text };
 }
 
-/** Runs `import --from` on text from standard input. */
 export function runImport(from: string, text: string) {
   return run(['import', '--from', from, '-'], { stdin: Readable.from([Buffer.from(text)]) });
 }
 
-/** A writable stream that collects its output. */
 export class Collector extends Writable {
   text = '';
 
