@@ -29,19 +29,6 @@ const createListenDirectives = (count: number) =>
     (index) => `listen 10.0.${Math.floor(index / 60_000)}.1:${createPort(index)};\n`,
   );
 
-test('Ids have the letters of a title in any normalization form', async () => {
-  for (const [title, id] of [
-    ['Київ API', 'київ-api'],
-    ['Київ API'.normalize('NFD'), 'київ-api'],
-    ['हिन्दी', 'हिन्दी'],
-    ['ﬁle ①', 'file-1'],
-  ] as const) {
-    const document = { info: { title }, servers: [{ url: 'https://a.example/' }] };
-    const { stdout } = await runImport('openapi', JSON.stringify(document));
-    assert.equal(JSON.parse(stdout)[0].id, `${id}-a-example`);
-  }
-});
-
 test('Included files must be in the folder, also through links, and are limited', async () => {
   const root = await mkdtemp(join(tmpdir(), 'inventory-include-'));
   after(() => rm(root, { recursive: true }));

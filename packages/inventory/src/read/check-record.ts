@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
-import type { FindingCode, Position, Problem } from '../finding.ts';
+import { type FindingCode, type Position, type Problem, RULES } from '../finding.ts';
 import {
   describeDuplicateKey,
   formatPointer,
@@ -148,15 +148,9 @@ function createFix(writtenText: string, fixedValue: string | number | undefined)
   return { fix: { written: writtenText, replacement: JSON.stringify(fixedValue) } };
 }
 
-const SCHEMA_CODES: Partial<Record<string, FindingCode>> = {
-  type: 'schema/type',
-  required: 'schema/required',
-  enum: 'schema/enum',
-};
-
 function getSchemaCode(keyword: string): FindingCode {
-  const code = SCHEMA_CODES[keyword];
-  if (code !== undefined) return code;
+  const code = `schema/${keyword}`;
+  if (code in RULES) return code as FindingCode;
   throw new Error(`the endpoint schema uses the keyword ${keyword}, which has no code`);
 }
 
