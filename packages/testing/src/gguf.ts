@@ -13,17 +13,11 @@ export type Tensor = { name: string; dimensions: readonly number[]; data: Float3
 const ALIGNMENT = 32;
 const VALUE_TYPE = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 };
 
-const encodeU32 = (value: number) => encodeBytes(4, (view) => view.setUint32(0, value, true));
-const encodeI32 = (value: number) => encodeBytes(4, (view) => view.setInt32(0, value, true));
-const encodeU64 = (value: number) =>
-  encodeBytes(8, (view) => view.setBigUint64(0, BigInt(value), true));
-const encodeF32 = (value: number) => encodeBytes(4, (view) => view.setFloat32(0, value, true));
-
-function encodeBytes(length: number, write: (view: DataView) => void): Buffer {
-  const buffer = Buffer.alloc(length);
-  write(new DataView(buffer.buffer, buffer.byteOffset, length));
-  return buffer;
-}
+// Typed arrays have the byte order of the processor: little-endian, like the format.
+const encodeU32 = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
+const encodeI32 = (value: number) => Buffer.from(Int32Array.of(value).buffer);
+const encodeU64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
+const encodeF32 = (value: number) => Buffer.from(Float32Array.of(value).buffer);
 
 function encodeText(value: string): Buffer {
   const encoded = Buffer.from(value);

@@ -73,9 +73,9 @@ function createVocabulary(): { tokens: string[]; merges: string[]; types: number
   return { tokens, merges, types };
 }
 
-/** Creates a linear congruential generator of numbers from -1 to 1. Equal seeds give equal models. */
-function createRandom(seed: number): () => number {
-  let state = seed;
+/** Creates a linear congruential generator of numbers from -1 to 1. The seed is constant, so all models are equal. */
+function createRandom(): () => number {
+  let state = 1;
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return state / 2 ** 31 - 1;
@@ -104,8 +104,8 @@ const createU32 = (value: number): GgufValue => ({ type: 'u32', value });
  * it like any other model.
  * @param options.pooling Whether to create an embedding model with mean pooling.
  */
-export function createRandomModel({ seed = 1, pooling = false } = {}): Buffer {
-  const random = createRandom(seed);
+export function createRandomModel({ pooling = false } = {}): Buffer {
+  const random = createRandom();
   const { tokens, merges, types } = createVocabulary();
   const createMatrix = (name: string, inputSize: number, outputSize: number, scale = 1): Tensor => {
     const data = new Float32Array(inputSize * outputSize).map(
