@@ -4,7 +4,7 @@ import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { deferCleanup, startProcess } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { connect } from '../src/index.ts';
@@ -21,11 +21,16 @@ const writerScript = `
   setInterval(() => {}, 1000);
 `;
 
-test('committed data survives SIGKILL, and the folder is free at once', async () => {
+test('committed data survives SIGKILL, and the folder is free immediately', async () => {
   const dataDir = join(root, 'killed');
   await fillDataFolder(dataDir);
-  const { message, kill } = startProcess(['--input-type=module', '-e', writerScript, dataDir]);
-  assert.equal(await message(), 'committed');
+  const { waitForMessage, kill } = startProcess([
+    '--input-type=module',
+    '-e',
+    writerScript,
+    dataDir,
+  ]);
+  assert.equal(await waitForMessage(), 'committed');
   await assert.rejects(connect({ dataDir }), { code: 'FOLDER_LOCKED', message: /DATA_DIR/ });
   await kill();
   const database = await connect({ dataDir });
@@ -63,36 +68,27 @@ test('a damaged database is reported in one line', async () => {
   });
 });
 
-/** Records the paths of synced files, in order. */
-function watchSyncs(t: TestContext): string[] {
-  const paths: string[] = [];
+test('commits of the embedded database reach the disk', async (t) => {
+  const dataDir = join(root, 'durable');
+  const syncedPaths: string[] = [];
   const { fsyncSync } = fs;
   t.mock.method(fs, 'fsyncSync', (fd: number) => {
-    paths.push(fs.readlinkSync(`/proc/self/fd/${fd}`));
+    syncedPaths.push(fs.readlinkSync(`/proc/self/fd/${fd}`));
     fsyncSync(fd);
   });
   syncBuiltinESMExports();
-  t.after(() => {
-    t.mock.restoreAll();
-    syncBuiltinESMExports();
-  });
-  return paths;
-}
-
-test('commits of the embedded database reach the disk', async (t) => {
-  const dataDir = await fs.promises.mkdtemp(join(tmpdir(), 'db-durable-'));
-  const syncedPaths = watchSyncs(t);
   const database = await connect<{ kept: { id: number } }>({ dataDir });
   t.after(async () => {
     await database.close();
-    await fs.promises.rm(dataDir, { recursive: true });
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
   });
   const { db } = database;
   await db.schema.createTable('kept').addColumn('id', 'integer').execute();
   syncedPaths.length = 0;
   await db.selectFrom('kept').selectAll().execute();
-  assert.equal(syncedPaths.length, 0, 'a reading writes nothing');
+  assert.equal(syncedPaths.length, 0, 'a read syncs nothing');
   await db.insertInto('kept').values({ id: 1 }).execute();
-  const log = join(fs.realpathSync(dataDir), 'database', 'pg_wal');
-  assert.equal(syncedPaths.filter((path) => path.startsWith(log)).length, 1);
+  const logFolder = join(fs.realpathSync(dataDir), 'database', 'pg_wal');
+  assert.equal(syncedPaths.filter((path) => path.startsWith(logFolder)).length, 1);
 });

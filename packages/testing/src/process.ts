@@ -17,7 +17,7 @@ type RunningProcess = {
   output: { stdout: string; stderr: string };
   ended: Promise<ProcessResult>;
   /** Waits for the first IPC message of the process. Rejects if the process ends first. */
-  message: () => Promise<unknown>;
+  waitForMessage: () => Promise<unknown>;
   /** Kills the process, by default with SIGKILL, and waits until it ends. */
   kill: (signal?: NodeJS.Signals) => Promise<void>;
 };
@@ -52,11 +52,11 @@ export function startProcess(
     const { status, stdout, stderr } = await ended;
     throw new Error(`The process ended with ${status}: ${stdout}${stderr}`);
   };
-  const message = async (): Promise<unknown> => {
+  const waitForMessage = async (): Promise<unknown> => {
     const [firstMessage] = await Promise.race([once(child, 'message'), rejectWhenEnded()]);
     return firstMessage;
   };
-  return { child, output, ended, message, kill };
+  return { child, output, ended, waitForMessage, kill };
 }
 
 /**
