@@ -21,7 +21,7 @@ test('bytes that are not HTTP get a problem and are not logged', async (context)
   ] as const) {
     const connection = await open(url, context);
     connection.socket.write(text);
-    await connection.ended;
+    await connection.closeEvent;
     const { answer } = connection;
     assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} [^]+application/problem\\+json`), text);
     const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
@@ -76,7 +76,7 @@ for (const [title, text, expected] of [
       const timer = setInterval(() => connection.socket.write('a'), 20);
       context.after(() => clearInterval(timer));
     }
-    await connection.ended;
+    await connection.closeEvent;
     assert.match(connection.answer, expected);
   });
 }
@@ -307,7 +307,7 @@ test('a stalled body is 408 and closes the connection', async (context) => {
   await waitUntilReceived(1.5 * MIN_BODY_RATE.bytes);
   assert.equal(client.answer, '');
   passPeriod();
-  await client.ended;
+  await client.closeEvent;
   assert.match(client.answer, /^HTTP\/1\.1 408 [^]*"code":"request_too_slow"/);
   const id = /^x-request-id: (.+)\r$/m.exec(client.answer)?.[1];
   assert.ok(id !== undefined && client.answer.includes(`"request_id":"${id}"`));
@@ -319,7 +319,7 @@ test('a client that continues to send after its response is disconnected', async
   const client = await startRequest(context, '/early', 100);
   await once(client.socket, 'data');
   passPeriod();
-  await client.ended;
+  await client.closeEvent;
   assert.equal(client.answer.match(/HTTP\/1\.1/g)?.length, 1);
 });
 

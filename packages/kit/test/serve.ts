@@ -32,7 +32,7 @@ export const listenOnFreePort = (app: Server) =>
 /** Opens a connection and collects the data that the server sends. */
 export async function open(url: string, context: Pick<TestContext, 'after'>) {
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  const connection = { socket, answer: '', ended: once(socket, 'close') };
+  const connection = { socket, answer: '', closeEvent: once(socket, 'close') };
   socket.on('data', (chunk: Buffer) => (connection.answer += chunk.toString()));
   // The server may close the connection during a write.
   socket.on('error', () => undefined);
