@@ -139,7 +139,7 @@ export async function startProcess(
   overrides: Record<string, string> = {},
 ): Promise<AssistantProcess> {
   if (databaseUrl === undefined) throw new Error('PGlite accepts no other process');
-  const { message, kill } = start([join(import.meta.dirname, 'assistant-process.ts')], {
+  const { waitForMessage, kill } = start([join(import.meta.dirname, 'assistant-process.ts')], {
     env: {
       DATABASE_URL: databaseUrl,
       ASSISTANT_PORT: '0',
@@ -147,7 +147,7 @@ export async function startProcess(
       ...settings(overrides),
     },
   });
-  return { url: String(await message()), kill: () => kill() };
+  return { url: String(await waitForMessage()), kill: () => kill() };
 }
 
 /** The URL of one of several assistants that share a database. */
