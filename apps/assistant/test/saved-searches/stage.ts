@@ -11,7 +11,7 @@ import { startScriptedFeed } from '../helpers/scripted-feed.ts';
 import { gate } from '../helpers/scripted-model.ts';
 
 /** Permissions of a user with saved searches. */
-export const KEEPER = ['svc.tools.use', 'svc.profiles.use'] as const;
+export const DIGEST_PERMISSIONS = ['svc.tools.use', 'svc.profiles.use'] as const;
 
 /** Opens an assistant with a scripted feed of changes. */
 export async function openDigestStage() {
@@ -25,18 +25,18 @@ export async function openDigestStage() {
     feed,
 
     /** Adds a listing with an id that no other test uses. */
-    add: (facts: Parameters<typeof feed.add>[1] = {}): number => {
+    addListing: (fields: Parameters<typeof feed.add>[1] = {}): number => {
       const id = nextListingId;
       nextListingId += 1;
-      feed.add(id, facts);
+      feed.add(id, fields);
       return id;
     },
 
     /**
-     * Starts a process that processes saved searches on demand.
-     * @param dies Whether it dies within the transaction of its next digest.
+     * Creates a processor of saved searches that runs on demand.
+     * @param shouldFail Returns whether the transaction of a digest fails.
      */
-    reader({ dies = () => false }: { dies?: () => boolean } = {}) {
+    createReader({ shouldFail = () => false }: { shouldFail?: () => boolean } = {}) {
       const registry = new Registry();
       const lines: string[] = [];
       const announce = createAnnouncer(db);
@@ -46,7 +46,7 @@ export async function openDigestStage() {
         announce: (session, compose) =>
           announce(session, async (trx) => {
             const digest = await compose(trx);
-            if (dies()) throw new Error('The process was killed');
+            if (shouldFail()) throw new Error('The process was killed');
             return digest;
           }),
         config: { SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS: 7 },
@@ -60,9 +60,9 @@ export async function openDigestStage() {
       return {
         lines,
         run,
-        pass: () => runPass(new AbortController().signal),
+        runPass: () => runPass(new AbortController().signal),
         /** Returns the value of a metric, summed over its labels. */
-        async metric(name: string): Promise<number> {
+        async readMetric(name: string): Promise<number> {
           const metric = await registry.getSingleMetric(name)?.get();
           return (metric?.values ?? []).reduce((sum, { value }) => sum + value, 0);
         },
@@ -70,7 +70,7 @@ export async function openDigestStage() {
     },
 
     /** Saves a search with a new session. */
-    async keep(
+    async saveSearch(
       userId: string,
       { search = { city: 'Львів' }, name = 'Пошук', every = 60 }: Partial<SavedSearchOptions> = {},
     ): Promise<{ id: string; sessionId: string }> {
@@ -88,8 +88,8 @@ export async function openDigestStage() {
       return { id: savedSearch.id, sessionId: session.id };
     },
 
-    /** Moves the last digests into the past, so that the next ones are due. */
-    async later(age = '8 days'): Promise<void> {
+    /** Moves the times of the last digests into the past. The next digests are then due. */
+    async ageDigests(age = '8 days'): Promise<void> {
       await sql`update saved_searches set told_at = told_at - ${age}::interval`.execute(db);
     },
 
@@ -98,8 +98,11 @@ export async function openDigestStage() {
       await sql`update collector_feed set lease_until = now() - interval '1 second'`.execute(db);
     },
 
-    /** Runs a function while the worker waits for matches of the collector. */
-    async whileRequested(work: () => Promise<void>, meanwhile: () => Promise<void>): Promise<void> {
+    /** Runs `meanwhile` while `work` waits for matches of the collector. */
+    async whileRequested(
+      work: () => Promise<unknown>,
+      meanwhile: () => Promise<void>,
+    ): Promise<void> {
       const matchGate = gate();
       feed.gate = matchGate.opened;
       const earlierCount = feed.waiting;
@@ -115,7 +118,7 @@ export async function openDigestStage() {
     },
 
     /** Returns the ids of the listings in each digest of a session. */
-    reported: async (sessionId: string): Promise<number[][]> => {
+    listReported: async (sessionId: string): Promise<number[][]> => {
       const rows = await db
         .selectFrom('conversation_messages')
         .select('content')
@@ -130,6 +133,6 @@ export async function openDigestStage() {
   };
 }
 
-export const sorted = (ids: readonly number[]): number[] => ids.toSorted((a, b) => a - b);
+export const sortIds = (ids: readonly number[]): number[] => ids.toSorted((a, b) => a - b);
 
 type SavedSearchOptions = { search: object; name: string; every: number };
