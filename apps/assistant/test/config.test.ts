@@ -76,7 +76,7 @@ test('The redirect URI follows BASE_URL, and URLs lose their final slash', () =>
   assert.equal(readValidConfig({ IDP_REDIRECT_URI: callbackUrl }).IDP_REDIRECT_URI, callbackUrl);
 });
 
-/** Fails unless the settings are rejected with an error about one variable. */
+/** Fails unless an environment is rejected with an error about one variable. */
 function assertRejected(env: Record<string, string>, variable: string, message = /./): void {
   assert.throws(
     () => readValidConfig(env),
@@ -164,7 +164,7 @@ test('Variables that contradict each other are rejected, with all bad values in 
   );
 });
 
-test('Letter case does not matter in choices', () => {
+test('Values of choices are case-insensitive', () => {
   const env = { SVC_AUTH_COOKIE_SAMESITE: 'NONE', SVC_AUTH_COOKIE_SECURE: 'True' };
   assert.partialDeepStrictEqual(readValidConfig({ ...env, IDP_CLIENT_AUTH: 'POST' }), {
     SVC_AUTH_COOKIE_SAMESITE: 'none',
@@ -174,19 +174,16 @@ test('Letter case does not matter in choices', () => {
 });
 
 test('The maximum length of an answer is 40 % of the window', () => {
-  const answerTokens = (window: string, max = '') =>
-    readValidConfig({ MODEL_CONTEXT_TOKENS: window, ANSWER_MAX_TOKENS: max }).ANSWER_MAX_TOKENS;
+  const readAnswerTokens = (contextTokens: string, answerTokens = '') =>
+    readValidConfig({ MODEL_CONTEXT_TOKENS: contextTokens, ANSWER_MAX_TOKENS: answerTokens })
+      .ANSWER_MAX_TOKENS;
   assert.deepEqual(
-    ['2048', '8192', '10000', '32768'].map((tokens) => answerTokens(tokens)),
+    ['2048', '8192', '10000', '32768'].map((tokens) => readAnswerTokens(tokens)),
     [819, 3276, 4000, 4000],
   );
-  assert.equal(answerTokens('8192', '3276'), 3276);
-  const excessiveTokensEnv = { MODEL_CONTEXT_TOKENS: '8192', ANSWER_MAX_TOKENS: '3277' };
-  assertRejected(
-    excessiveTokensEnv,
-    'ANSWER_MAX_TOKENS',
-    /40 % of MODEL_CONTEXT_TOKENS: lower it, .* or raise/,
-  );
+  assert.equal(readAnswerTokens('8192', '3276'), 3276);
+  const env = { MODEL_CONTEXT_TOKENS: '8192', ANSWER_MAX_TOKENS: '3277' };
+  assertRejected(env, 'ANSWER_MAX_TOKENS', /40 % of MODEL_CONTEXT_TOKENS: lower it, .* or raise/);
 });
 
 test('Unsafe settings have warnings', () => {

@@ -46,9 +46,8 @@ test('A start creates the tables, keeps existing rows, and serves', async () => 
       id text primary key, email text not null, display_name text, role text not null default 'user',
       permissions text not null default '[]', created_at timestamptz, updated_at timestamptz
     )`.execute(database.db);
-  await sql`insert into svc_users (id, email) values ('u-old', 'old@example.test')`.execute(
-    database.db,
-  );
+  const insertion = sql`insert into svc_users (id, email) values ('u-old', 'old@example.test')`;
+  await insertion.execute(database.db);
   const assistant = await start(env, { database, log });
   after(assistant.close);
   assert.ok((await listTables()).includes('webhook_events'));
@@ -85,7 +84,7 @@ test('A start without a shared database opens and closes the embedded one', asyn
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   after(() => rm(folder, { recursive: true }));
   await fillDataFolder(folder);
-  for (let time = 0; time < 2; time += 1) {
+  for (let starts = 0; starts < 2; starts += 1) {
     const assistant = await start({ ...env, DATA_DIR: folder, LOG_LEVEL: 'silent' });
     const response = await fetch(`${assistant.url}/auth/me`);
     assert.equal(response.status, 401);
@@ -106,11 +105,11 @@ test('The OpenAPI and AsyncAPI documents need no database', async () => {
 
 test('A start probes the model server for tool calls, and neither start nor close waits for it', async () => {
   const probePath = Promise.withResolvers<string>();
-  const play = ({ path }: { path: string }) => {
+  const respond = ({ path }: { path: string }) => {
     probePath.resolve(path);
     return 'silence' as const;
   };
-  await using server = await startModelServer(play, { handlesProbes: true });
+  await using server = await startModelServer(respond, { handlesProbes: true });
   const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
   const assistant = await start({ ...env, ...model }, { database, log });
   assert.equal(await probePath.promise, '/v1/chat/completions');

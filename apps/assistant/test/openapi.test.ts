@@ -16,8 +16,8 @@ import {
   listRoutes,
 } from './helpers/openapi.ts';
 
-/** Pages, documents and metrics, which the document omits. */
-const HIDDEN = /^\w+ \/(favicon\.ico|(open|async)api\.json|metrics|docs(\/.*)?)?$/;
+/** Routes of pages, documents and metrics, which the document omits. */
+const HIDDEN_ROUTES = /^\w+ \/(favicon\.ico|(open|async)api\.json|metrics|docs(\/.*)?)?$/;
 
 const app = await createApp({
   config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url') }),
@@ -36,15 +36,15 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 
 /** Bodies of all requests and responses, with their JSON paths in the document. */
 const bodies = operations.flatMap(({ path, method, operation }) => {
-  const place = ['paths', path, method];
+  const operationPath = ['paths', path, method];
   const requests = Object.entries(operation.requestBody?.content ?? {}).map(([type, media]) => ({
-    place: [...place, 'requestBody', 'content', type],
+    path: [...operationPath, 'requestBody', 'content', type],
     media,
     status: undefined,
   }));
   const answers = Object.entries(operation.responses).flatMap(([status, { content = {} }]) =>
     Object.entries(content).map(([type, media]) => ({
-      place: [...place, 'responses', status, 'content', type],
+      path: [...operationPath, 'responses', status, 'content', type],
       media,
       status: Number(status),
     })),
@@ -60,11 +60,11 @@ test('The document is valid OpenAPI 3.1', async () => {
 });
 
 test('Every route is described, except pages', () => {
-  const described = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
+  const describedRoutes = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
   const registeredRoutes = listRoutes(app)
-    .filter((route) => !route.startsWith('HEAD ') && !HIDDEN.test(route))
+    .filter((route) => !route.startsWith('HEAD ') && !HIDDEN_ROUTES.test(route))
     .map(toDocumentPath);
-  assert.deepEqual(described.toSorted(), registeredRoutes.toSorted());
+  assert.deepEqual(describedRoutes.toSorted(), registeredRoutes.toSorted());
 });
 
 test('Every route has a summary and described tags, and every status a description and a body', () => {
@@ -74,46 +74,46 @@ test('Every route has a summary and described tags, and every status a descripti
     assert.ok(operation.tags?.length, `${method} ${path} has no tag`);
     for (const tag of operation.tags) assert.ok(tagNames.has(tag), `${tag} of ${path}`);
     for (const [status, { description, content }] of Object.entries(operation.responses)) {
-      const where = `${method} ${path} ${status}`;
-      assert.ok(!['', 'Default Response'].includes(description), `${where} has no description`);
+      const location = `${method} ${path} ${status}`;
+      assert.ok(!['', 'Default Response'].includes(description), `${location} has no description`);
       // Redirects have no body.
       if (/^[13]/.test(status)) continue;
       const media: Media[] = Object.values(content ?? {});
-      assert.ok(media.length > 0, `${where} has no body`);
-      for (const { schema } of media) assert.ok(schema, `${where} has no schema`);
+      assert.ok(media.length > 0, `${location} has no body`);
+      for (const { schema } of media) assert.ok(schema, `${location} has no schema`);
     }
   }
 });
 
 test('Every route for signed-in users describes the errors of sign-in', () => {
-  const guarded = operations.filter(
-    ({ operation: { security } }) => security?.every((needed) => 'session' in needed) === true,
+  const guardedOperations = operations.filter(
+    ({ operation: { security } }) => security?.every((scheme) => 'session' in scheme) === true,
   );
-  assert.ok(guarded.length > 20);
-  for (const { path, method, operation } of guarded) {
-    const described = new Set(
+  assert.ok(guardedOperations.length > 20);
+  for (const { path, method, operation } of guardedOperations) {
+    const describedCodes = new Set(
       Object.values(operation.responses).flatMap(({ content }) =>
         Object.keys(content?.['application/problem+json']?.examples ?? {}),
       ),
     );
     for (const code of ['not_signed_in', 'provider_unavailable', 'user_without_email']) {
-      assert.ok(described.has(code), `${method} ${path} does not describe ${code}`);
+      assert.ok(describedCodes.has(code), `${method} ${path} does not describe ${code}`);
     }
   }
 });
 
 test('Every body has valid examples', () => {
-  for (const { place, media, status } of bodies) {
-    if (!place.at(-1)?.endsWith('json')) continue;
-    const where = place.slice(1).join(' ');
+  for (const { path, media, status } of bodies) {
+    if (!path.at(-1)?.endsWith('json')) continue;
+    const location = path.slice(1).join(' ');
     const examples = findExamples(document, media);
-    assert.ok(examples.length > 0, `${where} has no example`);
+    assert.ok(examples.length > 0, `${location} has no example`);
     for (const example of examples) {
-      check([...place, 'schema'], example);
-      if (status === undefined || status < 400 || place.at(-1) === 'application/json') continue;
+      check([...path, 'schema'], example);
+      if (status === undefined || status < 400 || path.at(-1) === 'application/json') continue;
       const code = String(Reflect.get(Object(example), 'code'));
       const definition = Object.entries(errors).find(([errorCode]) => errorCode === code)?.[1];
-      assert.equal(definition?.status, status, `${where}: ${code} is no error of that status`);
+      assert.equal(definition?.status, status, `${location}: ${code} is no error of that status`);
     }
   }
 });

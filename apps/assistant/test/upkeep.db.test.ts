@@ -22,16 +22,11 @@ suite('upkeep', () => {
   const sweepSessions = (SVC_AUTH_IDLE_DAYS: number) =>
     sweepAuthSessions({ SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS });
 
-  /** Sweeps, each with the ages of an expired row and a kept row, and the columns and values of a row with age $1. */
-  const kinds: [
-    table:
-      | 'audit_log'
-      | 'webhook_events'
-      | 'user_auth_sessions'
-      | 'pending_logins'
-      | 'invalidations',
+  /** Sweeps of tables, with an expired and an unexpired age, and the columns and values of a row with age $1. */
+  const sweepCases: [
+    table: keyof Tables,
     sweep: Sweep,
-    ages: [expired: string, kept: string],
+    ages: [expired: string, unexpired: string],
     columns: string,
     values: string,
   ][] = [
@@ -72,7 +67,11 @@ suite('upkeep', () => {
     ],
   ];
 
-  const add = ([table, , , columns, values]: (typeof kinds)[number], age: string, count: number) =>
+  const addRows = (
+    [table, , , columns, values]: (typeof sweepCases)[number],
+    age: string,
+    count: number,
+  ) =>
     pool.query(
       `insert into ${table} (${columns}) select ${values} from generate_series(1, ${count}) n`,
       [age],
@@ -100,22 +99,22 @@ suite('upkeep', () => {
   };
 
   beforeEach(async () => {
-    for (const [table] of kinds) await db.deleteFrom(table).execute();
+    for (const [table] of sweepCases) await db.deleteFrom(table).execute();
     await db.deleteFrom('conversation_sessions').execute();
     await sql`insert into svc_users (id, email) values ('u-1', 'u-1@example.test')
       on conflict do nothing`.execute(db);
   });
 
-  for (const kind of kinds) {
-    const [table, sweep, [expired, kept]] = kind;
+  for (const sweepCase of sweepCases) {
+    const [table, sweep, [expiredAge, unexpiredAge]] = sweepCase;
     test(`Expired rows of ${table} are deleted in batches, and no others`, async () => {
-      await add(kind, expired, 2500);
-      await add(kind, kept, 3);
+      await addRows(sweepCase, expiredAge, 2500);
+      await addRows(sweepCase, unexpiredAge, 3);
       assert.equal(await runSweep(db, sweep), 2500);
       assert.equal(await countRows(table), 3);
       // The embedded database has one connection, so no lock can block a sweep.
       if (engine !== 'postgres') return;
-      await add(kind, expired, 4);
+      await addRows(sweepCase, expiredAge, 4);
       await db.transaction().execute(async (trx) => {
         await sql`select from ${sql.table(table)} for update`.execute(trx);
         assert.equal(await runSweep(db, sweep), 0, 'locked rows are skipped');
@@ -132,7 +131,7 @@ suite('upkeep', () => {
   });
 
   test('Idle auth sessions are deleted if SVC_AUTH_IDLE_DAYS is set', async () => {
-    for (const kind of kinds) await add(kind, '1 hour', 5);
+    for (const sweepCase of sweepCases) await addRows(sweepCase, '1 hour', 5);
     await sql`update user_auth_sessions set last_used_at = now() - interval '3 days'
       where id in (select id from user_auth_sessions limit 2)`.execute(db);
     assert.equal(await runSweep(db, sweepSessions(0)), 0);
@@ -140,11 +139,11 @@ suite('upkeep', () => {
   });
 
   test('A server that begins to listen deletes all expired rows', async () => {
-    for (const kind of kinds) await add(kind, kind[2][0], 2);
+    for (const sweepCase of sweepCases) await addRows(sweepCase, sweepCase[2][0], 2);
     const app = await instance({ AUDIT_RETENTION_DAYS: '2' });
-    for (const [table] of kinds) assert.equal(await countRows(table), 2);
+    for (const [table] of sweepCases) assert.equal(await countRows(table), 2);
     await app.listen({ host: '127.0.0.1', port: 0 });
-    for (const [table] of kinds) await until(async () => (await countRows(table)) === 0);
+    for (const [table] of sweepCases) await until(async () => (await countRows(table)) === 0);
     await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
   });
 });
@@ -198,7 +197,7 @@ suite('plans of frequent statements', async () => {
   const question = { sessionId: 's-8', questionId: 'q-7' };
   const user = { userId: 'u-1' };
 
-  const sorted: [index: string, send: Send][] = [
+  const orderedLists: [index: string, send: Send][] = [
     [
       'conversation_sessions_last_active',
       (on) => listSessions(on, { scope: 'everything', after: [us, 's'], limit }),
@@ -212,7 +211,7 @@ suite('plans of frequent statements', async () => {
     ['conversation_messages_session', (on) => listMessages(on, { ...session, before: [us, 1] })],
     ['agent_steps_session', (on) => listSteps(on, session)],
   ];
-  const expectedIndexes: [indexes: string[], send: Send][] = [
+  const lookups: [indexes: string[], send: Send][] = [
     [['agent_steps_session'], (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' })],
     [['chat_turns_session'], (on) => findLatestTurn(on, 's-8')],
     [['chat_turns_session', 'conversation_messages_turn'], (on) => findAnswer(on, question)],
@@ -220,7 +219,7 @@ suite('plans of frequent statements', async () => {
   ];
 
   test('Lists are read in the order of an index', async () => {
-    for (const [index, send] of sorted) {
+    for (const [index, send] of orderedLists) {
       const plan = await explainQuery(send);
       assert.match(plan, new RegExp(`Index (Only )?Scan (Backward )?using ${index} `), plan);
       assert.doesNotMatch(plan, /Sort|Seq Scan/, plan);
@@ -228,7 +227,7 @@ suite('plans of frequent statements', async () => {
   });
 
   test('Turns, answers and steps are found by indexes', async () => {
-    for (const [indexes, send] of expectedIndexes) {
+    for (const [indexes, send] of lookups) {
       const plan = await explainQuery(send);
       for (const index of indexes) assert.ok(plan.includes(index), plan);
       assert.doesNotMatch(plan, /Seq Scan/, plan);

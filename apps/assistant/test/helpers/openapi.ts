@@ -17,20 +17,20 @@ export type OpenApi = {
   tags: { name: string }[];
 };
 
-type Injected = {
+type InjectedResponse = {
   statusCode: number;
   headers: { 'content-type'?: string };
   body: string;
 };
 
 /** URI of the document in the validator. */
-const DOCUMENT = 'openapi.json';
+const DOCUMENT_URI = 'openapi.json';
 
-/** Returns the path of a route in OpenAPI. */
+/** Converts the path of a route to the syntax of OpenAPI. */
 export const toDocumentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$1}');
 
-/** Escapes a key for a JSON pointer in a URI. RFC 6901 §6. */
-const pointer = (...keys: string[]) =>
+/** Builds a JSON pointer in a URI. RFC 6901 §6. */
+const buildPointer = (...keys: string[]) =>
   keys.map((key) => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
 
 /** Creates a checker of values against the schemas of a document. */
@@ -38,7 +38,7 @@ export function createDocumentChecker(document: OpenApi) {
   // Strict mode rejects the members of the document, which is not a schema.
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
-  ajv.addSchema(document, DOCUMENT);
+  ajv.addSchema(document, DOCUMENT_URI);
   const compiledSchemas = new Map<string, ValidateFunction>();
 
   /** Memoizes validators, because compilation is slow. */
@@ -50,12 +50,12 @@ export function createDocumentChecker(document: OpenApi) {
 
   /** Fails unless a value matches the schema at a JSON pointer. */
   function check(schemaPath: string[], value: unknown): void {
-    const validate = getValidator(`${DOCUMENT}#/${pointer(...schemaPath)}`);
+    const validate = getValidator(`${DOCUMENT_URI}#/${buildPointer(...schemaPath)}`);
     assert.ok(validate(value), `${schemaPath.join(' ')}: ${ajv.errorsText(validate.errors)}`);
   }
 
-  /** Fails unless the document describes an answer by its status, type and body. It ignores hidden routes. */
-  function checkAnswer(method: string, route: string, answer: Injected): void {
+  /** Fails unless the document describes the status, type and body of an answer. Ignores hidden routes. */
+  function checkAnswer(method: string, route: string, answer: InjectedResponse): void {
     const path = toDocumentPath(route);
     const operation = document.paths[path]?.[method.toLowerCase()];
     if (operation === undefined) return;
@@ -84,11 +84,11 @@ export function findExamples(document: OpenApi, { schema = {}, example, examples
   return [...foundExamples, ...listSchemaExamples(document, schema)];
 }
 
-/** Returns the examples of a schema, or lists of the examples of its items. */
+/** Returns the examples of a schema, or one list for each example of its items. */
 function listSchemaExamples(document: OpenApi, schema: object): unknown[] {
-  const resolvedSchema = resolve(document, schema);
-  const schemaOwnExamples = listOwnExamples(resolvedSchema);
-  if (schemaOwnExamples.length > 0 || !('items' in resolvedSchema)) return schemaOwnExamples;
+  const resolvedSchema = resolveSchema(document, schema);
+  const ownExamples = listOwnExamples(resolvedSchema);
+  if (ownExamples.length > 0 || !('items' in resolvedSchema)) return ownExamples;
   return listSchemaExamples(document, Object(resolvedSchema.items)).map((item) => [item]);
 }
 
@@ -98,7 +98,7 @@ function listOwnExamples(schema: object): unknown[] {
 }
 
 /** Resolves a reference within the document. */
-function resolve(document: OpenApi, schema: object): object {
+function resolveSchema(document: OpenApi, schema: object): object {
   if (!('$ref' in schema)) return schema;
   const keys = String(schema.$ref).replace('#/', '').split('/');
   return keys.reduce<object>((part, key) => Reflect.get(part, key), document);

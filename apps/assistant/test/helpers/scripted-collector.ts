@@ -4,8 +4,8 @@ import { deferCleanup, listen } from '@oselya/testing';
 import type { Listing } from '../../src/collector/client.ts';
 import { listingFields } from '../../src/collector/generated/openapi.ts';
 
-/** Returns a listing with its main fields. */
-export function listing(listingId: number, facts: Partial<Listing> = {}): Listing {
+/** Creates a listing with values in its main fields. */
+export function listing(listingId: number, fields: Partial<Listing> = {}): Listing {
   return {
     // All other fields are null.
     ...(Object.fromEntries(listingFields.map(({ name }) => [name, null])) as unknown as Listing),
@@ -30,7 +30,7 @@ export function listing(listingId: number, facts: Partial<Listing> = {}): Listin
     archived_at: null,
     created_at: '2026-03-02T09:15:00.000Z',
     updated_at: '2026-03-02T09:15:00.000Z',
-    ...facts,
+    ...fields,
   };
 }
 
@@ -49,7 +49,7 @@ export async function startScriptedCollector() {
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     collector.asked.push({
       path: request.url ?? '',
-      body: await readBody(request),
+      body: request.method === 'POST' ? await json(request) : undefined,
       authorization: request.headers.authorization,
     });
     const { failure, listings } = collector;
@@ -75,8 +75,4 @@ export async function startScriptedCollector() {
   });
   collector.url = `http://127.0.0.1:${await listen(server)}`;
   return collector;
-}
-
-async function readBody(request: IncomingMessage): Promise<unknown> {
-  return request.method === 'POST' ? json(request) : undefined;
 }

@@ -24,12 +24,12 @@ export async function startScriptedFeed() {
     pages: 0,
     /** Returns the failure of a request; undefined for an answer. */
     failureOf: (_path: string): Failure | undefined => undefined,
-    /** Promise that delays each response with matches. */
+    /** Promise that delays each response to a match request. */
     gate: undefined as Promise<void> | undefined,
     /** Number of requests that have reached the gate. */
     waiting: 0,
-    add(listingId: number, facts: Partial<Listing> = {}): void {
-      listings.set(listingId, listing(listingId, facts));
+    add(listingId: number, fields: Partial<Listing> = {}): void {
+      listings.set(listingId, listing(listingId, fields));
       changes.push({ ...EMPTY_CHANGE, listing_id: listingId, kind: 'new' });
     },
     price(listingId: number, price: number | null): void {

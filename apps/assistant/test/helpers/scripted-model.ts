@@ -8,7 +8,7 @@ import {
   createToolCallChunk,
 } from '@oselya/model/testing';
 
-/** Answer of the model: streamed words, tool calls, or any other response. */
+/** Scripted answer of the model: streamed words, tool calls, or another response. */
 export type Script =
   | { words: readonly (string | Promise<unknown>)[]; finishReason?: string }
   | { tools: readonly { name: string; arguments: object }[] }
@@ -19,7 +19,7 @@ export type Conversation = {
   tools?: { function: { name: string } }[];
 };
 
-/** Starts a model server that answers with the scripts of a test, "Готово." by default, titles and summaries. */
+/** Starts a model server that answers with the scripts of a test, and with default answers, titles and summaries. */
 export async function startScriptedModel() {
   const scripts: (Script | ((conversation: Conversation) => Script))[] = [];
   const seen: Conversation[] = [];
@@ -48,11 +48,8 @@ export async function startScriptedModel() {
     const toolCalls = script.tools.map((tool) => {
       callCount += 1;
       const { name, arguments: input } = tool;
-      return createToolCallChunk({
-        id: `call-${callCount}`,
-        name,
-        arguments: JSON.stringify(input),
-      });
+      const id = `call-${callCount}`;
+      return createToolCallChunk({ id, name, arguments: JSON.stringify(input) });
     });
     return createStreamedResponse([...toolCalls, createChunk({}, { finishReason: 'tool_calls' })]);
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Part of generated values that the log must not contain. */
+/** Text in generated values that the log must not contain. */
 export const MARK = 'zq7Mark';
 
 /** Texts that often break parsers, queries and pages. */

@@ -22,8 +22,8 @@ const WEBHOOK_SECRET = 'webhook secret, with: odd/characters';
 const USER = 'u-hostile';
 const ADMIN = 'u-hostile-admin';
 
-/** Redirect targets within the assistant. */
-const OWN_TARGET =
+/** Pattern of redirect targets within the assistant. */
+const LOCAL_TARGET =
   /^(\/|\/auth\/mobile-done\?sid=[\w-]{43}|\/docs\/(static\/)?index\.html|\/docs\/)$/;
 
 type Operation = {
@@ -57,7 +57,7 @@ function checkSecrets(content: string, requestText: string): void {
 }
 
 function isAllowedTarget(location: string): boolean {
-  if (OWN_TARGET.test(location)) return true;
+  if (LOCAL_TARGET.test(location)) return true;
   if (!location.startsWith(`${provider.url}/oauth/authorize?`)) return false;
   const { searchParams, hash } = new URL(location);
   return (
@@ -68,7 +68,7 @@ function isAllowedTarget(location: string): boolean {
 }
 
 /** Sends a request and checks that the answer is a success, a problem or a page. */
-async function play(request: {
+async function sendRequest(request: {
   method?: string;
   url: string;
   headers?: Record<string, string>;
@@ -93,17 +93,17 @@ async function play(request: {
   return answer;
 }
 
-/** Tests a property on generated cases, and the log after each of them. */
+/** Tests a property with generated cases. Checks the log after each case. */
 function testCases<Value>(
   name: string,
   count: number,
   values: fc.Arbitrary<Value>,
-  work: (value: Value) => Promise<void>,
+  checkCase: (value: Value) => Promise<void>,
 ): void {
   test(name, async () => {
     lines.length = 0;
     const property = fc.asyncProperty(values, async (value) => {
-      await work(value);
+      await checkCase(value);
       for (const line of lines.splice(0)) {
         checkSecrets(line, 'the log');
         assert.ok(!line.includes(MARK), `the log has a value of a request: ${line}`);
@@ -157,30 +157,35 @@ testCases(
   'every route answers with a documented status',
   4000,
   fc.constantFrom(...operations).chain((operation) => {
-    const parameters = (operation.parameters ?? []).filter((one) => one.in === 'query');
-    const name = fc.constantFrom(...parameters.map((one) => one.name), 'limit', 'cursor', MARK);
+    const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query');
+    const name = fc.constantFrom(
+      ...parameters.map((parameter) => parameter.name),
+      'limit',
+      'cursor',
+      MARK,
+    );
     const content = Object.entries(operation.requestBody?.content ?? {});
     const [type = 'application/json', media] = content[0] ?? [];
     return fc.record({
       operation: fc.constant(operation),
       segments: fc.array(urlSegment, { minLength: 3, maxLength: 3 }),
       query: fc.array(fc.tuple(name, queryValue), { maxLength: 4 }),
-      sent: fc.oneof(fc.constant({}), headers),
+      sentHeaders: fc.oneof(fc.constant({}), headers),
       type: fc.constantFrom(type, type, type, 'text/plain', ''),
       body: fc.option(createBody(media?.schema ?? {}), { freq: media === undefined ? 2 : 8 }),
       userId: fc.constantFrom(undefined, USER, ADMIN),
     });
   }),
-  async ({ operation, segments, query, sent, type, body, userId }) => {
+  async ({ operation, segments, query, sentHeaders, type, body, userId }) => {
     const { path, method, responses } = operation;
-    const places = [...segments];
-    const address = path.replaceAll(/\{\w+\}/g, () => places.pop() ?? '');
-    const { statusCode } = await play({
+    const unusedSegments = [...segments];
+    const address = path.replaceAll(/\{\w+\}/g, () => unusedSegments.pop() ?? '');
+    const { statusCode } = await sendRequest({
       method: method.toUpperCase(),
       url: `${address}?${query.map((pair) => pair.join('=')).join('&')}`,
       headers: {
         ...(type !== '' && body !== null && { 'content-type': type }),
-        ...sent,
+        ...sentHeaders,
         ...(userId !== undefined && { cookie: await getCookie(userId) }),
       },
       ...(body !== null && { payload: body }),
@@ -197,18 +202,18 @@ testCases(
   'an unknown address is a problem, for each method and user',
   900,
   fc.record({
-    method: fc.constantFrom(...METHODS.filter((one) => one !== 'CONNECT')),
+    method: fc.constantFrom(...METHODS.filter((name) => name !== 'CONNECT')),
     segments: fc.array(fc.oneof(urlSegment, fc.constantFrom('auth', 'admin', 'docs', '..', '')), {
       maxLength: 5,
     }),
-    sent: headers,
+    sentHeaders: headers,
     userId: fc.constantFrom(undefined, USER, ADMIN),
   }),
-  async ({ method, segments, sent, userId }) => {
+  async ({ method, segments, sentHeaders, userId }) => {
     const address = `/${segments.join('/')}`;
     if (!URL.canParse(address, 'http://localhost')) return;
     const cookie = userId === undefined ? '' : await getCookie(userId);
-    await play({ method, url: address, headers: { ...sent, cookie } });
+    await sendRequest({ method, url: address, headers: { ...sentHeaders, cookie } });
   },
 );
 
@@ -219,15 +224,15 @@ const parameter = fc.tuple(
 testCases(
   'a login redirects only to the provider, and a callback without a login is rejected',
   1250,
-  fc.record({ parameters: fc.array(parameter), query: redirectQuery, sent: headers }),
-  async ({ parameters, query, sent }) => {
-    const login = await play({ url: `/auth/login?${query}`, headers: sent });
+  fc.record({ parameters: fc.array(parameter), query: redirectQuery, sentHeaders: headers }),
+  async ({ parameters, query, sentHeaders }) => {
+    const login = await sendRequest({ url: `/auth/login?${query}`, headers: sentHeaders });
     if (login.statusCode === 302) {
       assert.ok(String(login.headers.location).startsWith(`${provider.url}/oauth/authorize?`));
     } else assert.equal(login.statusCode, 400);
-    const ownParameters = parameters.map((pair) => pair.join('='));
-    const target = `/auth/callback?${[...ownParameters, query].join('&')}`;
-    const callback = await play({ url: target, headers: sent });
+    const parameterTexts = parameters.map((pair) => pair.join('='));
+    const target = `/auth/callback?${[...parameterTexts, query].join('&')}`;
+    const callback = await sendRequest({ url: target, headers: sentHeaders });
     assert.deepEqual([callback.statusCode, callback.cookies], [400, []]);
   },
 );
@@ -242,27 +247,27 @@ const cookie = fc.tuple(
 );
 const cookies = fc
   .tuple(fc.array(cookie, { maxLength: 8 }), fc.constantFrom('; ', ',', ';;'))
-  .map(([all, separator]) => all.map((parts) => parts.join('')).join(separator));
+  .map(([pairs, separator]) => pairs.map((parts) => parts.join('')).join(separator));
 testCases(
   'an unknown cookie is signed out',
   1500,
   fc.record({
     cookie: cookies,
     url: fc.constantFrom('/auth/me', '/sessions', '/admin/users'),
-    sent: headers,
+    sentHeaders: headers,
   }),
-  async ({ cookie: value, url: path, sent }) => {
-    const answer = await play({ url: path, headers: { ...sent, cookie: value } });
+  async ({ cookie: value, url: path, sentHeaders }) => {
+    const answer = await sendRequest({ url: path, headers: { ...sentHeaders, cookie: value } });
     assert.equal(answer.statusCode, 401);
   },
 );
 
 const wrongSignature = fc.record(
   {
-    'x-webhook-signature': headerValue.map((one) => one + MARK),
+    'x-webhook-signature': headerValue.map((value) => value + MARK),
     'webhook-id': headerValue,
     'webhook-timestamp': fc.oneof(fc.nat().map(String), headerValue),
-    'webhook-signature': headerValue.map((one) => `v1,${one}${MARK}`),
+    'webhook-signature': headerValue.map((value) => `v1,${value}${MARK}`),
   },
   { requiredKeys: [] },
 );
@@ -270,12 +275,12 @@ const event = { type: 'object', properties: { event: { enum: ['user.blocked'] } 
 testCases(
   'a webhook with a wrong signature is rejected without effect',
   700,
-  fc.record({ payload: createBody(event), signature: wrongSignature, sent: headers }),
-  async ({ payload, signature, sent }) => {
-    const { statusCode } = await play({
+  fc.record({ payload: createBody(event), signature: wrongSignature, sentHeaders: headers }),
+  async ({ payload, signature, sentHeaders }) => {
+    const { statusCode } = await sendRequest({
       method: 'POST',
       url: '/webhooks/idp',
-      headers: { 'content-type': 'application/json', ...sent, ...signature },
+      headers: { 'content-type': 'application/json', ...sentHeaders, ...signature },
       payload,
     });
     // An unreadable content type is rejected before the signature.
@@ -309,17 +314,17 @@ testCases(
     const file = { url: `/sessions/c-files/files/${name}`, headers: ownerHeaders };
     const payload = Buffer.concat([content, Buffer.from(MARK)]);
     const upload = { ...ownerHeaders, 'content-type': type };
-    const uploadResponse = await play({ ...file, method: 'PUT', headers: upload, payload });
+    const uploadResponse = await sendRequest({ ...file, method: 'PUT', headers: upload, payload });
     if (![200, 201].includes(uploadResponse.statusCode)) {
       return assert.ok([400, 404, 422].includes(uploadResponse.statusCode), uploadResponse.body);
     }
     assert.doesNotMatch(uploadResponse.json().name, /[/\\\p{Cc}]|^[.\s]|[.\s]$/u);
-    const download = await play(file);
+    const download = await sendRequest(file);
     assert.deepEqual(download.rawPayload, payload);
     assert.doesNotMatch(String(download.headers['content-type']), /html|xml|javascript/);
     const disposition = String(download.headers['content-disposition']);
     assert.match(disposition, /^attachment; filename[=*][\t\x20-\x7e\x80-\xff]+$/);
-    assert.equal((await play({ ...file, method: 'DELETE' })).statusCode, 200);
+    assert.equal((await sendRequest({ ...file, method: 'DELETE' })).statusCode, 200);
   },
 );
 
