@@ -68,7 +68,7 @@ export async function startProxy(
   async function interrupt() {
     const closeEvent = once(proxy, 'close');
     proxy.close();
-    // Node sometimes spins at the exit after a reset.
+    // After `resetAndDestroy` Node sometimes does not exit.
     for (const socket of sockets) socket.destroy();
     await closeEvent;
   }
@@ -89,7 +89,7 @@ export async function startProxy(
   };
 }
 
-/** Holds a statement's locks while `work` runs. The embedded database has only one connection and cannot wait. */
+/** Holds the locks of a statement while `work` runs. */
 export async function withLock(
   db: Kysely<Tables>,
   lock: RawBuilder<unknown>,
@@ -179,11 +179,11 @@ export type SentRequest = {
 export async function send(
   { url }: Replica,
   { cookies }: Pick<Browser, 'cookies'>,
-  { path, headers = {}, ...rest }: SentRequest,
+  { path, headers = {}, ...options }: SentRequest,
 ) {
   const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   const response = await fetch(url + path, {
-    ...rest,
+    ...options,
     headers: { ...headers, ...(cookie !== '' && { cookie }) },
     redirect: 'manual',
   });
