@@ -15,14 +15,14 @@ import { openAssistant } from './helpers/assistant.ts';
 const SCHEMA = '/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3';
 const LIBRARIES = '/usr/lib/glewlwyd';
 const ADMIN = { username: 'admin', password: 'password' };
-/** Needs no encoding, because glewlwyd does not decode it. RFC 6749 §2.3.1. */
+/** Secret that needs no encoding, because glewlwyd decodes none. RFC 6749 §2.3.1. */
 const SECRET = 'theSecretOfTheClient';
 const OLENA = { username: 'olena', password: 'her password' };
 
 const [providerPort, port] = [await findFreePort(), await findFreePort()];
 const origin = `http://127.0.0.1:${providerPort}`;
-const api = `${origin}/api`;
-const issuer = `${api}/oidc`;
+const apiUrl = `${origin}/api`;
+const issuer = `${apiUrl}/oidc`;
 const assistantUrl = `http://127.0.0.1:${port}`;
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-glewlwyd-'));
@@ -61,7 +61,7 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 await until(() =>
-  fetch(`${api}/`).then(
+  fetch(`${apiUrl}/`).then(
     () => true,
     () => false,
   ),
@@ -133,7 +133,7 @@ const { db, instance, lines } = await openAssistant({
   IDP_REVOKE_PATH: '/revoke',
   IDP_CLIENT_ID: 'oselya',
   IDP_CLIENT_SECRET: SECRET,
-  // With `openid` it requires a nonce, which OpenID Connect makes optional in this flow.
+  // With `openid` glewlwyd requires a nonce, which is optional in OpenID Connect.
   IDP_SCOPES: 'oselya',
 });
 const app = await instance();
@@ -141,7 +141,7 @@ await app.listen({ host: '127.0.0.1', port });
 
 /** Sends a request to the API of the provider. */
 async function send(browser: Browser, method: string, path: string, body?: object) {
-  const answer = await browser.fetch(api + path, {
+  const answer = await browser.fetch(apiUrl + path, {
     method,
     headers: { 'content-type': 'application/json', accept: 'application/json' },
     ...(body && { body: JSON.stringify(body) }),
@@ -182,13 +182,13 @@ test('A user of glewlwyd signs in', async () => {
 
 test('Expired tokens are refreshed, each refresh token once', async () => {
   const browser = await signIn();
-  for (let time = 1; time <= 3; time += 1) {
+  for (let version = 1; version <= 3; version += 1) {
     await db
       .updateTable('user_auth_sessions')
       .set({ expires_at: new Date(0) })
       .execute();
     assert.equal(await getStatus(browser), 200);
-    assert.equal((await findSession())?.token_version, time);
+    assert.equal((await findSession())?.token_version, version);
   }
 });
 
@@ -198,9 +198,9 @@ test('A sign-out revokes the refresh token', async () => {
     const tokens = JSON.parse(await send(browser, 'GET', '/oidc/token')) as { enabled: boolean }[];
     return tokens.filter(({ enabled }) => enabled).length;
   };
-  const usableBefore = await countUsableTokens();
-  assert.ok(usableBefore > 0);
+  const earlierCount = await countUsableTokens();
+  assert.ok(earlierCount > 0);
   await browser.open(`${assistantUrl}/auth/logout?from=page`, {});
   assert.equal(await getStatus(browser), 401);
-  await until(async () => (await countUsableTokens()) === usableBefore - 1);
+  await until(async () => (await countUsableTokens()) === earlierCount - 1);
 });

@@ -12,12 +12,12 @@ export type Fault =
   | { status: number; body?: string; headers?: Record<string, string> }
   /** Closes the connection without an answer. */
   | 'disconnect'
-  /** Writes another response. */
+  /** Writes the response. */
   | ((response: ServerResponse) => void);
 
 export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
 
-type Login = { challenge: string; redirectUri: string; clientId: string };
+type Login = { challenge: string; redirectUri: string };
 
 const CLIENT = { id: 'oselya', secret: 'client secret/with:odd+characters' };
 
@@ -122,7 +122,7 @@ export async function startScriptedProvider() {
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', provider.url);
-    if (url.pathname === '/') return json(response, 200, {});
+    if (url.pathname === '/') return sendJson(response, 200, {});
     const endpoint =
       url.pathname === '/.well-known/openid-configuration'
         ? 'discovery'
@@ -141,53 +141,50 @@ export async function startScriptedProvider() {
     }
     switch (endpoint) {
       case 'discovery':
-        return json(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
+        return sendJson(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
       case 'keys':
-        return json(response, 200, { keys: provider.keys });
+        return sendJson(response, 200, { keys: provider.keys });
       case 'authorize':
-        return authorize(url.searchParams, response);
+        return redirectWithCode(url.searchParams, response);
       case 'token':
-        return token(request, form, response);
+        return issueTokens(request, form, response);
       case 'userinfo':
-        return userinfo(request, response);
+        return sendUserInfo(request, response);
       case 'revoke':
         revoked.push(form.get('token') ?? '');
-        return json(response, 200, {});
+        return sendJson(response, 200, {});
     }
   }
 
-  function authorize(query: URLSearchParams, response: ServerResponse): void {
+  function redirectWithCode(query: URLSearchParams, response: ServerResponse): void {
     const redirectUri = query.get('redirect_uri') ?? '';
     const code = randomUUID();
-    codes.set(code, {
-      challenge: query.get('code_challenge') ?? '',
-      redirectUri,
-      clientId: query.get('client_id') ?? '',
-    });
-    const back = new URL(redirectUri);
-    back.searchParams.set('code', code);
-    back.searchParams.set('state', query.get('state') ?? '');
-    response.writeHead(302, { location: back.href }).end();
+    codes.set(code, { challenge: query.get('code_challenge') ?? '', redirectUri });
+    const callbackUrl = new URL(redirectUri);
+    callbackUrl.searchParams.set('code', code);
+    callbackUrl.searchParams.set('state', query.get('state') ?? '');
+    response.writeHead(302, { location: callbackUrl.href }).end();
   }
 
-  async function token(
+  async function issueTokens(
     request: IncomingMessage,
     form: URLSearchParams,
     response: ServerResponse,
   ): Promise<void> {
-    if (!isClient(request, form)) return json(response, 401, { error: 'invalid_client' });
-    const granted =
+    if (!hasClientSecret(request, form))
+      return sendJson(response, 401, { error: 'invalid_client' });
+    const isGranted =
       form.get('grant_type') === 'refresh_token' ? redeemRefreshToken(form) : redeemCode(form);
-    if (!granted) return json(response, 400, { error: 'invalid_grant' });
+    if (!isGranted) return sendJson(response, 400, { error: 'invalid_grant' });
     const accessToken = `access-${randomUUID()}`;
     const refreshToken = `refresh-${randomUUID()}`;
-    const withRefresh = form.get('grant_type') !== 'refresh_token' || provider.token.rotate;
+    const hasRefreshToken = form.get('grant_type') !== 'refresh_token' || provider.token.rotate;
     accessTokens.add(accessToken);
-    if (withRefresh) refreshTokens.add(refreshToken);
+    if (hasRefreshToken) refreshTokens.add(refreshToken);
     provider.issued.push(accessToken, refreshToken);
-    json(response, 200, {
+    sendJson(response, 200, {
       access_token: accessToken,
-      refresh_token: withRefresh ? refreshToken : undefined,
+      refresh_token: hasRefreshToken ? refreshToken : undefined,
       expires_in: provider.token.expiresIn,
       id_token: await provider.idToken?.(),
       ...provider.token.extra,
@@ -214,17 +211,17 @@ export async function startScriptedProvider() {
       : refreshTokens.has(refreshToken);
   }
 
-  function userinfo(request: IncomingMessage, response: ServerResponse): void {
-    const bearer = request.headers.authorization?.replace('Bearer ', '') ?? '';
-    if (accessTokens.has(bearer)) return json(response, 200, provider.user);
+  function sendUserInfo(request: IncomingMessage, response: ServerResponse): void {
+    const accessToken = request.headers.authorization?.replace('Bearer ', '') ?? '';
+    if (accessTokens.has(accessToken)) return sendJson(response, 200, provider.user);
     response.setHeader('www-authenticate', 'Bearer error="invalid_token"');
-    json(response, 401, { error: 'invalid_token' });
+    sendJson(response, 401, { error: 'invalid_token' });
   }
 
   return provider;
 }
 
-function isClient(request: IncomingMessage, form: URLSearchParams): boolean {
+function hasClientSecret(request: IncomingMessage, form: URLSearchParams): boolean {
   if (form.has('client_secret')) {
     return form.get('client_id') === CLIENT.id && form.get('client_secret') === CLIENT.secret;
   }
@@ -235,12 +232,12 @@ function isClient(request: IncomingMessage, form: URLSearchParams): boolean {
   return id === CLIENT.id && secret === CLIENT.secret;
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' });
   response.end(JSON.stringify(body));
 }
 
-/** Creates a key that signs ID tokens, with its public part. */
+/** Creates a signing key of ID tokens, with its public part. */
 export async function makeSigningKey(kid: string, alg = 'RS256') {
   const { publicKey, privateKey } = await generateKeyPair(alg);
   const published: JWK = { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' };
@@ -251,7 +248,7 @@ export async function makeSigningKey(kid: string, alg = 'RS256') {
   };
 }
 
-/** Makes a scripted provider issue ID tokens of the user `u-1`, signed with a published key. */
+/** Configures a scripted provider to issue ID tokens of the user `u-1`, signed with a published key. */
 export async function giveIdTokens(
   provider: Pick<ScriptedProvider, 'url' | 'client' | 'keys' | 'idToken'>,
 ): Promise<void> {

@@ -23,22 +23,22 @@ const chrome = await chromium.launch({
 });
 deferCleanup(() => chrome.close());
 
-/** Opens a browser, and collects violations of the content security policy and errors of scripts. */
+/** Opens a browser, and collects script errors and violations of the content security policy. */
 async function openBrowser(
   options: BrowserContextOptions = {},
-): Promise<{ context: BrowserContext; complaints: string[] }> {
+): Promise<{ context: BrowserContext; violations: string[] }> {
   const context = await chrome.newContext(options);
-  const complaints: string[] = [];
-  context.on('weberror', (error) => complaints.push(error.error().message));
+  const violations: string[] = [];
+  context.on('weberror', (error) => violations.push(error.error().message));
   context.on('console', (message) => {
-    if (message.text().includes('Content Security Policy')) complaints.push(message.text());
+    if (message.text().includes('Content Security Policy')) violations.push(message.text());
   });
-  return { context, complaints };
+  return { context, violations };
 }
 
 const database = await openTestDatabase<never>();
 const [idpPort, ...ports] = [await findFreePort(), await findFreePort(), await findFreePort()];
-// Another host is another site for SameSite; another port is not.
+// SameSite distinguishes hosts, but not ports.
 const issuer = `http://localhost:${idpPort}`;
 const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
 const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });
@@ -57,20 +57,20 @@ async function startAssistant(port: number | undefined, env: Record<string, stri
     ...env,
   };
   const log = createLogger({ level: 'silent', service: 'assistant' });
-  const running = await start(settings, { database, log });
-  deferCleanup(running.close);
-  return running.url;
+  const assistant = await start(settings, { database, log });
+  deferCleanup(assistant.close);
+  return assistant.url;
 }
 
-const lax = await startAssistant(ports[0]);
-const strict = await startAssistant(ports[1], {
+const laxUrl = await startAssistant(ports[0]);
+const strictUrl = await startAssistant(ports[1], {
   SVC_AUTH_COOKIE_SAMESITE: 'strict',
   SVC_AUTH_COOKIE_NAME: 'strict_session',
   IDP_DISCOVERY: 'true',
 });
 
 /** Signs in with an account of the provider. */
-const pick = (page: Page, name: string) => page.getByRole('button', { name }).click();
+const pickAccount = (page: Page, name: string) => page.getByRole('button', { name }).click();
 
 suite('browser', async () => {
   const openPicker = async (page: Page, address: string) => {
@@ -83,54 +83,52 @@ suite('browser', async () => {
 
   /** Requests the user with the cookies of the page, whose policy permits no fetch. */
   async function requestMe(page: Page): Promise<Me> {
-    const answer = await page.request.get(`${lax}/auth/me`);
+    const answer = await page.request.get(`${laxUrl}/auth/me`);
     return { status: answer.status(), user: await answer.json() };
   }
 
   test('A user signs in and out, and another signs in as an admin', async () => {
-    const { context, complaints } = await openBrowser();
+    const { context, violations } = await openBrowser();
     const page = await context.newPage();
-    await openPicker(page, lax);
-    await pick(page, 'Olena');
-    await page.waitForURL(`${lax}/`);
+    await openPicker(page, laxUrl);
+    await pickAccount(page, 'Olena');
+    await page.waitForURL(`${laxUrl}/`);
     await page.getByText('You are signed in as').waitFor();
     assert.match(await page.locator('main').innerText(), /Olena Koval[\s\S]*olena@example\.test/);
 
-    const cookie = (await context.cookies(lax)).find(({ name }) => name === 'svc_auth_session');
-    assert.equal(cookie?.httpOnly, true);
-    assert.equal(cookie?.sameSite, 'Lax');
+    const cookie = (await context.cookies(laxUrl)).find(({ name }) => name === 'svc_auth_session');
+    assert.partialDeepStrictEqual(cookie, { httpOnly: true, sameSite: 'Lax' });
     assert.equal(await page.evaluate('document.cookie'), '');
-    const olena = await requestMe(page);
-    assert.equal(olena.user.email, 'olena@example.test');
-    assert.equal(olena.user.role, 'user');
+    const { user } = await requestMe(page);
+    assert.deepEqual([user.email, user.role], ['olena@example.test', 'user']);
 
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByText('You are not signed in').waitFor();
     assert.equal((await requestMe(page)).status, 401);
-    const remainingCookies = (await context.cookies(lax)).map(({ name }) => name);
+    const remainingCookies = (await context.cookies(laxUrl)).map(({ name }) => name);
     assert.ok(!remainingCookies.includes('svc_auth_session'));
 
-    await openPicker(page, lax);
-    await pick(page, 'Taras');
+    await openPicker(page, laxUrl);
+    await pickAccount(page, 'Taras');
     await page.getByText('You are signed in as').waitFor();
     assert.equal((await requestMe(page)).user.role, 'admin');
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(violations, []);
   });
 
   test('A Strict cookie survives two sign-ins with discovery', async () => {
-    const { context, complaints } = await openBrowser();
+    const { context, violations } = await openBrowser();
     const page = await context.newPage();
     for (const name of ['Olena', 'Taras']) {
       await context.clearCookies({ name: 'strict_session' });
-      await openPicker(page, strict);
-      await pick(page, name);
-      await page.waitForURL(`${strict}/`);
+      await openPicker(page, strictUrl);
+      await pickAccount(page, name);
+      await page.waitForURL(`${strictUrl}/`);
       await page.getByText('You are signed in as').waitFor();
       assert.match(await page.locator('main').innerText(), new RegExp(name));
     }
-    const cookie = (await context.cookies(strict)).find(({ name }) => name === 'strict_session');
+    const cookie = (await context.cookies(strictUrl)).find(({ name }) => name === 'strict_session');
     assert.equal(cookie?.sameSite, 'Strict');
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(violations, []);
   });
 });
 
@@ -161,15 +159,15 @@ suite('terminal', async () => {
   async function openConfirmation(page: Page, address: string): Promise<void> {
     await page.goto(address);
     await page.waitForURL(`${issuer}/**`);
-    await pick(page, 'Olena');
+    await pickAccount(page, 'Olena');
     await page.getByRole('heading', { name: 'Sign in a terminal?' }).waitFor();
   }
 
   test('A terminal is signed in after the confirmation of the user', async () => {
-    const { context, complaints } = await openBrowser();
+    const { context, violations } = await openBrowser();
     const page = await context.newPage();
     const terminalServer = await listenAsTerminal();
-    await openConfirmation(page, `${strict}/auth/terminal?${terminalServer.query}`);
+    await openConfirmation(page, `${strictUrl}/auth/terminal?${terminalServer.query}`);
     const visibleText = await page.locator('main').innerText();
     assert.match(visibleText, /Olena Koval, olena@example\.test/);
     assert.match(visibleText, new RegExp(`127\\.0\\.0\\.1:${terminalServer.port}`));
@@ -184,20 +182,20 @@ suite('terminal', async () => {
     await page.getByText('Go back to the terminal').waitFor();
     const [query] = terminalServer.queries;
     assert.equal(query?.get('state'), terminalServer.state);
-    const answer = await fetch(`${strict}/auth/terminal/token`, {
+    const answer = await fetch(`${strictUrl}/auth/terminal/token`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ code: query?.get('code'), code_verifier: terminalServer.verifier }),
     });
     assert.equal(answer.status, 200);
     const token = (await answer.json()) as { session_id: string; cookie_name: string };
-    const meResponse = await fetch(`${strict}/auth/me`, {
+    const meResponse = await fetch(`${strictUrl}/auth/me`, {
       headers: { cookie: `${token.cookie_name}=${token.session_id}` },
     });
     assert.match(await meResponse.text(), /olena@example\.test/);
-    const cookies = (await context.cookies(strict)).map((cookie) => cookie.name);
+    const cookies = (await context.cookies(strictUrl)).map((cookie) => cookie.name);
     assert.ok(!cookies.includes('strict_session'), 'the browser itself is not signed in');
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(violations, []);
   });
 });
 
@@ -208,11 +206,9 @@ suite('Android', async () => {
   const SYSTEM_BROWSER =
     'Mozilla/5.0 (Linux; Android 15; Pixel 8) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile Safari/537.36';
 
-  const assistant = lax;
-
   test('A sign-in of a web view ends at the bridge page in the system browser', async () => {
     const webView = await openBrowser({ userAgent: WEB_VIEW });
-    const answer = await webView.context.request.get(`${assistant}/auth/login`, {
+    const answer = await webView.context.request.get(`${laxUrl}/auth/login`, {
       maxRedirects: 0,
     });
     const authorize = answer.headers()['location'] ?? '';
@@ -225,22 +221,22 @@ suite('Android', async () => {
     await devtools.send('Page.enable');
     const navigations: string[] = [];
     devtools.on('Page.frameRequestedNavigation', ({ url }) => navigations.push(url));
-    const bridge = page.waitForResponse((response) => response.url().includes('/auth/mobile-done'));
-    const callback = page.waitForResponse((response) => response.url().includes('/auth/callback'));
-    await page.goto(authorize);
-    await pick(page, 'Olena');
-
-    const callbackResponse = await callback;
-    assert.equal(callbackResponse.status(), 302);
-    assert.equal(
-      (await callbackResponse.allHeaders())['set-cookie'],
-      undefined,
-      'the callback sets no cookie',
+    const bridgeEvent = page.waitForResponse((response) =>
+      response.url().includes('/auth/mobile-done'),
     );
-    const bridgeResponse = await bridge;
+    const callbackEvent = page.waitForResponse((response) =>
+      response.url().includes('/auth/callback'),
+    );
+    await page.goto(authorize);
+    await pickAccount(page, 'Olena');
+
+    const callbackResponse = await callbackEvent;
+    assert.equal(callbackResponse.status(), 302);
+    assert.ok(!('set-cookie' in (await callbackResponse.allHeaders())), 'it sets no cookie');
+    const bridgeResponse = await bridgeEvent;
     const sid = new URL(bridgeResponse.url()).searchParams.get('sid') ?? '';
     assert.match(sid, /^[A-Za-z0-9_-]{43}$/);
-    assert.equal(bridgeResponse.url(), `${assistant}/auth/mobile-done?sid=${sid}`);
+    assert.equal(bridgeResponse.url(), `${laxUrl}/auth/mobile-done?sid=${sid}`);
 
     const intent = `intent://auth/callback?sid=${sid}#Intent;scheme=svc;package=app.oselya.android;end`;
     const button = page.getByRole('link', { name: 'Open the application' });
@@ -250,13 +246,13 @@ suite('Android', async () => {
       [intent],
     );
     assert.equal(await button.getAttribute('href'), intent);
-    assert.deepEqual(await system.context.cookies(assistant), []);
+    assert.deepEqual(await system.context.cookies(laxUrl), []);
 
     // The application sets the cookie in its web view.
-    await webView.context.addCookies([{ name: 'svc_auth_session', value: sid, url: assistant }]);
-    const meResponse = await webView.context.request.get(`${assistant}/auth/me`);
+    await webView.context.addCookies([{ name: 'svc_auth_session', value: sid, url: laxUrl }]);
+    const meResponse = await webView.context.request.get(`${laxUrl}/auth/me`);
     assert.equal(meResponse.status(), 200);
     assert.equal((await meResponse.json()).email, 'olena@example.test');
-    assert.deepEqual(system.complaints, []);
+    assert.deepEqual(system.violations, []);
   });
 });

@@ -115,7 +115,7 @@ test('Cleared permissions are resolved again before the next message, on every p
     await until(async () => (await socket.outcome(createMessage)) === 'permission_missing');
   }
   provider.user = olena;
-  await db.transaction().execute((trx) => clearAccess(trx, 'everybody'));
+  await db.transaction().execute((trx) => clearAccess(trx, 'all-users'));
   for (const socket of sockets) {
     await until(async () => (await socket.outcome(createMessage)) === 'ok');
     socket.socket.close();

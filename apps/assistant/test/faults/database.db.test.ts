@@ -544,9 +544,10 @@ suite('order of locks', async () => {
         return client.getFrames('error').filter((frame) => !('seq' in frame)).length;
       },
       file: async ({ id, sid }: Case) => {
-        const url = `/sessions/${id}/files/a.txt`;
+        const fileUrl = `/sessions/${id}/files/a.txt`;
         const headers = { 'content-type': 'application/octet-stream' };
-        return (await request({ method: 'PUT', url, headers, payload: 'a' }, sid)).statusCode;
+        return (await request({ method: 'PUT', url: fileUrl, headers, payload: 'a' }, sid))
+          .statusCode;
       },
       deletion: async ({ sid }: Case) =>
         (await request({ method: 'DELETE', url: '/me/data' }, sid)).statusCode,

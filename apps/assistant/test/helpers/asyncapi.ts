@@ -14,7 +14,7 @@ export type Payload = { properties: Record<string, Payload>; required: string[] 
 
 type Reference = { $ref: string };
 
-/** A received message with its answers, or sent messages. */
+/** Operation that receives a message and answers it, or sends messages. */
 export type Operation = {
   action: 'receive' | 'send';
   security?: Reference[];
@@ -39,7 +39,7 @@ const { messages } = document.components;
 /** Returns the message key in a reference. */
 export const keyOf = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
 
-/** Keys of client messages and server messages. */
+/** Keys of the messages of clients, and of the server. */
 export const clientKeys = Object.values(document.operations)
   .filter(({ action }) => action === 'receive')
   .flatMap((operation) => operation.messages.map(keyOf));
@@ -94,7 +94,7 @@ export function checkAccepted(message: { type?: unknown }, code: string | undefi
 function forbidOtherMembers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(forbidOtherMembers);
   if (typeof value !== 'object' || value === null) return value;
-  const parts = Object.entries(value).map(([name, part]) => [name, forbidOtherMembers(part)]);
+  const members = Object.entries(value).map(([name, member]) => [name, forbidOtherMembers(member)]);
   const isObject = 'properties' in value && 'type' in value && value.type === 'object';
-  return { ...(isObject && { additionalProperties: false }), ...Object.fromEntries(parts) };
+  return { ...(isObject && { additionalProperties: false }), ...Object.fromEntries(members) };
 }

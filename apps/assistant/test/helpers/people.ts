@@ -2,7 +2,7 @@ import type { Browser, TestAssistant } from './assistant.ts';
 import type { Permission, User } from '../../src/access/permissions.ts';
 import type { Server } from '@oselya/kit';
 
-/** Builds the provider's data of a user. */
+/** Creates the provider's data of a user. */
 export function person(
   id: string,
   { isAdmin = false, permissions = [] }: { isAdmin?: boolean; permissions?: Permission[] } = {},
@@ -21,7 +21,7 @@ export function person(
   };
 }
 
-/** Builds the service's user. */
+/** Creates a user of the assistant with the role `user`. */
 export const userOf = (id: string, permissions: Permission[] = []): User => ({
   id,
   email: `${id}@example.test`,
@@ -30,7 +30,7 @@ export const userOf = (id: string, permissions: Permission[] = []): User => ({
   permissions,
 });
 
-/** Settings for several users at once: user data stays fresh for an hour. */
+/** Settings for several signed-in users, because the scripted provider has one user: data stays fresh for an hour. */
 export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };
 
 /** Signs in an owner and a stranger without permissions, a holder of permissions for others' data, and an admin. */

@@ -15,11 +15,11 @@ export type ClientOptions = {
   sid?: string;
   origin?: string;
   headers?: Record<string, string>;
-  /** False for a client that does not answer pings. */
+  /** Whether the client answers pings. */
   autoPong?: boolean;
 };
 
-/** A WebSocket client that keeps all messages, and fails on undescribed ones. */
+/** A WebSocket client that collects all messages, and fails on messages that the document does not describe. */
 export class SocketClient {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
@@ -99,7 +99,7 @@ export class SocketClient {
   }
 }
 
-/** Connects, and returns the status and code of the rejection. */
+/** Begins a handshake, and returns the status and code of its rejection. */
 export async function handshakeRejection(
   url: string,
   options: ClientOptions = {},

@@ -18,7 +18,7 @@ export function account(id: string, permissions: string[] = []): User {
   return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
 }
 
-/** Scripted auth sessions: an id that is not in `users` is unknown, and each resolution throws a `failure`. */
+/** Scripted auth sessions. An id that is not in `users` is unknown. Each resolution throws `failure`, if it is set. */
 export class ScriptedIdentity {
   readonly users = new Map<string, User>();
   failure: Error | undefined;
@@ -57,7 +57,7 @@ export class ScriptedIdentity {
 }
 
 /** Returns a well-formed session id. */
-export const sid = (letter: string) => letter.repeat(43);
+export const sid = (character: string) => character.repeat(43);
 
 /** Starts a server that has only sockets, with scripted users and messages. */
 export async function openSockets({
