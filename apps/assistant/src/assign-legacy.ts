@@ -94,7 +94,7 @@ async function assignRows(
   return Number(numAffectedRows);
 }
 
-/** Ranks the facts of each name, newest first. Of facts with equal age, the user's own come first. */
+/** Ranks the facts of each name, newest first. Of facts with equal times, the user's fact comes first. */
 const buildFactRanking = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,
@@ -144,7 +144,7 @@ async function assignFacts(
   };
 }
 
-/** Merges the legacy summaries and the user's own into one summary with the time of the newest. */
+/** Merges the legacy summaries and the user's summary into one summary with the latest time. */
 async function assignSummaries(
   trx: Transaction<Tables>,
   userId: string,
@@ -153,7 +153,7 @@ async function assignSummaries(
     .selectFrom('memory_summaries')
     .select(['id', 'user_id', sql<string>`coalesce(summary, '')`.as('summary')])
     .where((where) => where.or([where('user_id', 'is', null), where('user_id', '=', userId)]))
-    // Oldest first; of equal age the user's own last.
+    // Oldest first. Of summaries with equal times, the user's summary is last.
     .orderBy(sql`coalesce(updated_at, '-infinity'), user_id is not null, id`)
     .execute();
   const ownSummary = rows.find(({ user_id }) => user_id !== null);
@@ -172,7 +172,7 @@ async function assignSummaries(
   return { outcome: ownSummary === undefined ? 'assigned' : 'merged', legacy: legacyCount };
 }
 
-/** Joins summaries, oldest first, with blank lines. Omits summaries that another one contains. */
+/** Joins summaries with blank lines, oldest first. Omits a summary that another summary contains. */
 function mergeSummaries(texts: readonly string[]): string {
   let mergedTexts: string[] = [];
   for (const text of texts.map((summary) => summary.trim())) {

@@ -14,7 +14,6 @@ type ErrorTexts = [
   options?: Pick<ErrorDefinition, 'page' | 'canRetry'>,
 ];
 
-/** Builds the definitions of the errors with one HTTP status. */
 function defineErrors<Code extends string>(status: number, errorTexts: Record<Code, ErrorTexts>) {
   const definitions = Object.entries<ErrorTexts>(errorTexts).map(
     ([code, [title, advice, options]]) => [code, { status, title, advice, ...options }],

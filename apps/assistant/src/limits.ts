@@ -16,7 +16,7 @@ export function createMinuteBudget(budget: number): () => boolean {
 }
 
 /**
- * Creates per-minute budgets by key. The minutes of all keys end together, so that expired keys are dropped at once.
+ * Creates per-minute budgets by key. All budgets end at the same time, so expired keys take no memory.
  * @returns `wait` returns the seconds until a key may spend again, 0 if it may now. `spend` may exceed the budget.
  */
 export function createMinuteBudgets(budget: number) {
@@ -40,16 +40,16 @@ export function createMinuteBudgets(budget: number) {
 /** Creates counters by key. A key with the count 0 takes no memory. */
 export function createTally() {
   const counts = new Map<string, number>();
-  const of = (key: string) => counts.get(key) ?? 0;
+  const getCount = (key: string) => counts.get(key) ?? 0;
   return {
-    of,
+    getCount,
     add(key: string): number {
-      const count = of(key) + 1;
+      const count = getCount(key) + 1;
       counts.set(key, count);
       return count;
     },
     remove(key: string): void {
-      const count = of(key) - 1;
+      const count = getCount(key) - 1;
       if (count > 0) counts.set(key, count);
       else counts.delete(key);
     },
@@ -83,7 +83,7 @@ function limitByKey(
   const requestCounts = createTally();
   return (request, reply, done) => {
     const key = findKey(request);
-    if (requestCounts.of(key) >= max) return done(createError());
+    if (requestCounts.getCount(key) >= max) return done(createError());
     // If the client has already gone, no event would decrement the count.
     if (reply.raw.closed) return void reply.hijack();
     reply.raw.once('close', () => requestCounts.remove(key));

@@ -44,7 +44,7 @@ export async function start(
   await using resources = new AsyncDisposableStack();
   const database =
     sharedResources.database ??
-    resources.adopt(await openDatabase(config, log), (it) => it.close());
+    resources.adopt(await openDatabase(config, log), (connection) => connection.close());
   await migrateDatabase(env, database);
 
   const app = await createApp({

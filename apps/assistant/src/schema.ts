@@ -16,7 +16,7 @@ export const storableText = (options: {
 }) => Type.String({ pattern: '^[^\\u0000]*$', ...options });
 
 /** Schema of a user ID. OpenID Connect Core §2. */
-export const userId = storableText({
+export const userIdSchema = storableText({
   minLength: 1,
   maxLength: 255,
   description: "The user's id at the identity provider.",

@@ -3,7 +3,7 @@ import type { ColumnType, Generated } from 'kysely';
 /** Timestamp with a default in the database. */
 type DefaultedTimestamp = ColumnType<Date, Date | undefined, Date>;
 
-/** Timestamp with a default in the database. Null in some rows of an older system. */
+/** Timestamp with a default in the database, which is null in some rows of an older system. */
 type LooseTimestamp = ColumnType<Date | null, Date | undefined, Date>;
 
 /** JSON, which is written as text and read as a value. */

@@ -3,9 +3,9 @@ import { type Static, Type } from 'typebox';
 import type { Tables } from '../tables.ts';
 
 /** Schema of a user's role. Specification 000, User record. */
-export const role = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
+export const roleSchema = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
 
-export type Role = Static<typeof role>;
+export type Role = Static<typeof roleSchema>;
 
 /** User with the data of the identity provider. Specification 000, User record. */
 export type User = {

@@ -2,7 +2,7 @@ import { createCursorCodec, createPageQuery, type Server, paginate } from '@osel
 import { type Kysely, sql, type SqlBool } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
-import { nullable, timestamp, userId } from '../schema.ts';
+import { nullable, timestamp, userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 
@@ -79,11 +79,11 @@ export function listAudit(
   },
   limit: number,
 ) {
-  const { action, actorId, userId: ownerId, since, until, beforeId } = filter;
+  const { action, actorId, userId, since, until, beforeId } = filter;
   const conditions = [
     action !== undefined && sql<SqlBool>`action = ${action}`,
     actorId !== undefined && sql<SqlBool>`actor_id = ${actorId}`,
-    ownerId !== undefined && sql<SqlBool>`user_id = ${ownerId}`,
+    userId !== undefined && sql<SqlBool>`user_id = ${userId}`,
     since !== undefined && sql<SqlBool>`created_at >= to_timestamp(${since})`,
     until !== undefined && sql<SqlBool>`created_at < to_timestamp(${until})`,
     beforeId !== undefined && sql<SqlBool>`id < ${beforeId}`,
@@ -98,7 +98,7 @@ export function listAudit(
     .execute();
 }
 
-/** Creates the sweep that deletes audit entries older than AUDIT_RETENTION_DAYS. */
+/** Creates the sweep that deletes audit entries after `retentionDays`. */
 export const sweepAudit =
   (retentionDays: number): Sweep =>
   (limit) =>
@@ -110,11 +110,11 @@ export const sweepAudit =
 
 const PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 
-const lineCursorCodec = createCursorCodec(
+const entryCursorCodec = createCursorCodec(
   Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
 );
 
-const auditLine = Type.Object({
+const auditEntrySchema = Type.Object({
   id: Type.Integer(),
   created_at: timestamp(),
   action: Type.String({ description: 'The action; further ones may be added.' }),
@@ -132,7 +132,7 @@ const auditLine = Type.Object({
   details: Type.Object({}, { additionalProperties: true }),
 });
 
-const auditExample = {
+const auditEntryExample = {
   id: 1042,
   created_at: '2026-03-04T17:42:10.000Z',
   action: 'role_changed',
@@ -152,16 +152,16 @@ export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
         summary: 'The audit trail',
         querystring: Type.Object({
           action: Type.Optional(Type.Union(auditActions.map((action) => Type.Literal(action)))),
-          actor_id: Type.Optional(userId),
-          user_id: Type.Optional(userId),
+          actor_id: Type.Optional(userIdSchema),
+          user_id: Type.Optional(userIdSchema),
           since: Type.Optional(timestamp('Lines from this time on.')),
           until: Type.Optional(timestamp('Lines before this time.')),
           ...createPageQuery(PAGE_LIMITS),
         }),
         response: {
-          200: Type.Array(auditLine, {
+          200: Type.Array(auditEntrySchema, {
             description: 'The trail, newest first.',
-            examples: [[auditExample]],
+            examples: [[auditEntryExample]],
           }),
         },
       },
@@ -174,10 +174,10 @@ export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
         userId: query.user_id,
         since: toSeconds('since', query.since),
         until: toSeconds('until', query.until),
-        beforeId: lineCursorCodec.read(cursor),
+        beforeId: entryCursorCodec.read(cursor),
       };
       const rows = await listAudit(db, filter, limit);
-      const encodeCursor = ({ id }: { id: number }) => lineCursorCodec.write(id);
+      const encodeCursor = ({ id }: { id: number }) => entryCursorCodec.write(id);
       return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((row) => ({
         ...row,
         created_at: row.created_at.toISOString(),

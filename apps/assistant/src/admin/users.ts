@@ -3,14 +3,14 @@ import { createCursorCodec, createPageQuery, paginate, type Server } from '@osel
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
-import { role } from '../access/permissions.ts';
+import { roleSchema } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { IdentityMetrics } from '../identity/metrics.ts';
 import { endUserSessions, setCachedRole } from '../identity/revocation.ts';
 import { exampleUser, userProperties } from '../identity/routes.ts';
 import { queueTokenRevocation, type TokenRevocation } from '../identity/token-revocation.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
-import { nullable, okResponse, storableText, timestamp, userId } from '../schema.ts';
+import { nullable, okResponse, storableText, timestamp, userIdSchema } from '../schema.ts';
 import { createListHandler } from '../conversations/routes.ts';
 import type { SessionService } from '../conversations/sessions.ts';
 import { sessionsResponse, sessionsQuery } from '../conversations/schemas.ts';
@@ -19,7 +19,7 @@ import { recordAudit } from './audit.ts';
 
 const PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 
-const userCursorCodec = createCursorCodec(userId);
+const userCursorCodec = createCursorCodec(userIdSchema);
 
 const userSchema = Type.Object({
   ...userProperties,
@@ -33,7 +33,7 @@ const userExample = {
   updated_at: '2026-03-04T17:42:00.000Z',
 };
 
-const userParams = Type.Object({ user_id: userId });
+const userParams = Type.Object({ user_id: userIdSchema });
 
 type AdminDeps = {
   db: Kysely<Tables>;
@@ -133,7 +133,10 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         description:
           'It holds until the next request of the user, which fetches the role from the identity provider. To change a role for good, change it there.',
         params: userParams,
-        body: Type.Object({ role }, { additionalProperties: false, examples: [{ role: 'admin' }] }),
+        body: Type.Object(
+          { role: roleSchema },
+          { additionalProperties: false, examples: [{ role: 'admin' }] },
+        ),
         response: { 200: okResponse },
       },
     },

@@ -22,7 +22,6 @@ export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
 type SearchRequest = components['schemas']['FulltextSearchRequest'];
 type SimilarRequest = components['schemas']['SimilarSearchRequest'];
 
-/** A page of the change feed. */
 export type ChangesPage =
   paths['/api/v1/listings/changes']['get']['responses'][200]['content']['application/json'];
 
@@ -108,7 +107,7 @@ async function readResponse<Data>(
   throw new CollectorError(message, { response });
 }
 
-/** Formats a problem document (RFC 9457 §3.1) as a message. */
+/** Formats a problem document as a message. RFC 9457 §3.1. */
 function formatProblem(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const { title, detail, errors } = error as Partial<components['schemas']['Problem']>;

@@ -9,7 +9,7 @@ import {
   sessionSchema,
 } from '@oselya/protocol';
 import { Type } from 'typebox';
-import { storableText, userId } from '../schema.ts';
+import { storableText, userIdSchema } from '../schema.ts';
 import type { Message } from './messages.ts';
 import type { SessionSummary } from './session-rows.ts';
 
@@ -34,7 +34,7 @@ export const messageRef = Type.Unsafe<MessageBody>(Type.Ref('Message'));
 export const sessionResponse = { ...sessionRef, description: 'The changed session.' };
 
 export const sessionsQuery = Type.Object({
-  user_id: Type.Optional(userId),
+  user_id: Type.Optional(userIdSchema),
   ...createPageQuery(SESSIONS_PAGE_LIMITS),
 });
 

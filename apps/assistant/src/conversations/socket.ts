@@ -252,7 +252,7 @@ export function createSocketRegistry({
     stop: liveUsers.stop,
     /** Returns the problem if an IP address has too many sockets. An IPv6 address counts as its network. */
     checkAddress: (address: string): ProblemError | undefined =>
-      addressTally.of(getClientNetwork(address)) < caps.perAddress
+      addressTally.getCount(getClientNetwork(address)) < caps.perAddress
         ? undefined
         : problem('too_many_connections', {
             headers: {

@@ -32,7 +32,7 @@ export type FileInfo = {
   updated_at: Date;
 };
 
-/** File key. `name` comes from `parseFileName`. */
+/** Key of a file, with a name that `parseFileName` has checked. */
 type FileKey = { sessionId: string; name: string };
 
 export type Files = ReturnType<typeof createFiles>;
@@ -227,7 +227,7 @@ const fileInfoColumns = [
   'session_files.updated_at',
 ] as const;
 
-/** File page. `after` is the last name of the previous page. */
+/** Page of files by name. `after` is the last name of the previous page. */
 type FilePage = { sessionId: string; after?: string | undefined; limit: number };
 
 /** Lists at most `limit` files of a session in an access scope by name. */

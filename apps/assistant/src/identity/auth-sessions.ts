@@ -21,7 +21,6 @@ export type AuthSession = Pick<
   isUserFresh: boolean;
 };
 
-/** Auth session lifetime settings. */
 export type LifetimeConfig = Pick<Config, 'SVC_AUTH_COOKIE_MAX_AGE_DAYS' | 'SVC_AUTH_IDLE_DAYS'>;
 
 /** Builds the SQL condition that an auth session `s` has not expired. */

@@ -98,9 +98,9 @@ export async function endAllSessions(trx: Transaction<Tables>): Promise<number> 
 /** Clears the cached role and permissions of one user or of all users until the next fetch from the provider. */
 export async function clearAccess(
   trx: Transaction<Tables>,
-  users: { userId: string } | 'everybody',
+  users: { userId: string } | 'all-users',
 ): Promise<void> {
-  const userId = users === 'everybody' ? null : users.userId;
+  const userId = users === 'all-users' ? null : users.userId;
   await invalidate(trx, { kind: 'access', user_id: userId });
   await setAccess(trx, userId, { role: 'user', permissions: '[]' });
 }

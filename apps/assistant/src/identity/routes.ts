@@ -3,7 +3,7 @@ import type { FastifyContextConfig, FastifyReply, FastifyRequest, FastifySchema 
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
-import { role } from '../access/permissions.ts';
+import { roleSchema } from '../access/permissions.ts';
 import type { Config } from '../config.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
@@ -66,7 +66,7 @@ export const userProperties = {
   id: Type.String(),
   email: Type.String(),
   display_name: Type.String({ description: 'Empty if the provider gives no name.' }),
-  role,
+  role: roleSchema,
   permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
 };
 

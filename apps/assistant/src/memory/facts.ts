@@ -10,7 +10,7 @@ import type { Tables } from '../tables.ts';
 /** Maximum number of facts per user. Adopted legacy facts may exceed it. */
 const MAX_FACTS = 2000;
 
-/** Stored fact. Rows of an older system may lack times, and an owner: only admins see them. */
+/** Stored fact. A row of an older system may lack times and an owner. Only admins see a fact without an owner. */
 export type Fact = {
   id: string;
   user_id: string | null;
@@ -27,7 +27,6 @@ export type FactName = { category: string; key: string };
 
 type FactKey = FactName & { userId: string };
 
-/** Fact filter by category and words. */
 type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
 
 /** Source and times of a fact. Times are ISO 8601 with microseconds, which a `Date` truncates. */

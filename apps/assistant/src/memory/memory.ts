@@ -31,7 +31,6 @@ const MAX_WAITING_SEARCHES = 4;
 /** Time limit of each statement of a search in the facts of all users. */
 const SEARCH_TIMEOUT_MS = 5000;
 
-/** Maximum number of facts in a model's context. */
 const MAX_CONTEXT_FACTS = 500;
 
 /** Error code `query_canceled` of PostgreSQL. */
@@ -49,7 +48,7 @@ type FactQuery = {
 
 type Page = { limit: number; after: Position | undefined };
 
-/** Summary of a user. A summary of an older system may lack an owner: only admins see it. */
+/** Summary of a user. Only admins see a summary without an owner, which an older system stored. */
 export type Summary = { user_id: string | null; summary: string; updated_at: Date | null };
 
 /** Options of a change: `recordChange` is called before the change, and an aborted `signal` rolls it back. */
@@ -72,7 +71,7 @@ export function createMemory({
     /**
      * Lists at most `limit` facts with their positions, the most recently written first.
      * @throws ProblemError `permission_missing`, `validation_failed` for too many words or a search that takes too
-     *   long, `rate_limited` for too many searches at once.
+     *   long, `rate_limited` for too many concurrent searches.
      */
     async listFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
       const { scope, ...filter } = resolveQuery(user, query);

@@ -2,7 +2,7 @@ import { createPageQuery, type Server, paginate } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
 import { type Position, positionCursors } from '../pages.ts';
-import { nullable, okResponse, storableText, timestamp, userId } from '../schema.ts';
+import { nullable, okResponse, storableText, timestamp, userIdSchema } from '../schema.ts';
 import type { Fact } from './facts.ts';
 import type { Memory, Summary } from './memory.ts';
 
@@ -223,7 +223,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
         tags: ['admin', 'memory'],
         summary: "All users' facts",
         querystring: Type.Object({
-          user_id: Type.Optional(userId),
+          user_id: Type.Optional(userIdSchema),
           ...filterProperties,
           ...createPageQuery(PAGE_LIMITS),
         }),

@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
 
-/** Maximum size of a profile file: far more text than a model accepts. */
+/** Maximum size of a profile file, which exceeds the text that a model accepts. */
 const MAX_FILE_BYTES = 256 * 1024;
 
 // Descriptions are the ends of messages about invalid values: "name must be 1 to 100 characters".
@@ -41,7 +41,6 @@ const createProfileSchema = (toolNames: readonly string[]) =>
 /** Agent that users can talk to. */
 export type Profile = Required<Static<ReturnType<typeof createProfileSchema>>>;
 
-/** Profile with the line number of its ID. */
 export type ParsedProfile = { profile: Profile; idLine: number };
 
 type Fault = { line: number; rule: string };
@@ -129,7 +128,6 @@ export function parseProfile(
   return rule === undefined ? { profile, idLine } : { faults: [{ line: idLine, rule }] };
 }
 
-/** Returns the offset of the value at a path. */
 function findOffset(document: Document, path: readonly string[]): number {
   const node = path.length === 0 ? document.contents : document.getIn(path, true);
   return isNode(node) ? (node.range?.[0] ?? 0) : 0;

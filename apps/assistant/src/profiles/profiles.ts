@@ -35,7 +35,7 @@ export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
 
 /**
  * Reads the agent profiles of a folder. docs/profiles.md.
- * @throws StartError listing all faults of all files, or when the folder has no profiles.
+ * @throws StartError with all faults of all files, or if the folder has no profiles.
  */
 export async function openProfiles({
   folder,
@@ -48,8 +48,8 @@ export async function openProfiles({
     throw new StartError(`Agent profiles cannot be used:\n  ${faults.join('\n  ')}`);
   }
   let profilesById = indexById(currentFolder);
-  let seenState = '';
-  let loadedState = '';
+  let seenVersion = '';
+  let loadedVersion = '';
   let loggedFaults: readonly string[] = [];
 
   const listAll = () => [...profilesById.values()];
@@ -89,14 +89,14 @@ export async function openProfiles({
   async function reload(): Promise<void> {
     try {
       const paths = await listFiles(folder);
-      const state = await readState(paths);
-      const isStable = state === seenState;
-      seenState = state;
-      if (isStable && state !== loadedState) {
+      const version = await readVersion(paths);
+      const isStable = version === seenVersion;
+      seenVersion = version;
+      if (isStable && version !== loadedVersion) {
         const nextFolder = await readFolder(paths, rules, currentFolder.profiles);
-        seenState = await readState(paths);
-        if (seenState === state) {
-          loadedState = state;
+        seenVersion = await readVersion(paths);
+        if (seenVersion === version) {
+          loadedVersion = version;
           const isChanged = !isDeepStrictEqual(nextFolder.profiles, currentFolder.profiles);
           currentFolder = nextFolder;
           profilesById = indexById(nextFolder);
@@ -219,7 +219,7 @@ const getProfileId = (parsed: ParsedProfile | undefined) => parsed?.profile.prof
 
 /**
  * Returns the paths of the `.yaml` and `.yml` files of a folder, sorted by name.
- * @throws StartError when the folder is unreadable, or has no such file or too many.
+ * @throws StartError if the folder is unreadable, or has no such file or too many.
  */
 async function listFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder).catch((error: unknown) => {
@@ -243,15 +243,15 @@ async function listFiles(folder: string): Promise<string[]> {
 }
 
 /** Returns a string that differs after every file change. It uses ctime, because no program can set it. */
-async function readState(paths: readonly string[]): Promise<string> {
-  const states: string[] = [];
+async function readVersion(paths: readonly string[]): Promise<string> {
+  const versions: string[] = [];
   for (const path of paths) {
     const stats = await stat(path, { bigint: true }).catch(formatReason);
-    const state =
+    const version =
       typeof stats === 'string'
         ? stats
         : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs];
-    states.push(`${path}\0${String(state)}`);
+    versions.push(`${path}\0${String(version)}`);
   }
-  return states.join('\0');
+  return versions.join('\0');
 }

@@ -12,7 +12,7 @@ import { composeDigest } from './digest-text.ts';
 import { requestCollector, type FeedDeps, whereActive, isStillHit, readFeed } from './feed.ts';
 import type { Search } from './search.ts';
 
-/** Row with the lease of the process that reads the feed and sends digests. */
+/** Row with the lease of the process that reads the feed. */
 const FEED_LEASE = { table: 'collector_feed', key: { id: true } };
 const LEASE_MS = 60_000;
 
@@ -20,7 +20,7 @@ const MAX_BATCH_SIZE = 100;
 
 const MAX_IDS_PER_REQUEST = 100;
 
-/** Maximum number of hits in a digest. The newest ones come first, and the others wait for the next digest. */
+/** Maximum number of hits in a digest, which has the newest hits. Older hits wait for the next digest. */
 const MAX_HITS = 1000;
 
 /** Dependencies of the feed and of digests. Users without an active auth session get no digests. */

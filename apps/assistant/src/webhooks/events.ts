@@ -63,17 +63,17 @@ const EFFECTS_BY_EVENT: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' 
 /** Name of logout tokens in the ledger and in the metrics. */
 const BACKCHANNEL_LOGOUT = 'backchannel_logout';
 
-type AffectedUsers = { userId: string } | 'everybody';
+type AffectedUsers = { userId: string } | 'all-users';
 type Effect =
   | { shouldEndSessions: false; subject: AffectedUsers }
   | { shouldEndSessions: true; subject: AffectedUsers | ProviderSession };
 
-/** Resolves the effect of an event. Events of all clients clear access, because needless clearing costs only a fetch. */
+/** Resolves the effect of an event. Events of other clients also clear access, because clearing costs only a fetch. */
 function resolveEffect({ name, userId }: WebhookEvent): Effect | undefined {
   const effect = EFFECTS_BY_EVENT.get(name ?? '');
-  if (effect === 'end_all_sessions') return { shouldEndSessions: true, subject: 'everybody' };
+  if (effect === 'end_all_sessions') return { shouldEndSessions: true, subject: 'all-users' };
   if (effect === 'clear_access') {
-    return { shouldEndSessions: false, subject: userId === null ? 'everybody' : { userId } };
+    return { shouldEndSessions: false, subject: userId === null ? 'all-users' : { userId } };
   }
   if (effect === undefined || userId === null) return undefined;
   return { shouldEndSessions: true, subject: { userId } };
@@ -92,8 +92,8 @@ export type Receipt = {
 export type EventReceiver = ReturnType<typeof createEventReceiver>;
 
 /**
- * Creates the receiver of verified events. The effect, the row in the ledger and the line in the audit trail are one
- * transaction, so the provider can repeat a failed delivery. Contract 3, Webhooks.
+ * Creates the receiver of verified events. The effect, the ledger row and the audit entry are one transaction, so
+ * the provider can repeat a failed delivery. Contract 3, Webhooks.
  */
 export function createEventReceiver({
   db,
@@ -208,7 +208,7 @@ async function applyEffect(
   { shouldEndSessions, subject }: Effect,
   event: string | null,
 ): Promise<number> {
-  const auditEntry = { actorId: null, userId: subject === 'everybody' ? null : subject.userId };
+  const auditEntry = { actorId: null, userId: subject === 'all-users' ? null : subject.userId };
   if (!shouldEndSessions) {
     await clearAccess(trx, subject);
     await recordAudit(trx, { ...auditEntry, action: 'access_cleared', details: { event } });
@@ -220,7 +220,7 @@ async function applyEffect(
 }
 
 async function endSessions(trx: Transaction<Tables>, subject: Effect['subject']): Promise<number> {
-  if (subject === 'everybody') return endAllSessions(trx);
+  if (subject === 'all-users') return endAllSessions(trx);
   if ('providerSessionId' in subject) return endProviderSession(trx, subject);
   return (await endUserSessions(trx, subject.userId)).length;
 }
@@ -235,7 +235,7 @@ export function listWebhooks(
   return query.execute();
 }
 
-/** Deletes rows that are older than AUDIT_RETENTION_DAYS. */
+/** Creates the sweep that deletes ledger rows after `retentionDays`. */
 export const sweepWebhooks =
   (retentionDays: number): Sweep =>
   (limit) =>

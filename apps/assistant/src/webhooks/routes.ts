@@ -6,7 +6,7 @@ import { problem } from '../errors.ts';
 import type { Provider } from '../identity/provider/provider.ts';
 import { toRequestError } from '../identity/provider/transport.ts';
 import { disableCaching } from '../identity/routes.ts';
-import { nullable, okResponse, timestamp, userId as userIdSchema } from '../schema.ts';
+import { nullable, okResponse, timestamp, userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import {
   type EventReceiver,

@@ -64,7 +64,7 @@ function readClaims(claims: JWTPayload): Awaited<ReturnType<LogoutTokenCheck>> {
   if (!isLogoutEvent(claims['events'])) return { rejection: 'events' };
   const jti = readProviderId(claims.jti);
   if (jti === undefined) return { rejection: 'jti' };
-  // A malformed `sid` must not turn into "all sessions of the user".
+  // A malformed `sid` must not end all sessions of the user.
   const [sub, sid] = [claims.sub ?? null, claims['sid'] ?? null].map((claim) =>
     claim === null ? null : readProviderId(claim),
   );
