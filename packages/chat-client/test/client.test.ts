@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import {
-  openChat,
-  reconnectDelayMs,
-  type ReceivedMessage,
-  type ConnectionStatus,
-} from '../src/client.ts';
+import { openChat, reconnectDelayMs, type ReceivedMessage } from '../src/client.ts';
 import { createCookieSocketOpener } from '../src/node.ts';
 import {
+  acceptSession,
   readAnswer,
+  startAnswer,
   cancel,
   completedEvent,
   cookie,
@@ -21,11 +18,16 @@ import {
   startedEvent,
   joinText,
   type Peer,
+  TURN,
 } from './support.ts';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { findUnusedUrl, until } from '@oselya/testing';
+
+/** Position of the turn `t` after an event. */
+const createPosition = (after: number) => ({ ...TURN, after });
+
+const repeatedFrame = { type: 'message.repeated', ...TURN, client_message_id: 'm' };
 
 const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
 
@@ -33,9 +35,8 @@ test('A client creates a session, sends a message and gets the answer', async (t
   const { client, peer } = await openClientAndPeer(t);
   assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
   const sessionCreation = client.createSession({ profileId: 'market', name: 'Львів' });
-  const { id, ...requestMembers } = await peer.receive('session.create');
-  assert.deepEqual(requestMembers, { type: 'session.create', profile_id: 'market', name: 'Львів' });
-  peer.send({ type: 'session.created', id, session_id: 's', session });
+  const request = await acceptSession(peer);
+  assert.partialDeepStrictEqual(request, { profile_id: 'market', name: 'Львів' });
   assert.equal((await sessionCreation).session_id, 's');
 
   const answer = client.send('s', 'Що є?');
@@ -62,20 +63,26 @@ test('A client creates a session, sends a message and gets the answer', async (t
 
 test('A gap is requested once, and filled in order', async (t) => {
   const { client, peer } = await openClientAndPeer(t);
-  const answer = client.send('s', 'Що є?');
-  const { id } = await receiveMessage(peer);
-  peer.send(startedEvent({ id }), deltaEvent(2, 'а'), deltaEvent(4, 'в'), deltaEvent(5, 'г'));
-  const openPosition = { session_id: 's', turn_id: 't', after: 2 };
-  await peer.reopen(openPosition, { turn: 't' }, [deltaEvent(5, 'бвг'), deltaEvent(5, 'бвг')]);
+  const answer = await startAnswer(
+    client,
+    peer,
+    deltaEvent(2, 'а'),
+    deltaEvent(4, 'в'),
+    deltaEvent(5, 'г'),
+  );
+  await peer.reopen(createPosition(2), { turn: 't' }, [deltaEvent(5, 'бвг'), deltaEvent(5, 'бвг')]);
   peer.send(deltaEvent(6, 'ґ'), completedEvent(7, 'абвгґ'));
   assert.equal(joinText((await readAnswer(answer)).events), 'абвгґ');
 });
 
 test('The end of a cut answer counts even if its number repeats', async (t) => {
   const { client, peer } = await openClientAndPeer(t);
-  const answer = client.send('s', 'Що є?');
-  const { id } = await receiveMessage(peer);
-  peer.send(startedEvent({ id }), deltaEvent(2, 'Є'), completedEvent(2, 'Є', { status: 'cut' }));
+  const answer = await startAnswer(
+    client,
+    peer,
+    deltaEvent(2, 'Є'),
+    completedEvent(2, 'Є', { status: 'cut' }),
+  );
   const last = (await readAnswer(answer)).events.at(-1);
   assert.partialDeepStrictEqual(last, { type: 'message.completed', message: { status: 'cut' } });
 });
@@ -108,58 +115,35 @@ test('An answer that has ended meanwhile ends with its stored message', async (t
   };
   for (const [type, end] of Object.entries(stored)) {
     const { script, client, peer } = await openClientAndPeer(t);
-    const answer = client.send('s', 'Що є?');
-    const { id } = await receiveMessage(peer);
-    peer.send(startedEvent({ id }), deltaEvent(2, 'Є '));
-    peer.socket.terminate();
-    const newPeer = await script.peer();
-    const question = message('q', 'user', 'Що є?');
-    const openPosition = { session_id: 's', turn_id: 't', after: 2 };
-    await newPeer.reopen(openPosition, {
-      messages: [question, end, message('q2', 'user', 'А ще?')],
-    });
+    const answer = await startAnswer(client, peer, deltaEvent(2, 'Є '));
+    const newPeer = await script.reconnect(peer);
+    const messages = [message('q', 'user', 'Що є?'), end, message('q2', 'user', 'А ще?')];
+    await newPeer.reopen(createPosition(2), { messages });
     const last = (await readAnswer(answer)).events.at(-1);
-    assert.equal(last?.type, type);
-    assert.ok(last !== undefined && 'message' in last);
-    assert.equal(last.message?.content, end.content);
+    assert.partialDeepStrictEqual(last, { type, message: { content: end.content } });
   }
 });
 
 test('An answer that is neither running nor stored is lost', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
-  const answer = client.send('s', 'Що є?');
-  const { id } = await receiveMessage(peer);
-  peer.send(startedEvent({ id }));
-  peer.socket.terminate();
-  const newPeer = await script.peer();
-  const openPosition = { session_id: 's', turn_id: 't', after: 1 };
-  await newPeer.reopen(openPosition, { messages: [message('q', 'user', 'Що є?')] });
+  const answer = await startAnswer(client, peer);
+  const newPeer = await script.reconnect(peer);
+  await newPeer.reopen(createPosition(1), { messages: [message('q', 'user', 'Що є?')] });
   assert.equal((await readAnswer(answer)).error?.code, 'answer_lost');
 });
 
-test('A message is sent again under its name until the server has it', async (t) => {
+test('A message is sent again with its id until the server has stored it', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
   const first = await receiveMessage(peer);
-  peer.socket.terminate();
-  const newPeer = await script.peer();
+  const newPeer = await script.reconnect(peer);
   const second = await receiveMessage(newPeer);
   assert.equal(second.client_message_id, first.client_message_id);
   const { id } = second;
-  newPeer.send({
-    type: 'message.repeated',
-    id,
-    session_id: 's',
-    turn_id: 't',
-    client_message_id: 'm',
-  });
+  newPeer.send({ ...repeatedFrame, id });
   const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
   const events = [startedEvent(), deltaEvent(3, 'Є дві.')];
-  await newPeer.reopen(
-    { session_id: 's', turn_id: 't', after: 0 },
-    { turn: 't', messages: [question] },
-    events,
-  );
+  await newPeer.reopen(createPosition(0), { turn: 't', messages: [question] }, events);
   newPeer.send(completedEvent(4, 'Є дві.'));
   assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
 });
@@ -168,22 +152,20 @@ test('A repeated message is not confused with another turn', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
   const answer = client.send('s', 'Що є?');
   const { client_message_id } = await receiveMessage(peer);
-  peer.socket.terminate();
-  const newPeer = await script.peer();
+  const newPeer = await script.reconnect(peer);
   const { id } = await receiveMessage(newPeer);
-  const repeatedTurn = { session_id: 's', turn_id: 't', client_message_id };
-  newPeer.send({ type: 'message.repeated', id, ...repeatedTurn });
+  newPeer.send({ ...repeatedFrame, id, client_message_id });
   const messages = [
     message('q', 'user', 'Що є?', { client_message_id }),
     message('a', 'assistant', 'Є дві.'),
     message('q2', 'user', 'А ще?'),
   ];
-  await newPeer.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 'other', messages }, [
+  await newPeer.reopen(createPosition(0), { turn: 'other', messages }, [
     { ...deltaEvent(2, 'Ще три.'), turn_id: 'other' },
   ]);
   const { events } = await readAnswer(answer);
   assert.deepEqual(
-    events.map((one) => 'message' in one && one.message?.content),
+    events.map((part) => 'message' in part && part.message?.content),
     ['Є дві.'],
   );
 });
@@ -192,8 +174,7 @@ test('A retry without an answer is looked up before it is repeated', async (t) =
   const { script, client, peer } = await openClientAndPeer(t);
   const answer = client.retry('s');
   await peer.receive('message.retry');
-  peer.socket.terminate();
-  const second = await script.peer();
+  const second = await script.reconnect(peer);
   const truncatedAnswer = message('a', 'assistant', 'Є', { status: 'cut' });
   await second.reopen(
     { session_id: 's' },
@@ -217,15 +198,14 @@ test('A digest is no answer to a question', async (t) => {
   const answer = client.retry('s');
   const { id } = await peer.receive('message.retry');
   peer.send(startedEvent({ id, replaces: 'a' }), deltaEvent(2, 'Є '));
-  peer.socket.terminate();
-  const newPeer = await script.peer();
+  const newPeer = await script.reconnect(peer);
   const messages = [
     message('q', 'user', 'Що є?'),
     createDigest('d1'),
     message('a2', 'assistant', 'Є дві.'),
     createDigest('d2'),
   ];
-  await newPeer.reopen({ session_id: 's', turn_id: 't', after: 2 }, { messages });
+  await newPeer.reopen(createPosition(2), { messages });
   const last = (await readAnswer(answer)).events.at(-1);
   assert.ok(last?.type === 'message.completed');
   assert.equal(last.message.id, 'a2');
@@ -236,7 +216,7 @@ test('A digest is no answer to a question', async (t) => {
 async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages: object[] = []) {
   const clientAndPeer = await openClientAndPeer(t);
   const arrivedMessages: ReceivedMessage[] = [];
-  clientAndPeer.client.onArrived((one) => arrivedMessages.push(one));
+  clientAndPeer.client.onArrived((received) => arrivedMessages.push(received));
   const sessionOpening = clientAndPeer.client.openSession('s');
   const { id } = await clientAndPeer.peer.receive('session.open');
   const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
@@ -245,11 +225,11 @@ async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages
   return { ...clientAndPeer, arrivedMessages, opened };
 }
 
-test('Questions of other clients arrive with their answers, own ones do not', async (t) => {
+test('Only the questions of other clients arrive, with their answers', async (t) => {
   const { client, peer, arrivedMessages } = await openListener(t);
   const answer = client.send('s', 'Що є?');
-  const { id, client_message_id: name } = await receiveMessage(peer);
-  const ownMessage = message('q', 'user', 'Що є?', { client_message_id: name });
+  const { id, client_message_id } = await receiveMessage(peer);
+  const ownMessage = message('q', 'user', 'Що є?', { client_message_id });
   peer.send(startedEvent({ id, message: ownMessage }), completedEvent(2, 'Є.', { id }));
   assert.equal(joinText((await readAnswer(answer)).events), '');
   const turn = { turn_id: 't2' };
@@ -263,7 +243,7 @@ test('Questions of other clients arrive with their answers, own ones do not', as
   );
   await cancel(client, peer);
   assert.deepEqual(
-    arrivedMessages.map((one) => [one.sessionId, one.message.content]),
+    arrivedMessages.map(({ sessionId, message: { content } }) => [sessionId, content]),
     [
       ['s', 'А дешевше?'],
       ['s', 'А дешевше?'],
@@ -278,8 +258,7 @@ test('Questions of other clients arrive with their answers, own ones do not', as
 test('Messages of other clients during an outage arrive with the next connection', async (t) => {
   const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
   const { script, client, peer, arrivedMessages, opened } = await openListener(t, before);
-  peer.socket.terminate();
-  const newPeer = await script.peer();
+  const newPeer = await script.reconnect(peer);
   const { id } = await newPeer.receive('session.open');
   const missedMessages = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
   const askedMessage = message('q3', 'user', 'А в Києві?');
@@ -316,9 +295,7 @@ test('After a final close it does not reconnect, and everything pending fails', 
   ] as const) {
     const script = await startScript(t);
     const [client, peer] = await Promise.all([openClient(script.url), script.peer()]);
-    const answer = client.send('s', 'Що є?');
-    const { id } = await receiveMessage(peer);
-    peer.send(startedEvent({ id }));
+    const answer = await startAnswer(client, peer);
     const sessionCreation = client.createSession();
     await peer.receive('session.create');
     peer.socket.close(close);
@@ -331,15 +308,13 @@ test('After a final close it does not reconnect, and everything pending fails', 
 
 test('A message that was too large is not sent again, and running answers go on', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
-  const startedAnswer = client.send('s', 'Що є?');
-  const { id } = await receiveMessage(peer);
-  peer.send(startedEvent({ id }));
+  const startedAnswer = await startAnswer(client, peer);
   const largeAnswer = client.send('s2', 'x'.repeat(100_000));
   await receiveMessage(peer);
   peer.socket.close(1009);
   assert.equal((await readAnswer(largeAnswer)).error?.code, 'too_large');
   const newPeer = await script.peer();
-  await newPeer.reopen({ session_id: 's', turn_id: 't', after: 1 }, { turn: 't' });
+  await newPeer.reopen(createPosition(1), { turn: 't' });
   newPeer.send(completedEvent(2, 'Є.'));
   assert.equal((await readAnswer(startedAnswer)).error, undefined);
 });
@@ -358,15 +333,9 @@ test('A handshake is repeated after 503 and 429 only', async (t) => {
   await assert.rejects(sessionCreation, { code: 'closed' });
 });
 
-test('A client fails at once without a first connection, and later after its patience', async (t) => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  server.close();
-  await once(server, 'close');
+test('A client fails immediately without a first connection, and later after its patience', async (t) => {
   const failure = { code: 'unreachable', message: /ECONNREFUSED/ };
-  await assert.rejects(openClient(`http://127.0.0.1:${address.port}`), failure);
+  await assert.rejects(openClient(await findUnusedUrl()), failure);
 
   const { client, peer, statuses } = await openClientAndPeer(t, { patienceMs: 0 });
   const answer = client.send('s', 'Що є?');
@@ -377,14 +346,6 @@ test('A client fails at once without a first connection, and later after its pat
   assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
 });
 
-/** Waits for a status with the given type. */
-async function waitForStatus(
-  statuses: readonly ConnectionStatus[],
-  type: ConnectionStatus['type'],
-): Promise<void> {
-  while (!statuses.some((status) => status.type === type)) await sleep(5);
-}
-
 const QUIET_MS = 30;
 
 test('A silent server is reported, and its next answer too', async (t) => {
@@ -393,9 +354,9 @@ test('A silent server is reported, and its next answer too', async (t) => {
   const { id } = await peer.receive('session.create');
   // A stopped process reads nothing.
   peer.socket.pause();
-  await waitForStatus(statuses, 'quiet');
+  await until('quiet', () => statuses.some(({ type }) => type === 'quiet'));
   peer.socket.resume();
-  await waitForStatus(statuses, 'responsive');
+  await until('responsive', () => statuses.some(({ type }) => type === 'responsive'));
   peer.send({ type: 'session.created', id, session_id: 's', session });
   await sessionCreation;
   const types = statuses.map(({ type }) => type);
@@ -422,25 +383,17 @@ test('A session is opened again until the server can answer, unless it is gone',
   const opened = { type: 'session.opened', session_id: 's', session, messages: [], turn: null };
   peer.send({ ...opened, id });
   await opening;
-  peer.socket.terminate();
-  const second = await script.peer();
+  const second = await script.reconnect(peer);
   for (const [status, code] of [
     [503, 'unavailable'],
     [404, 'session_not_found'],
   ] as const) {
-    const { id: asked } = await second.receive('session.open');
-    second.send({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
+    await rejectNext(second, 'session.open', { status, code, title: 'No' });
   }
   await cancel(client, second);
-  second.socket.terminate();
-  const third = await script.peer();
+  const third = await script.reconnect(second);
   const sessionCreation = client.createSession();
-  third.send({
-    type: 'session.created',
-    id: (await third.receive('session.create')).id,
-    session_id: 's',
-    session,
-  });
+  await acceptSession(third);
   await sessionCreation;
 });
 
@@ -483,12 +436,8 @@ test('Delays follow docs/protocol.md', () => {
   assert.ok(delayMs >= 60_000 && delayMs <= 120_000);
 });
 
-const unavailable = { status: 503, code: 'unavailable', title: 'Service unavailable' };
-const providerUnavailable = {
-  status: 503,
-  code: 'provider_unavailable',
-  title: 'The provider is away',
-};
+const UNAVAILABLE = { status: 503, code: 'unavailable', title: 'Service unavailable' };
+const PROVIDER_UNAVAILABLE = { ...UNAVAILABLE, code: 'provider_unavailable' };
 
 /** Answers the next message with a problem. */
 async function rejectNext(peer: Peer, type: string, problem: object): Promise<void> {
@@ -501,49 +450,38 @@ test('A message that may be stored is repeated while the server is unavailable',
   const { client_message_id } = await receiveMessage(peer);
   peer.socket.close(1012);
   const newPeer = await script.peer();
-  for (const problem of [unavailable, providerUnavailable]) {
+  for (const problem of [UNAVAILABLE, PROVIDER_UNAVAILABLE]) {
     const repeatedMessage = await receiveMessage(newPeer);
     assert.equal(repeatedMessage.client_message_id, client_message_id);
     newPeer.send({ type: 'error', id: repeatedMessage.id, problem });
   }
   const last = await receiveMessage(newPeer);
   assert.equal(last.client_message_id, client_message_id);
-  const repeatedFrame = {
-    type: 'message.repeated',
-    session_id: 's',
-    turn_id: 't',
-    client_message_id: 'm',
-  };
   newPeer.send({ ...repeatedFrame, id: last.id });
   const question = message('q', 'user', 'Що є?', { client_message_id });
-  await rejectNext(newPeer, 'session.open', unavailable);
-  await newPeer.reopen(
-    { session_id: 's', turn_id: 't', after: 0 },
-    { turn: 't', messages: [question] },
-    [startedEvent()],
-  );
+  await rejectNext(newPeer, 'session.open', UNAVAILABLE);
+  await newPeer.reopen(createPosition(0), { turn: 't', messages: [question] }, [startedEvent()]);
   newPeer.send(deltaEvent(2, 'Є дві.'), completedEvent(3, 'Є дві.'));
   const { events, error } = await readAnswer(answer);
   assert.equal(error, undefined);
   assert.equal(joinText(events), 'Є дві.');
   assert.deepEqual(statuses.slice(3), [
-    { type: 'unavailable', problem: unavailable, delayMs: 0 },
-    { type: 'unavailable', problem: providerUnavailable, delayMs: 0 },
-    { type: 'unavailable', problem: unavailable, delayMs: 0 },
+    { type: 'unavailable', problem: UNAVAILABLE, delayMs: 0 },
+    { type: 'unavailable', problem: PROVIDER_UNAVAILABLE, delayMs: 0 },
+    { type: 'unavailable', problem: UNAVAILABLE, delayMs: 0 },
   ]);
 });
 
 test('Creating a session is repeated during an outage only', async (t) => {
   const { client, peer, statuses } = await openClientAndPeer(t);
   const sessionCreation = client.createSession();
-  await rejectNext(peer, 'session.create', unavailable);
-  await rejectNext(peer, 'session.create', providerUnavailable);
-  const { id } = await peer.receive('session.create');
-  peer.send({ type: 'session.created', id, session_id: 's', session });
+  await rejectNext(peer, 'session.create', UNAVAILABLE);
+  await rejectNext(peer, 'session.create', PROVIDER_UNAVAILABLE);
+  await acceptSession(peer);
   assert.equal((await sessionCreation).session_id, 's');
   assert.deepEqual(statuses.slice(1), [
-    { type: 'unavailable', problem: unavailable, delayMs: 0 },
-    { type: 'unavailable', problem: providerUnavailable, delayMs: 0 },
+    { type: 'unavailable', problem: UNAVAILABLE, delayMs: 0 },
+    { type: 'unavailable', problem: PROVIDER_UNAVAILABLE, delayMs: 0 },
   ]);
 
   const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
@@ -552,6 +490,6 @@ test('Creating a session is repeated during an outage only', async (t) => {
   await assert.rejects(rejectedCreation, { code: 'rejected', problem });
   const failedCreation = client.createSession();
   for (let requestCount = 0; requestCount < 9; requestCount += 1)
-    await rejectNext(peer, 'session.create', unavailable);
-  await assert.rejects(failedCreation, { code: 'rejected', problem: unavailable });
+    await rejectNext(peer, 'session.create', UNAVAILABLE);
+  await assert.rejects(failedCreation, { code: 'rejected', problem: UNAVAILABLE });
 });

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
+import { listen } from '@oselya/testing';
 import { type WebSocket, WebSocketServer } from 'ws';
 import {
   type StreamedAnswer,
@@ -16,20 +15,20 @@ import { createCookieSocketOpener } from '../src/node.ts';
 
 type SentMessage = { type: string; id: string } & Record<string, unknown>;
 
-/** A queue whose items are awaited one by one. */
-class Queue<Item> {
-  readonly #items: Item[] = [];
+/** Queue whose reader waits for the next value. */
+class Queue<Value> {
+  readonly #values: Value[] = [];
   #wake = Promise.withResolvers<void>();
 
-  add(item: Item): void {
-    this.#items.push(item);
+  add(value: Value): void {
+    this.#values.push(value);
     this.#wake.resolve();
   }
 
-  async next(): Promise<Item> {
+  async next(): Promise<Value> {
     for (;;) {
-      const item = this.#items.shift();
-      if (item !== undefined) return item;
+      const value = this.#values.shift();
+      if (value !== undefined) return value;
       await this.#wake.promise;
       this.#wake = Promise.withResolvers();
     }
@@ -68,12 +67,11 @@ export class Peer {
     return sentMessage;
   }
 
-  /** Sends frames immediately. */
   send(...frames: object[]): void {
     for (const frame of frames) this.socket.send(JSON.stringify(frame));
   }
 
-  /** Answers `session.open` and the ping after it, and sends events between the replies. */
+  /** Answers `session.open` and the next ping, and sends events between both replies. */
   async reopen(
     expected: object,
     { turn = null, messages = [] }: { turn?: string | null; messages?: object[] },
@@ -100,22 +98,16 @@ export const session = {
   last_active: '2026-03-04T17:42:10.000Z',
 };
 
-/** Creates an event for the turn `t` in the session `s`. */
-export const event = (seq: number, type: string, members: object = {}) => ({
-  type,
-  session_id: 's',
-  turn_id: 't',
-  seq,
-  ...members,
-});
+export const TURN = { session_id: 's', turn_id: 't' };
 
-export const message = (id: string, role: string, content: string, extraMembers: object = {}) => ({
-  id,
-  role,
-  content,
-  created_at: null,
-  ...extraMembers,
-});
+/** Creates an event of the turn `t` in the session `s`. */
+export const event = (seq: number, type: string, members: object = {}) => {
+  return { type, ...TURN, seq, ...members };
+};
+
+export const message = (id: string, role: string, content: string, members: object = {}) => {
+  return { id, role, content, created_at: null, ...members };
+};
 
 export const startedEvent = (extraMembers: object = {}) =>
   event(1, 'message.started', { message: message('q', 'user', 'Що є?'), ...extraMembers });
@@ -139,17 +131,21 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
       peers.add(new Peer(webSocket, request.headers.cookie));
     });
   });
-  http.listen(0, '127.0.0.1');
-  await once(http, 'listening');
+  const port = await listen(http);
   t.after(() => {
     for (const socket of sockets.clients) socket.terminate();
     http.close();
     http.closeAllConnections();
   });
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     /** Waits for the next connection. */
     peer: (): Promise<Peer> => peers.next(),
+    /** Cuts a connection, and waits for the next one. */
+    async reconnect(peer: Peer): Promise<Peer> {
+      peer.socket.terminate();
+      return peers.next();
+    },
     /** HTTP statuses that reject the next handshakes. */
     rejections,
   };
@@ -200,14 +196,30 @@ export async function readAnswer(
 
 /** Joins an answer's streamed text. */
 export const joinText = (events: readonly AnswerEvent[]): string =>
-  events.map((one) => (one.type === 'message.delta' ? one.text : '')).join('');
+  events.map((part) => (part.type === 'message.delta' ? part.text : '')).join('');
 
 /** Waits for `message.send`. */
-export async function receiveMessage(
-  peer: Peer,
-): Promise<{ id: string; client_message_id: unknown }> {
+export async function receiveMessage(peer: Peer) {
   const { id, client_message_id } = await peer.receive('message.send');
   return { id, client_message_id };
+}
+
+/** Sends a message in the session `s`, and answers with `message.started` and further events. */
+export async function startAnswer(
+  client: Pick<ChatClient, 'send'>,
+  peer: Peer,
+  ...events: object[]
+): Promise<StreamedAnswer> {
+  const answer = client.send('s', 'Що є?');
+  peer.send(startedEvent({ id: (await receiveMessage(peer)).id }), ...events);
+  return answer;
+}
+
+/** Answers `session.create`. */
+export async function acceptSession(peer: Peer): Promise<SentMessage> {
+  const request = await peer.receive('session.create');
+  peer.send({ type: 'session.created', id: request.id, session_id: 's', session });
+  return request;
 }
 
 /** Cancels the answer in the session `s`. */
