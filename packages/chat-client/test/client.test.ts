@@ -8,6 +8,7 @@ import {
   cancel,
   completedEvent,
   cookie,
+  createOpenedFrame,
   deltaEvent,
   event,
   message,
@@ -106,21 +107,21 @@ test('Unknown events keep their number and are ignored', async (t) => {
 });
 
 test('An answer that has ended meanwhile ends with its stored message', async (t) => {
-  const stored = {
+  const storedAnswers = {
     'message.completed': message('a', 'assistant', 'Є дві.'),
     error: message('a', 'assistant', 'Є', {
       status: 'failed',
       problem: { title: 'No', status: 502, code: 'model_failed', detail: 'Try again.' },
     }),
   };
-  for (const [type, end] of Object.entries(stored)) {
+  for (const [type, storedAnswer] of Object.entries(storedAnswers)) {
     const { script, client, peer } = await openClientAndPeer(t);
     const answer = await startAnswer(client, peer, deltaEvent(2, 'Є '));
     const newPeer = await script.reconnect(peer);
-    const messages = [message('q', 'user', 'Що є?'), end, message('q2', 'user', 'А ще?')];
+    const messages = [message('q', 'user', 'Що є?'), storedAnswer, message('q2', 'user', 'А ще?')];
     await newPeer.reopen(createPosition(2), { messages });
     const last = (await readAnswer(answer)).events.at(-1);
-    assert.partialDeepStrictEqual(last, { type, message: { content: end.content } });
+    assert.partialDeepStrictEqual(last, { type, message: { content: storedAnswer.content } });
   }
 });
 
@@ -130,22 +131,6 @@ test('An answer that is neither running nor stored is lost', async (t) => {
   const newPeer = await script.reconnect(peer);
   await newPeer.reopen(createPosition(1), { messages: [message('q', 'user', 'Що є?')] });
   assert.equal((await readAnswer(answer)).error?.code, 'answer_lost');
-});
-
-test('A message is sent again with its id until the server has stored it', async (t) => {
-  const { script, client, peer } = await openClientAndPeer(t);
-  const answer = client.send('s', 'Що є?');
-  const first = await receiveMessage(peer);
-  const newPeer = await script.reconnect(peer);
-  const second = await receiveMessage(newPeer);
-  assert.equal(second.client_message_id, first.client_message_id);
-  const { id } = second;
-  newPeer.send({ ...repeatedFrame, id });
-  const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
-  const events = [startedEvent(), deltaEvent(3, 'Є дві.')];
-  await newPeer.reopen(createPosition(0), { turn: 't', messages: [question] }, events);
-  newPeer.send(completedEvent(4, 'Є дві.'));
-  assert.equal(joinText((await readAnswer(answer)).events), 'Є дві.');
 });
 
 test('A repeated message is not confused with another turn', async (t) => {
@@ -219,10 +204,9 @@ async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages
   clientAndPeer.client.onArrived((received) => arrivedMessages.push(received));
   const sessionOpening = clientAndPeer.client.openSession('s');
   const { id } = await clientAndPeer.peer.receive('session.open');
-  const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
-  clientAndPeer.peer.send(opened);
+  clientAndPeer.peer.send(createOpenedFrame(id, messages));
   await sessionOpening;
-  return { ...clientAndPeer, arrivedMessages, opened };
+  return { ...clientAndPeer, arrivedMessages };
 }
 
 test('Only the questions of other clients arrive, with their answers', async (t) => {
@@ -256,19 +240,14 @@ test('Only the questions of other clients arrive, with their answers', async (t)
 });
 
 test('Messages of other clients during an outage arrive with the next connection', async (t) => {
-  const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
-  const { script, client, peer, arrivedMessages, opened } = await openListener(t, before);
+  const earlierMessages = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
+  const { script, client, peer, arrivedMessages } = await openListener(t, earlierMessages);
   const newPeer = await script.reconnect(peer);
   const { id } = await newPeer.receive('session.open');
   const missedMessages = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
   const askedMessage = message('q3', 'user', 'А в Києві?');
   newPeer.send(
-    {
-      ...opened,
-      id,
-      messages: [...before, ...missedMessages, askedMessage],
-      turn: { turn_id: 't3' },
-    },
+    createOpenedFrame(id, [...earlierMessages, ...missedMessages, askedMessage], 't3'),
     { ...startedEvent({ message: askedMessage }), turn_id: 't3' },
     { ...completedEvent(2, 'Є.'), turn_id: 't3' },
   );
@@ -373,16 +352,12 @@ test('A slow server that answers pings is not silent', async (t) => {
   assert.deepEqual(statuses, [{ type: 'connected' }]);
 });
 
-const PATIENCE_MS = 50;
-const LONGER_MS = 2 * PATIENCE_MS;
-
 test('A session is opened again until the server can answer, unless it is gone', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
-  const opening = client.openSession('s');
+  const sessionOpening = client.openSession('s');
   const { id } = await peer.receive('session.open');
-  const opened = { type: 'session.opened', session_id: 's', session, messages: [], turn: null };
-  peer.send({ ...opened, id });
-  await opening;
+  peer.send(createOpenedFrame(id));
+  await sessionOpening;
   const second = await script.reconnect(peer);
   for (const [status, code] of [
     [503, 'unavailable'],
@@ -398,12 +373,11 @@ test('A session is opened again until the server can answer, unless it is gone',
 });
 
 test('A server that only accepts connections is given up', async (t) => {
-  const { script, client, peer, ended, statuses } = await openClientAndPeer(t, {
-    patienceMs: PATIENCE_MS,
-  });
+  const options = { patienceMs: 50 };
+  const { script, client, peer, ended, statuses } = await openClientAndPeer(t, options);
   peer.socket.close(1012);
   const second = await script.peer();
-  await sleep(LONGER_MS);
+  await sleep(2 * options.patienceMs);
   second.socket.close(1012);
   assert.equal((await ended).code, 'unreachable');
   assert.deepEqual(
@@ -426,9 +400,9 @@ test('Delays follow docs/protocol.md', () => {
     assert.equal(reconnectDelayMs(code, 0), null);
   }
   for (const code of [1006, 1009, 1011]) {
-    for (const [attempt, mostMs] of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000].entries()) {
+    for (const [attempt, maxMs] of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000].entries()) {
       const delayMs = reconnectDelayMs(code, attempt) ?? 0;
-      assert.ok(delayMs >= mostMs / 2 && delayMs <= mostMs, `${code} ${attempt} ${delayMs}`);
+      assert.ok(delayMs >= maxMs / 2 && delayMs <= maxMs, `${code} ${attempt} ${delayMs}`);
     }
   }
   assert.ok((reconnectDelayMs(1012, 0) ?? Infinity) <= 2000);

@@ -81,8 +81,7 @@ export class Peer {
     if (JSON.stringify(members) !== JSON.stringify(expected)) {
       throw new Error(`The client opened ${JSON.stringify(members)}`);
     }
-    const openedFrame = { type: 'session.opened', id, session_id: 's', session, messages };
-    this.send({ ...openedFrame, turn: turn === null ? null : { turn_id: turn } }, ...events);
+    this.send(createOpenedFrame(id, messages, turn), ...events);
     this.send({ type: 'pong', id: (await this.receive('ping')).id });
   }
 }
@@ -99,6 +98,15 @@ export const session = {
 };
 
 export const TURN = { session_id: 's', turn_id: 't' };
+
+export const createOpenedFrame = (
+  id: string,
+  messages: object[] = [],
+  turn_id: string | null = null,
+) => {
+  const turn = turn_id === null ? null : { turn_id };
+  return { type: 'session.opened', id, session_id: 's', session, messages, turn };
+};
 
 /** Creates an event of the turn `t` in the session `s`. */
 export const event = (seq: number, type: string, members: object = {}) => {
