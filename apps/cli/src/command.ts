@@ -40,7 +40,7 @@ export class OneLineCommand extends Command {
     return super.error(`oselya: ${text}: see ${this.getPath()} --help`, options);
   }
 
-  /** Overridden because Commander prints the whole help for a missing or unknown command. */
+  // Commander would print the whole help for a missing or unknown command.
   override helpInformation(context?: HelpContext): string {
     if (context?.error) this.error('a command is missing');
     const [firstArgument = '-'] = this.args;

@@ -2,7 +2,6 @@ import { clearLine, createInterface, cursorTo } from 'node:readline';
 import { SingleBar } from 'cli-progress';
 import type { Io, Output } from './command.ts';
 
-/** Progress display of a long command. */
 export type Progress = {
   /** @param note Short text next to the number. */
   update(doneCount: number, note?: string): void;
@@ -11,7 +10,6 @@ export type Progress = {
   stop(): void;
 };
 
-/** Progress display without output. */
 export const silentProgress: Progress = {
   update: () => undefined,
   clear: () => undefined,

@@ -10,7 +10,6 @@ import { type SessionCookie, sessionCookieSchema } from './assistant-client.ts';
 
 const cookieFileSchema = Type.Record(Type.String(), sessionCookieSchema);
 
-/** File and folder are accessible only to the user. */
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 

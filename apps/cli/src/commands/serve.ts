@@ -32,7 +32,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     needs: 'nothing: secrets and data are made in DATA_DIR (var).',
     note: 'It is for trying things out: a real identity provider needs oselya assistant.',
   }).action(async () => {
-    // Printed before the imports, which take a second or more.
+    // Print before the imports, which take a second or more.
     print('Oselya is starting; the first start takes up to a minute. Ctrl-C stops it.');
     const { dev } = await import('../dev/dev.ts');
     await dev({ env, print });
@@ -54,7 +54,7 @@ async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
   const { level, start } = await loadService(role, env);
   const log = createLogger({ level, service: role });
   const startup = start(env);
-  // Registered before the start completes, so that an early signal also closes everything.
+  // Register before the start completes, because an early signal must also close everything.
   await Promise.all([startup, onShutdown(log, async () => (await startup).close())]);
 }
 

@@ -13,7 +13,6 @@ export type ModelResult = Scores & {
   inputTokens: number | null;
   outputTokens: number | null;
   durationMs: number;
-  /** Mean time per text. */
   meanTextMs: number;
 };
 

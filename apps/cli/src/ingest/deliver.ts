@@ -56,7 +56,7 @@ const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 42
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Creates a function that sends payloads. It waits for rate limits (429) without a limit, and retries failures of the
+ * Creates a function that sends payloads. It waits for rate limits (429) as long as needed, and retries failures of the
  * collector (5xx, 408, 425) and of the network a few times. The idempotency key makes a repeated request safe.
  * The function throws a CommandError for a response that applies to every record, AbortError if the signal aborts.
  * @param options.onRetry Called once for each reason of retries.

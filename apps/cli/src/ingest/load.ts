@@ -12,10 +12,9 @@ const MAX_PARALLEL_REQUESTS = 8;
 /** Number of consecutive failures after which a load ends. */
 const MAX_CONSECUTIVE_FAILURES = 5;
 
-/** Maximum number of reported bad records. The load only counts further ones. */
+/** Maximum number of reported bad records. The load only counts the other records. */
 const MAX_REPORTED_ROWS = 100;
 
-/** Record counts by result. */
 export type LoadCounts = {
   read: number;
   accepted: number;

@@ -1,9 +1,9 @@
 export type RowPosition = {
-  /** First line of the record. 1-based. */
+  /** Number of the first line, from 1. */
   line: number;
   /** Offset of the end of the record, in UTF-8 bytes. */
   end: number;
-  /** 1-based index in an array. */
+  /** Number in the array, from 1. */
   index?: number;
 };
 
@@ -28,7 +28,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Reads the first items until they suffice.
+ * Reads the first items until `isEnough` returns true.
  * @returns The first items, and an iterable of all items.
  */
 export async function peek<Item>(
