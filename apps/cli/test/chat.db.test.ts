@@ -27,9 +27,9 @@ import { run } from '../src/main.ts';
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
 
 /** Text that the model rejects. */
-const BREAK = 'Зламайся';
+const REJECTED_TEXT = 'Зламайся';
 
-const WISH = 'двокімнатна у Львові до 15000 грн';
+const QUESTION = 'двокімнатна у Львові до 15000 грн';
 
 const CLIENT = { id: 'oselya', secret: 'chat-test-secret' };
 
@@ -180,7 +180,8 @@ const collector = await startServer(({ method }) => ({
 let slowModel = Promise.withResolvers<void>();
 const model = await startModelServer(({ body }) => {
   const requestJson = JSON.stringify(body);
-  if (requestJson.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
+  if (requestJson.includes(REJECTED_TEXT))
+    return { status: 400, body: { error: { message: 'no' } } };
   return requestJson.includes('a title of at most')
     ? createStreamedResponse([
         createChunk({ content: 'Назва' }),
@@ -196,7 +197,7 @@ const model = await startModelServer(({ body }) => {
 deferCleanup(() => model.close());
 
 const COLLECTOR = { COLLECTOR_URL: collector.url };
-const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {
+const [mockUrl = '', slowUrl = ''] = await startPlatform(COLLECTOR, {
   ...COLLECTOR,
   MODEL_MODE: 'openai',
   MODEL_BASE_URL: model.url,
@@ -232,8 +233,8 @@ async function createSignedInHome(url: string): Promise<string> {
   return homeFolder;
 }
 
-const mockHome = await createSignedInHome(mock);
-const mockEnv = createEnv(mock, mockHome);
+const mockHome = await createSignedInHome(mockUrl);
+const mockEnv = createEnv(mockUrl, mockHome);
 
 // oxlint-disable-next-line no-control-regex -- matches the control characters that output must not have
 const CONTROL_CHARACTERS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
@@ -241,12 +242,12 @@ const CONTROL_CHARACTERS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
 test('a sign-in is stored for its assistant, readable by its user only', async () => {
   assert.equal(statSync(getCookiePath(mockHome)).mode & 0o777, 0o600);
   const cookies = readCookies(mockHome);
-  assert.deepEqual(Object.keys(cookies), [mock]);
-  assert.equal(cookies[mock].name, 'svc_auth_session');
+  assert.deepEqual(Object.keys(cookies), [mockUrl]);
+  assert.equal(cookies[mockUrl].name, 'svc_auth_session');
 });
 
 test('a message on standard input prints the answer to stdout and the steps to stderr', async () => {
-  const { status, stdout, stderr } = await new Terminal([], mockEnv, `${WISH}\n`).end();
+  const { status, stdout, stderr } = await new Terminal([], mockEnv, `${QUESTION}\n`).end();
   assert.equal(status, 0, stderr);
   assert.match(stdout, /Сихів[^]*\n$/);
   assert.match(stderr, /^… .+\n✓ .+$/m);
@@ -255,7 +256,7 @@ test('a message on standard input prints the answer to stdout and the steps to s
 });
 
 test('--json prints one event a line in order', async () => {
-  const { status, stdout } = await new Terminal(['--json', WISH], mockEnv, '').end();
+  const { status, stdout } = await chat(['--json', QUESTION], mockEnv);
   assert.equal(status, 0);
   const lines = stdout.trim().split('\n');
   const events = lines.map((line): { type: string; seq: number } => JSON.parse(line));
@@ -269,11 +270,11 @@ test('--json prints one event a line in order', async () => {
 });
 
 test('--session continues a session and reports a missing one', async () => {
-  const { stdout } = await new Terminal(['--json', 'Привіт'], mockEnv, '').end();
+  const { stdout } = await chat(['--json', 'Привіт'], mockEnv);
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
-  const second = await new Terminal(['--json', '--session', id, WISH], mockEnv, '').end();
-  assert.equal(JSON.parse(second.stdout.split('\n')[0] ?? '').session_id, id);
-  const wrongSessionRun = await new Terminal(['--session', 'none', WISH], mockEnv, '').end();
+  const secondRun = await chat(['--json', '--session', id, QUESTION], mockEnv);
+  assert.equal(JSON.parse(secondRun.stdout.split('\n')[0] ?? '').session_id, id);
+  const wrongSessionRun = await chat(['--session', 'none', QUESTION], mockEnv);
   assert.equal(wrongSessionRun.status, 1);
   assert.match(wrongSessionRun.stderr, /^oselya: It does not exist or has been deleted\..*$/m);
 });
@@ -281,23 +282,23 @@ test('--session continues a session and reports a missing one', async () => {
 test('--profile starts a session and reports a missing profile', async () => {
   const { stdout } = await chat(['--json', '--profile', 'market', 'Привіт'], mockEnv);
   const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
-  const headers = readHeaders(mockHome, mock);
-  const session = await fetch(`${mock}/sessions/${id}`, { headers });
+  const headers = readHeaders(mockHome, mockUrl);
+  const session = await fetch(`${mockUrl}/sessions/${id}`, { headers });
   assert.equal(Object(await session.json()).profile_id, 'market');
-  const profile = await new Terminal(['--profile', 'none', WISH], mockEnv, '').end();
-  assert.equal(profile.status, 1);
-  assert.equal(profile.stdout, '');
+  const wrongProfileRun = await chat(['--profile', 'none', QUESTION], mockEnv);
+  assert.equal(wrongProfileRun.status, 1);
+  assert.equal(wrongProfileRun.stdout, '');
 });
 
 test('the page shows account, port and code, and a denial creates no session', async () => {
   const homeFolder = createHome();
-  const terminal = new Terminal([WISH], createEnv(mock, homeFolder), '');
+  const terminal = new Terminal([QUESTION], createEnv(mockUrl, homeFolder), '');
   const browser = new Browser();
   const page = await openConfirmation(terminal, browser);
-  const [, mark = ''] = await terminal.waitForOutput(/must show the code (\S{8})\n/, 'stderr');
+  const [, code = ''] = await terminal.waitForOutput(/must show the code (\S{8})\n/, 'stderr');
   const [, port = ''] = await terminal.waitForOutput(/port=(\d+)/, 'stderr');
-  for (const shown of ['olena@example.test', mark, `127.0.0.1:${port}`]) {
-    assert.ok(page.body.includes(shown), shown);
+  for (const text of ['olena@example.test', code, `127.0.0.1:${port}`]) {
+    assert.ok(page.body.includes(text), text);
   }
   // A guessed state does not end the wait.
   const guess = await fetch(`http://127.0.0.1:${port}/?code=a&state=${'A'.repeat(43)}`);
@@ -311,53 +312,59 @@ test('the page shows account, port and code, and a denial creates no session', a
 });
 
 test('an ended sign-in is replaced, and --sign-out ends it on the server', async () => {
-  const homeFolder = await createSignedInHome(mock);
-  const env = createEnv(mock, homeFolder);
-  const firstHeaders = readHeaders(homeFolder, mock);
-  await fetch(`${mock}/auth/logout`, { method: 'POST', headers: firstHeaders });
+  const homeFolder = await createSignedInHome(mockUrl);
+  const env = createEnv(mockUrl, homeFolder);
+  const firstHeaders = readHeaders(homeFolder, mockUrl);
+  await fetch(`${mockUrl}/auth/logout`, { method: 'POST', headers: firstHeaders });
 
-  const terminal = new Terminal([WISH], env, '');
+  const terminal = new Terminal([QUESTION], env, '');
   await terminal.waitForOutput(/This terminal was signed out: sign in again\./, 'stderr');
   await signIn(terminal);
   assert.equal((await terminal.end()).status, 0);
 
-  const headers = readHeaders(homeFolder, mock);
+  const headers = readHeaders(homeFolder, mockUrl);
   assert.notDeepEqual(headers, firstHeaders);
-  const out = await new Terminal(['--sign-out'], env, '').end();
-  assert.deepEqual([out.status, out.stdout], [0, `This terminal is signed out at ${mock}.\n`]);
-  assert.equal((await fetch(`${mock}/auth/me`, { headers })).status, 401);
+  const signOut = await chat(['--sign-out'], env);
+  assert.deepEqual(
+    [signOut.status, signOut.stdout],
+    [0, `This terminal is signed out at ${mockUrl}.\n`],
+  );
+  assert.equal((await fetch(`${mockUrl}/auth/me`, { headers })).status, 401);
   assert.deepEqual(readCookies(homeFolder), {});
-  const repeatedSignOut = await new Terminal(['--sign-out'], env, '').end();
+  const repeatedSignOut = await chat(['--sign-out'], env);
   assert.match(repeatedSignOut.stdout, /is not signed in/);
 });
 
 test('a damaged file and a foreign server end with one line', async () => {
-  const homeFolder = await createSignedInHome(mock);
+  const homeFolder = await createSignedInHome(mockUrl);
   writeFileSync(getCookiePath(homeFolder), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
-  const failedRun = await new Terminal([WISH], createEnv(mock, homeFolder), '').end();
+  const failedRun = await chat([QUESTION], createEnv(mockUrl, homeFolder));
   assert.equal(failedRun.status, 1);
   assert.match(
     failedRun.stderr,
     /^oselya: .*sign-ins\.json is damaged: delete it and sign in again\n$/,
   );
-  const cookies = { [collector.url]: readCookies(mockHome)[mock] };
+  const cookies = { [collector.url]: readCookies(mockHome)[mockUrl] };
   writeFileSync(getCookiePath(homeFolder), JSON.stringify(cookies));
-  const other = await new Terminal([WISH], createEnv(collector.url, homeFolder), '').end();
-  assert.equal(other.status, 1);
-  assert.match(other.stderr, /^oselya: the server at .* is not an Oselya assistant: set BASE_URL/);
+  const foreignRun = await chat([QUESTION], createEnv(collector.url, homeFolder));
+  assert.equal(foreignRun.status, 1);
+  assert.match(
+    foreignRun.stderr,
+    /^oselya: the server at .* is not an Oselya assistant: set BASE_URL/,
+  );
 });
 
 test('no browser opens if no assistant answers', async () => {
-  const locked = await startServer(() => ({ status: 401, body: 'a page' }));
+  const foreignServer = await startServer(() => ({ status: 401, body: 'a page' }));
   for (const [url, expectedMessage] of [
     [
       await findUnusedUrl(),
       /^oselya: the assistant at .* cannot be reached \(ECONNREFUSED\): .*\n$/,
     ],
     [collector.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
-    [locked.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
+    [foreignServer.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
   ] as const) {
-    const { status, stderr } = await new Terminal([WISH], createEnv(url, createHome()), '').end();
+    const { status, stderr } = await chat([QUESTION], createEnv(url, createHome()));
     assert.equal(status, 1);
     assert.match(stderr, expectedMessage);
   }
@@ -372,7 +379,7 @@ test('a conversation shows help, answers, lists and opens sessions', async () =>
   await terminal.waitForOutput(
     /No answer is in progress\.[^]*There is no \/what[^]*There is no answer yet\.[^]*\/open needs a number/,
   );
-  terminal.type(`${WISH}\n`);
+  terminal.type(`${QUESTION}\n`);
   await terminal.waitForOutput(/✓ [^]*Сихів[^]*\n[^]*> $/);
   terminal.type('/retry\n');
   await terminal.waitForOutput(/The last answer of the session is complete/);
@@ -388,7 +395,7 @@ test('a conversation shows help, answers, lists and opens sessions', async () =>
 test('two terminals with one session show the same messages', async () => {
   const first = new Terminal([], mockEnv);
   await first.waitForOutput(/> $/);
-  first.type(`${WISH}\n`);
+  first.type(`${QUESTION}\n`);
   await first.waitForOutput(/Сихів[^]*\n> $/);
   const second = new Terminal([], mockEnv);
   await second.waitForOutput(/> $/);
@@ -411,8 +418,8 @@ test('two terminals with one session show the same messages', async () => {
   }
 });
 
-const slowHome = await createSignedInHome(slow);
-const slowEnv = createEnv(slow, slowHome);
+const slowHome = await createSignedInHome(slowUrl);
+const slowEnv = createEnv(slowUrl, slowHome);
 
 test('Ctrl-C cancels an answer in progress; without one it leaves', async () => {
   const terminal = new Terminal([], slowEnv);
@@ -442,7 +449,7 @@ test('Ctrl-C cancels the answer to a single message', { timeout: 60_000 }, async
 });
 
 test('a failure of the model is reported', async () => {
-  const { status, stdout, stderr } = await new Terminal([BREAK], slowEnv, '').end();
+  const { status, stdout, stderr } = await chat([REJECTED_TEXT], slowEnv);
   assert.equal(status, 1);
   assert.equal(stdout, '');
   assert.match(stderr, /^The answer failed: .+$/m);
@@ -450,26 +457,26 @@ test('a failure of the model is reported', async () => {
 
 /** Creates a signed-in home for the slow assistant behind a proxy. */
 async function startBehindProxy() {
-  const proxy = await startProxy(slow);
+  const proxy = await startProxy(slowUrl);
   const homeFolder = createHome();
-  const cookies = { [proxy.url]: readCookies(slowHome)[slow] };
+  const cookies = { [proxy.url]: readCookies(slowHome)[slowUrl] };
   mkdirSync(join(homeFolder, 'oselya'));
   writeFileSync(getCookiePath(homeFolder), JSON.stringify(cookies));
   return { proxy, env: createEnv(proxy.url, homeFolder) };
 }
 
-const SILENT = /The assistant has not answered for 3 s. Still waiting\.\n/;
+const SILENCE_NOTICE = /The assistant has not answered for 3 s. Still waiting\.\n/;
 
 test('a silent assistant is reported at the start, at the prompt and in an answer', async () => {
   const { proxy, env } = await startBehindProxy();
   proxy.freeze(true);
   const terminal = new Terminal([], env);
-  await terminal.waitForOutput(SILENT, 'stderr');
+  await terminal.waitForOutput(SILENCE_NOTICE, 'stderr');
   proxy.freeze(false);
   await terminal.waitForOutput(/> $/);
   proxy.freeze(true);
   terminal.type('Що є?\n');
-  await terminal.waitForOutput(SILENT);
+  await terminal.waitForOutput(SILENCE_NOTICE);
   proxy.freeze(false);
   await terminal.waitForOutput(/The assistant answers again\.[^]*Шукаю/);
   proxy.freeze(true);
@@ -499,14 +506,14 @@ test('an answer continues after a lost connection without repetition', async () 
 });
 
 test('a chat of a signed-out user ends with advice, with or without an answer in progress', async () => {
-  const homeFolder = await createSignedInHome(slow);
-  const idle = new Terminal([], createEnv(slow, homeFolder));
-  await idle.waitForOutput(/> $/);
-  const terminal = new Terminal(['Що є?'], createEnv(slow, homeFolder), '');
+  const homeFolder = await createSignedInHome(slowUrl);
+  const idleTerminal = new Terminal([], createEnv(slowUrl, homeFolder));
+  await idleTerminal.waitForOutput(/> $/);
+  const terminal = new Terminal(['Що є?'], createEnv(slowUrl, homeFolder), '');
   await terminal.waitForOutput(/Шукаю/);
-  const headers = readHeaders(homeFolder, slow);
-  await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
-  for (const { status, stderr } of [await terminal.end(), await idle.end()]) {
+  const headers = readHeaders(homeFolder, slowUrl);
+  await fetch(`${slowUrl}/auth/logout`, { method: 'POST', headers });
+  for (const { status, stderr } of [await terminal.end(), await idleTerminal.end()]) {
     assert.equal(status, 1);
     assert.match(stderr, /^oselya: the sign-in has ended: run the command again to sign in$/m);
   }

@@ -17,7 +17,7 @@ const database = await openTestDatabase<Tables>();
 const { db } = database;
 
 /** Starts a collector without a worker. */
-async function startCollector(more: Record<string, string> = {}): Promise<string> {
+async function startCollector(overrides: Record<string, string> = {}): Promise<string> {
   const running = await start(
     {
       DATA_DIR: join(folder, 'var'),
@@ -26,7 +26,7 @@ async function startCollector(more: Record<string, string> = {}): Promise<string
       COLLECTOR_INGEST_PER_MINUTE: '0',
       EMBEDDING_DIMENSIONS: '64',
       MIN_FREE_DISK_MB: '0',
-      ...more,
+      ...overrides,
     },
     { database, log: createLogger({ level: 'silent', service: 'test' }) },
   );
@@ -53,7 +53,7 @@ function startIngest(
   return { child, exit };
 }
 
-const ingest = (args: string[], more = {}) => startIngest(args, more).exit;
+const ingest = (args: string[], options = {}) => startIngest(args, options).exit;
 
 function write(name: string, content: string | Uint8Array): string {
   writeFileSync(join(folder, name), content);
@@ -173,11 +173,11 @@ test('Ctrl-C during the last records lets the load finish', async () => {
 });
 
 test('temporary failures lose and duplicate no record', async () => {
-  const tries = new Map<unknown, number>();
+  const attemptCounts = new Map<unknown, number>();
   const { url } = await startServer(async ({ path, body, headers }) => {
     const key = String(headers['idempotency-key']);
-    const index = (tries.get(key) ?? 0) + 1;
-    tries.set(key, index);
+    const index = (attemptCounts.get(key) ?? 0) + 1;
+    attemptCounts.set(key, index);
     if (index === 1) return 'reset';
     if (index === 2) return { status: 503, headers: { 'retry-after': '0' } };
     const answer = await fetch(`${collector}${path}`, {
@@ -214,8 +214,8 @@ test('CSV has mapped columns, lists, decimal commas and attributes', async () =>
     'A-5;Здам;;;',
   ].join('\r\n');
   const args = ['--source', 'csv', '--map', 'external_id=код', '--map', 'description=опис'];
-  const mapped = [...args, '--map', 'price=ціна, $'];
-  const { status, lines } = await ingest([write('a.csv', csv), ...mapped, '--rejected']);
+  const mappingArgs = [...args, '--map', 'price=ціна, $'];
+  const { status, lines } = await ingest([write('a.csv', csv), ...mappingArgs, '--rejected']);
   assert.equal(status, 1);
   assert.deepEqual(lines, [
     "line 4: must have required property 'description'",
@@ -225,9 +225,11 @@ test('CSV has mapped columns, lists, decimal commas and attributes', async () =>
     'Read 5 records: 2 accepted, 0 already known, 3 rejected, 0 failed.',
   ]);
   assert.equal(await countStored('csv'), 2);
-  const rejected = readFileSync(join(folder, 'a.csv.rejected.jsonl'), 'utf8').trim().split('\n');
+  const rejectedLines = readFileSync(join(folder, 'a.csv.rejected.jsonl'), 'utf8')
+    .trim()
+    .split('\n');
   assert.deepEqual(
-    rejected.map((line) => (JSON.parse(line) as { line: number }).line),
+    rejectedLines.map((line) => (JSON.parse(line) as { line: number }).line),
     [4, 5, 6],
   );
 });
@@ -246,8 +248,8 @@ test('--dry-run checks a file without a collector', async () => {
 test('a missing API key is reported once, and a key of the scope works', async () => {
   const url = await startCollector({ COLLECTOR_AUTH: 'required' });
   // The pipe stays open without further data.
-  const piped = { url, input: createJsonLines(3), endsInput: false };
-  const runWithoutKey = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], piped);
+  const pipeOptions = { url, input: createJsonLines(3), endsInput: false };
+  const runWithoutKey = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], pipeOptions);
   assert.equal(runWithoutKey.status, 1);
   assert.match(
     runWithoutKey.stderr,

@@ -348,7 +348,7 @@ test('a cookie with an invalid name or value is rejected', async () => {
 
 suite('terminal', () => {
   /** Returns whether text has a mark that reorders text, or a control character other than a line break. */
-  const hasUnsafe = (text: string) =>
+  const hasUnsafeCharacter = (text: string) =>
     /[\p{Cc}\u200E\u200F\u2028-\u202E\u2066-\u2069]/u.test(text.replaceAll('\n', ''));
 
   const texts = fc.string({
@@ -365,7 +365,7 @@ suite('terminal', () => {
     );
     fc.assert(
       fc.property(texts, (text) => {
-        assert.ok(!hasUnsafe(sanitizeLine(text)));
+        assert.ok(!hasUnsafeCharacter(sanitizeLine(text)));
         assert.ok(!sanitizeLine(text).includes('\n'));
       }),
     );
@@ -376,7 +376,7 @@ suite('terminal', () => {
     fc.assert(
       fc.property(texts, (text) => {
         const json = formatJson({ text });
-        assert.ok(!hasUnsafe(json));
+        assert.ok(!hasUnsafeCharacter(json));
         assert.deepEqual(JSON.parse(json), { text });
       }),
     );

@@ -72,9 +72,10 @@ async function signIn(page: Page, name: string): Promise<void> {
   await page.getByText('You are signed in as').waitFor();
 }
 
-const act = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+const clickButton = (page: Page, name: string) =>
+  page.getByRole('button', { name, exact: true }).click();
 
-const notice = (page: Page) => page.getByRole('status').innerText();
+const readNotice = (page: Page) => page.getByRole('status').innerText();
 
 test('a blocked account is signed out of the application by a webhook', async () => {
   const application = await openWindow();
@@ -84,9 +85,9 @@ test('a blocked account is signed out of the application by a webhook', async ()
   const olena = page.getByRole('region', { name: 'Olena Koval' });
   assert.match(await olena.innerText(), /active/);
 
-  await act(page, 'Block Olena Koval');
+  await clickButton(page, 'Block Olena Koval');
   assert.match(
-    await notice(page),
+    await readNotice(page),
     /^Olena Koval is blocked, and all sign-ins of the account are over\.\s+user\.blocked delivered: answered 200$/,
   );
   assert.match(await olena.innerText(), /blocked/);
@@ -100,8 +101,8 @@ test('a blocked account is signed out of the application by a webhook', async ()
 
   await page.reload();
   assert.equal(await page.getByRole('status').count(), 0);
-  await act(page, 'Unblock Olena Koval');
-  assert.match(await notice(page), /^Olena Koval can sign in again\./);
+  await clickButton(page, 'Unblock Olena Koval');
+  assert.match(await readNotice(page), /^Olena Koval can sign in again\./);
   await signIn(application.page, 'Olena');
   assert.deepEqual(errors, []);
 });
@@ -120,7 +121,7 @@ test('roles and permissions change by keyboard', async () => {
   await page.keyboard.press('Space');
   await page.keyboard.press('Enter');
   assert.match(
-    await notice(page),
+    await readNotice(page),
     /^Roles and permissions of Olena Koval are saved\.\s+client\.roles_changed delivered: answered 200\s+client\.permissions_changed delivered: answered 200$/,
   );
   const answer = await application.page.request.get(`${assistantUrl}/auth/me`);
@@ -151,7 +152,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     const viewport = { width: 360, height: 740 };
     const { page, errors } = await openWindow({ colorScheme, viewport });
     await page.goto(idpUrl);
-    await act(page, 'Log everybody out');
+    await clickButton(page, 'Log everybody out');
     for (const summary of await page.locator('summary').all()) await summary.click();
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
     const background = await page.evaluate('getComputedStyle(document.body).backgroundColor');

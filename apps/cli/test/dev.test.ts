@@ -76,25 +76,25 @@ suite('samples', () => {
   }
 
   test('a stopped load continues, even if the images have another origin', async () => {
-    const stop = new AbortController();
+    const stopController = new AbortController();
     const { url, storedRecords } = await startCollector((index) => {
-      if (index === 20) stop.abort();
+      if (index === 20) stopController.abort();
       return undefined;
     });
     const options = createOptions(url);
-    const stopped = await send(url, { ...options, signal: stop.signal });
-    assert.equal(stopped.state, 0);
+    const stoppedRun = await send(url, { ...options, signal: stopController.signal });
+    assert.equal(stoppedRun.state, 0);
     assert.equal(storedRecords.size, 20);
     assert.equal(hasLoadedSamples(options.dataDir), false);
-    const withImages = [...storedRecords.values()].filter((text) =>
+    const recordsWithImages = [...storedRecords.values()].filter((text) =>
       text.includes('127.0.0.1:8002'),
     );
-    assert.ok(withImages.length > 0);
+    assert.ok(recordsWithImages.length > 0);
 
     const imagesOrigin = 'http://127.0.0.1:9002';
     const { state } = await send(url, { ...options, imagesOrigin });
     assert.ok(hasLoadedSamples(options.dataDir));
-    assert.equal(storedRecords.size, Number(state) + withImages.length);
+    assert.equal(storedRecords.size, Number(state) + recordsWithImages.length);
   });
 
   test('the summary appears when all samples are sent, and processed samples are reported', async () => {

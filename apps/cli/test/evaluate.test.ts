@@ -235,7 +235,7 @@ function scoreFacts(expected: ExpectedValues, facts: Facts, isListing = true) {
   return { tallies, fields: differences.map(({ field }) => field) };
 }
 
-const scored: [
+const scoreCases: [
   name: string,
   expected: ExpectedValues,
   facts: Facts,
@@ -260,7 +260,7 @@ const scored: [
 ];
 
 test('Values are counted as right, wrong and missed', () => {
-  for (const [name, expected, facts, [right, wrong, missed]] of scored) {
+  for (const [name, expected, facts, [right, wrong, missed]] of scoreCases) {
     const { tallies } = scoreFacts(expected, facts);
     assert.deepEqual(sumTallies(tallies), { right, wrong, missed }, name);
   }

@@ -82,13 +82,13 @@ const runHere = (args: string[]) => oselya(args, env);
 
 /** Starts a model server that gives every listing the same rooms and vector. */
 async function startServer({ rooms, model }: { rooms: number; model: string }) {
-  const state = { up: true, requests: 0, answers: (_path: string): boolean => true };
+  const behavior = { isUp: true, requestCount: 0, answers: (_path: string): boolean => true };
   const listing = { ...LISTING, rooms };
   const answer = createConstantHandler({ listing, model, vectorOf: createConstantVector(16) });
   const { url: address, close } = await startModelServer((request) => {
-    state.requests += 1;
-    if (!state.answers(request.path)) return 'silence';
-    return state.up
+    behavior.requestCount += 1;
+    if (!behavior.answers(request.path)) return 'silence';
+    return behavior.isUp
       ? answer(request)
       : { status: 404, body: { error: { message: 'no such model' } } };
   });
@@ -99,7 +99,7 @@ async function startServer({ rooms, model }: { rooms: number; model: string }) {
     MODEL_CHAT: model,
     MODEL_EMBEDDING: 'ones',
   };
-  return { state, variables };
+  return { behavior, variables };
 }
 
 /** Starts a command that uses a server of this process. */
@@ -119,36 +119,36 @@ function assertWarned({ stderr }: { stderr: string }): void {
 }
 
 test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, and continues', async () => {
-  const upToDate = await runHere(['backfill-embeddings']);
-  assert.deepEqual(upToDate.lines, [
+  const upToDateRun = await runHere(['backfill-embeddings']);
+  assert.deepEqual(upToDateRun.lines, [
     `0 of ${LISTING_COUNT} listings were embedded, ${LISTING_COUNT} were up to date.`,
   ]);
-  assertWarned(upToDate);
+  assertWarned(upToDateRun);
   const dryRun = run(['backfill-embeddings', '--dry-run'], server.variables);
   const { status, lines, stderr } = await dryRun.ended;
   assert.equal(status, 0, stderr);
   assert.deepEqual(lines, [
     `${LISTING_COUNT} of ${LISTING_COUNT} listings need an embedding. Nothing was changed.`,
   ]);
-  assert.equal(server.state.requests, 0);
+  assert.equal(server.behavior.requestCount, 0);
 
-  server.state.up = false;
-  const rejected = await run(['backfill-embeddings'], server.variables).ended;
-  assert.equal(rejected.status, 1);
+  server.behavior.isUp = false;
+  const rejectedRun = await run(['backfill-embeddings'], server.variables).ended;
+  assert.equal(rejectedRun.status, 1);
   assert.match(
-    rejected.stderr,
+    rejectedRun.stderr,
     /oselya: the model failed after 0 listings: .*no such model.*continues/,
   );
-  server.state.up = true;
+  server.behavior.isUp = true;
 
-  server.state.requests = 0;
+  server.behavior.requestCount = 0;
   const stopped = run(['backfill-embeddings'], server.variables);
-  server.state.answers = () => server.state.requests < 2 || !stopped.child.kill('SIGINT');
-  const interrupted = await stopped.ended;
-  server.state.answers = () => true;
-  assert.equal(interrupted.status, 130, interrupted.stderr);
+  server.behavior.answers = () => server.behavior.requestCount < 2 || !stopped.child.kill('SIGINT');
+  const interruptedRun = await stopped.ended;
+  server.behavior.answers = () => true;
+  assert.equal(interruptedRun.status, 130, interruptedRun.stderr);
   assert.match(
-    interrupted.lines.join('\n'),
+    interruptedRun.lines.join('\n'),
     /^64 of 64 listings were embedded, 0 were up to date.\nIt was stopped/,
   );
 
@@ -191,18 +191,21 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   assert.match(stderr, /^1 of 5 listings: 1 would change$/m);
   assert.match(stderr, /^5 of 5 listings: 5 would change$/m);
 
-  server.state.up = false;
-  server.state.requests = 0;
-  const rejected = await run(['reprocess', '--yes'], server.variables).ended;
-  server.state.up = true;
-  assert.equal(rejected.status, 1);
-  assert.match(rejected.stderr, /oselya: the model failed: .*no such model.*Fix it/);
-  assert.ok(server.state.requests <= 4, `the slots, not all listings: ${server.state.requests}`);
+  server.behavior.isUp = false;
+  server.behavior.requestCount = 0;
+  const rejectedRun = await run(['reprocess', '--yes'], server.variables).ended;
+  server.behavior.isUp = true;
+  assert.equal(rejectedRun.status, 1);
+  assert.match(rejectedRun.stderr, /oselya: the model failed: .*no such model.*Fix it/);
+  assert.ok(
+    server.behavior.requestCount <= 4,
+    `the slots, not all listings: ${server.behavior.requestCount}`,
+  );
 
-  server.state.requests = 0;
+  server.behavior.requestCount = 0;
   let readings = 0;
   const runningCommand = run(['reprocess', '--yes'], server.variables);
-  server.state.answers = (path) => {
+  server.behavior.answers = (path) => {
     if (path.endsWith('/embeddings')) return true;
     readings += 1;
     // A second Ctrl-C would end the process immediately.
@@ -210,31 +213,31 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
     return readings <= 30;
   };
   const stopped = await runningCommand.ended;
-  server.state.answers = () => true;
+  server.behavior.answers = () => true;
   assert.equal(stopped.status, 130, stopped.stderr);
-  const done = findNumber(stopped.lines, /^(\d+) listings were read again/);
-  assert.ok(done > 0 && done < LISTING_COUNT, stopped.lines.join('\n'));
-  assert.equal(findNumber(stopped.lines, /^(\d+) listings were written/), done);
-  const last = findNumber(
+  const doneCount = findNumber(stopped.lines, /^(\d+) listings were read again/);
+  assert.ok(doneCount > 0 && doneCount < LISTING_COUNT, stopped.lines.join('\n'));
+  assert.equal(findNumber(stopped.lines, /^(\d+) listings were written/), doneCount);
+  const lastId = findNumber(
     stopped.lines,
     /^It was stopped: give the command again with --after (\d+) to continue\.$/,
   );
 
-  const continueArgs = ['reprocess', '--yes', '--after', String(last)];
+  const continueArgs = ['reprocess', '--yes', '--after', String(lastId)];
   const remainingRun = await run(continueArgs, server.variables).ended;
   assert.equal(remainingRun.status, 0, remainingRun.stderr);
   assert.equal(
     findNumber(remainingRun.lines, /^(\d+) listings were read again/),
-    LISTING_COUNT - done,
+    LISTING_COUNT - doneCount,
   );
   assert.equal(
     findNumber(remainingRun.lines, /^(\d+) listings were written/),
-    LISTING_COUNT - done,
+    LISTING_COUNT - doneCount,
   );
   const slots = 4;
   assert.ok(
-    server.state.requests <= 2 * LISTING_COUNT + 3 * slots,
-    `one reading and at most one embedding each, and what was on its way: ${server.state.requests}`,
+    server.behavior.requestCount <= 2 * LISTING_COUNT + 3 * slots,
+    `one reading and at most one embedding each, and what was on its way: ${server.behavior.requestCount}`,
   );
 
   const repeatedRun = await run(['reprocess', '--yes', '--outdated'], server.variables).ended;
@@ -250,22 +253,26 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
 });
 
 test('a killed reprocess leaves no file, and the next run completes it', async () => {
-  const other = await startServer({ rooms: 4, model: 'four-rooms' });
-  const temporary = join(folder, 'temporary');
-  mkdirSync(temporary);
-  const variables = { ...other.variables, TMPDIR: temporary, COLLECTOR_LEASE_SECONDS: '5' };
+  const fourRoomsServer = await startServer({ rooms: 4, model: 'four-rooms' });
+  const temporaryFolder = join(folder, 'temporary');
+  mkdirSync(temporaryFolder);
+  const variables = {
+    ...fourRoomsServer.variables,
+    TMPDIR: temporaryFolder,
+    COLLECTOR_LEASE_SECONDS: '5',
+  };
   const outdatedArgs = ['reprocess', '--yes', '--outdated'];
 
-  const killed = run(outdatedArgs, variables);
+  const killedRun = run(outdatedArgs, variables);
   let embeddings = 0;
-  other.state.answers = (path) => {
+  fourRoomsServer.behavior.answers = (path) => {
     if (path.endsWith('/embeddings')) embeddings += 1;
-    return embeddings <= 5 || !killed.child.kill('SIGKILL');
+    return embeddings <= 5 || !killedRun.child.kill('SIGKILL');
   };
-  assert.equal((await killed.ended).status, null);
-  other.state.answers = () => true;
-  const leftFiles = readdirSync(temporary).filter((name) => name.startsWith('oselya'));
-  assert.deepEqual(leftFiles, []);
+  assert.equal((await killedRun.ended).status, null);
+  fourRoomsServer.behavior.answers = () => true;
+  const remainingFiles = readdirSync(temporaryFolder).filter((name) => name.startsWith('oselya'));
+  assert.deepEqual(remainingFiles, []);
 
   // A worker reclaims the jobs of the killed run, and leaves the unchanged payloads.
   await useCollector(waitUntilCompleted, variables);
@@ -350,10 +357,10 @@ test('legacy data is assigned after a dry run, and only once', async () => {
   assert.equal(dryRun.status, 0, dryRun.stderr);
   assert.deepEqual(await useDatabase(readRows), originalRows);
 
-  const done = await runHere(['assign-legacy', 'u-1']);
-  assert.equal(done.status, 0, done.stderr);
-  assert.deepEqual(done.lines.slice(1), dryRun.lines.slice(1));
-  assert.deepEqual(done.lines, [
+  const assignment = await runHere(['assign-legacy', 'u-1']);
+  assert.equal(assignment.status, 0, assignment.stderr);
+  assert.deepEqual(assignment.lines.slice(1), dryRun.lines.slice(1));
+  assert.deepEqual(assignment.lines, [
     'This is now the data of "u-1".',
     'sessions assigned: 1',
     'facts assigned: 2',
@@ -364,9 +371,9 @@ test('legacy data is assigned after a dry run, and only once', async () => {
     '    home / district',
     'summary: assigned',
   ]);
-  const assigned = await useDatabase(readRows);
+  const assignedRows = await useDatabase(readRows);
   assert.deepEqual(
-    assigned.facts.map(({ user_id, key, value }) => [user_id, key, value]),
+    assignedRows.facts.map(({ user_id, key, value }) => [user_id, key, value]),
     [
       ['u-1', 'district', 'own'],
       ['u-1', 'garden', 'old'],
@@ -374,9 +381,9 @@ test('legacy data is assigned after a dry run, and only once', async () => {
       ['u-1', 'rooms', 'old'],
     ],
   );
-  assert.equal(assigned.sessions[0]?.user_id, 'u-1');
-  assert.equal(assigned.summaries[0]?.user_id, 'u-1');
-  assert.deepEqual(assigned.audit, [{ action: 'legacy_assigned', user_id: 'u-1' }]);
+  assert.equal(assignedRows.sessions[0]?.user_id, 'u-1');
+  assert.equal(assignedRows.summaries[0]?.user_id, 'u-1');
+  assert.deepEqual(assignedRows.audit, [{ action: 'legacy_assigned', user_id: 'u-1' }]);
 
   const repeatedRun = await runHere(['assign-legacy', 'u-1']);
   assert.equal(repeatedRun.status, 0, repeatedRun.stderr);

@@ -92,13 +92,13 @@ suite('listings', () => {
 
   /** Creates a fake service whose operator presses Ctrl-C at the fifth extraction. */
   function createStoppedListings() {
-    const stop = new AbortController();
+    const stopController = new AbortController();
     const listings = createListings({
       onRead(id) {
-        if (id === 5) stop.abort();
+        if (id === 5) stopController.abort();
       },
     });
-    return { listings, signal: stop.signal };
+    return { listings, signal: stopController.signal };
   }
 
   test('The extractions before a stop can still be written', async () => {
@@ -117,13 +117,13 @@ suite('listings', () => {
   });
 
   test('A stopped write continues after the last written listing', async () => {
-    const stop = new AbortController();
+    const stopController = new AbortController();
     const listings = createListings({
       onWrite(id) {
-        if (id === 3) stop.abort();
+        if (id === 3) stopController.abort();
       },
     });
-    const { earlyStop } = await runReprocess(listings, { signal: stop.signal });
+    const { earlyStop } = await runReprocess(listings, { signal: stopController.signal });
     assert.ok(earlyStop?.after !== undefined && earlyStop.after < 10);
     assert.deepEqual(listings.written, listIds(earlyStop.after));
   });
@@ -353,21 +353,21 @@ suite('questions', () => {
   });
 
   test('An aborted question counts as no', async () => {
-    const stop = new AbortController();
-    const { answer } = ask({ signal: stop.signal });
-    stop.abort();
+    const stopController = new AbortController();
+    const { answer } = ask({ signal: stopController.signal });
+    stopController.abort();
     assert.equal(await answer, false);
   });
 
   test('Ctrl-C counts as no and calls onInterrupt', async () => {
     for (const aborts of [true, false]) {
-      const stop = new AbortController();
+      const stopController = new AbortController();
       let interruptCount = 0;
       const { stdin, answer } = ask({
-        ...(aborts && { signal: stop.signal }),
+        ...(aborts && { signal: stopController.signal }),
         onInterrupt() {
           interruptCount += 1;
-          stop.abort();
+          stopController.abort();
         },
       });
       stdin.write('\u0003');

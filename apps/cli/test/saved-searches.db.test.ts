@@ -160,43 +160,43 @@ test('each new listing is reported once for each search, over restarts of both s
     const feed = await db.selectFrom('collector_feed').select('cursor').executeTakeFirstOrThrow();
     return feed.cursor !== null;
   });
-  const cheap = await saveSearch('Дешеві', { city: 'Львів', price_max: 15_000 });
-  const words = await saveSearch('З балконом', { query: 'балкон' });
+  const cheapSession = await saveSearch('Дешеві', { city: 'Львів', price_max: 15_000 });
+  const balconySession = await saveSearch('З балконом', { query: 'балкон' });
 
-  const first = await ingest(1);
-  const dear = await ingest(2, { price: 20_000 });
+  const firstId = await ingest(1);
+  const expensiveId = await ingest(2, { price: 20_000 });
   await ingest(3, {
     city: 'Київ',
     title: 'Будинок',
     description: 'Здам будинок у Києві, 90 м², є гараж.',
   });
-  await waitForDigests(cheap, [first]);
-  await waitForDigests(words, [first, dear]);
+  await waitForDigests(cheapSession, [firstId]);
+  await waitForDigests(balconySession, [firstId, expensiveId]);
 
   // The collector restarts before its listing is read.
-  const late = await ingest(4);
+  const lateId = await ingest(4);
   await collector.close();
   collector = await startCollectorOn(port);
-  await waitForDigests(cheap, [late]);
+  await waitForDigests(cheapSession, [lateId]);
 
   // The assistant is down while a listing becomes cheaper.
   await assistant.close();
-  const meanwhile = await ingest(5);
-  assert.equal(await ingest(2, { price: 14_500 }), dear);
+  const offlineId = await ingest(5);
+  assert.equal(await ingest(2, { price: 14_500 }), expensiveId);
   assistant = await startAssistantFor(collector.url);
-  await waitForDigests(cheap, [meanwhile, dear]);
-  await waitForDigests(words, [late, meanwhile]);
+  await waitForDigests(cheapSession, [offlineId, expensiveId]);
+  await waitForDigests(balconySession, [lateId, offlineId]);
 
-  const last = await ingest(6, { price: 13_000 });
-  await waitForDigests(cheap, [last]);
-  await waitForDigests(words, [last]);
-  const all = [first, dear, late, meanwhile, last];
-  for (const session of [cheap, words]) {
+  const lastId = await ingest(6, { price: 13_000 });
+  await waitForDigests(cheapSession, [lastId]);
+  await waitForDigests(balconySession, [lastId]);
+  const allIds = [firstId, expensiveId, lateId, offlineId, lastId];
+  for (const session of [cheapSession, balconySession]) {
     const reportedIds = await readDigests(session);
-    assert.equal(reportedIds.length, all.length);
-    assert.deepEqual(new Set(reportedIds), new Set(all));
+    assert.equal(reportedIds.length, allIds.length);
+    assert.deepEqual(new Set(reportedIds), new Set(allIds));
   }
-  const text = (await readMessages(cheap)).join('\n').replaceAll('\u00A0', ' ');
+  const text = (await readMessages(cheapSession)).join('\n').replaceAll('\u00A0', ' ');
   assert.match(text, /14 500 UAH \(було 20 000 UAH\)/);
   await assistant.close();
 });

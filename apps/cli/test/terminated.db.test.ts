@@ -20,24 +20,24 @@ const DIMENSIONS = 16;
 const APPLICATION_NAME = 'to-be-terminated';
 const SHUTDOWN_SECONDS = 5;
 /** Logged error fields. */
-const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
+const LOGGED_FIELDS = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
 /** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
 async function startBlockedModel() {
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const { promise: releasePromise, resolve: release } = Promise.withResolvers<void>();
   const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
-  const state = { held: 0 };
+  const blocked = { requestCount: 0 };
   const server = await startModelServer(async (request) => {
     const question = JSON.stringify(request.body);
-    const isReading = request.path.endsWith('/chat/completions');
-    if (isReading && /slow|stuck/.test(question)) {
-      state.held += 1;
+    const isExtraction = request.path.endsWith('/chat/completions');
+    if (isExtraction && /slow|stuck/.test(question)) {
+      blocked.requestCount += 1;
       if (question.includes('stuck')) return 'silence';
-      await released;
+      await releasePromise;
     }
     return answer(request);
   });
-  return { ...server, state, release };
+  return { ...server, blocked, release };
 }
 
 const getOutput = ({ output }: ReturnType<typeof startProcess>) => output.stdout + output.stderr;
@@ -71,12 +71,12 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       COLLECTOR_SHUTDOWN_SECONDS: String(SHUTDOWN_SECONDS),
     };
     const collector = startProcess([BIN, 'collector'], { env: settings });
-    const listens = () => /Server listening at (http:[^"]+)/.exec(getOutput(collector))?.[1];
-    await until('the collector to listen', () => listens() !== undefined);
+    const getUrl = () => /Server listening at (http:[^"]+)/.exec(getOutput(collector))?.[1];
+    await until('the collector to listen', () => getUrl() !== undefined);
     const ingest = async (names: readonly string[]): Promise<void> => {
       for (const name of names) {
         const payload = { source_slug: 'one', external_id: name, description: `Квартира: ${name}` };
-        const { status } = await fetch(`${listens()}/api/v1/ingest`, {
+        const { status } = await fetch(`${getUrl()}/api/v1/ingest`, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },
           body: JSON.stringify(payload),
@@ -85,25 +85,25 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       }
     };
     await ingest(['slow-1', 'stuck-1']);
-    await until('its jobs to be held', () => model.state.held === 2);
+    await until('its jobs to be held', () => model.blocked.requestCount === 2);
     const workerPort = String(await findFreePort());
     const workerEnv = { ...settings, COLLECTOR_WORKER_PORT: workerPort };
     const worker = startProcess([BIN, 'worker'], { env: workerEnv });
     await ingest(['slow-2', 'stuck-2']);
-    await until('those of the worker too', () => model.state.held === 4);
+    await until('the jobs of the worker to be held', () => model.blocked.requestCount === 4);
     await ingest(['next']);
 
     for (const { child } of [collector, worker]) child.kill('SIGTERM');
     for (const role of [collector, worker]) {
       await until('the shutdown to begin', () => getOutput(role).includes('"signal":"SIGTERM"'));
     }
-    for (const base of [listens(), `http://127.0.0.1:${workerPort}`]) {
+    for (const base of [getUrl(), `http://127.0.0.1:${workerPort}`]) {
       const ready = await fetch(`${base}/health/ready`);
       assert.equal(ready.status, 503);
       assert.match(await ready.text(), /The process is ending/);
       assert.equal((await fetch(`${base}/health/live`)).status, 200);
     }
-    const response = await fetch(`${listens()}/api/v1/admin/queue`);
+    const response = await fetch(`${getUrl()}/api/v1/admin/queue`);
     assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5']);
     model.release();
     for (const [service, role] of Object.entries({ collector, worker })) {
@@ -164,7 +164,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       for (const line of lines()) {
         const { err } = JSON.parse(line) as { err: { message: string; code?: string } };
         assert.deepEqual(
-          Object.keys(err).filter((key) => !LOGGED.has(key)),
+          Object.keys(err).filter((key) => !LOGGED_FIELDS.has(key)),
           [],
         );
       }
