@@ -64,8 +64,8 @@ create_data() {
 
 debian_memory_mb() { awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo; }
 
-# Finds the processes that run postgres in the data folder. A process id in a file may belong to
-# another process by now.
+# Checks that a process runs postgres in the data folder, because another process may have reused
+# an id from a file.
 is_ours() { [[ /proc/$1/cwd -ef $data && $(cat "/proc/$1/comm" 2>/dev/null) == postgres ]]; }
 
 any_process() {

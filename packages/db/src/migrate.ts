@@ -33,7 +33,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Applies the pending migrations of a component under an advisory lock, so only one of several starting processes
- * runs them. Each file runs and is recorded in its own transaction. Files named `.concurrently.sql` run without a
+ * runs them. Each file runs and is recorded in a separate transaction. Files named `.concurrently.sql` run without a
  * transaction, to build indexes without locks. An interrupted run continues at the next start. Applied files must not
  * change.
  * @throws DatabaseError MIGRATION_FAILED with the name of the file. Files before it remain applied.

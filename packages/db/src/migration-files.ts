@@ -45,7 +45,7 @@ export async function readMigrations(
   );
 }
 
-/** Statement that runs on its own, and the name of the index that it builds, if any. */
+/** Statement that runs outside a transaction, and the name of the index that it builds, if any. */
 type MigrationStatement = { statement: string; indexName: string | undefined };
 
 /** Statements that can be repeated after an interruption and that block neither readers nor writers. */

@@ -96,7 +96,7 @@ if (url !== undefined) {
     }
 
     test('a write whose answer is lost happens once', async () => {
-      // No rollback takes the number of a sequence back.
+      // A rollback does not reset a sequence.
       const lostWrite = sql`select nextval('numbers'), pg_terminate_backend(pg_backend_pid())`;
       await assert.rejects(lostWrite.execute(database.db), isDatabaseOutage);
       assert.equal(await getNextNumber(), 2);
@@ -180,7 +180,7 @@ if (url !== undefined) {
         );
         let pollsSince: Date | undefined;
         const hasWaited = async () => {
-          // The holder's transaction does not see new sessions, so another connection looks for them.
+          // The holder's transaction does not see new sessions, so query them on another connection.
           const { rows } = await pool.query<{ now: Date }>(
             `select clock_timestamp() as now from pg_stat_activity
              where datname = current_database() and query like '%pg_try_advisory_lock%'

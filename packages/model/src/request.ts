@@ -135,7 +135,7 @@ type ErrorContext = {
 
 /** Converts an error of the SDK, the transport or the signal. Returns undefined for a programming error. */
 function toModelError(error: unknown, context: ErrorContext): ModelError | undefined {
-  // The SDK wraps errors of the transport in its own errors.
+  // The SDK wraps errors of the transport.
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof ModelError) return cause;
   }

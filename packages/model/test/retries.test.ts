@@ -154,7 +154,7 @@ suite('the closed breaker', () => {
 
     await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
-    // The second call fails twice and then finds the breaker open. Its error must be its own failure.
+    // The second call fails twice and then finds the breaker open. Its error must be its last failure.
     await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['open', true]);
     assert.equal((await expectFailure(ask(client), 'MODEL_BREAKER_OPEN')).retryable, true);

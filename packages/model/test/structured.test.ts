@@ -81,7 +81,7 @@ suite('the repair', () => {
     assert.match(String(problems?.content), /^- \/price must be number$/m);
   });
 
-  // Servers are known to answer 200 and ignore the response format: vllm #53975, llama.cpp #19051.
+  // Some servers answer 200 but ignore the response format: vllm #53975, llama.cpp #19051.
   const unformattedAnswers = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT}`];
   for (const answer of unformattedAnswers) {
     test(`A repair is tried once: ${answer || '(empty)'}`, async (t) => {
