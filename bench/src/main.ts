@@ -1,12 +1,11 @@
 // Measures a suite: npm run bench -- auth. Without a suite it lists them. Exit status: 0 measured, 1 an
 // answer or a count was wrong or nothing could be measured, 2 wrong use.
 
-import { BenchError } from './bench-error.ts';
+import { BenchError, type Suite } from './suite.ts';
 import { findDatabaseServer } from './database.ts';
 import { describeMachine, formatMachine } from './machine.ts';
 import { type Options, readArguments, USAGE, UsageError } from './options.ts';
 import { openResults } from './results.ts';
-import type { Suite } from './suite.ts';
 import { suites } from './suites.ts';
 
 /** Exit status of shells for a command that Ctrl-C ended. */

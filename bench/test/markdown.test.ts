@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { figure, spread, table } from '../src/markdown.ts';
+import { figure, spread, table } from '../src/report.ts';
 
 test('a table has its text on the left and its figures on the right', () => {
   const text = table(

@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
 import type { VariantSetup, Variant } from '../load/variant.ts';
-import { Browser } from './browser.ts';
+import { Browser, mapUsers, createUser } from './users.ts';
 import type { AssistantSettings } from './servers/assistant.ts';
 import type { Provider } from './servers/provider.ts';
-import { mapUsers, createUser } from './users.ts';
 
 /** Set-up of the assistant and its provider. */
 export type AssistantSetup = {

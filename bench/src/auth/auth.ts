@@ -5,8 +5,7 @@ import type { Running } from '../load/variant.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { type Expiries, measureExpiries } from './expiries.ts';
-import { judgeCounts, judgeSpeed } from './goals.ts';
-import { formatReport } from './report.ts';
+import { judgeCounts, judgeSpeed, formatReport } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
 import { fresh, smokeVariants, variants } from './variants.ts';
 

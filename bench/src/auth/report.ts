@@ -1,12 +1,12 @@
 import type { Cost } from '../load/cost.ts';
 import { rates, type Sample } from '../load/rounds.ts';
-import { figure, spread, table } from '../markdown.ts';
+import { type Goal, figure, formatGoals, judgeRatio, spread, table } from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
-import { constant } from './constant.ts';
+import { constant } from './peers.ts';
 import type { Expiries } from './expiries.ts';
-import type { Goal } from './goals.ts';
-import { betterAuthPlain } from './variants.ts';
+import { betterAuthPlain, aged, betterAuthJoins, fresh } from './variants.ts';
+import type { Variant } from '../load/variant.ts';
 
 type Findings = {
   options: Options;
@@ -81,10 +81,46 @@ function formatExpiries(expiries: readonly Expiries[]): string {
   return table(head, rows);
 }
 
-function formatGoals(goals: Findings['goals']): string {
-  const head = ['', 'measured', ''];
-  return table(
-    head,
-    goals.map(({ goal, measured, met }) => [goal, measured, met ? 'met' : 'not met']),
+/** Required requests a second of the assistant with user data up to 30 s old. */
+const SPEED: readonly { peer: Variant; atLeast: number }[] = [
+  { peer: betterAuthPlain, atLeast: 2 },
+  { peer: betterAuthJoins, atLeast: 2 },
+  { peer: constant, atLeast: 0.5 },
+];
+
+const MAX_STATEMENTS = 2;
+
+/** Judges the speed, which depends on the machine as well. */
+export function judgeSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
+  const series = (name: string) => [name, rates(samples, name)] as const;
+  return SPEED.flatMap(({ peer, atLeast }) =>
+    aged.map(({ name }) => judgeRatio(series(name), series(peer.name), atLeast)),
   );
+}
+
+/** Judges what was counted, which has to be the same on any machine. */
+export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
+  const assistants = new Set([...fresh, ...aged].map(({ name }) => name));
+  const most = Math.max(
+    ...costs.filter(({ variant }) => assistants.has(variant)).map(({ statements }) => statements),
+  );
+  return [
+    {
+      goal: `assistant: at most ${MAX_STATEMENTS} statements where nothing changed`,
+      measured: figure(most),
+      met: most <= MAX_STATEMENTS,
+    },
+    ...expiries.flatMap(({ providerMs, redemptions, refused }) => [
+      {
+        goal: `expired tokens, provider ${providerMs} ms: redeemed once`,
+        measured: [...new Set(redemptions)].join(', '),
+        met: redemptions.every((count) => count === 1),
+      },
+      {
+        goal: `expired tokens, provider ${providerMs} ms: none rejected`,
+        measured: figure(refused),
+        met: refused === 0,
+      },
+    ]),
+  ];
 }

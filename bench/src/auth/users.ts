@@ -18,3 +18,42 @@ export async function mapUsers<Result>(
   }
   return results;
 }
+
+/** Keeps the cookies of one origin, as a browser does, without their attributes. */
+export class Browser {
+  readonly #cookies = new Map<string, string>();
+  readonly #origin: string;
+
+  constructor(origin: string) {
+    this.#origin = origin;
+  }
+
+  /** Current value of the `Cookie` header. */
+  get cookie(): string {
+    return [...this.#cookies].map((pair) => pair.join('=')).join('; ');
+  }
+
+  /**
+   * Sends a request and stores the cookies of the response, without following redirects.
+   * @throws Error if the status is 400 or higher.
+   */
+  async request(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#cookies.size > 0) headers.set('cookie', this.cookie);
+    const response = await fetch(this.#origin + path, { ...init, headers, redirect: 'manual' });
+    const body = await response.text();
+    if (response.status >= 400) throw new Error(`${path} answered ${response.status}: ${body}`);
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      this.#cookies.set(name, value);
+    }
+    return response;
+  }
+
+  /** Deletes the cookies whose names end with a suffix. */
+  deleteCookies(suffix: string): void {
+    for (const name of this.#cookies.keys()) {
+      if (name.endsWith(suffix)) this.#cookies.delete(name);
+    }
+  }
+}

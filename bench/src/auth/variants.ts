@@ -1,8 +1,6 @@
 import type { Variant } from '../load/variant.ts';
 import { assistantVariant } from './assistant.ts';
-import { betterAuth } from './better-auth.ts';
-import { constant } from './constant.ts';
-import { fastifySession } from './fastify-session.ts';
+import { betterAuth, constant, fastifySession } from './peers.ts';
 
 /** Response times of the provider, in milliseconds. */
 const PROVIDER_MS = [0, 10, 50];

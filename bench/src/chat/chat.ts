@@ -2,12 +2,17 @@ import { orderForRound } from '../load/rounds.ts';
 import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
 import type { Context, Report } from '../suite.ts';
-import { type Arrival, ARRIVALS, withinMs } from './arrivals.ts';
+import {
+  type Arrival,
+  ARRIVALS,
+  withinMs,
+  startVariant,
+  VARIANTS,
+  type VariantName,
+} from './variants.ts';
 import type { Clients } from './clients.ts';
-import { judge } from './goals.ts';
-import { type Idle, formatReport, type Sample, type Setup } from './report.ts';
+import { judge, type Idle, formatReport, type Sample, type Setup } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
-import { startVariant, VARIANTS, type VariantName } from './variants.ts';
 
 const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
 const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };

@@ -65,3 +65,10 @@ async function startRelay(
   const url = await server.call('start', { modelUrl });
   return { server, endpoints: Array.from({ length: sockets }, () => ({ url, cookie: undefined })) };
 }
+
+/** Arrival of concurrent messages: spread over a second, or all at once. */
+export const ARRIVALS = ['within a second', 'all at once'] as const;
+export type Arrival = (typeof ARRIVALS)[number];
+
+/** From the first message to the last one. */
+export const withinMs: Record<Arrival, number> = { 'within a second': 1000, 'all at once': 0 };

@@ -1,4 +1,4 @@
-import { type Goal, judgeRatio, createUnmeasuredGoal } from '../goal.ts';
+import { type Goal, judgeRatio, createUnmeasuredGoal } from '../report.ts';
 import { orderForRound } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
 import { findPgbench } from './pgbench.ts';

@@ -3,7 +3,7 @@ import { getMigrateOptions } from '@oselya/collector/internals';
 import { startProcess } from '../process/parent.ts';
 import type { LoadGenerator, Outcome } from './load.ts';
 import { type Pgbench, runPgbench } from './pgbench.ts';
-import type { IngestServer } from './servers/server.ts';
+import type { IngestServer, Settings } from './servers/server.ts';
 
 /** Requirements of a measurement. The database is empty and exclusive. */
 export type VariantSetup = {
@@ -33,19 +33,20 @@ const LOAD = new URL('load.ts', import.meta.url);
 /** A warm-up is this share of a measurement. */
 const WARM_UP = 0.4;
 
-export const collector: Variant = server('collector', 'collector');
+export const collector: Variant = server('collector');
 export const graphileWorker: Variant = server('Fastify and graphile-worker', 'graphile-worker');
 export const pgBoss: Variant = server('Fastify and pg-boss', 'pg-boss');
 
-/** A server under load, each in a separate process. */
-function server(name: string, module: string): Variant {
+/** Returns the variant of a server under load, with both in separate processes. */
+function server(name: string, peer?: Settings['peer']): Variant {
   return {
     name,
     async measure({ databaseUrl, connections, seconds, signal }) {
+      const module = peer === undefined ? 'collector' : 'peers';
       const file = new URL(`servers/${module}.ts`, import.meta.url);
       await using process = startProcess<IngestServer>(file, signal);
       await using load = startProcess<LoadGenerator>(LOAD, signal);
-      const url = await process.call('start', { databaseUrl, poolSize: POOL_SIZE });
+      const url = await process.call('start', { databaseUrl, poolSize: POOL_SIZE, peer });
       const put = (forSeconds: number, firstId: number) =>
         load.call('run', { url, connections, seconds: forSeconds, firstId });
       const warmUp = await put(seconds * WARM_UP, 0);

@@ -1,5 +1,4 @@
-import { type Goal, formatGoals } from '../goal.ts';
-import { figure, spread, table } from '../markdown.ts';
+import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import type { Report } from '../suite.ts';

@@ -1,7 +1,7 @@
-import { stat } from 'node:fs/promises';
+import { stat, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { countErrors, findDifference } from './check.ts';
-import { type Document, generateDocument } from './documents.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type Document, generateDocument, type Expected, expectedFindings } from './documents.ts';
 import { type Run, runCommand } from './run-command.ts';
 import { oselya, type Variant } from './variants.ts';
 
@@ -53,4 +53,50 @@ export async function measureCommand(
       yield chunk;
     }
   }
+}
+
+/** Returns the number of errors that a command reported, by lines with a mark; none without a mark. */
+export async function countErrors(output: string, mark: string | undefined): Promise<number> {
+  if (mark === undefined) return 0;
+  let count = 0;
+  await using file = await open(output);
+  for await (const line of file.readLines()) if (line.includes(mark)) count += 1;
+  return count;
+}
+
+/**
+ * Compares what `oselya inventory validate --format json` printed about a document with what is wrong with
+ * it: every error, at its line and column, in order, and the count of the records.
+ * @returns What is not as it should be; undefined when everything is.
+ */
+export async function findDifference(
+  output: string,
+  document: Document,
+): Promise<string | undefined> {
+  const expected = expectedFindings(document);
+  let files: { records: number; isComplete: boolean } | undefined;
+  await using file = await open(output);
+  for await (const line of file.readLines()) {
+    if (!line.startsWith('{"file"')) continue;
+    const printed = JSON.parse(line.replace(/,$/, ''));
+    if ('status' in printed) {
+      files = printed;
+      continue;
+    }
+    const found = readLocation(printed);
+    const { value } = expected.next();
+    if (!isDeepStrictEqual(found, value)) return difference(value ?? undefined, found);
+  }
+  const { value: missing } = expected.next();
+  if (missing !== undefined) return difference(missing, undefined);
+  if (files?.isComplete && files.records === document.records) return undefined;
+  return `${files?.records} records were read, there are ${document.records}`;
+}
+
+function readLocation({ code, pointer, line, column }: Expected): Expected {
+  return { code, pointer, line, column };
+}
+
+function difference(expected: Expected | undefined, found: Expected | undefined): string {
+  return `expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`;
 }

@@ -1,4 +1,4 @@
-import { createRandom } from './random.ts';
+import { createRandom, type Random } from './random.ts';
 
 export type Language = 'uk' | 'en';
 
@@ -56,4 +56,81 @@ function createWords(language: Language): string[] {
     words.add(syllables.join(''));
   }
   return [...words];
+}
+
+/** A city, and which percentage of all listings is in it. */
+export type City = {
+  name: string;
+  /** Locative form, after "у". */
+  locative: string;
+  english: string;
+  percent: number;
+  latitude: number;
+  longitude: number;
+  districts: readonly string[];
+};
+
+const city = (
+  names: readonly [name: string, locative: string, english: string],
+  percent: number,
+  [latitude, longitude]: readonly [number, number],
+  ...districts: string[]
+): City => {
+  const [name, locative, english] = names;
+  return { name, locative, english, percent, latitude, longitude, districts };
+};
+
+/** Cities; their percentages add up to 100. */
+export const CITIES: readonly City[] = [
+  city(['Київ', 'Києві', 'Kyiv'], 26, [50.45, 30.52], 'Оболонь', 'Поділ', 'Печерськ', 'Позняки'),
+  city(['Львів', 'Львові', 'Lviv'], 10, [49.84, 24.03], 'Сихів', 'Личаків', 'Левандівка'),
+  city(['Одеса', 'Одесі', 'Odesa'], 12, [46.48, 30.73], 'Аркадія', 'Молдаванка', 'Черемушки'),
+  city(['Харків', 'Харкові', 'Kharkiv'], 10, [49.99, 36.23], 'Салтівка', 'Олексіївка', 'Нагірний'),
+  city(['Дніпро', 'Дніпрі', 'Dnipro'], 9, [48.46, 35.04], 'Перемога', 'Тополя', 'Новокодацький'),
+  city(['Вінниця', 'Вінниці', 'Vinnytsia'], 6, [49.23, 28.47], 'Вишенька', 'Замостя'),
+  city(['Івано-Франківськ', 'Івано-Франківську', 'Ivano-Frankivsk'], 5, [48.92, 24.71], 'Пасічна'),
+  city(['Тернопіль', 'Тернополі', 'Ternopil'], 5, [49.55, 25.59], 'Дружба', 'Східний'),
+  city(['Ужгород', 'Ужгороді', 'Uzhhorod'], 4, [48.62, 22.29], 'Новий район', 'Боздош'),
+  city(['Чернівці', 'Чернівцях', 'Chernivtsi'], 4, [48.29, 25.94], 'Садгора', 'Проспект'),
+  city(['Полтава', 'Полтаві', 'Poltava'], 3, [49.59, 34.55], 'Алмазний', 'Левада'),
+  city(['Рівне', 'Рівному', 'Rivne'], 2, [50.62, 26.25], 'Північний', 'Ювілейний'),
+  city(['Луцьк', 'Луцьку', 'Lutsk'], 1, [50.75, 25.33], 'Вишків', 'Гуща'),
+  city(
+    ['Кам’янець-Подільський', 'Кам’янці-Подільському', 'Kamianets-Podilskyi'],
+    1,
+    [48.68, 26.58],
+  ),
+  city(['Ковель', 'Ковелі', 'Kovel'], 1, [51.21, 24.71]),
+  city(['Умань', 'Умані', 'Uman'], 1, [48.75, 30.22]),
+];
+
+export const STREETS: readonly string[] = [
+  'Садова',
+  'Зелена',
+  'Степова',
+  'Лісова',
+  'Озерна',
+  'Шкільна',
+  'Весняна',
+  'Вишнева',
+  'Каштанова',
+  'Липова',
+  'Набережна',
+  'Паркова',
+  'Польова',
+  'Соборна',
+  'Сонячна',
+  'Ставкова',
+  'Тополина',
+  'Яблунева',
+];
+
+/** Picks a city, weighted by its share of listings. */
+export function pickCity(random: Random): City {
+  let left = random.next() * 100;
+  for (const one of CITIES) {
+    left -= one.percent;
+    if (left < 0) return one;
+  }
+  return random.pick(CITIES);
 }

@@ -1,8 +1,7 @@
 import { startStatementCounter } from '../statement-counter.ts';
 import { median } from '../statistics.ts';
 import type { Context } from '../suite.ts';
-import { checkAnswers } from './check.ts';
-import type { Variant } from './variant.ts';
+import { checkAnswers, type Variant } from './variant.ts';
 
 /** Cost of one request when nothing changed since the previous one. */
 export type Cost = {

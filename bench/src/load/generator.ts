@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import autocannon from 'autocannon';
 import { serveMethods } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
-import type { Target } from './target.ts';
+import type { Target } from './variant.ts';
 
 /** Load for a server. */
 export type Load = {

@@ -1,7 +1,6 @@
 import type { Context } from '../suite.ts';
-import { checkAnswers } from './check.ts';
+import { checkAnswers, type Counters, type Running } from './variant.ts';
 import type { Load, Outcome } from './generator.ts';
-import type { Counters, Running } from './variant.ts';
 
 /** Measurement of one variant: responses and resource usage. */
 export type Sample = Outcome & Counters & { variant: string; round: number };

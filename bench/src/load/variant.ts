@@ -1,5 +1,3 @@
-import type { Target } from './target.ts';
-
 /** Processor time of a server and its peers, each since its start. */
 export type Counters = {
   /** Processor time of the server's process, in milliseconds. */
@@ -25,3 +23,30 @@ export type Variant = {
   /** Starts it on a separate empty database, in separate processes, and signs users in. */
   start(place: VariantSetup): Promise<Running>;
 };
+
+/** Request that the load generator repeats. */
+export type Target = {
+  path: string;
+  headers: Record<string, string>;
+  /** Text that the answer must contain. */
+  expected: string;
+};
+
+/**
+ * Asks once for each target, all at the same time, and gives what was answered wrongly: an answer that
+ * is not 200, or that does not tell of the user who asked.
+ */
+export async function checkAnswers(
+  { url }: Pick<Running, 'url'>,
+  targets: Awaited<ReturnType<Running['targets']>>,
+): Promise<string[]> {
+  const answers = await Promise.all(
+    targets.map(async ({ path, headers, expected }) => {
+      const response = await fetch(url + path, { headers });
+      const body = await response.text();
+      if (response.status !== 200) return `${path} answered ${response.status}`;
+      return body.includes(expected) ? undefined : `${path} answered for somebody else`;
+    }),
+  );
+  return answers.filter((answer) => answer !== undefined);
+}

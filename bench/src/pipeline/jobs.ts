@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import type { Payload } from '../listings/payload.ts';
-import { type JobFigures, readFigures } from './figures.ts';
+import type { Payload } from '../listings/listing.ts';
 
 /** The queue of one database, as the benchmark fills and reads it. */
 export type Jobs = AsyncDisposable & {
@@ -55,4 +54,56 @@ export async function openJobs(databaseUrl: string): Promise<Jobs> {
 /** Hashes a payload; the pipeline requires only that equal payloads have equal hashes. */
 function hashPayload(payload: Payload): string {
   return createHash('sha256').update(JSON.stringify(payload)).digest('hex');
+}
+
+/** Results of a worker for the payloads in its queue. */
+export type JobFigures = {
+  completed: number;
+  /** Those that did not end `completed`. */
+  others: number;
+  /** From the first job's beginning to the moment when the last one's end was written. */
+  seconds: number;
+  /**
+   * Share of the slots' time that was spent on jobs, from the start of the first job to that of the last:
+   * so long there was work for every slot.
+   */
+  busy: number;
+  /** Requests to the model, as the raw records have them. */
+  calls: number;
+};
+
+/**
+ * Reads the figures of the last jobs. A job has its slot from the beginning of its first stage to the
+ * end of its last one: its end is written when the next job is in that slot already (see `Slots.run`), so
+ * that time is counted for none.
+ * @param slots How many jobs the worker had at once.
+ */
+export async function readFigures(
+  client: pg.ClientBase,
+  count: number,
+  slots: number,
+): Promise<JobFigures> {
+  const { rows } = await client.query<JobFigures>(
+    `with job as (
+       select status, updated_at, model_usage,
+         (stages -> 0 ->> 'started_at')::timestamptz as started_at,
+         (stages -> -1 ->> 'started_at')::timestamptz
+           + (stages -> -1 ->> 'duration_ms')::float8 * interval '1 millisecond' as left_at
+       from raw_data order by id desc limit $1),
+     run as (
+       select min(started_at) as started_at, max(started_at) as last_started_at,
+         max(updated_at) as ended_at
+       from job)
+     select count(*) filter (where status = 'completed')::int as completed,
+       count(*) filter (where status <> 'completed')::int as others,
+       extract(epoch from max(run.ended_at) - min(run.started_at))::float8 as seconds,
+       sum(extract(epoch from least(job.left_at, run.last_started_at) - job.started_at))::float8
+         / ($2 * extract(epoch from max(run.last_started_at) - min(run.started_at)))::float8 as busy,
+       sum((model_usage ->> 'calls')::int)::int as calls
+     from job, run`,
+    [count, slots],
+  );
+  const [figures] = rows;
+  if (figures === undefined) throw new Error('An aggregate gave no row');
+  return figures;
 }

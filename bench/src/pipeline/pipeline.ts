@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTextPayloads } from '../listings/payload.ts';
+import { createTextPayloads } from '../listings/listing.ts';
 import { orderForRound } from '../load/rounds.ts';
 import type { ImageHost } from '../images/servers/host.ts';
 import { startProcess } from '../process/parent.ts';

@@ -1,9 +1,8 @@
-import { type Goal, formatGoals } from '../goal.ts';
-import { figure, spread, table } from '../markdown.ts';
+import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
 import type { Options } from '../options.ts';
 import { summarize } from '../statistics.ts';
 import type { Report } from '../suite.ts';
-import type { JobFigures } from './figures.ts';
+import type { JobFigures } from './jobs.ts';
 import type { Counts } from './servers/model.ts';
 
 /** One measurement: a worker with new listings, or with the same ones again. */

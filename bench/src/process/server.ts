@@ -1,5 +1,6 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { serveMethods } from './child.ts';
-import { cpuMs, memory } from './resources.ts';
 
 /** Methods of a server process. */
 export type Server<Settings> = {
@@ -12,4 +13,24 @@ export type Server<Settings> = {
 /** Serves the methods of a server process to the parent. */
 export function serve(start: Server<never>['start']): void {
   serveMethods({ start, cpuMs, memory } satisfies Server<never>);
+}
+
+// Enables garbage collection on demand without a command-line flag.
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** Memory of a process, in bytes. */
+export type Memory = { rss: number; heap: number };
+
+/** Returns the memory of this process after garbage collection; `heap` is the used heap with buffers. */
+export function memory(): Memory {
+  collectGarbage();
+  const { rss, heapUsed, external } = process.memoryUsage();
+  return { rss, heap: heapUsed + external };
+}
+
+/** The processor time that this process has used, in milliseconds. */
+export function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }

@@ -1,9 +1,7 @@
 import { orderForRound } from '../load/rounds.ts';
-import { startProcess } from '../process/parent.ts';
 import type { Context } from '../suite.ts';
-import { CONCURRENCY, POOL_SIZE } from './concurrency.ts';
-import type { DrainResult, QueueProcess } from './servers/queue.ts';
-import { collector, type Variant, variants } from './variants.ts';
+import { CONCURRENCY, startQueue, collector, type Variant, variants } from './variants.ts';
+import type { DrainResult } from './servers/queue.ts';
 
 export type DrainSample = DrainResult & { variant: string; round: number };
 
@@ -49,12 +47,12 @@ export async function measureDrain(
 }
 
 async function drain(
-  { module }: Variant,
+  variant: Variant,
   { options, databases, signal }: Context,
 ): Promise<DrainResult & { filled: number }> {
   await using database = await databases.createDatabase();
-  await using queue = startProcess<QueueProcess>(module, signal);
-  await queue.call('open', { databaseUrl: database.url, poolSize: POOL_SIZE });
+  await using scope = new AsyncDisposableStack();
+  const queue = await startQueue(scope, variant, { databaseUrl: database.url, signal });
   const { seconds } = options;
   const jobs = Math.round(seconds * JOBS_PER_SECOND);
   return {

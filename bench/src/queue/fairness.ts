@@ -1,10 +1,6 @@
-import { startProcess } from '../process/parent.ts';
 import { summarize, type Summary } from '../statistics.ts';
 import type { Context } from '../suite.ts';
-import { CONCURRENCY, POOL_SIZE } from './concurrency.ts';
-import type { QueueProcess } from './servers/queue.ts';
-import { collector } from './variants.ts';
-import { waitUntil } from './wait-until.ts';
+import { CONCURRENCY, startQueue, collector, waitUntil } from './variants.ts';
 
 /** Delay of single payloads during another source's backlog. */
 export type Fairness = {
@@ -27,11 +23,10 @@ export async function measureFairness(
   const { backlog, singles } = options.smoke ? SIZE.smoke : SIZE.whole;
   logProgress(`fairness: ${backlog} payloads of one source, single ones of another`);
   await using database = await databases.createDatabase();
-  await using worker = startProcess<QueueProcess>(collector.module, signal);
-  await using sender = startProcess<QueueProcess>(collector.module, signal);
-  const settings = { databaseUrl: database.url, poolSize: POOL_SIZE };
-  await worker.call('open', settings);
-  await sender.call('open', settings);
+  await using scope = new AsyncDisposableStack();
+  const setup = { databaseUrl: database.url, signal };
+  const worker = await startQueue(scope, collector, setup);
+  const sender = await startQueue(scope, collector, setup);
   await worker.call('fill', { count: backlog, groups: 1 });
   await worker.call('work', { concurrency: CONCURRENCY });
 

@@ -1,12 +1,16 @@
 import { orderForRound } from '../load/rounds.ts';
-import { figure } from '../markdown.ts';
-import { startProcess } from '../process/parent.ts';
+import { figure } from '../report.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context } from '../suite.ts';
-import { CONCURRENCY, POOL_SIZE } from './concurrency.ts';
-import { waitUntil } from './wait-until.ts';
-import type { QueueProcess } from './servers/queue.ts';
-import { collector, graphileWorker, pgBoss, type Variant } from './variants.ts';
+import {
+  CONCURRENCY,
+  startQueue,
+  waitUntil,
+  collector,
+  graphileWorker,
+  pgBoss,
+  type Variant,
+} from './variants.ts';
 
 /** From the moment a process begins to add a job to its start in another process, in milliseconds. */
 export type PickupSample = {
@@ -50,19 +54,18 @@ export async function measurePickup(
 }
 
 async function measure(
-  { name, module }: Variant,
+  variant: Variant,
   { options, databases, signal }: Context,
 ): Promise<Omit<PickupSample, 'variant' | 'round'> & { failure: string | undefined }> {
   await using database = await databases.createDatabase();
-  await using worker = startProcess<QueueProcess>(module, signal);
-  await using sender = startProcess<QueueProcess>(module, signal);
-  const settings = { databaseUrl: database.url, poolSize: POOL_SIZE };
-  await worker.call('open', settings);
-  await sender.call('open', settings);
+  await using scope = new AsyncDisposableStack();
+  const setup = { databaseUrl: database.url, signal };
+  const worker = await startQueue(scope, variant, setup);
+  const sender = await startQueue(scope, variant, setup);
   await worker.call('work', { concurrency: CONCURRENCY });
   const count = Math.round(options.seconds * PER_SECOND) + WARM_UP;
   const sent = await sender.call('send', { count, perSecond: PER_SECOND });
-  const started = await waitUntil(`${name}: every job to start`, async () => {
+  const started = await waitUntil(`${variant.name}: every job to start`, async () => {
     const starts = await worker.call('started');
     return starts.length >= count && starts;
   });
@@ -71,6 +74,8 @@ async function measure(
   const delays = sent.slice(WARM_UP).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);
   const isWrong = started.length !== count || startOf.size !== count;
-  const failure = isWrong ? `${name}: of ${count} jobs ${started.length} were started` : undefined;
+  const failure = isWrong
+    ? `${variant.name}: of ${count} jobs ${started.length} were started`
+    : undefined;
   return { jobs: delays.length, p50, p99, max, failure };
 }

@@ -1,5 +1,4 @@
-import { type Goal, judgeRatio } from '../goal.ts';
-import { figure, spread } from '../markdown.ts';
+import { type Goal, judgeRatio, figure, spread } from '../report.ts';
 import { summarize } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
 import { type DrainSample, computeJobRate, measureDrain } from './drain.ts';

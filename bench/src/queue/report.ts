@@ -1,8 +1,7 @@
-import { type Goal, formatGoals } from '../goal.ts';
-import { figure, spread, table } from '../markdown.ts';
+import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
-import { CONCURRENCY } from './concurrency.ts';
+import { CONCURRENCY } from './variants.ts';
 import { type DrainSample, computeJobRate } from './drain.ts';
 import type { Fairness } from './fairness.ts';
 import type { PickupSample } from './pickup.ts';

@@ -1,20 +1,37 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type RemoteProcess, startProcess } from '../process/parent.ts';
+import { BenchError, type Context } from '../suite.ts';
+import type { Batching, QueueProcess } from './servers/queue.ts';
+
 /** Measured queue and the module of its process. */
-export type Variant = { name: string; module: URL };
+export type Variant = { name: string; module: URL; batching?: Batching };
+
+/** Concurrent jobs of every queue, as in graphile-worker's own measurements. */
+export const CONCURRENCY = 24;
+
+/** Database connections of every queue: one for each job, and some more. */
+const POOL_SIZE = CONCURRENCY + 8;
+
+const WAIT_MS = 60_000;
 
 const at = (file: string): URL => new URL(`servers/${file}.ts`, import.meta.url);
 
 export const collector: Variant = { name: 'collector', module: at('collector') };
 export const graphileWorker: Variant = {
   name: 'graphile-worker, defaults',
-  module: at('graphile-worker-default'),
+  module: at('graphile-worker'),
 };
+/** Initial value of its documentation: one more than concurrent jobs. */
 export const graphileWorkerBatching: Variant = {
   name: 'graphile-worker, batching',
-  module: at('graphile-worker-batching'),
+  module: at('graphile-worker'),
+  batching: { localQueueSize: CONCURRENCY + 1, completeJobBatchDelayMs: 0 },
 };
+/** Settings of its performance page. */
 export const graphileWorkerLargeBatches: Variant = {
   name: 'graphile-worker, batches of 500',
-  module: at('graphile-worker-large-batches'),
+  module: at('graphile-worker'),
+  batching: { localQueueSize: 500, completeJobBatchDelayMs: 0 },
 };
 export const pgBoss: Variant = { name: 'pg-boss', module: at('pg-boss') };
 
@@ -25,3 +42,31 @@ export const variants: readonly Variant[] = [
   pgBoss,
   graphileWorkerLargeBatches,
 ];
+
+/** Starts a process of a queue, which ends with `scope`, and opens a database in it. */
+export async function startQueue(
+  scope: AsyncDisposableStack,
+  { module, batching }: Variant,
+  { databaseUrl, signal }: { databaseUrl: string } & Pick<Context, 'signal'>,
+): Promise<RemoteProcess<QueueProcess>> {
+  const queue = scope.use(startProcess<QueueProcess>(module, signal));
+  await queue.call('open', { databaseUrl, poolSize: POOL_SIZE, batching });
+  return queue;
+}
+
+/**
+ * Waits until a condition returns a value, and returns the value.
+ * @throws BenchError after a minute.
+ */
+export async function waitUntil<Result>(
+  description: string,
+  condition: () => Promise<Result | false>,
+): Promise<Result> {
+  const deadline = Date.now() + WAIT_MS;
+  for (;;) {
+    const result = await condition();
+    if (result !== false) return result;
+    if (Date.now() > deadline) throw new BenchError(`not within a minute: ${description}`);
+    await sleep(20);
+  }
+}

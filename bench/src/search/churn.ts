@@ -4,8 +4,7 @@ import { createVectors } from '../listings/vector.ts';
 import type { Context } from '../suite.ts';
 import { measureRecall, type Recall } from './check.ts';
 import { openExact } from './exact.ts';
-import { DIMENSIONS } from './listings.ts';
-import { startStack } from './stack.ts';
+import { DIMENSIONS, startStack } from './stack.ts';
 
 /** Vacuum work of a database, and its results. */
 export type ChurnResult = {

@@ -1,5 +1,4 @@
-import type { Goal } from '../goal.ts';
-import { figure, spread } from '../markdown.ts';
+import { type Goal, figure, spread } from '../report.ts';
 import { ratio, summarize } from '../statistics.ts';
 import type { Findings, Sample } from './report.ts';
 import { KINDS, type Kind } from './questions.ts';

@@ -1,5 +1,4 @@
-import { type Goal, formatGoals } from '../goal.ts';
-import { figure, spread, table } from '../markdown.ts';
+import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
 import { KINDS, type Kind } from './questions.ts';

@@ -7,11 +7,10 @@ import { checkRanking, measureRecall } from './check.ts';
 import { measureChurn } from './churn.ts';
 import { openExact } from './exact.ts';
 import { judge } from './goals.ts';
-import { DIMENSIONS, openListings } from './listings.ts';
+import { DIMENSIONS, openListings, type Stack, startStack } from './stack.ts';
 import type { LoadGenerator } from './load.ts';
 import { KINDS, createQuestions } from './questions.ts';
 import { type Findings, type Latency, formatReport, type Sample } from './report.ts';
-import { type Stack, startStack } from './stack.ts';
 
 /** Clients who search at the same time. */
 const CLIENTS = 8;

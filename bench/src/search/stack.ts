@@ -1,11 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { getMigrateOptions } from '@oselya/collector/internals';
+import { connect, migrate } from '@oselya/db';
 import { EMBEDDING_MODEL } from '../listings/rows.ts';
 import { startProcess } from '../process/parent.ts';
-import { DIMENSIONS } from './listings.ts';
 import type { ApiServer } from './servers/api.ts';
 import type { ModelServer } from './servers/model.ts';
+import { loadListings } from '../listings/load.ts';
+import type { Context } from '../suite.ts';
 
 const API = new URL('servers/api.ts', import.meta.url);
 const MODEL = new URL('servers/model.ts', import.meta.url);
@@ -36,4 +39,43 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
   });
   const running = scope.move();
   return { url, api, [Symbol.asyncDispose]: () => running.disposeAsync() };
+}
+
+/** Numbers of a vector, as many as the collector has by default. */
+export const DIMENSIONS = 384;
+const SEED = 20_260_101;
+
+/** A database with generated listings; the end of its scope drops it unless it is kept. */
+export async function openListings(
+  count: number,
+  { options, databases, signal, logProgress }: Context,
+): Promise<{ url: string } & AsyncDisposable> {
+  const database = options.keep
+    ? { ...(await databases.keepDatabase(`oselya_bench_listings_${count}`)), ...nothingToDrop }
+    : await databases.createDatabase();
+  const there = await prepare(database.url);
+  if (there !== count) {
+    if (there > 0) throw new Error(`${database.url} has ${there} listings, not ${count}`);
+    logProgress(`${count} listings are loaded`);
+    const generator = { seed: SEED };
+    const load = { databaseUrl: database.url, generator, count, dimensions: DIMENSIONS };
+    await loadListings({ ...load, signal, logProgress });
+  }
+  return database;
+}
+
+const nothingToDrop: AsyncDisposable = { [Symbol.asyncDispose]: () => Promise.resolve() };
+
+/** Brings the tables up to date, and counts the listings. */
+async function prepare(databaseUrl: string): Promise<number> {
+  const database = await connect({ url: databaseUrl });
+  try {
+    await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
+    const { rows } = await database.pool.query<{ n: number }>(
+      'select count(*)::integer as n from property_listings',
+    );
+    return rows[0]?.n ?? 0;
+  } finally {
+    await database.close();
+  }
 }

@@ -1,6 +1,5 @@
-import { type Table, TABLES } from './tables.ts';
+import { type Table, TABLES, type Sample } from './sample.ts';
 import { median, slope } from '../statistics.ts';
-import type { Sample } from './sample.ts';
 
 /** A figure of a sample, and how many times as large it may be at the end as at the beginning. */
 export type Figure = {

@@ -1,4 +1,4 @@
-import { createListingPayload, type Payload } from '../listings/payload.ts';
+import { createListingPayload, type Payload } from '../listings/listing.ts';
 
 const SEED = 20_260_103;
 

@@ -1,5 +1,4 @@
-import { type Goal, formatGoals } from '../goal.ts';
-import { figure, table } from '../markdown.ts';
+import { type Goal, formatGoals, figure, table } from '../report.ts';
 import type { Comparison } from './compare.ts';
 
 type Findings = {

@@ -2,16 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BenchError } from '../bench-error.ts';
+import { BenchError, type Context, type Report } from '../suite.ts';
 import type { ImageHost } from '../images/servers/host.ts';
 import { type RemoteProcess, startProcess } from '../process/parent.ts';
-import type { Context, Report } from '../suite.ts';
 import { compare } from './compare.ts';
 import type { Load, LoadGenerator } from './load.ts';
 import { formatReport, judgeGrowth } from './report.ts';
-import { type Sample, takeSample } from './sample.ts';
+import { type Sample, takeSample, openDatabaseMonitor, type DatabaseMonitor } from './sample.ts';
 import type { CollectorProcess } from './servers/collector.ts';
-import { openDatabaseMonitor, type DatabaseMonitor } from './tables.ts';
 
 const DIMENSIONS = 384;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { judgeCounts, judgeSpeed } from '../../src/auth/goals.ts';
-import { constant } from '../../src/auth/constant.ts';
+import { judgeCounts, judgeSpeed } from '../../src/auth/report.ts';
+import { constant } from '../../src/auth/peers.ts';
 import { aged, variants } from '../../src/auth/variants.ts';
 import type { Cost } from '../../src/load/cost.ts';
 import type { Sample } from '../../src/load/rounds.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Sample } from '../../src/chat/report.ts';
-import { judge } from '../../src/chat/goals.ts';
+import { type Sample, judge } from '../../src/chat/report.ts';
 
 const sample = (changes: Partial<Sample>): Sample => ({
   variant: 'assistant',

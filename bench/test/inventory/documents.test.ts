@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { validateInventory } from '@oselya/inventory';
-import { countErrors, findDifference } from '../../src/inventory/check.ts';
+import { countErrors, findDifference } from '../../src/inventory/sample.ts';
 import {
   type Document,
   generateDocument,

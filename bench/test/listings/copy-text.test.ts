@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { arrayText, copyRow } from '../../src/listings/copy-text.ts';
+import { arrayText, copyRow } from '../../src/listings/rows.ts';
 
 test('what COPY would read as something else is written with backslashes', () => {
   assert.equal(copyRow(['a\tb\nc\\d\re', null, 5, '']), 'a\\tb\\nc\\\\d\\re\t\\N\t5\t\n');

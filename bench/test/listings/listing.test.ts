@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { normaliseText } from '@oselya/collector/internals';
-import { createListing, SOURCES } from '../../src/listings/listing.ts';
-import { createListingPayload, createTextPayloads } from '../../src/listings/payload.ts';
-import { CITIES } from '../../src/listings/places.ts';
-import { VOCABULARY, getWord } from '../../src/listings/words.ts';
+import {
+  createListing,
+  SOURCES,
+  createListingPayload,
+  createTextPayloads,
+} from '../../src/listings/listing.ts';
+import { CITIES, VOCABULARY, getWord } from '../../src/listings/words.ts';
 
 const COUNT = 5000;
 const generator = { seed: 7 };

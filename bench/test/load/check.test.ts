@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
-import { checkAnswers } from '../../src/load/check.ts';
+import { checkAnswers } from '../../src/load/variant.ts';
 
 const server = createServer((request, response) => {
   response.statusCode = request.url === '/out' ? 401 : 200;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/testing/database';
-import { readFigures } from '../../src/pipeline/figures.ts';
+import { readFigures } from '../../src/pipeline/jobs.ts';
 
 const { pool } = await openTestDatabase();
 // Columns of the collector's table that the figures use.

@@ -2,8 +2,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '@oselya/collector';
-import pg from 'pg';
-import { serveIngest } from './server.ts';
+import { countRows, serveIngest } from './server.ts';
 
 // Started as `oselya collector` does beside separate workers.
 serveIngest(async ({ databaseUrl }) => {
@@ -15,16 +14,5 @@ serveIngest(async ({ databaseUrl }) => {
     COLLECTOR_INGEST_PER_MINUTE: '0',
     LOG_LEVEL: 'silent',
   });
-  return {
-    url,
-    async countStored() {
-      const client = new pg.Client({ connectionString: databaseUrl });
-      await client.connect();
-      const { rows } = await client.query<{ n: number }>(
-        'select count(*)::integer as n from raw_data',
-      );
-      await client.end();
-      return rows[0]?.n ?? 0;
-    },
-  };
+  return { url, countStored: () => countRows(databaseUrl, 'raw_data') };
 });

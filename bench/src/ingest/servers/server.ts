@@ -1,28 +1,42 @@
+import pg from 'pg';
 import { serveMethods } from '../../process/child.ts';
-import { cpuMs } from '../../process/resources.ts';
+import { cpuMs } from '../../process/server.ts';
 
-/** Database of a server, and its number of connections. */
-export type Settings = { databaseUrl: string; poolSize: number };
+/** Database of a server, its number of connections, and the queue behind the route of a peer. */
+export type Settings = {
+  databaseUrl: string;
+  poolSize: number;
+  peer: 'graphile-worker' | 'pg-boss' | undefined;
+};
 
 /** Measured server. */
-export type Served = { url: string; countStored: () => Promise<number> };
+export type MeasuredServer = { url: string; countStored: () => Promise<number> };
 
 /** Methods of a server process. */
 export type IngestServer = ReturnType<typeof createMethods>;
 
 /** Serves the methods of a server process to the parent. */
-export function serveIngest(start: (settings: Settings) => Promise<Served>): void {
+export function serveIngest(start: (settings: Settings) => Promise<MeasuredServer>): void {
   serveMethods(createMethods(start));
 }
 
-function createMethods(start: (settings: Settings) => Promise<Served>) {
-  let served: Served;
+/** Returns the number of rows of a table, which may have a condition. */
+export async function countRows(databaseUrl: string, table: string): Promise<number> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  const { rows } = await client.query<{ n: number }>(`select count(*)::integer as n from ${table}`);
+  await client.end();
+  return rows[0]?.n ?? 0;
+}
+
+function createMethods(start: (settings: Settings) => Promise<MeasuredServer>) {
+  let server: MeasuredServer;
   return {
     async start(settings: Settings): Promise<string> {
-      served = await start(settings);
-      return served.url;
+      server = await start(settings);
+      return server.url;
     },
-    countStored: () => served.countStored(),
+    countStored: () => server.countStored(),
     cpuMs,
   };
 }

@@ -1,60 +1,54 @@
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import pg from 'pg';
-import type { OpenQueue } from './queue.ts';
-
-/** Settings of its performance page; none for its defaults. */
-export type Batching = { localQueueSize: number; completeJobBatchDelayMs: number };
+import { serveQueue } from './queue.ts';
 
 const TASK = 'nothing';
 const CHUNK = 10_000;
 const logger = new Logger(() => () => undefined);
 
-/** graphile-worker, with a pool as large as that of the others. */
-export function openGraphileWorker(batching?: Batching): OpenQueue {
-  return async ({ databaseUrl, poolSize }) => {
-    const shared = { connectionString: databaseUrl, maxPoolSize: poolSize, logger };
-    const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
-    const utils = await makeWorkerUtils(shared);
-    await utils.migrate();
-    return {
-      async fill(count) {
-        for (let first = 1; first <= count; first += CHUNK) {
-          await pool.query(
-            `select graphile_worker.add_jobs(array_agg(json_populate_record(
+serveQueue(async ({ databaseUrl, poolSize, batching }) => {
+  const shared = { connectionString: databaseUrl, maxPoolSize: poolSize, logger };
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
+  const utils = await makeWorkerUtils(shared);
+  await utils.migrate();
+  return {
+    async fill(count) {
+      for (let first = 1; first <= count; first += CHUNK) {
+        await pool.query(
+          `select graphile_worker.add_jobs(array_agg(json_populate_record(
                null::graphile_worker.job_spec,
                json_build_object('identifier', $1::text, 'payload', json_build_object('key', n)))))
              from generate_series($2::integer, $3::integer) as n`,
-            [TASK, first, Math.min(count, first + CHUNK - 1)],
-          );
-        }
-      },
-      async send(key) {
-        await utils.addJob(TASK, { key });
-      },
-      async work({ concurrency, onJob }) {
-        const runner = await run({
-          ...shared,
-          concurrency,
-          noHandleSignals: true,
-          parsedCronItems: [],
-          taskList: { [TASK]: (payload) => onJob(String((payload as { key: unknown }).key)) },
-          ...(batching && {
-            preset: {
-              worker: {
-                localQueue: { size: batching.localQueueSize },
-                completeJobBatchDelay: batching.completeJobBatchDelayMs,
-              },
-            },
-          }),
-        });
-        return () => runner.stop();
-      },
-      async countLeft() {
-        const { rows } = await pool.query<{ n: number }>(
-          'select count(*)::integer as n from graphile_worker._private_jobs',
+          [TASK, first, Math.min(count, first + CHUNK - 1)],
         );
-        return rows[0]?.n ?? 0;
-      },
-    };
+      }
+    },
+    async send(key) {
+      await utils.addJob(TASK, { key });
+    },
+    async work({ concurrency, onJob }) {
+      const runner = await run({
+        ...shared,
+        concurrency,
+        noHandleSignals: true,
+        parsedCronItems: [],
+        taskList: { [TASK]: (payload) => onJob(String((payload as { key: unknown }).key)) },
+        ...(batching && {
+          preset: {
+            worker: {
+              localQueue: { size: batching.localQueueSize },
+              completeJobBatchDelay: batching.completeJobBatchDelayMs,
+            },
+          },
+        }),
+      });
+      return () => runner.stop();
+    },
+    async countLeft() {
+      const { rows } = await pool.query<{ n: number }>(
+        'select count(*)::integer as n from graphile_worker._private_jobs',
+      );
+      return rows[0]?.n ?? 0;
+    },
   };
-}
+});

@@ -21,7 +21,15 @@ export type Queue = {
   countLeft(): Promise<number>;
 };
 
-export type OpenQueue = (settings: { databaseUrl: string; poolSize: number }) => Promise<Queue>;
+/** Settings of graphile-worker's local queue. */
+export type Batching = { localQueueSize: number; completeJobBatchDelayMs: number };
+
+/** Opens the database of a queue; `batching` is for graphile-worker and undefined for its defaults. */
+type OpenQueue = (settings: {
+  databaseUrl: string;
+  poolSize: number;
+  batching?: Batching | undefined;
+}) => Promise<Queue>;
 
 /** Rate of completed jobs. */
 export type DrainResult = {

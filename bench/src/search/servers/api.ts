@@ -1,6 +1,6 @@
 import { start } from '@oselya/collector';
 import { serveMethods } from '../../process/child.ts';
-import { cpuMs } from '../../process/resources.ts';
+import { cpuMs } from '../../process/server.ts';
 
 const methods = {
   /** Starts the API as `oselya collector` does beside separate workers. Returns the address. */

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type RunningCollector, start as startCollector } from '@oselya/collector';
 import { serveMethods } from '../../process/child.ts';
-import { memory } from '../../process/resources.ts';
+import { memory } from '../../process/server.ts';
 
 /** Resource usage of a process. */
 export type ProcessResources = {
