@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { BenchError } from './suite.ts';
+import { BenchError } from './bench-error.ts';
 
 /** PostgreSQL server on which databases can be created. */
 export type DatabaseServer = {

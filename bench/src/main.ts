@@ -1,7 +1,8 @@
 // Measures a suite: npm run bench -- auth. Without a suite it lists them. Exit status: 0 measured, 1 an
 // answer or a count was wrong or nothing could be measured, 2 wrong use.
 
-import { BenchError, type Suite } from './suite.ts';
+import { BenchError } from './bench-error.ts';
+import type { Suite } from './suite.ts';
 import { findDatabaseServer } from './database.ts';
 import { describeMachine, formatMachine } from './machine.ts';
 import { type Options, readArguments, USAGE, UsageError } from './options.ts';

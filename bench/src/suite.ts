@@ -27,8 +27,3 @@ export type Suite = {
   summary: string;
   run(context: Context): Promise<Report>;
 };
-
-/** Error with a one-line message for the user. */
-export class BenchError extends Error {
-  override readonly name = 'BenchError';
-}

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { BenchError } from '../suite.ts';
+import { BenchError } from '../bench-error.ts';
 import { createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
 const run = promisify(execFile);

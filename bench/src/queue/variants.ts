@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RemoteProcess, startProcess } from '../process/parent.ts';
-import { BenchError, type Context } from '../suite.ts';
+import { BenchError } from '../bench-error.ts';
+import type { Context } from '../suite.ts';
 import type { Batching, QueueProcess } from './servers/queue.ts';
 
 /** Measured queue and the module of its process. */

@@ -1,13 +1,24 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
 import { measureRounds, orderForRound, rates } from '../../src/load/rounds.ts';
 import type { Load, Outcome } from '../../src/load/generator.ts';
-import type { Running } from '../../src/load/variant.ts';
+import { checkAnswers, type Running } from '../../src/load/variant.ts';
 
 const options = { rounds: 3, seconds: 2, connections: 1, smoke: false, out: undefined };
 
-/** A server that is used a little more with every question about it. */
-function running(url: string): Running {
+const server = createServer((request, response) => {
+  response.statusCode = request.url === '/out' ? 401 : 200;
+  response.end(`you are ${request.headers.cookie}`);
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+after(() => server.close());
+
+/** Creates a server whose counters grow with every read. */
+function createRunning(url: string): Running {
   let cpuMs = 0;
   return {
     url,
@@ -17,8 +28,8 @@ function running(url: string): Running {
   };
 }
 
-/** Puts no load on anything, and notes which it was asked for. */
-function generator(outcome: Partial<Outcome> = {}) {
+/** Creates a load generator that only records the requested loads. */
+function createGenerator(outcome: Partial<Outcome> = {}) {
   const loads: Load[] = [];
   const runLoad = (load: Load): Promise<Outcome> => {
     loads.push(load);
@@ -35,14 +46,14 @@ function generator(outcome: Partial<Outcome> = {}) {
   return { loads, runLoad };
 }
 
-async function measure({ runLoad }: ReturnType<typeof generator>) {
+async function measure({ runLoad }: ReturnType<typeof createGenerator>) {
   const kept: unknown[] = [];
   const results = {
     file: '',
     keep: (_kind: string, facts: unknown) => Promise.resolve(void kept.push(facts)),
     writeTable: () => Promise.resolve(),
   };
-  const variants = new Map(['a', 'b', 'c'].map((name) => [name, running(name)]));
+  const variants = new Map(['a', 'b', 'c'].map((name) => [name, createRunning(name)]));
   const found = await measureRounds(
     { variants, runLoad, expected: '@' },
     { options, results, logProgress: () => undefined },
@@ -50,7 +61,7 @@ async function measure({ runLoad }: ReturnType<typeof generator>) {
   return { ...found, kept };
 }
 
-test('the order turns around from round to round', () => {
+test('the order reverses from round to round', () => {
   const items = ['a', 'b', 'c'];
   assert.deepEqual(
     [1, 2, 3].map((round) => orderForRound(round, items).join('')),
@@ -60,12 +71,12 @@ test('the order turns around from round to round', () => {
 });
 
 test('every variant is warmed up and measured in every round, and every sample is kept', async () => {
-  const load = generator();
-  const { samples, failures, kept } = await measure(load);
-  const measured = load.loads.filter((_load, index) => index % 2 === 1);
+  const generator = createGenerator();
+  const { samples, failures, kept } = await measure(generator);
+  const measured = generator.loads.filter((_load, index) => index % 2 === 1);
   assert.equal(measured.map(({ url }) => url).join(''), 'abccbaabc');
   assert.deepEqual([...new Set(measured.map(({ seconds }) => seconds))], [2]);
-  const warmUps = load.loads.filter((_load, index) => index % 2 === 0);
+  const warmUps = generator.loads.filter((_load, index) => index % 2 === 0);
   assert.deepEqual([...new Set(warmUps.map(({ seconds }) => seconds))], [0.8]);
   assert.deepEqual(failures, []);
   assert.deepEqual(
@@ -76,8 +87,8 @@ test('every variant is warmed up and measured in every round, and every sample i
   assert.equal(kept.length, 9);
 });
 
-test('a sample holds what was used meanwhile, not since the start', async () => {
-  const { samples } = await measure(generator());
+test('a sample has the resource usage of its measurement only', async () => {
+  const { samples } = await measure(createGenerator());
   const used = [...samples.values()].flat().map(({ cpuMs, calls }) => ({ cpuMs, calls }));
   assert.deepEqual(
     used,
@@ -85,13 +96,22 @@ test('a sample holds what was used meanwhile, not since the start', async () => 
   );
 });
 
-test('answers that are wrong are failures, of the variant that gave them', async () => {
+test('wrong answers are failures of their variant', async () => {
   const statuses = { '200': 5, '503': 2 };
-  const { failures } = await measure(generator({ statuses, errors: 1, wrongBodies: 4 }));
+  const { failures } = await measure(createGenerator({ statuses, errors: 1, wrongBodies: 4 }));
   assert.equal(failures.length, 27);
   assert.deepEqual(failures.slice(0, 3), [
     'a: 2 answers were 503',
     'a: 1 connections broke or got no answer in time',
     'a: 4 answers were not about a user',
   ]);
+});
+
+test('an answer counts if it is 200 and about the requesting user', async () => {
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const check = (path: string, cookie: string) =>
+    checkAnswers({ url }, [{ path, headers: { cookie }, expected: 'olena' }]);
+  assert.deepEqual(await check('/me', 'olena'), []);
+  assert.deepEqual(await check('/me', 'taras'), ['/me answered for somebody else']);
+  assert.deepEqual(await check('/out', 'olena'), ['/out answered 401']);
 });
