@@ -38,58 +38,45 @@ function* generateLargeInventory(rareRecord = RECORD): Generator<string> {
   yield `${RECORD}]`;
 }
 
-type Source = {
-  status: number;
-  chunks: () => AsyncIterable<string | Buffer> | Iterable<string>;
-  args?: string[];
-};
+type Source = AsyncIterable<string | Buffer> | Iterable<string>;
 
-/** Inventories that need much memory unless they are streamed. */
-const SOURCES: Record<string, Source> = {
-  'a large array': { status: 0, chunks: () => generateLargeInventory() },
-  'invalid records': {
-    status: 1,
-    chunks: () => generateLargeInventory('{"id":"faulty","id":"faulty"}'),
-  },
-  'a large compressed array': {
-    status: 0,
-    chunks: () => Readable.from(generateLargeInventory()).pipe(createGzip({ level: 1 })),
-  },
-  lines: {
-    status: 0,
-    args: ['--input-format', 'jsonl'],
-    chunks: () => Array<string>(40_000).fill(`${JSON.stringify(VALID_RECORD)}\n`),
-  },
-  'a long repeated key': {
-    status: 1,
-    chunks: () => [`[{"${'k'.repeat(500_000)}":{${'"a":1,'.repeat(18_000)}"b":1}}]`],
-  },
-  'one huge record': {
-    status: 1,
-    chunks: () => [
+/** Inventories that need much memory unless they are streamed, with the exit status of `validate`. */
+const SOURCES: [kind: string, status: number, createSource: () => Source, format?: string][] = [
+  ['a large array', 0, () => generateLargeInventory()],
+  ['invalid records', 1, () => generateLargeInventory('{"id":"faulty","id":"faulty"}')],
+  [
+    'a large compressed array',
+    0,
+    () => Readable.from(generateLargeInventory()).pipe(createGzip({ level: 1 })),
+  ],
+  ['lines', 0, () => Array<string>(40_000).fill(`${JSON.stringify(VALID_RECORD)}\n`), 'jsonl'],
+  [
+    'a long repeated key',
+    1,
+    () => [`[{"${'k'.repeat(500_000)}":{${'"a":1,'.repeat(18_000)}"b":1}}]`],
+  ],
+  [
+    'one huge record',
+    1,
+    () => [
       `[${RECORD_START},"x":[`,
       ...Array<string>(40).fill(`${fillRecord(() => '{}')},`),
       '1]}]',
     ],
-  },
-  'huge strings': {
-    status: 0,
-    chunks: () =>
-      createArrayOf(`${RECORD_START},"notes":"${'€'.repeat(ALMOST_MAX_RECORD_BYTES / 3)}"}`),
-  },
-  'many values': {
-    status: 1,
-    chunks: () => createArrayOf(`${RECORD_START},"port":"x","y":[${fillRecord(() => '""')}]}`),
-  },
-  'many keys': {
-    status: 1,
-    chunks: () => createArrayOf(`{"id":1,${fillRecord((index) => `"ключ${index}":1`)}}`),
-  },
-  'repeated keys': {
-    status: 1,
-    chunks: () => createArrayOf(`{"id":1,"x":{${fillRecord(() => '"":123456789')}}}`),
-  },
-};
+  ],
+  [
+    'huge strings',
+    0,
+    () => createArrayOf(`${RECORD_START},"notes":"${'€'.repeat(ALMOST_MAX_RECORD_BYTES / 3)}"}`),
+  ],
+  [
+    'many values',
+    1,
+    () => createArrayOf(`${RECORD_START},"port":"x","y":[${fillRecord(() => '""')}]}`),
+  ],
+  ['many keys', 1, () => createArrayOf(`{"id":1,${fillRecord((index) => `"ключ${index}":1`)}}`)],
+  ['repeated keys', 1, () => createArrayOf(`{"id":1,"x":{${fillRecord(() => '"":123456789')}}}`)],
+];
 
 /** Maximum memory of the whole process, including Node (docs/adr/0022-size-of-a-record.md). */
 const PEAK_BYTES = 150_000_000;
@@ -109,18 +96,18 @@ const PRINT_PEAK = `data:text/javascript,${encodeURIComponent(`
 
 const QUICK_KINDS = new Set(['invalid records', 'repeated keys']);
 
-for (const [kind, { status, chunks, args = [] }] of Object.entries(SOURCES)) {
+for (const [kind, status, createSource, format = 'json'] of SOURCES) {
   if (process.env['ALL_MEMORY_RUNS'] || QUICK_KINDS.has(kind)) {
     test(`The memory of validate is bounded: ${kind}`, { timeout: 480_000 }, async () => {
       const child = spawn(
         process.execPath,
-        ['--import', PRINT_PEAK, ...COMMAND, 'validate', ...args, '-'],
+        ['--import', PRINT_PEAK, ...COMMAND, 'validate', '--input-format', format, '-'],
         { stdio: ['pipe', 'ignore', 'pipe'] },
       );
       const closeEvent = once(child, 'close');
       const [peakOutput] = await Promise.all([
         text(child.stderr),
-        pipeline(Readable.from(chunks()), child.stdin),
+        pipeline(Readable.from(createSource()), child.stdin),
       ]);
       assert.deepEqual(await closeEvent, [status, null], peakOutput);
       assert.ok(Number(peakOutput) > 0 && Number(peakOutput) <= PEAK_BYTES, `${peakOutput} bytes`);
