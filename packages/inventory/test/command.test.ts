@@ -48,10 +48,8 @@ test('The command ends without an error message when its reader closes the pipe'
 });
 
 test('The option --version prints only the version', async () => {
-  for (const flag of ['--version', '-V']) {
-    const expected = { status: 0, stdout: `${manifest.version}\n`, stderr: '' };
-    assert.deepEqual(await run([flag]), expected);
-  }
+  const expected = { status: 0, stdout: `${manifest.version}\n`, stderr: '' };
+  for (const flag of ['--version', '-V']) assert.deepEqual(await run([flag]), expected);
 });
 
 test('Internal errors are reported and end with 2', async () => {

@@ -23,11 +23,9 @@ const repeatLine = (count: number, createLine: (index: number) => string, separa
 const createServices = (...lines: string[]) => `services:\n${lines.join('\n')}\n`;
 const createPort = (index: number) => 1 + (index % 65_535);
 const createServerBlock = (name: string) => `server { server_name ${name}; }`;
-const createListenDirectives = (count: number) =>
-  repeatLine(
-    count,
-    (index) => `listen 10.0.${Math.floor(index / 60_000)}.1:${createPort(index)};\n`,
-  );
+const createListenDirective = (index: number) =>
+  `listen 10.0.${Math.floor(index / 60_000)}.1:${createPort(index)};\n`;
+const createListenDirectives = (count: number) => repeatLine(count, createListenDirective);
 
 test('Included files must be in the folder, also through links, and are limited', async () => {
   const root = await mkdtemp(join(tmpdir(), 'inventory-include-'));

@@ -25,15 +25,13 @@ const lint = (text: string) => Array.fromAsync(lintInventory(text, { today }));
 test('A day must exist in the calendar', () => {
   const dayPart = fc.nat(40).map((number) => String(number).padStart(2, '0'));
   const year = fc.constantFrom('0000', '0099', '0100', '1900', '2000', '2023', '2024', '9999');
-  fc.assert(
-    fc.property(year, dayPart, dayPart, (...parts) => {
-      const text = parts.join('-');
-      const date = new Date(`${text}T00:00:00Z`);
-      const isDay = !Number.isNaN(date.valueOf()) && date.toISOString().startsWith(text);
-      assert.equal(parseDay(text), isDay && parts[0] >= '0100' ? text : null);
-    }),
-    { numRuns: 1_000 },
-  );
+  const property = fc.property(year, dayPart, dayPart, (...parts) => {
+    const text = parts.join('-');
+    const date = new Date(`${text}T00:00:00Z`);
+    const isDay = !Number.isNaN(date.valueOf()) && date.toISOString().startsWith(text);
+    assert.equal(parseDay(text), isDay && parts[0] >= '0100' ? text : null);
+  });
+  fc.assert(property, { numRuns: 1_000 });
 });
 
 test('Placeholders in auth are found in any form, and other texts are not', async () => {
@@ -205,10 +203,8 @@ for (const { code, severity, options, name } of documentedRules) {
     const headings = parts.filter((_, index) => index % 2 === 1);
     const requiredHeadings = ['## Why', '## How to fix it', '## Example'];
     assert.equal(headings[0], `# ${name}`);
-    assert.deepEqual(
-      headings.filter((heading) => requiredHeadings.includes(heading)),
-      requiredHeadings,
-    );
+    const foundHeadings = headings.filter((heading) => requiredHeadings.includes(heading));
+    assert.deepEqual(foundHeadings, requiredHeadings);
     for (const [index, heading] of headings.entries()) assert.ok(parts[2 * index + 2], heading);
     assert.match(page, severity === 'error' ? /It is an error/ : /It is a\s+warning/);
     const row = new RegExp(`^\\| \\[${name}\\]\\(${name}\\.md\\) *\\| ${severity} `, 'm');

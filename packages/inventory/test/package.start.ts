@@ -14,6 +14,7 @@ const run = promisify(execFile);
 const folder = await mkdtemp(join(tmpdir(), 'inventory-package-'));
 after(() => rm(folder, { recursive: true }));
 
+const readJson = async (path: string): Promise<unknown> => JSON.parse(await readFile(path, 'utf8'));
 const runNpm = (...args: string[]) =>
   run('npm', [...args, '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder });
 
@@ -27,20 +28,15 @@ await writeFile(join(folder, 'net.json'), JSON.stringify([VALID_RECORD, 5]));
 test('The package contains its pages and schemas, and neither the platform nor sources', async () => {
   assert.deepEqual(await readdir(join(folder, 'node_modules/@oselya')), ['inventory']);
   const files = await readdir(join(folder, 'node_modules/@oselya/inventory'), { recursive: true });
-  assert.deepEqual(
-    files.filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts')),
-    [],
-  );
+  const sourceFiles = files.filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'));
+  assert.deepEqual(sourceFiles, []);
   for (const name of ['docs/inventory/output.md', 'docs/inventory/rules/README.md']) {
     assert.ok(files.includes(name), name);
   }
   for (const name of ['endpoint.schema.json', 'inventory.config.schema.json']) {
     const sourcePath = join(ROOT, 'packages/inventory', name);
     const packagePath = join(folder, 'node_modules/@oselya/inventory', name);
-    assert.deepEqual(
-      JSON.parse(await readFile(packagePath, 'utf8')),
-      JSON.parse(await readFile(sourcePath, 'utf8')),
-    );
+    assert.deepEqual(await readJson(packagePath), await readJson(sourcePath));
   }
 });
 
