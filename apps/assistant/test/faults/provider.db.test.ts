@@ -217,16 +217,6 @@ suite('outage of the provider', async () => {
       assert.ok(refreshTime > earliestTime && refreshTime < latestTime, String(expiresIn));
     }
   });
-
-  test('A rejected refresh token signs out', async () => {
-    const browser = await signedIn(app);
-    const { sid } = browser;
-    await expire(browser);
-    provider.faults.set('token', { status: 400, body: '{"error":"invalid_grant"}' });
-    assert.equal((await browser.get('/auth/me')).statusCode, 401);
-    assert.ok(!browser.cookies.has('svc_auth_session'));
-    assert.equal(await row(sid), undefined);
-  });
 });
 
 suite('refresh of tokens', async () => {

@@ -88,7 +88,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
     databaseUrl: database.url,
     /**
      * Signs in a new browser, and clears the provider's calls.
-     * @param user The user of the provider from then on. Several users at once need IDP_USER_MAX_AGE_SECONDS.
+     * @param user The next user of the provider. Several signed-in users need IDP_USER_MAX_AGE_SECONDS.
      */
     signedIn: async (app: Server, user: unknown = provider.user): Promise<Browser> => {
       provider.user = user;

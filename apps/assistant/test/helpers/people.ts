@@ -33,7 +33,7 @@ export const userOf = (id: string, permissions: Permission[] = []): User => ({
 /** Settings for several signed-in users, because the scripted provider has one user: data stays fresh for an hour. */
 export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };
 
-/** Signs in an owner and a stranger without permissions, a holder of permissions for others' data, and an admin. */
+/** Signs in an owner and a stranger without permissions, a holder of `permissions`, and an admin. */
 export async function signInUsers(
   { signedIn }: Pick<TestAssistant, 'signedIn'>,
   app: Server,

@@ -57,8 +57,10 @@ test('A fact is written, replaced, listed and deleted', async () => {
   const deleteResponse = await olena.request('DELETE', '/memory/facts/home/district');
   assert.deepEqual(deleteResponse.json(), { ok: true });
   const secondResponse = await olena.request('DELETE', '/memory/facts/home/district');
-  assert.equal(secondResponse.statusCode, 404);
-  assert.equal(secondResponse.json().code, 'fact_not_found');
+  assert.deepEqual(
+    [secondResponse.statusCode, secondResponse.json().code],
+    [404, 'fact_not_found'],
+  );
   assert.deepEqual((await olena.get('/memory/facts')).json(), []);
   assert.equal((await taras.get('/memory/facts')).json()[0].value, 'v');
 });
@@ -187,11 +189,8 @@ test('Access is denied without the permission, from another site and without a s
       assert.match((await reader.get(url)).json().detail, /svc\.memory\.read_own/);
       continue;
     }
-    const headers = { 'sec-fetch-site': 'cross-site' };
-    const crossSiteResponse = await olena.request(method, url, {
-      headers,
-      ...(payload && { payload }),
-    });
+    const options = { headers: { 'sec-fetch-site': 'cross-site' }, ...(payload && { payload }) };
+    const crossSiteResponse = await olena.request(method, url, options);
     assert.equal(crossSiteResponse.json().code, 'cross_site_request');
   }
   for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all', '/admin/memory']) {

@@ -15,7 +15,6 @@ import { createFolder, openFolder, profile } from './folder.ts';
 const { instance, listAuditEntries, signedIn } = await openAssistant(SEVERAL_PEOPLE);
 const app = await instance();
 const olena = await signedIn(app, person('u-1', { permissions: ['svc.profiles.use'] }));
-const stranger = await signedIn(app, person('u-2'));
 const manager = await signedIn(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
 const adminBrowser = await signedIn(app, person('u-4', { isAdmin: true }));
 
@@ -270,17 +269,8 @@ test('Users see the available profiles, managers see all', async () => {
   for (const browser of [manager, adminBrowser]) {
     assert.deepEqual(listIds((await browser.get('/admin/profiles')).json()), allIds);
   }
-  for (const [browser, path] of [
-    [stranger, '/profiles'],
-    [manager, '/profiles'],
-    [olena, '/admin/profiles'],
-    [stranger, '/admin/profiles'],
-  ] as const) {
-    const answer = await browser.get(path);
-    assert.deepEqual([answer.statusCode, answer.json().code], [403, 'permission_missing']);
-  }
-  const [first] = (await olena.get('/profiles')).json();
-  assert.deepEqual(first, {
+  const [defaultProfile] = (await olena.get('/profiles')).json();
+  assert.deepEqual(defaultProfile, {
     profile_id: 'default',
     name: 'Search assistant',
     description: 'Finds flats and houses to rent or buy, and remembers what matters to you.',
@@ -340,9 +330,6 @@ test('A request to change the availability changes nothing and is recorded', asy
   assert.deepEqual(await listAuditEntries('profile_availability_asked'), [
     { actor_id: 'u-3', user_id: null, details: { profile_id: 'default', is_admin_only: true } },
   ]);
-  for (const browser of [olena, stranger]) {
-    assert.equal((await browser.request('PATCH', AVAILABILITY_PATH, { payload })).statusCode, 403);
-  }
   const rejection = await manager.request('PATCH', AVAILABILITY_PATH.replace('default', 'none'), {
     payload,
   });
