@@ -34,7 +34,7 @@ export class UnknownUserError extends Error {
  * Assigns all sessions, memory facts and memory summaries without an owner to a user, in one transaction. The service
  * may run meanwhile: other writers of memory wait, and a concurrent run finds nothing left. Specification 000, Legacy
  * data; Contract 1.
- * @param options.dryRun Whether to roll back, so that the report is only a preview.
+ * @param options.dryRun Whether to roll back. The report is then a preview.
  */
 export async function assignLegacy(
   { db }: Pick<Database<Tables>, 'db'>,

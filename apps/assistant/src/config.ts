@@ -163,7 +163,7 @@ const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
     values;
   const needsModel = values.MODEL_MODE === 'openai';
   const rules: [name: keyof Config, isBroken: boolean, rule: string][] = [
-    // Browsers silently reject such cookies.
+    // Browsers silently reject cookies that break the next two rules.
     [
       'SVC_AUTH_COOKIE_SAMESITE',
       isCookieInsecure && values.SVC_AUTH_COOKIE_SAMESITE === 'none',

@@ -45,7 +45,7 @@ export function registerUpkeep(
   });
 }
 
-/** Deletes expired rows in batches, so that no lock is held for long. Returns the number of deleted rows. */
+/** Deletes expired rows in batches, which hold locks briefly. Returns the number of deleted rows. */
 export async function runSweep(db: Kysely<Tables>, sweep: Sweep): Promise<number> {
   let deletedCount = 0;
   for (let batch = 0; batch < MAX_BATCHES; batch += 1) {

@@ -66,7 +66,7 @@ export async function recordOthersData(
   if (ownerId !== actorId) await recordAudit(db, { action, actorId, userId: ownerId, details });
 }
 
-/** Lists up to `limit` + 1 audit entries, newest first, so that callers can detect another page. */
+/** Lists up to `limit` + 1 audit entries, newest first. The extra entry shows that another page exists. */
 export function listAudit(
   db: Kysely<Tables>,
   filter: {

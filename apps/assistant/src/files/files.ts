@@ -20,7 +20,7 @@ const MAX_OWNER_BYTES = 1024 ** 3;
 
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
 
-/** Media type of every text file, so that no browser executes one. */
+/** Media type of every text file, because browsers execute other text types. */
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
 
 export type FileInfo = {

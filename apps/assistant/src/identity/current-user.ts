@@ -36,7 +36,7 @@ const MAX_FETCHES = 5;
 
 /**
  * Creates the function that resolves auth sessions for routes and sockets. It refreshes an expired access token and
- * fetches stale user data. Afterwards it reads the generation again, so that a revocation during the fetch takes effect.
+ * fetches stale user data. Afterwards it reads the generation again, because access may be revoked during the fetch.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
  * @returns A function that throws `provider_unavailable`.
  */
@@ -99,7 +99,7 @@ export function createCurrentUser(
     }
     const canReuseUser = config.IDP_USER_MAX_AGE_SECONDS > 0;
     if (canReuseUser || session.isLastUseOld) {
-      // The age of the user data starts before the fetch, so that a concurrent revocation is not missed.
+      // The age starts before the fetch, because a revocation during the fetch must count as newer.
       const userCheck = { at: session.readAt, generation };
       await recordAuthSessionUse(db, session.id, canReuseUser ? userCheck : undefined);
     }

@@ -184,7 +184,7 @@ async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise
     )`.execute(db);
 }
 
-/** Deletes and returns a pending login, so that only one callback can use it. */
+/** Deletes and returns a pending login. Only one callback can use it. */
 async function consumePendingLogin(
   db: Kysely<Tables>,
   state: string | undefined,

@@ -98,7 +98,7 @@ export async function queueTokenRevocation(
   );
 }
 
-/** Claims due rows by postponing them, so that the row of a crashed process becomes due again. */
+/** Claims due rows by postponing them. The row of a crashed process becomes due again. */
 async function claimDueSessions(
   db: Kysely<Tables>,
   retrySeconds: number,

@@ -56,7 +56,7 @@ type ChangeOptions = { signal?: AbortSignal; recordChange?: RecordChange };
 
 /**
  * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all users,
- * and admins also memory without an owner. Access to others' memory is recorded. Specification 000, Ownership columns.
+ * and admins also memory without an owner. Access to other users' memory is recorded. Specification 000, Ownership columns.
  */
 export function createMemory({
   db,

@@ -62,7 +62,7 @@ export function createDigests(deps: DigestDeps) {
     }
   }
 
-  /** @param options.isExclusive Whether no other process can open the database, so that a lease is stale at the start. */
+  /** @param options.isExclusive Whether no other process can open the database. A lease is then stale at the start. */
   async function run(
     { pollMs, isExclusive }: { pollMs: number; isExclusive: boolean },
     signal: AbortSignal,

@@ -67,7 +67,7 @@ export function createSavedSearches({
     /**
      * Saves a search. Without a session, a new one is created for its digests.
      * @throws ProblemError `validation_failed` for an empty range, `session_not_found`, `session_not_yours`,
-     *   `too_many_saved_searches`, and those of `SessionService.createSession`.
+     *   `too_many_saved_searches`, and the errors of `SessionService.createSession`.
      */
     create(
       user: User,
@@ -96,7 +96,7 @@ export function createSavedSearches({
 
     /**
      * Changes a search. A resumed search without a session gets a new one.
-     * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and those of `create`.
+     * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and the errors of `create`.
      */
     change(user: User, id: string, changes: Partial<SavedSearchValues>): Promise<SavedSearch> {
       const { session_id: requestedSessionId, search, ...values } = changes;
