@@ -157,9 +157,9 @@ async function assignSummaries(
     .orderBy(sql`coalesce(updated_at, '-infinity'), user_id is not null, id`)
     .execute();
   const ownSummary = rows.find(({ user_id }) => user_id !== null);
-  const survivor = ownSummary ?? rows.at(-1);
+  const mergedRow = ownSummary ?? rows.at(-1);
   const legacyCount = rows.length - (ownSummary === undefined ? 0 : 1);
-  if (survivor === undefined || legacyCount === 0) return { outcome: 'none', legacy: 0 };
+  if (mergedRow === undefined || legacyCount === 0) return { outcome: 'none', legacy: 0 };
   await sql`
     update memory_summaries
     set user_id = ${userId},
@@ -167,7 +167,7 @@ async function assignSummaries(
       updated_at = (
         select max(updated_at) from memory_summaries where user_id is null or user_id = ${userId}
       )
-    where id = ${survivor.id}`.execute(trx);
+    where id = ${mergedRow.id}`.execute(trx);
   await trx.deleteFrom('memory_summaries').where('user_id', 'is', null).execute();
   return { outcome: ownSummary === undefined ? 'assigned' : 'merged', legacy: legacyCount };
 }

@@ -97,9 +97,9 @@ suite('assignment of data without an owner', async () => {
 
   test('Data without an owner is assigned to a user once, and reported and recorded', async () => {
     await addAllRows();
-    const before = await listAllRows();
+    const earlierRows = await listAllRows();
     const preview = await assignLegacy(database, { userId: USER, dryRun: true });
-    assert.deepEqual(await listAllRows(), before);
+    assert.deepEqual(await listAllRows(), earlierRows);
 
     const report = await assignLegacy(database, { userId: USER });
     assert.deepEqual(report, preview);
@@ -186,7 +186,7 @@ suite('assignment of data without an owner', async () => {
 
   test('A failed assignment changes nothing', async () => {
     await addAllRows();
-    const before = await listAllRows();
+    const earlierRows = await listAllRows();
     for (const userId of ['u-9', '', "u-1' or '1'='1"]) {
       await assert.rejects(assignLegacy(database, { userId }), UnknownUserError);
     }
@@ -197,7 +197,7 @@ suite('assignment of data without an owner', async () => {
       for each row execute function fail()`.execute(db);
     await assert.rejects(assignLegacy(database, { userId: USER }), /the disk is full/);
     await sql`drop trigger failing on audit_log`.execute(db);
-    assert.deepEqual(await listAllRows(), before);
+    assert.deepEqual(await listAllRows(), earlierRows);
   });
 
   const legacyFacts = Array.from({ length: 300 }, (_, n): Fact => [null, `key-${n}`, 'old']);

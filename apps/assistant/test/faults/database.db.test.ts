@@ -479,24 +479,24 @@ suite('interrupted transactions', async () => {
     browser: Browser,
     targetReplica: Replica,
   ): Promise<void> {
-    const before = await readWrittenRows();
+    const earlierRows = await readWrittenRows();
     const request = await repeatedAction.request(browser);
     const { status, headers } = await send(targetReplica, browser, request);
     assert.equal(status, repeatedAction.status);
-    const after = await readWrittenRows();
-    const addedEntries = after.audit.slice(before.audit.length);
+    const laterRows = await readWrittenRows();
+    const addedEntries = laterRows.audit.slice(earlierRows.audit.length);
     assert.deepEqual(
       addedEntries.map(({ action, user_id }) => [action, user_id]),
       repeatedAction.auditActions.map((action) => [action, 'u-1']),
     );
     assert.ok(
-      !after.sessions.some(({ id }) => id === browser.sid),
+      !laterRows.sessions.some(({ id }) => id === browser.sid),
       'the earlier session has ended',
     );
     const cookieHeader = headers.get('set-cookie') ?? '';
     const createdCookie = /^svc_auth_session=([\w-]{43})/.exec(cookieHeader)?.[1];
     assert.equal(
-      after.sessions.some(({ id }) => id === createdCookie),
+      laterRows.sessions.some(({ id }) => id === createdCookie),
       repeatedAction.auditActions.includes('signed_in'),
     );
   }
@@ -508,7 +508,7 @@ suite('interrupted transactions', async () => {
         const killedProcess = await startProcess(assistant);
         const browser = await signedIn(app);
         const request = await action.request(browser);
-        const before = await readWrittenRows();
+        const earlierRows = await readWrittenRows();
         await withLock(db, lockStatement, async () => {
           const lostRequest = send(killedProcess, browser, request);
           const rejection = assert.rejects(lostRequest);
@@ -518,7 +518,7 @@ suite('interrupted transactions', async () => {
         });
         // Waits until the server notices the disconnect.
         await withLock(db, lockStatement, () => Promise.resolve());
-        assert.deepEqual(await readWrittenRows(), before);
+        assert.deepEqual(await readWrittenRows(), earlierRows);
         await assertRepeatable(action, browser, replica);
       });
     }

@@ -95,11 +95,11 @@ suite('outage of the provider', async () => {
     test(`A provider that ${name} neither ends nor creates a session`, async () => {
       const browser = await signedIn(app);
       const { sid } = browser;
-      const before = await readRows();
+      const earlierRows = await readRows();
       provider.faults.set('userinfo', fault);
       assertOutage(await browser.get('/auth/me'));
       assertOutage(await browser.signIn(provider));
-      assert.deepEqual(await readRows(), before);
+      assert.deepEqual(await readRows(), earlierRows);
       await expire(browser);
       assertOutage(await browser.get('/auth/me'));
       provider.faults.clear();
@@ -158,23 +158,23 @@ suite('outage of the provider', async () => {
     test(`A slow answer of ${endpoint} times out and keeps the session`, async () => {
       const browser = await signedIn(app);
       if (endpoint === 'token') await expire(browser);
-      const before = await row(browser.sid);
+      const earlierRow = await row(browser.sid);
       const release = provider.holdNext(endpoint);
       assertOutage(await browser.get('/auth/me', { app: impatientApp }));
       release();
       provider.faults.set(endpoint, (response) => void response.writeHead(200).write('{"sub":'));
       assertOutage(await browser.get('/auth/me', { app: impatientApp }));
-      assert.deepEqual(await row(browser.sid), before);
+      assert.deepEqual(await row(browser.sid), earlierRow);
     });
   }
 
   test('Sessions stay during an outage of the provider, and sign-ins begin', async () => {
     const browser = await signedIn(app);
-    const before = await row(browser.sid);
+    const earlierRow = await row(browser.sid);
     assertOutage(await browser.get('/auth/me', { app: unreachableApp }));
     await expire(browser);
     assertOutage(await browser.get('/auth/me', { app: unreachableApp }));
-    assert.equal((await row(browser.sid))?.access_token_enc, before?.access_token_enc);
+    assert.equal((await row(browser.sid))?.access_token_enc, earlierRow?.access_token_enc);
     assert.equal((await browser.get('/auth/login', { app: unreachableApp })).statusCode, 302);
     const { status, checks } = (await browser.get('/health', { app: unreachableApp })).json();
     assert.equal(status, 'degraded');

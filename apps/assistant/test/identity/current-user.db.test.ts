@@ -50,12 +50,12 @@ suite('user data', () => {
       (await sql`select xmin::text from svc_users where id = 'u-1'`.execute(db)).rows[0];
     const browser = await signedIn(app);
     await requestMe(browser);
-    const before = await readRowVersion();
+    const earlierVersion = await readRowVersion();
     await requestMe(browser);
-    assert.deepEqual(await readRowVersion(), before);
+    assert.deepEqual(await readRowVersion(), earlierVersion);
     provider.user = { ...OLENA, email: 'new@example.test' };
     await requestMe(browser);
-    assert.notDeepEqual(await readRowVersion(), before);
+    assert.notDeepEqual(await readRowVersion(), earlierVersion);
   });
 
   test('Concurrent requests of a session share one fetch', async () => {
@@ -240,7 +240,7 @@ suite('token refresh', () => {
   test('50 requests on two processes refresh an expired token once', async () => {
     const browser = await signedIn(app);
     await expire(browser);
-    const before = await row(browser.sid);
+    const earlierRow = await row(browser.sid);
     const release = provider.holdNext('token');
     const requests = requestManyTimes(browser, 50);
     await until(() => provider.count('token') === 1);
@@ -249,10 +249,10 @@ suite('token refresh', () => {
     release();
     await assertSuccessful(requests);
     assert.equal(provider.count('token', 'refresh_token'), 1);
-    const after = await row(browser.sid);
-    assert.notEqual(after?.access_token_enc, before?.access_token_enc);
-    assert.notEqual(after?.refresh_token_enc, before?.refresh_token_enc);
-    assert.equal(after?.refresh_lease_until, null);
+    const refreshedRow = await row(browser.sid);
+    assert.notEqual(refreshedRow?.access_token_enc, earlierRow?.access_token_enc);
+    assert.notEqual(refreshedRow?.refresh_token_enc, earlierRow?.refresh_token_enc);
+    assert.equal(refreshedRow?.refresh_lease_until, null);
     await expire(browser);
     assert.equal((await requestMe(browser)).statusCode, 200, 'the rotated token works');
   });
@@ -289,10 +289,10 @@ suite('token refresh', () => {
     await expire(browser);
     provider.publishMetadata();
     provider.faults.set('discovery', { status: 401, body: '{"error":"invalid_grant"}' });
-    const before = await row(browser.sid);
+    const earlierRow = await row(browser.sid);
     const answer = await requestMe(browser, discoveryApp);
     assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
-    assert.deepEqual(await row(browser.sid), before);
+    assert.deepEqual(await row(browser.sid), earlierRow);
     provider.faults.clear();
     assert.equal((await requestMe(browser, discoveryApp)).statusCode, 200);
   });

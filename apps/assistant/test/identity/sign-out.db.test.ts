@@ -365,14 +365,14 @@ suite('terminal', () => {
     for (const visibleText of ['Олена, olena@example.test', code, '127.0.0.1:54321']) {
       assert.ok(confirmationPage.body.includes(visibleText), visibleText);
     }
-    const before = await countSessions();
+    const earlierCount = await countSessions();
     const confirmation = await confirmAndReadCode(browser);
     const tokenResponse = await redeem(confirmation.code, confirmation.verifier, secondApp);
     assert.equal(tokenResponse.headers['cache-control'], 'no-store');
     const { session_id: id, cookie_name: name } = tokenResponse.json();
     const requestMe = () => app.inject({ url: '/auth/me', cookies: { [name]: id } });
     assert.equal((await requestMe()).json().email, 'olena@example.test');
-    assert.equal(await countSessions(), before + 1);
+    assert.equal(await countSessions(), earlierCount + 1);
     const signIns: { id: string; user_agent: string }[] = (
       await browser.get('/auth/sessions')
     ).json();

@@ -248,12 +248,12 @@ test('Concurrent exports are limited for a user and a process, until they end or
   const queryGate = gate();
   const base = await startServer(() => queryGate.opened);
   const countExports = async () => (await stage.listAuditEntries('own_data_exported')).length;
-  const before = await countExports();
+  const earlierCount = await countExports();
   const abortController = new AbortController();
   const abortedExport = assert.rejects(
     requestExport(base, 'u-olena', { signal: abortController.signal }),
   );
-  await until(async () => (await countExports()) > before);
+  await until(async () => (await countExports()) > earlierCount);
   assert.equal((await requestExport(base, 'u-olena')).status, 409);
   const rejection = await requestExport(base, 'u-taras');
   assert.deepEqual([rejection.status, rejection.headers.get('retry-after')], [503, '2']);

@@ -100,7 +100,7 @@ test('A search is paused when its session is deleted, and resumes in a new sessi
 });
 
 test('Empty ranges and unknown filters are rejected, as by the collector', async () => {
-  const before = (await olena.get('/saved-searches')).json();
+  const earlierSearches = (await olena.get('/saved-searches')).json();
   for (const [search, path] of [
     [{ price_min: 2, price_max: 1 }, 'body/search/price_min'],
     [{ rooms_min: 2, rooms_max: 1 }, 'body/search/rooms_min'],
@@ -112,7 +112,7 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
     const answer = await saveSearch(olena, { search });
     assert.equal(answer.statusCode, 422, JSON.stringify(search));
     assert.match(JSON.stringify(answer.json().errors), new RegExp(path));
-    const { id } = before[0];
+    const { id } = earlierSearches[0];
     assert.equal(
       (await changeSearch(olena, id, { search })).statusCode,
       422,
@@ -122,7 +122,7 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
   for (const changes of [{ every_minutes: 4 }, { every_minutes: 10_081 }, { name: '' }, { x: 1 }]) {
     assert.equal((await saveSearch(olena, changes)).statusCode, 422, JSON.stringify(changes));
   }
-  assert.deepEqual((await olena.get('/saved-searches')).json(), before);
+  assert.deepEqual((await olena.get('/saved-searches')).json(), earlierSearches);
   const validSearch = { rooms_min: 2, rooms_max: 2, area_min: 9 };
   assert.equal((await saveSearch(taras, { search: validSearch })).statusCode, 201);
 });
