@@ -265,16 +265,19 @@ test('A revocation ends one sign-in', async (t) => {
 test('Tokens expire, and a refresh does not prolong a sign-in', async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   const { issuer } = await startIdp(t, { accessTokenSeconds: 20, refreshTokenSeconds: 100 });
-  const first = await signIn(issuer);
-  assert.equal(first.expires_in, 20);
+  const firstTokens = await signIn(issuer);
+  assert.equal(firstTokens.expires_in, 20);
   t.mock.timers.tick(19_000);
-  assert.equal((await fetchUserInfo(issuer, first)).status, 200);
+  assert.equal((await fetchUserInfo(issuer, firstTokens)).status, 200);
   t.mock.timers.tick(2_000);
-  assert.deepEqual(await parseError(await fetchUserInfo(issuer, first)), [401, 'invalid_token']);
+  assert.deepEqual(await parseError(await fetchUserInfo(issuer, firstTokens)), [
+    401,
+    'invalid_token',
+  ]);
   t.mock.timers.tick(39_000);
-  const second = await parseTokens(await refresh(issuer, first));
+  const secondTokens = await parseTokens(await refresh(issuer, firstTokens));
   t.mock.timers.tick(41_000);
-  assert.deepEqual(await parseError(await refresh(issuer, second)), [400, 'invalid_grant']);
+  assert.deepEqual(await parseError(await refresh(issuer, secondTokens)), [400, 'invalid_grant']);
 });
 
 test('The server listens on loopback and answers only requests to its name', async (t) => {
@@ -321,12 +324,12 @@ test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
 
 test('The store is readable only by its owner, and all processes share its keys', async (t) => {
   const file = createStorePath(t);
-  const [one, other] = [openDatabase(file), openDatabase(file)];
-  const [first, second] = await Promise.all([loadKeys(one), loadKeys(other)]);
-  assert.deepEqual(first, second);
+  const [database, otherDatabase] = [openDatabase(file), openDatabase(file)];
+  const [keys, otherKeys] = await Promise.all([loadKeys(database), loadKeys(otherDatabase)]);
+  assert.deepEqual(keys, otherKeys);
   for (const path of [file, `${file}-wal`]) assert.equal(statSync(path).mode & 0o777, 0o600);
-  one.close();
-  other.close();
+  database.close();
+  otherDatabase.close();
   writeFileSync(file, 'not a database '.repeat(100));
   assert.throws(() => openDatabase(file), /cannot use its store/);
 });
