@@ -67,15 +67,15 @@ test('schemas for models use the subset that all servers support', async () => {
 });
 
 test('unsupported keywords are found', () => {
-  const string = { type: 'string' };
-  const object = { type: 'object', additionalProperties: false };
+  const textSchema = { type: 'string' };
+  const objectSchema = { type: 'object', additionalProperties: false };
   const faultySchema = {
-    pattern: { ...string, pattern: '^a$' },
-    bounds: { type: 'array', items: { ...string, maxLength: 5 } },
-    union: { anyOf: [string, { type: 'null' }] },
+    pattern: { ...textSchema, pattern: '^a$' },
+    bounds: { type: 'array', items: { ...textSchema, maxLength: 5 } },
+    union: { anyOf: [textSchema, { type: 'null' }] },
     types: { type: ['string', 'number'] },
     literal: { const: 'a' },
-    optional: { ...object, properties: { a: string }, required: [] },
+    optional: { ...objectSchema, properties: { a: textSchema }, required: [] },
     open: { type: 'object', properties: {}, required: [] },
   };
   for (const [name, schema] of Object.entries(faultySchema)) {
