@@ -16,7 +16,15 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { SECRET, send } from '../webhooks/signing.ts';
-import { CHAT_PERMISSIONS, listen, openStage, openRawClient, type RawClient } from './stage.ts';
+import {
+  CHAT_PERMISSIONS,
+  createToolScript,
+  listen,
+  openRawClient,
+  openRawSession,
+  openStage,
+  type RawClient,
+} from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
 const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
@@ -26,6 +34,7 @@ const urls = [url, await listen(secondApp)];
 
 const USE_PERMISSIONS = ['svc.profiles.use'] as const;
 const olena = person('u-1', { permissions: [...USE_PERMISSIONS] });
+const taras = person('u-2', { permissions: [...USE_PERMISSIONS] });
 const createMessage = { type: 'session.create' };
 
 beforeEach(() => provider.reset());
@@ -46,11 +55,10 @@ async function waitUntilSignedOut(sockets: SocketClient[]) {
   for (const { closed } of sockets) assert.equal((await closed).code, 4401);
 }
 
+type SignOutMethod = { run: (browser: Browser) => Promise<unknown>; isOne?: true };
+
 /** Methods to sign a user out. `isOne` means that other sign-ins stay. */
-const signOutMethods: Record<
-  string,
-  { run: (browser: Browser) => Promise<unknown>; isOne?: true }
-> = {
+const signOutMethods: Record<string, SignOutMethod> = {
   'A logout': { run: (browser) => browser.post('/auth/logout', { app: secondApp }), isOne: true },
   'A webhook': {
     run: () => send(secondApp, { event: 'user.blocked', user_id: 'u-1' }, 'msg_sockets'),
@@ -60,12 +68,10 @@ const signOutMethods: Record<
   },
   'The end of a session of the provider': {
     async run({ sid }) {
+      await sql`update user_auth_sessions set provider_session_id = 's-1' where id = ${sid}`.execute(
+        db,
+      );
       const session = { providerSessionId: 's-1', userId: 'u-1' };
-      await db
-        .updateTable('user_auth_sessions')
-        .set({ provider_session_id: session.providerSessionId })
-        .where('id', '=', sid)
-        .execute();
       await db.transaction().execute((trx) => endProviderSession(trx, session));
     },
     isOne: true,
@@ -79,12 +85,10 @@ const signOutMethods: Record<
   },
 };
 
-for (const [what, { run, isOne }] of Object.entries(signOutMethods)) {
-  test(`${what} closes the sockets of the user, on every process`, async () => {
+for (const [label, { run, isOne }] of Object.entries(signOutMethods)) {
+  test(`${label} closes the sockets of the user, on every process`, async () => {
     const { browser, sockets } = await connectSockets();
-    const otherSignIn = await connectSockets(
-      isOne ? olena : person('u-2', { permissions: [...USE_PERMISSIONS] }),
-    );
+    const otherSignIn = await connectSockets(isOne ? olena : taras);
     await run(browser);
     await waitUntilSignedOut(sockets);
     for (const socket of otherSignIn.sockets) {
@@ -97,7 +101,7 @@ for (const [what, { run, isOne }] of Object.entries(signOutMethods)) {
 test('A global sign-out closes all sockets with a cookie', async () => {
   const openSockets = [
     ...(await connectSockets()).sockets,
-    ...(await connectSockets(person('u-2', { permissions: [...USE_PERMISSIONS] }))).sockets,
+    ...(await connectSockets(taras)).sockets,
   ];
   const anonymous = await SocketClient.open(url);
   provider.faults.set('userinfo', 'disconnect');
@@ -150,7 +154,9 @@ test('Sign-ins and permissions stay during an outage of the provider', async () 
     await until(async () => (await socket.outcome(createMessage)) === 'provider_unavailable');
     assert.equal(await socket.outcome({ type: 'ping' }), 'ok');
   }
-  const { sid } = await signInWhileDown();
+  provider.faults.clear();
+  const { sid } = await signedIn(firstApp, olena);
+  provider.faults.set('userinfo', 'disconnect');
   const lateSocket = await SocketClient.open(url, { sid });
   assert.equal(await lateSocket.outcome(createMessage), 'provider_unavailable');
   provider.faults.clear();
@@ -160,17 +166,16 @@ test('Sign-ins and permissions stay during an outage of the provider', async () 
   }
 });
 
-async function signInWhileDown() {
-  provider.faults.clear();
-  const browser = await signedIn(firstApp, olena);
-  provider.faults.set('userinfo', 'disconnect');
-  return browser;
+/** Opens a socket whose user is not resolved until `release` is called. */
+async function openPendingSocket() {
+  const permissions = [...USE_PERMISSIONS, 'svc.memory.read_own' as const];
+  const { sid } = await signedIn(firstApp, person('u-1', { permissions }));
+  const release = provider.holdNext('userinfo');
+  return { socket: await SocketClient.open(url, { sid }), release };
 }
 
 test('A sign-out during the handshake closes the socket', async () => {
-  const browser = await signedIn(firstApp, olena);
-  const release = provider.holdNext('userinfo');
-  const socket = await SocketClient.open(url, { sid: browser.sid });
+  const { socket, release } = await openPendingSocket();
   await until(() => provider.count('userinfo') === 1);
   await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
   await waitUntilSignedOut([socket]);
@@ -188,13 +193,7 @@ const changingMessages = [
 for (const message of [...changingMessages, { type: 'message.cancel', ...sessionMembers }]) {
   test(`A pending ${message.type} changes nothing after a block on another process`, async () => {
     await db.deleteFrom('conversation_sessions').execute();
-    const browser = await signedIn(
-      firstApp,
-      person('u-1', { permissions: [...USE_PERMISSIONS, 'svc.memory.read_own'] }),
-    );
-    const release = provider.holdNext('userinfo');
-    const { sid } = browser;
-    const socket = await SocketClient.open(url, { sid });
+    const { socket, release } = await openPendingSocket();
     socket.send(message);
     await until(() => provider.count('userinfo') === 1);
     const answer = await send(secondApp, { event: 'user.blocked', user_id: 'u-1' });
@@ -207,13 +206,7 @@ for (const message of [...changingMessages, { type: 'message.cancel', ...session
 
 for (const message of changingMessages.slice(0, 2)) {
   test(`A pending ${message.type} gets permissions that change on another process`, async () => {
-    const browser = await signedIn(
-      firstApp,
-      person('u-1', { permissions: [...USE_PERMISSIONS, 'svc.memory.read_own'] }),
-    );
-    const release = provider.holdNext('userinfo');
-    const { sid } = browser;
-    const socket = await SocketClient.open(url, { sid });
+    const { socket, release } = await openPendingSocket();
     const outcome = socket.outcome(message);
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
@@ -249,11 +242,10 @@ if (engine === 'postgres') {
 /** Starts an answer that waits for `restGate`. */
 async function startAnswer(t: Parameters<typeof openRawClient>[0], name: string) {
   const sid = await stage.signIn(name);
-  const rawClient = await openRawClient(t, { url, sid });
+  const { client: rawClient, id } = await openRawSession(t, { url, sid });
   const restGate = gate();
   t.after(restGate.open);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
-  const id = await rawClient.newSession();
   await rawClient.say(id, 'Розкажи');
   await rawClient.waitForText('Ще ');
   return { sid, rawClient, id, restGate };
@@ -281,17 +273,12 @@ async function waitForSignedOutEnd(sessionId: string): Promise<void> {
 const signOut = (app: Server, sid: string) =>
   app.inject({ method: 'POST', url: '/auth/logout', cookies: { svc_auth_session: sid } });
 
-/** Methods to end a sign-in through another process. */
-const revocationMethods: Record<string, (who: { name: string; sid: string }) => Promise<unknown>> =
-  {
-    'A sign-out': ({ sid }) => signOut(secondApp, sid),
-    'A webhook': ({ name }) => send(secondApp, { event: 'user.blocked', user_id: name }),
-  };
-
-for (const [index, [what, revoke]] of Object.entries(revocationMethods).entries()) {
-  const name = `u-revoked-${index}`;
-
-  test(`${what} on another process ends a running answer`, async (t) => {
+for (const [label, revoke] of [
+  ['A sign-out', ({ sid }) => signOut(secondApp, sid)],
+  ['A webhook', ({ name }) => send(secondApp, { event: 'user.blocked', user_id: name })],
+] as [string, (login: { name: string; sid: string }) => Promise<unknown>][]) {
+  test(`${label} on another process ends a running answer`, async (t) => {
+    const name = `u-${label.slice(2)}`;
     const { sid, rawClient, id } = await startAnswer(t, name);
     await revoke({ name, sid });
     assert.equal((await rawClient.client.closed).code, 4401);
@@ -314,9 +301,6 @@ test('Closing the socket does not end the answer, and a sign-out still does', as
   await waitForSignedOutEnd(signedOutAnswer.id);
 });
 
-/** Tries to create a session and returns the outcome. */
-const tryCreateSession = ({ client }: RawClient) => client.outcome({ type: 'session.create' });
-
 /** Scripts an answer with a search, and a second call that waits until the returned function is called. */
 function scriptTwoTools(
   t: TestContext,
@@ -325,22 +309,14 @@ function scriptTwoTools(
   collector.listings = [listing(1)];
   const restGate = gate();
   t.after(restGate.open);
-  const search = { name: 'search_listings', arguments: { query: 'дім' } };
-  const finalChunk = createChunk({}, { finishReason: 'tool_calls' });
-  model.scripts.push(
-    { tools: [search] },
-    {
-      answer: createStreamedResponse([
-        () => restGate.opened,
-        createToolCallChunk({ id: 'second', ...secondCall }),
-        finalChunk,
-      ]),
-    },
-  );
+  const answer = createStreamedResponse([
+    () => restGate.opened,
+    createToolCallChunk({ id: 'second', ...secondCall }),
+    chunk({}, { finishReason: 'tool_calls' }),
+  ]);
+  model.scripts.push(createToolScript('search_listings', { query: 'дім' }), { answer });
   return restGate.open;
 }
-
-const detailsCall = { name: 'get_listing', arguments: '{"listing_id":1}' };
 
 /** Waits for an answer whose first tool call succeeded and whose second was denied. */
 async function waitForDeniedTool(rawClient: RawClient, summary: string): Promise<void> {
@@ -352,18 +328,17 @@ async function waitForDeniedTool(rawClient: RawClient, summary: string): Promise
 }
 
 test('A tool does not run after the loss of svc.tools.use', async (t) => {
-  const sid = await stage.signIn('u-ivan');
-  const ivan = await openRawClient(t, { url, sid });
+  const { client: ivan, id } = await openRawSession(t, { url, sid: await stage.signIn('u-ivan') });
+  const detailsCall = { name: 'get_listing', arguments: '{"listing_id":1}' };
   const releaseSecondTool = scriptTwoTools(t, detailsCall);
-  const id = await ivan.newSession();
   await ivan.say(id, 'Шукай');
   await ivan.waitFor('tool.finished');
   const requestCount = collector.asked.length;
-  assert.equal(await tryCreateSession(ivan), 'ok');
+  assert.equal(await ivan.client.outcome(createMessage), 'ok');
 
   provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
-  await until(async () => (await tryCreateSession(ivan)) === 'permission_missing');
+  await until(async () => (await ivan.client.outcome(createMessage)) === 'permission_missing');
   releaseSecondTool();
   await waitForDeniedTool(ivan, 'it needs svc.tools.use');
   assert.equal(collector.asked.length, requestCount);

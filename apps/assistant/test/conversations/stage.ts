@@ -64,7 +64,7 @@ export async function openStage(env: Record<string, string> = {}) {
       return rows.map(({ role, content, status }) => [role, content, status]);
     },
     /** Returns a session's steps in order. */
-    steps: (sessionId: string) =>
+    listSteps: (sessionId: string) =>
       assistant.db
         .selectFrom('agent_steps')
         .selectAll()
@@ -78,14 +78,23 @@ export async function openStage(env: Record<string, string> = {}) {
   };
 }
 
+/** The URL of an assistant and the session cookie of a user. */
+type Login = { url: string; sid: string };
+
 /** Connects a raw client until the test ends. */
 export async function openRawClient(
   t: Pick<TestContext, 'after'>,
-  { url, sid }: { url: string; sid: string },
+  { url, sid }: Login,
 ): Promise<RawClient> {
   const client = await SocketClient.open(url, { sid });
   t.after(() => client.socket.terminate());
   return new RawClient(client);
+}
+
+/** Opens a raw client with a new session. */
+export async function openRawSession(t: Pick<TestContext, 'after'>, login: Login) {
+  const client = await openRawClient(t, login);
+  return { client, id: await client.newSession() };
 }
 
 /** A client that sends and receives raw frames. */
@@ -104,6 +113,13 @@ export class RawClient {
   /** Sends a message and returns the first reply. */
   say(sessionId: string, text: string, extraMembers: object = {}): Promise<Frame> {
     return this.client.ask({ type: 'message.send', session_id: sessionId, text, ...extraMembers });
+  }
+
+  /** Sends a message and waits until its answer is complete. */
+  async complete(sessionId: string, text: string): Promise<void> {
+    const earlierCount = this.getFrames('message.completed').length;
+    await this.say(sessionId, text);
+    await this.waitFor('message.completed', earlierCount + 1);
   }
 
   getFrames(type: string): Frame[] {
@@ -131,14 +147,11 @@ export class RawClient {
   }
 }
 
-/** Divisor for reconnect delays, which keeps the tests fast. */
+/** Divisor that shortens reconnect delays in tests. */
 const DELAY_DIVISOR = 50;
 
 /** Connects the chat client until the test ends. Use `openRawClient` for raw frames. */
-export async function openChatClient(
-  t: Pick<TestContext, 'after'>,
-  { url, sid }: { url: string; sid: string },
-) {
+export async function openChatClient(t: Pick<TestContext, 'after'>, { url, sid }: Login) {
   const statuses: ConnectionStatus[] = [];
   const arrivedMessages: ReceivedMessage[] = [];
   const client = await openChat({
@@ -169,6 +182,12 @@ export async function openChatClient(
     cancel: (sessionId: string) => client.cancel(sessionId),
     undo: (sessionId: string, stepId: string) => client.undo(sessionId, stepId),
   };
+}
+
+/** Opens a chat client with a new session. */
+export async function openChatSession(t: Pick<TestContext, 'after'>, login: Login) {
+  const client = await openChatClient(t, login);
+  return { client, id: await client.newSession() };
 }
 
 /** Reads an answer and asserts that its events are valid and in order. */
@@ -202,9 +221,9 @@ export class AnswerReader {
     const isOfType = (event: AnswerEvent): event is Extract<AnswerEvent, { type: Type }> =>
       event.type === type;
     await this.#until(() => this.events.some(isOfType));
-    const matchingEvent = this.events.find(isOfType);
-    assert.ok(matchingEvent);
-    return matchingEvent;
+    const event = this.events.find(isOfType);
+    assert.ok(event);
+    return event;
   }
 
   /** Waits for the client's error. */
@@ -237,6 +256,11 @@ export class AnswerReader {
     throw this.#error ?? new Error(`It ended with ${JSON.stringify(this.events.at(-1))}`);
   }
 }
+
+/** Creates a model script that calls one tool. */
+export const createToolScript = (name: string, input: object = {}) => ({
+  tools: [{ name, arguments: input }],
+});
 
 /** Opens a proxy that can be interrupted or redirected to another process, until the test ends. */
 export async function openProxy(t: Pick<TestContext, 'after'>, url: string) {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createLogger } from '@oselya/kit';
 import { FIXED_AGENT_LIMITS } from '../../src/conversations/agent/agent.ts';
@@ -19,49 +20,54 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { openFolder } from '../profiles/folder.ts';
 import {
+  addSessions,
+  createToolScript,
   openChatClient,
+  openChatSession,
   type AnswerReader,
   listen,
   openStage,
   hasProblem,
   openRawClient,
+  openRawSession,
   type RawClient,
   openProxy,
 } from './stage.ts';
 
 const stage = await openStage();
-const { collector, db, engine, model, readMessages: stored, url } = stage;
+const { collector, db, engine, model, readMessages, url } = stage;
 const otherUrl = await stage.startInstance();
 const sid = await stage.signIn('u-olena');
 const olena = { url, sid };
 const otherProcess = { url: otherUrl, sid };
 const shortAnswers = { url: await stage.startInstance({ ANSWER_MAX_TOKENS: '5' }), sid };
 
+/** Creates a gate that opens when the test ends at the latest. */
+function createGate(t: TestContext) {
+  const testGate = gate();
+  t.after(testGate.open);
+  return testGate;
+}
+
+/** Returns the stored messages of a question and its answer. */
+const createExchange = (question: string, answer: string, status: string | null = null) => [
+  ['user', question, null],
+  ['assistant', answer, status],
+];
+
 test('A client that loses the connection gets the whole answer once, from any process', async (t) => {
-  const [reconnect, restGate, checkEnd] = [gate(), gate(), gate()];
-  t.after(() => {
-    for (const { open } of [reconnect, restGate, checkEnd]) open();
-  });
-  const script = [
-    'Раз ',
-    reconnect.opened,
-    'два ',
-    restGate.opened,
-    'три ',
-    checkEnd.opened,
-    'чотири.',
-  ];
-  model.scripts.push({ words: script });
+  const [reconnectGate, restGate, endGate] = [createGate(t), createGate(t), createGate(t)];
+  const words = ['Раз ', reconnectGate.opened, 'два ', restGate.opened, 'три ', endGate.opened];
+  model.scripts.push({ words: [...words, 'чотири.'] });
   const proxy = await openProxy(t, url);
-  const person = await openChatClient(t, { url: proxy.url, sid });
-  const id = await person.newSession();
-  const answer = person.say(id, 'Рахуй');
+  const { client, id } = await openChatSession(t, { url: proxy.url, sid });
+  const answer = client.say(id, 'Рахуй');
   await answer.waitForText('Раз ');
   const secondClient = await openChatClient(t, olena);
   const watchedAnswer = (await secondClient.open(id)).answer;
   assert.ok(watchedAnswer);
   for (const [{ open }, expectedText, nextUrl] of [
-    [reconnect, 'два ', otherUrl],
+    [reconnectGate, 'два ', otherUrl],
     [restGate, 'три ', url],
   ] as const) {
     await proxy.interrupt();
@@ -72,22 +78,17 @@ test('A client that loses the connection gets the whole answer once, from any pr
     await proxy.restore();
     await answer.waitForText(expectedText);
   }
-  checkEnd.open();
+  endGate.open();
   const { message } = await answer.waitFor('message.completed');
   assert.equal(message.content, 'Раз два три чотири.');
   assert.equal(answer.streamedText, message.content);
-  assert.deepEqual(person.statuses.filter(({ type }) => type === 'connected').length, 3);
-  assert.deepEqual(await stored(id), [
-    ['user', 'Рахуй', null],
-    ['assistant', 'Раз два три чотири.', null],
-  ]);
+  assert.deepEqual(client.statuses.filter(({ type }) => type === 'connected').length, 3);
+  assert.deepEqual(await readMessages(id), createExchange('Рахуй', 'Раз два три чотири.'));
 });
 
 test('An impossible `after` is rejected, and one beyond the end brings no event', async (t) => {
-  const client = await openRawClient(t, olena);
-  const id = await client.newSession();
-  await client.say(id, 'Так?');
-  await client.waitFor('message.completed');
+  const { client, id } = await openRawSession(t, olena);
+  await client.complete(id, 'Так?');
   await client.waitFor('session.updated');
   const turnId = client.getFrames('message.started')[0]?.['turn_id'];
   const open = (after: number) =>
@@ -104,13 +105,13 @@ test('An impossible `after` is rejected, and one beyond the end brings no event'
   );
 });
 
+const noSuchModel = { status: 400, body: { error: { message: 'No such model' } } };
+
 /** Cancels an answer after its first word and returns its session. */
 async function cancelAnswer(t: TestContext) {
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
   model.scripts.push({ words: ['Початок', restGate.opened, ' і кінець'] });
-  const client = await openChatClient(t, olena);
-  const id = await client.newSession();
+  const { client, id } = await openChatSession(t, olena);
   const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Початок');
   await client.cancel(id);
@@ -121,10 +122,7 @@ async function cancelAnswer(t: TestContext) {
 test('A cancelled answer is kept and can be retried', async (t) => {
   const { client, id, message } = await cancelAnswer(t);
   assert.partialDeepStrictEqual(message, { content: 'Початок', status: 'cancelled' });
-  assert.deepEqual(await stored(id), [
-    ['user', 'Розкажи', null],
-    ['assistant', 'Початок', 'cancelled'],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Розкажи', 'Початок', 'cancelled'));
   await assert.rejects(client.cancel(id), hasProblem('no_turn_running'));
 
   model.scripts.push({ words: ['Усе.'] });
@@ -135,54 +133,40 @@ test('A cancelled answer is kept and can be retried', async (t) => {
     sentMessages.map(({ role }) => role),
     ['user'],
   );
-  assert.deepEqual(await stored(id), [
-    ['user', 'Розкажи', null],
-    ['assistant', 'Усе.', null],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Розкажи', 'Усе.'));
   assert.equal((await client.retry(id).waitForFailure()).problem?.code, 'nothing_to_retry');
 });
 
 test('A retry without text keeps the earlier answer', async (t) => {
   const { client, id, message } = await cancelAnswer(t);
-  const expectedMessages = [
-    ['user', 'Розкажи', null],
-    ['assistant', 'Початок', 'cancelled'],
-  ];
+  const expectedMessages = createExchange('Розкажи', 'Початок', 'cancelled');
 
-  model.scripts.push({ answer: { status: 400, body: { error: { message: 'No such model' } } } });
+  model.scripts.push({ answer: noSuchModel });
   const failedEvent = await client.retry(id).waitFor('error');
   assert.equal(failedEvent.problem.code, 'model_failed');
   assert.deepEqual(failedEvent.message, message);
-  assert.deepEqual(await stored(id), expectedMessages);
+  assert.deepEqual(await readMessages(id), expectedMessages);
 
-  const silenceGate = gate();
-  t.after(silenceGate.open);
+  const silenceGate = createGate(t);
   model.scripts.push({ words: [silenceGate.opened, 'Пізно'] });
   const requestCount = model.seen.length;
   const silentAnswer = client.retry(id);
   await until(() => model.seen.length > requestCount);
   await client.cancel(id);
   assert.deepEqual((await silentAnswer.waitFor('message.completed')).message, message);
-  assert.deepEqual(await stored(id), expectedMessages);
+  assert.deepEqual(await readMessages(id), expectedMessages);
 
   model.scripts.push({ words: ['Усе.'] });
   const lastAnswer = client.retry(id);
-  assert.partialDeepStrictEqual(await lastAnswer.waitFor('message.started'), {
-    replaces: message.id,
-  });
+  assert.equal((await lastAnswer.waitFor('message.started')).replaces, message.id);
   await lastAnswer.waitFor('message.completed');
-  assert.deepEqual(await stored(id), [
-    ['user', 'Розкажи', null],
-    ['assistant', 'Усе.', null],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Розкажи', 'Усе.'));
 });
 
 test('An answer of another process can be cancelled', async (t) => {
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
   model.scripts.push({ words: ['Там', restGate.opened, ' далі'] });
-  const otherClient = await openChatClient(t, otherProcess);
-  const id = await otherClient.newSession();
+  const { client: otherClient, id } = await openChatSession(t, otherProcess);
   await otherClient.say(id, 'Розкажи').waitForText('Там');
   const client = await openChatClient(t, olena);
   const { answer } = await client.open(id);
@@ -194,28 +178,21 @@ test('An answer of another process can be cancelled', async (t) => {
 });
 
 test('The error of a failed model is stored with the answer', async (t) => {
-  const failure = { status: 400, body: { error: { message: 'No such model' } } };
-  model.scripts.push({ answer: failure });
-  const client = await openChatClient(t, olena);
-  const id = await client.newSession();
+  model.scripts.push({ answer: noSuchModel });
+  const { client, id } = await openChatSession(t, olena);
   const { problem, message } = await client.say(id, 'Є хто?').waitFor('error');
   assert.equal(problem.code, 'model_failed');
   assert.partialDeepStrictEqual(message, { content: '', status: 'failed' });
   const { messages } = await client.open(id);
   assert.partialDeepStrictEqual(messages[1], { problem: { code: 'model_failed' } });
   await client.retry(id).waitFor('message.completed');
-  assert.deepEqual(await stored(id), [
-    ['user', 'Є хто?', null],
-    ['assistant', 'Готово.', null],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Є хто?', 'Готово.'));
 });
 
 test('The answer of a dead process is cut, and every client gets its end', async (t) => {
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
   model.scripts.push({ words: ['Почав', restGate.opened, ' і зник'] });
-  const otherClient = await openChatClient(t, otherProcess);
-  const id = await otherClient.newSession();
+  const { client: otherClient, id } = await openChatSession(t, otherProcess);
   const answer = otherClient.say(id, 'Пиши');
   await answer.waitForText('Почав');
   const isStored = async () => {
@@ -240,10 +217,7 @@ test('The answer of a dead process is cut, and every client gets its end', async
   });
   const { message } = await client.waitFor('message.completed');
   assert.partialDeepStrictEqual(message, { content: 'Почав', status: 'cut' });
-  assert.deepEqual(await stored(id), [
-    ['user', 'Пиши', null],
-    ['assistant', 'Почав', 'cut'],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Пиши', 'Почав', 'cut'));
   // The process presumed dead also publishes the end.
   restGate.open();
   assert.partialDeepStrictEqual((await answer.waitFor('message.completed')).message, {
@@ -255,21 +229,16 @@ test('The answer of a dead process is cut, and every client gets its end', async
   await lateClient.waitFor('message.completed');
   assert.equal(lateClient.streamedText, '');
   await secondClient.retry(id).waitFor('message.completed');
-  assert.deepEqual(await stored(id), [
-    ['user', 'Пиши', null],
-    ['assistant', 'Готово.', null],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Пиши', 'Готово.'));
 });
 
 test('Deleting a session ends its answer for every client', async (t) => {
-  const client = await openChatClient(t, olena);
-  const id = await client.newSession();
+  const { client, id } = await openChatSession(t, olena);
   const { turn_id, seq: after } = await client.say(id, 'Привіт').waitFor('message.completed');
   // This client has all events of the previous answer.
   const currentClient = await openRawClient(t, olena);
   await currentClient.client.ask({ type: 'session.open', session_id: id, turn_id, after });
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Ще ');
@@ -301,8 +270,7 @@ test('One of two concurrent messages on two processes begins a turn', async (t) 
   const client = await openRawClient(t, olena);
   const otherClient = await openRawClient(t, otherProcess);
   for (let round = 0; round < 5; round += 1) {
-    const restGate = gate();
-    t.after(restGate.open);
+    const restGate = createGate(t);
     model.scripts.push({ words: [restGate.opened, 'Так.'] });
     const id = await client.newSession();
     const replies = await Promise.all([client.say(id, 'Перше'), otherClient.say(id, 'Друге')]);
@@ -312,44 +280,32 @@ test('One of two concurrent messages on two processes begins a turn', async (t) 
     const completedCount = winner.getFrames('message.completed').length;
     restGate.open();
     await winner.waitFor('message.completed', completedCount + 1);
-    assert.deepEqual(await stored(id), [
-      ['user', text, null],
-      ['assistant', 'Так.', null],
-    ]);
+    assert.deepEqual(await readMessages(id), createExchange(text, 'Так.'));
   }
 });
 
 test('A message that is sent again with its client id is stored and answered once', async (t) => {
-  const client = await openRawClient(t, olena);
+  const { client, id } = await openRawSession(t, olena);
   const otherClient = await openRawClient(t, otherProcess);
-  const id = await client.newSession();
   const requestCount = model.seen.length;
   const messageKey = { client_message_id: 'm-1' };
-  const answers = await Promise.all([
-    client.say(id, 'Один раз', messageKey),
-    otherClient.say(id, 'Один раз', messageKey),
-  ]);
-  assert.deepEqual(answers.map(({ type }) => type).toSorted(), [
-    'message.repeated',
-    'message.started',
-  ]);
-  await until(async () => (await stored(id)).length === 2);
+  const replies = await Promise.all(
+    [client, otherClient].map((sender) => sender.say(id, 'Один раз', messageKey)),
+  );
+  assert.deepEqual(getOutcomes(replies), ['message.repeated', 'message.started']);
+  await until(async () => (await readMessages(id)).length === 2);
   const repeatedReply = await client.say(id, 'Один раз', messageKey);
   assert.equal(repeatedReply.type, 'message.repeated');
-  const turnIds = [...answers, repeatedReply].map((frame) => frame['turn_id']);
+  const turnIds = [...replies, repeatedReply].map((frame) => frame['turn_id']);
   assert.equal(new Set(turnIds).size, 1);
   const conflictReply = await client.say(id, 'Інше', messageKey);
   assert.equal(conflictReply.problem?.code, 'message_name_taken');
-  assert.deepEqual(await stored(id), [
-    ['user', 'Один раз', null],
-    ['assistant', 'Готово.', null],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Один раз', 'Готово.'));
   assert.equal(model.seen.length, requestCount + 1);
 });
 
 test('A user has at most three running answers', async (t) => {
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
   const client = await openRawClient(t, olena);
   const otherClient = await openRawClient(t, otherProcess);
   for (const rawClient of [client, otherClient, client]) {
@@ -362,7 +318,7 @@ test('A user has at most three running answers', async (t) => {
   const fourthSessionId = await otherClient.newSession();
   const { problem } = await otherClient.say(fourthSessionId, 'І ще');
   assert.partialDeepStrictEqual(problem, { code: 'too_many_turns', status: 409 });
-  assert.deepEqual(await stored(fourthSessionId), []);
+  assert.deepEqual(await readMessages(fourthSessionId), []);
   // The limit is for each user.
   const taras = await openRawClient(t, { url, sid: await stage.signIn('u-taras') });
   assert.equal((await taras.say(await taras.newSession(), 'Привіт')).type, 'message.started');
@@ -376,9 +332,8 @@ test('A user has at most three running answers', async (t) => {
 
 test('A client resumes after any event, among tools and in a retry', async (t) => {
   collector.listings = [listing(7)];
-  const restGate = gate();
-  t.after(restGate.open);
-  const search = { tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] };
+  const restGate = createGate(t);
+  const search = createToolScript('search_listings', { query: 'дім' });
   model.scripts.push(search, { words: ['Раз ', restGate.opened, 'два.'] });
   const firstClient = await openRawClient(t, olena);
   // A named session gets no title event.
@@ -390,24 +345,26 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   const open = { type: 'session.open', session_id: id };
 
   // This client knows that the tool started.
-  const second = await openRawClient(t, otherProcess);
+  const secondClient = await openRawClient(t, otherProcess);
   const startedSeq = firstClient.getFrames('tool.started')[0]?.['seq'];
   assert.equal(startedSeq, 2);
-  await second.client.ask({ ...open, turn_id: turnId, after: startedSeq });
-  await second.waitForText('Раз ');
-  second.client.send({ type: 'message.cancel', session_id: id });
-  await second.waitFor('message.completed');
-  assert.equal(second.getFrames('tool.started').length, 0);
-  assert.equal(second.getFrames('tool.finished').length, 1);
-  assert.deepEqual(getSeqs(second, turnId), createRange(3, getSeqs(second, turnId).length));
+  await secondClient.client.ask({ ...open, turn_id: turnId, after: startedSeq });
+  await secondClient.waitForText('Раз ');
+  secondClient.client.send({ type: 'message.cancel', session_id: id });
+  await secondClient.waitFor('message.completed');
+  assert.equal(secondClient.getFrames('tool.started').length, 0);
+  assert.equal(secondClient.getFrames('tool.finished').length, 1);
+  assert.deepEqual(
+    getSeqs(secondClient, turnId),
+    createRange(3, getSeqs(secondClient, turnId).length),
+  );
 
-  const retryGate = gate();
-  t.after(retryGate.open);
+  const retryGate = createGate(t);
   model.scripts.push({ words: ['Знову ', retryGate.opened, 'так.'] });
-  second.client.send({ type: 'message.retry', session_id: id });
-  const { turn_id: retryTurnId, replaces } = await second.waitFor('message.started');
+  secondClient.client.send({ type: 'message.retry', session_id: id });
+  const { turn_id: retryTurnId, replaces } = await secondClient.waitFor('message.started');
   assert.equal(typeof replaces, 'string');
-  await second.waitForText('Знову ');
+  await secondClient.waitForText('Знову ');
   // One client has some events of the retry, and another one those of the replaced answer.
   const thirdClient = await openRawClient(t, olena);
   await thirdClient.client.ask({ ...open, turn_id: retryTurnId, after: 1 });
@@ -419,61 +376,48 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
     assert.equal(rawClient.streamedText, 'Знову так.');
     assert.deepEqual(getSeqs(rawClient, turnId), []);
   }
-  await second.waitFor('message.completed', 2);
-  const count = getSeqs(second, retryTurnId).length;
+  await secondClient.waitFor('message.completed', 2);
+  const count = getSeqs(secondClient, retryTurnId).length;
   assert.deepEqual(getSeqs(thirdClient, retryTurnId), createRange(2, count - 1));
   assert.deepEqual(getSeqs(fourthClient, retryTurnId), createRange(1, count));
-  assert.deepEqual(await stored(id), [
-    ['user', 'Шукай', null],
-    ['assistant', 'Знову так.', null],
-  ]);
+  assert.deepEqual(await readMessages(id), createExchange('Шукай', 'Знову так.'));
 });
 
 test('A stopping process serves only liveness and metrics until its last turn ends', async (t) => {
-  const stopping = await stage.instance();
-  const restGate = gate();
-  t.after(restGate.open);
+  const stoppingApp = await stage.instance();
+  const restGate = createGate(t);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
-  const stoppingUrl = await listen(stopping);
-  const client = await openChatClient(t, { url: stoppingUrl, sid });
-  const id = await client.newSession();
+  const stoppingUrl = await listen(stoppingApp);
+  const { client, id } = await openChatSession(t, { url: stoppingUrl, sid });
   const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Ще ');
-  const getHttpStatus = async (path: string) =>
-    (await fetch(stoppingUrl + path, { headers: { cookie: `svc_auth_session=${sid}` } })).status;
-  assert.deepEqual(
-    [await getHttpStatus('/health/ready'), await getHttpStatus('/sessions')],
-    [200, 200],
-  );
+  const fetchStatuses = (...paths: string[]) =>
+    Promise.all(
+      paths.map(async (path) => {
+        const headers = { cookie: `svc_auth_session=${sid}` };
+        return (await fetch(stoppingUrl + path, { headers })).status;
+      }),
+    );
+  assert.deepEqual(await fetchStatuses('/health/ready', '/sessions'), [200, 200]);
 
-  const closing = closeServer(stopping, 60_000);
-  await until(() => client.statuses.some((status) => status.type === 'waiting'));
-  assert.deepEqual(
-    await Promise.all(['/health/ready', '/health', '/sessions'].map(getHttpStatus)),
-    [503, 503, 503],
-  );
-  assert.deepEqual(
-    [await getHttpStatus('/health/live'), await getHttpStatus('/metrics')],
-    [200, 200],
-  );
+  const closing = closeServer(stoppingApp, 60_000);
+  await until(() => client.statuses.some(({ type }) => type === 'waiting'));
+  const rejectedPaths = ['/health/ready', '/health', '/sessions'];
+  assert.deepEqual(await fetchStatuses(...rejectedPaths), [503, 503, 503]);
+  assert.deepEqual(await fetchStatuses('/health/live', '/metrics'), [200, 200]);
   restGate.open();
   await closing;
-  assert.deepEqual((await stage.readMessages(id)).at(-1), ['assistant', 'Ще дещо', null]);
+  assert.deepEqual((await readMessages(id)).at(-1), ['assistant', 'Ще дещо', null]);
 });
 
 /** Returns the status of a session's turn. */
 const findTurnStatus = async (sessionId: string): Promise<string | undefined> => {
-  const turn = await db
-    .selectFrom('chat_turns')
-    .select('status')
-    .where('session_id', '=', sessionId)
-    .executeTakeFirst();
-  return turn?.status;
+  const turns = db.selectFrom('chat_turns').select('status');
+  return (await turns.where('session_id', '=', sessionId).executeTakeFirst())?.status;
 };
 
 test('A starting process cuts the turns without a process, and their clients get the end', async (t) => {
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
   const client = await openChatClient(t, olena);
   const ids: string[] = [];
   const answers: AnswerReader[] = [];
@@ -510,10 +454,10 @@ test('A starting process cuts the turns without a process, and their clients get
   }
   // No other process can have the embedded database open.
   await until(async () => (await findTurnStatus(freshSessionId)) === 'cut');
-  assert.deepEqual(await stored(freshSessionId), [
-    ['user', 'Перше', null],
-    ['assistant', 'Перше почав', 'cut'],
-  ]);
+  assert.deepEqual(
+    await readMessages(freshSessionId),
+    createExchange('Перше', 'Перше почав', 'cut'),
+  );
 });
 
 /** Waits for an answer's error, asserts that its text is stored once, and returns the problem code. */
@@ -527,20 +471,16 @@ async function waitForFailureCode(
     status: 'failed',
     problem: { code: problem?.code },
   });
-  assert.deepEqual((await stored(sessionId)).slice(1), [
+  assert.deepEqual((await readMessages(sessionId)).slice(1), [
     ['assistant', client.streamedText, 'failed'],
   ]);
   assert.equal(client.getFrames('message.completed').length, 0);
   return problem?.code;
 }
 
-const readTitlesAndStatuses = async (sessionId: string) =>
-  (await stage.steps(sessionId)).map(({ title, status }) => [title, status]);
-
 test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   model.scripts.push({ words: ['Раз ', 'два ', 'три ', 'чотири ', 'пʼять ', 'шість ', 'сім.'] });
-  const client = await openRawClient(t, shortAnswers);
-  const id = await client.newSession();
+  const { client, id } = await openRawSession(t, shortAnswers);
   await client.say(id, 'Рахуй');
   assert.equal(await waitForFailureCode(client, id), 'answer_too_long');
   assert.equal(client.streamedText, 'Раз два три чотири пʼять ');
@@ -548,74 +488,74 @@ test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   model.scripts.push({ words: ['Раз', ', два.'] });
   await client.client.ask({ type: 'message.retry', session_id: id });
   await client.waitFor('message.completed');
-  assert.deepEqual((await stored(id)).slice(1), [['assistant', 'Раз, два.', null]]);
+  assert.deepEqual((await readMessages(id)).slice(1), [['assistant', 'Раз, два.', null]]);
 });
 
 test('An answer ends at its maximum time, during the model or a tool', async (t) => {
   const hurriedUrl = await stage.startInstance({ ANSWER_MAX_SECONDS: '4' });
-  const restGate = gate();
-  t.after(restGate.open);
+  const restGate = createGate(t);
+  const details = createToolScript('get_listing', { listing_id: 1 });
   const slowAnswers = [
-    { script: { words: ['Ще ', restGate.opened, 'трохи'] }, said: 'Ще ', steps: [] },
-    {
-      script: { tools: [{ name: 'get_listing', arguments: { listing_id: 1 } }] },
-      said: '',
-      steps: [['Reading listing #1', 'failed']],
-    },
+    { script: { words: ['Ще ', restGate.opened, 'трохи'] }, text: 'Ще ', steps: [] },
+    { script: details, text: '', steps: [{ title: 'Reading listing #1', status: 'failed' }] },
   ];
   collector.failure = 'silent';
   t.after(() => {
     collector.failure = undefined;
   });
   const endChecks: (() => Promise<void>)[] = [];
-  for (const { script, said, steps } of slowAnswers) {
+  for (const { script, text, steps } of slowAnswers) {
     model.scripts.push(script);
-    const client = await openRawClient(t, { url: hurriedUrl, sid });
-    const id = await client.newSession();
+    const { client, id } = await openRawSession(t, { url: hurriedUrl, sid });
     const requestCount = model.seen.length;
     await client.say(id, 'Розкажи');
     await until(() => model.seen.length > requestCount);
     endChecks.push(async () => {
       assert.equal(await waitForFailureCode(client, id), 'answer_too_slow');
-      assert.deepEqual([client.streamedText, await readTitlesAndStatuses(id)], [said, steps]);
+      assert.equal(client.streamedText, text);
+      const storedSteps = await stage.listSteps(id);
+      assert.equal(storedSteps.length, steps.length);
+      assert.partialDeepStrictEqual(storedSteps, steps);
     });
   }
-  for (const end of endChecks) await end();
+  for (const checkEnd of endChecks) await checkEnd();
 });
 
 test('The smallest window has room for tools, and rejects a question that is too long', async (t) => {
   const smallUrl = await stage.startInstance({ MODEL_CONTEXT_TOKENS: '2048' });
   collector.listings = Array.from({ length: 5 }, (_, index) => listing(index + 1));
-  const client = await openRawClient(t, { url: smallUrl, sid });
-  const id = await client.newSession();
+  const { client, id } = await openRawSession(t, { url: smallUrl, sid });
   const requestCount = model.seen.length;
-  model.scripts.push(
-    { tools: [{ name: 'search_listings', arguments: { query: 'двокімнатна' } }] },
-    { words: ['Є одна.'] },
-  );
-  await client.say(id, 'Двокімнатна у Львові?');
-  await client.waitFor('message.completed');
+  const search = createToolScript('search_listings', { query: 'двокімнатна' });
+  model.scripts.push(search, { words: ['Є одна.'] });
+  await client.complete(id, 'Двокімнатна у Львові?');
   assert.equal(client.streamedText, 'Є одна.');
   const output = String(model.seen.at(-1)?.messages.at(-1)?.content);
   assert.match(output, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
 
   await client.say(id, 'слово '.repeat(500));
   assert.equal((await client.waitFor('error')).problem?.code, 'message_too_long');
-  await client.say(id, 'Скільки коштує?');
-  await client.waitFor('message.completed', 2);
+  await client.complete(id, 'Скільки коштує?');
   // Instructions and tools alone are more than 1,500 tokens.
   for (const { max_tokens } of model.seen.slice(requestCount) as { max_tokens?: number }[]) {
     assert.ok(max_tokens !== undefined && max_tokens > 100 && max_tokens < 548, String(max_tokens));
   }
 });
 
+/** Adds a session with the default profile and returns its id. */
+async function addSession(userId: string): Promise<string> {
+  const id = randomUUID();
+  await addSessions(db, { id, user_id: userId, profile_id: 'default', name: 'Пошук' });
+  return id;
+}
+
 const log = createLogger({ level: 'silent', service: 'test' });
 
 test('A shutdown rejects messages, and cuts an answer that takes too long', async (t) => {
-  const startedTurn = gate();
+  const startGate = gate();
   async function* streamChat({ signal }: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
     yield { type: 'text', text: 'Почав' };
-    startedTurn.open();
+    startGate.open();
     await once(signal ?? t.signal, 'abort');
     signal?.throwIfAborted();
   }
@@ -623,12 +563,7 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     db,
     events: await openEventLog({ db, listen: stage.listen, log }),
     model: { streamChat },
-    services: {
-      memory: {
-        listLatestFacts: () => Promise.resolve([]),
-        readSummary: () => Promise.resolve(''),
-      },
-    } as never,
+    services: {} as never,
     contextTokens: 8192,
     profiles: await openFolder(SHIPPED_PROFILES),
     limits: { ...FIXED_AGENT_LIMITS, outputTokens: 100, ms: 600_000 },
@@ -637,39 +572,30 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     shutdownMs: 10,
   });
   const user = userOf('u-olena', ['svc.tools.use']);
-  const { id: sessionId } = await db
-    .insertInto('conversation_sessions')
-    .values({ user_id: user.id, profile_id: 'default', name: 'Пошук' })
-    .returning('id')
-    .executeTakeFirstOrThrow();
+  const sessionId = await addSession(user.id);
   const sender = {
     requestId: 'r',
     onBegin: () => undefined,
     watchUser: () => ({ current: () => Promise.resolve(user), release: () => undefined }),
   };
   await chat.send(user, { sessionId, text: 'Пиши' }, sender);
-  await startedTurn.opened;
+  await startGate.opened;
   const closing = chat.close();
   await assert.rejects(chat.send(user, { sessionId, text: 'Ще' }, sender), { code: 'unavailable' });
   await closing;
-  assert.deepEqual(await stored(sessionId), [
-    ['user', 'Пиши', null],
-    ['assistant', 'Почав', 'cut'],
-  ]);
+  assert.deepEqual(await readMessages(sessionId), createExchange('Пиши', 'Почав', 'cut'));
 });
 
 test('A resumed listener sends the events and the rename of its pause', async (t) => {
   const events = await openEventLog({ db, listen: stage.listen, log });
   t.after(() => events.close());
   // The poll reaches a session last if others wait longer.
-  const waiting = { onAppend: () => undefined, onNotify: () => undefined };
-  for (let index = 0; index < 100; index += 1) events.subscribe(`session-${index}`, waiting);
+  const otherSubscriber = { onAppend: () => undefined, onNotify: () => undefined };
+  for (let index = 0; index < 100; index += 1) {
+    events.subscribe(`session-${index}`, otherSubscriber);
+  }
   const userId = 'u-listener';
-  const { id: sessionId } = await db
-    .insertInto('conversation_sessions')
-    .values({ user_id: userId, name: 'Дім' })
-    .returning('id')
-    .executeTakeFirstOrThrow();
+  const sessionId = await addSession(userId);
   const startedTurn = await beginTurn(db, { userId, sessionId }, { text: 'Рахуй' });
   assert.ok('key' in startedTurn);
   const turn = events.start(startedTurn.key);
