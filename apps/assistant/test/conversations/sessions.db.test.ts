@@ -91,9 +91,9 @@ test('Messages come in order and are counted', async () => {
 const changeSession = (payload: object) => owner.request('PATCH', '/sessions/own', { payload });
 
 test('A change returns the changed session', async () => {
-  let expected = summary;
+  const expected = { ...summary };
   for (const changes of [{ name: 'Нова' }, { pinned: false }, { name: '', pinned: true }]) {
-    expected = { ...expected, ...changes };
+    Object.assign(expected, changes);
     assert.deepEqual((await changeSession(changes)).json(), expected);
   }
 });
