@@ -367,13 +367,16 @@ suite('agent', async () => {
   test('The start probes whether the chat model calls tools, and logs one line', async (t) => {
     const input = '{"query":"Львів"}';
     const call = createToolCallChunk({ id: '1', name: 'search_listings', arguments: input });
-    const stop = chunk({}, { finishReason: 'stop' });
+    const stop = createChunk({}, { finishReason: 'stop' });
     const goodProbe = await probe(t, createStreamedResponse([call, stop]));
     assert.equal(goodProbe.line, 'info Probed the model server: tools work.');
     const { tools } = (goodProbe.requests[0]?.body ?? {}) as { tools?: object[] };
     assert.equal(tools?.length, TOOLS.length);
 
-    const textProbe = await probe(t, createStreamedResponse([chunk({ content: 'Ось.' }), stop]));
+    const textProbe = await probe(
+      t,
+      createStreamedResponse([createChunk({ content: 'Ось.' }), stop]),
+    );
     const expectedLine = /^warn .*tools do not work\. MODEL_CHAT \(small\) answered a search/;
     assert.match(textProbe.line, expectedLine);
     const body = { error: { message: 'small does not support tools' } };
@@ -411,7 +414,7 @@ suite('agent', async () => {
       openFolder(folder, { check: createInstructionsCheck(contextTokens) });
     assert.equal((await openChecked(SHIPPED_PROFILES, 2048)).listAll().length, 3);
     const longProfile = profile('long').replace('Help.', 'слово '.repeat(4000));
-    const folder = await folderOf({ 'a.yaml': profile('a'), 'long.yaml': longProfile });
+    const folder = await createFolder({ 'a.yaml': profile('a'), 'long.yaml': longProfile });
     await openChecked(folder, WINDOW);
     const failure =
       /long\.yaml:1 system and tools are about 1\d{4} tokens, and MODEL_CONTEXT_TOKENS leaves them 7168: shorten system or list fewer tools, or raise/;
@@ -654,7 +657,7 @@ suite('agent', async () => {
     assert.equal((await lookUpEndpoint(file, 'hunter2')).summary, 'nothing found');
 
     const invalid = join(inventoryFolder, 'invalid.json');
-    await writeFile(invalid, JSON.stringify([{ ...RECORD, exposure: 'everybody' }]));
+    await writeFile(invalid, JSON.stringify([{ ...RECORD, exposure: 'all-users' }]));
     for (const [path, message] of [
       [undefined, /there is no inventory here: INVENTORY_FILE names none/],
       [join(inventoryFolder, 'missing.json'), /cannot be read: INVENTORY_FILE must name it/],

@@ -312,7 +312,7 @@ function scriptTwoTools(
   const answer = createStreamedResponse([
     () => restGate.opened,
     createToolCallChunk({ id: 'second', ...secondCall }),
-    chunk({}, { finishReason: 'tool_calls' }),
+    createChunk({}, { finishReason: 'tool_calls' }),
   ]);
   model.scripts.push(createToolScript('search_listings', { query: 'дім' }), { answer });
   return restGate.open;

@@ -7,7 +7,7 @@ import { createSessionService } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
-import { folderOf, openFolder, profile } from '../profiles/folder.ts';
+import { createFolder, openFolder, profile } from '../profiles/folder.ts';
 import { addMessages, addSessions, drainAudit, listen } from './stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
