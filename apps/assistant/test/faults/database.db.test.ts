@@ -605,7 +605,9 @@ suite('order of locks', async () => {
       // Waits until the tool has released the lock.
       await withLock(db, lock, () => Promise.resolve());
       assert.deepEqual(await db.selectFrom('memory_facts').selectAll().execute(), []);
-      assert.partialDeepStrictEqual(await stage.listSteps(id), [{ status: 'failed', changes: null }]);
+      assert.partialDeepStrictEqual(await stage.listSteps(id), [
+        { status: 'failed', changes: null },
+      ]);
       assert.equal(olena.getFrames('tool.finished').length, 0);
     });
   }
