@@ -41,7 +41,7 @@ export async function claimJobs(
         select count(*) from raw_data as job
         where job.source_slug = round.source_slug and job.status = 'processing') as jobs
       from round),
-    -- Each source gets at least one slot, in case the payloads of the others must wait.
+    -- Each source gets at least one slot, because the payloads of the other sources may have to wait.
     share as materialized (
       select source_slug, nth, jobs,
         greatest(1, ceil((${count}::numeric + sum(jobs) over ()) / count(*) over ()) - jobs) as share
@@ -53,7 +53,7 @@ export async function claimJobs(
           select id from raw_data as candidate
           where candidate.source_slug = share.source_slug and status = 'pending' and not waits
             and ${isDue}
-            -- The index excludes most payloads that must wait for another one.
+            -- The index excludes most payloads that must wait.
             and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}
           order by id + 0
           limit least(share, ${hideFromPlanner(count)})
@@ -86,8 +86,8 @@ function selectNextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
     where source_slug is not null`;
 }
 
-/** Payload claimed for reprocessing, with its earlier status. */
-export type ReprocessedJob = Job & { before: RawStatus };
+/** Payload claimed for reprocessing. */
+export type ReprocessedJob = Job & { earlierStatus: RawStatus };
 
 /**
  * Claims the latest payload of a listing for reprocessing, with all its attempts.
@@ -114,7 +114,7 @@ export async function claimForReprocessing(
       for update of raw skip locked)
     update raw_data set ${createReprocessTransition(claimant)}
     from chosen where raw_data.id = chosen.id
-    returning ${selectJobColumns(sql`raw_data`)}, chosen.status as before`.execute(db);
+    returning ${selectJobColumns(sql`raw_data`)}, chosen.status as "earlierStatus"`.execute(db);
   return rows[0];
 }
 
@@ -147,22 +147,23 @@ export async function releaseListings(
   return Number(numAffectedRows);
 }
 
-/** Maximum number of listings per search, which takes about 30 ms. */
+/** Maximum number of listings per search. The search takes about 30 ms. */
 const MAX_SEARCHED_LISTINGS = 5000;
 
 /**
  * Releases payloads whose release a killed process missed, for a bounded number of listings after a cursor.
- * @returns Number of released payloads, and the cursor for the next call; undefined at the end.
+ * @returns Number of released payloads, and the cursor for the next call. The cursor is undefined at the end.
  */
 export async function releaseMissedListings(
   db: Kysely<Tables>,
   after: ListingKey = { sourceSlug: '', externalId: '' },
-): Promise<{ released: number; next: ListingKey | undefined }> {
+): Promise<{ releasedCount: number; nextCursor: ListingKey | undefined }> {
   const { rows } = await sql<ListingKey>`
     select distinct source_slug as "sourceSlug", external_id as "externalId" from raw_data
     where status = 'pending' and waits
       and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
     order by source_slug, external_id limit ${MAX_SEARCHED_LISTINGS}`.execute(db);
-  const released = await releaseListings(db, rows);
-  return { released, next: rows.length < MAX_SEARCHED_LISTINGS ? undefined : rows.at(-1) };
+  const releasedCount = await releaseListings(db, rows);
+  const nextCursor = rows.length < MAX_SEARCHED_LISTINGS ? undefined : rows.at(-1);
+  return { releasedCount, nextCursor };
 }

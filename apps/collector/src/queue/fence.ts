@@ -3,8 +3,8 @@ import type { Tables } from '../tables.ts';
 import { type Fence, LeaseLostError } from './job-types.ts';
 
 /**
- * Returns a query with one row if the claim is still held. It locks the record, so use it as the first CTE of a
- * write (`with claim as materialized (…)`).
+ * Returns a query with one row if the claim is still held. The query locks the record. Use it as the first CTE of a
+ * write: `with claim as materialized (…)`.
  */
 export function selectHeldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: number }> {
   return sql`select id from raw_data
@@ -12,8 +12,8 @@ export function selectHeldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: num
 }
 
 /**
- * Returns a query like `selectHeldClaim` for writes to the listing. `is_current` is true if no newer payload
- * exists. Its lock blocks newer payloads until the transaction ends.
+ * Returns a query with one row if the claim is still held. `is_current` is true if no newer payload has updated the
+ * listing. The lock blocks newer payloads until the transaction ends.
  */
 export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_current: boolean }> {
   return sql`select current.raw_id = raw_data.id as is_current
@@ -26,7 +26,7 @@ export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_cu
 /**
  * Executes a write if the claim is still held.
  * @param statement Write that reads from `claim`.
- * @throws LeaseLostError if the claim is lost. Then nothing is written.
+ * @throws LeaseLostError if the claim is lost. Nothing is written then.
  */
 export async function writeWithClaim(
   db: Kysely<Tables>,
@@ -42,7 +42,7 @@ export async function writeWithClaim(
 /**
  * Executes a write to the job's listing if the claim is still held.
  * @param statement Write that reads from `claim` where `claim.is_current`.
- * @returns False if a newer payload has updated the listing. Then nothing is written.
+ * @returns False if a newer payload has updated the listing. Nothing is written then.
  * @throws LeaseLostError
  */
 export async function writeToListing(
@@ -57,15 +57,16 @@ export async function writeToListing(
   return rows[0].is_current;
 }
 
-/**
- * Selects the raw records of `job` rows with held claims. Locks them in ID order to avoid deadlocks.
- */
+/** Query for the raw records of `job` rows with held claims. It locks them in ID order to avoid deadlocks. */
 export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
   select raw_data.id from raw_data join job using (id)
   where raw_data.attempt = job.attempt and raw_data.status = 'processing'
   order by raw_data.id for update of raw_data`;
 
-/** `offset 0` prevents a join over all listings. */
+/**
+ * Returns a condition on another payload of the same listing. `offset 0` prevents a join over all listings.
+ * @param row Row with `source_slug` and `external_id`.
+ */
 function hasOtherPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown>) {
   return sql<boolean>`exists (
     select from raw_data as other
@@ -73,31 +74,22 @@ function hasOtherPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown
       and ${condition} offset 0)`;
 }
 
-/** Condition of the index `raw_data_unfinished`. */
+/** Predicate of the index `raw_data_unfinished`. */
 const isUnfinished = sql`other.status in ('pending', 'processing')`;
 
-/**
- * Returns whether a payload of the listing is being processed.
- * @param row A row with `source_slug` and `external_id`.
- */
+/** Returns the condition that a payload of the listing is being processed. */
 export function hasJobInProgress(row: RawBuilder<unknown>): RawBuilder<boolean> {
-  // For `= 'processing'` the planner would read the whole index of jobs in progress, because it is small.
+  // For `= 'processing'` the planner would read the whole index of jobs in progress.
   return hasOtherPayload(row, sql`${isUnfinished} and other.status > 'pending'`);
 }
 
-/**
- * Returns whether an earlier payload of the listing is pending.
- * @param row A row of `raw_data`.
- */
+/** Returns the condition that an earlier payload of the listing is pending, for a row of `raw_data`. */
 export function hasEarlierPendingPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
   // `id + 0` is the expression of the index (migration 0006).
   return hasOtherPayload(row, sql`other.status = 'pending' and other.id + 0 < ${row}.id`);
 }
 
-/**
- * Returns whether a payload of the listing is pending or being processed.
- * @param row A row with `source_slug` and `external_id`.
- */
+/** Returns the condition that a payload of the listing is pending or being processed. */
 export function hasUnfinishedPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
   return hasOtherPayload(row, isUnfinished);
 }

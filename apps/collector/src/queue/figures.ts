@@ -6,7 +6,7 @@ import type { Tables } from '../tables.ts';
 const ENDED_STATUSES = ['completed', 'invalid', 'failed'] as const;
 type EndedStatus = (typeof ENDED_STATUSES)[number];
 
-/** Maximum number of ended payloads per status that each read counts, which takes about 50 ms. */
+/** Maximum number of ended payloads per status that a read counts. The count takes about 50 ms. */
 const MAX_COUNTED_PAYLOADS = 100_000;
 
 /** Minimum pause between counts in the background. */
@@ -15,8 +15,8 @@ const COUNT_PAUSE_MS = 60_000;
 export type ReadQueue = ReturnType<typeof createQueueFigures>;
 
 /**
- * Creates a reader of the queue state for `GET /admin/queue`. It counts a status with more than 100,000 ended payloads
- * in the background.
+ * Creates a reader of the queue figures for `GET /admin/queue`. It counts a status with more than 100,000 ended
+ * payloads in the background.
  * @param deps.onError Called when a count in the background fails. The last count remains.
  */
 export function createQueueFigures(deps: {
@@ -32,16 +32,14 @@ export function createQueueFigures(deps: {
     nextCountAt = Infinity;
     const asOf = performance.now();
     try {
-      const countQueries = statuses.map(
-        (status) => sql<number>`
-        (select count(*) from raw_data where ${hasEndedAs(status)})`,
-      );
-      const { rows } = await sql<{ counts: number[] }>`
-        select json_build_array(${sql.join(countQueries)}) as counts`.execute(db);
-      for (const [index, count] of rows[0]?.counts.entries() ?? []) {
-        const status = statuses[index];
-        if (status !== undefined) lastCounts.set(status, { count, asOf });
-      }
+      const { rows } = await sql<{ status: EndedStatus; count: number }>`${sql.join(
+        statuses.map(
+          (status) => sql`select ${sql.lit(status)} as status, count(*) as count
+            from raw_data where ${hasEndedAs(status)}`,
+        ),
+        sql` union all `,
+      )}`.execute(db);
+      for (const { status, count } of rows) lastCounts.set(status, { count, asOf });
     } catch (error) {
       onError(error);
     }
@@ -54,10 +52,12 @@ export function createQueueFigures(deps: {
     const asOf = performance.now();
     const [figures] = (await selectFigures(maxCounted).execute(db)).rows;
     if (figures === undefined) throw new Error('The query for the queue returned no row');
-    const largeStatuses = ENDED_STATUSES.filter((status) => figures.ended[status] > maxCounted);
+    const largeStatuses = ENDED_STATUSES.filter(
+      (status) => figures.endedCounts[status] > maxCounted,
+    );
     for (const status of ENDED_STATUSES) {
       if (!largeStatuses.includes(status))
-        lastCounts.set(status, { count: figures.ended[status], asOf });
+        lastCounts.set(status, { count: figures.endedCounts[status], asOf });
     }
     if (largeStatuses.length > 0 && asOf >= nextCountAt) void countInBackground(largeStatuses);
     const oldestCountAt = Math.min(
@@ -74,13 +74,13 @@ export function createQueueFigures(deps: {
       ended_age_seconds: Number.isFinite(oldestCountAt)
         ? (performance.now() - oldestCountAt) / 1000
         : null,
-      oldest_pending_seconds: figures.oldest,
-      finished_per_minute: figures.ended_lately / 5,
+      oldest_pending_seconds: figures.oldestSeconds,
+      finished_per_minute: figures.recentCount / 5,
     };
   };
 }
 
-/** Uses literals instead of parameters, because only literals match the partial indexes. */
+/** Returns a condition with literals instead of parameters, because only literals match the partial indexes. */
 const hasEndedAs = (status: EndedStatus) =>
   sql`status in ('completed', 'invalid', 'failed') and status = ${sql.lit(status)}`;
 
@@ -98,14 +98,15 @@ const waitingSince = sql`coalesce(queued_at, created_at) as since`;
 type FigureRow = {
   pending: number;
   processing: number;
-  oldest: number | null;
-  ended: Record<EndedStatus, number>;
-  ended_lately: number;
+  oldestSeconds: number | null;
+  endedCounts: Record<EndedStatus, number>;
+  /** Number of payloads that ended in the last five minutes. */
+  recentCount: number;
 };
 
 /**
- * Reads only partial indexes, in one statement, because two statements could count a payload twice. The oldest pending
- * payload is the first payload of a source, or of a listing with a job in progress.
+ * Returns one statement, because two statements could count a payload twice. It reads only partial indexes. The oldest
+ * pending payload is the first payload of a source, or of a listing with a job in progress.
  */
 const selectFigures = (maxCounted: number) => sql<FigureRow>`
   with recursive
@@ -132,13 +133,13 @@ const selectFigures = (maxCounted: number) => sql<FigureRow>`
   select
     (select count(*) from raw_data where status = 'pending') as pending,
     (select count(*) from raw_data where status = 'processing') as processing,
-    (select extract(epoch from now() - min(since))::double precision from oldest) as oldest,
+    (select extract(epoch from now() - min(since))::double precision from oldest) as "oldestSeconds",
     jsonb_build_object(${sql.join(ENDED_STATUSES.map((status) => sql`${sql.lit(status)}, ${selectEndedCount(status, maxCounted)}`))})
-      as ended,
-    ${sql.join(ENDED_STATUSES.map(selectRecentEndedCount), sql` + `)} as ended_lately`;
+      as "endedCounts",
+    ${sql.join(ENDED_STATUSES.map(selectRecentEndedCount), sql` + `)} as "recentCount"`;
 
 /**
- * Registers the queue gauges, without unknown counts. Contract 4, Metrics.
+ * Registers the queue gauges. An unknown count has no gauge value. Contract 4, Metrics.
  * @param onError Called when the database does not answer. The other metrics are still served.
  */
 export function registerQueueMetrics(

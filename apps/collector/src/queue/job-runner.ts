@@ -17,10 +17,10 @@ import { createJobFinisher, renewLeases, returnJobs } from './job-writes.ts';
 
 const MAX_HEARTBEAT_MS = 30_000;
 
-/** A failed heartbeat is retried soon, because a hung connection may already have used half of the lease. */
+/** Short, because a hung connection may already have used half of the lease. */
 const HEARTBEAT_RETRY_MS = 1000;
 
-/** Maximum time to return aborted jobs. */
+/** Time limit of returning aborted jobs. */
 const MAX_ABORT_MS = 1000;
 
 /** @typeParam Input Additional input of the pipeline. Workers pass none. */

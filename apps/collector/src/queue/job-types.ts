@@ -14,7 +14,6 @@ export type Job = Fence &
     requestId?: string | null | undefined;
   };
 
-/** Final outcome of a job. */
 export type FinalJobOutcome = {
   status: 'completed' | 'invalid' | 'failed';
   error: RawError | null;
@@ -48,17 +47,17 @@ export type ProcessJob<Input = never> = (
 export type JobOutcomeStatus = JobOutcome['status'] | 'returned' | 'lost';
 
 /** Returns the fields of a job's log lines. */
-export function getJobLogFields({
-  rawId,
-  sourceSlug,
-  attempt,
-  requestId,
-}: Pick<Job, 'rawId' | 'sourceSlug' | 'attempt' | 'requestId'>) {
-  const request = requestId == null ? {} : { request_id: requestId };
-  return { raw_id: rawId, source: sourceSlug, attempt, ...request };
+export function getJobLogFields(job: Omit<Job, 'contentHash'>) {
+  const { rawId, sourceSlug, attempt, requestId } = job;
+  return {
+    raw_id: rawId,
+    source: sourceSlug,
+    attempt,
+    ...(requestId != null && { request_id: requestId }),
+  };
 }
 
-/** A newer payload of the listing has been processed. */
+/** Thrown if a newer payload has updated the listing. */
 export class SupersededError extends Error {
   override readonly name = 'SupersededError';
 
@@ -67,7 +66,7 @@ export class SupersededError extends Error {
   }
 }
 
-/** The claim is lost, so the job must not write any more. */
+/** Thrown if the claim is lost. The job must not write any more. */
 export class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError';
 

@@ -13,11 +13,11 @@ import {
   returnTransition,
 } from './transitions.ts';
 
-/** A running job with its finished stages and its model usage. */
-export type JobProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
+/** Running job with its finished stages and its model usage. */
+type JobProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
 
 /**
- * Renews the leases of jobs, and records their stages and costs in case their worker is lost.
+ * Renews the leases of jobs, and records their stages and model usage for a rescue.
  * @returns The jobs whose claims are lost.
  */
 export async function renewLeases<Progress extends JobProgress>(
@@ -49,12 +49,12 @@ export async function renewLeases<Progress extends JobProgress>(
   return jobs.filter(({ rawId, attempt }) => !heldClaims.has(`${rawId}/${attempt}`));
 }
 
-/** A finished job with its outcome and the model usage of the attempt. */
-export type FinishedJob = { job: Job; result: FinalJobOutcome; modelUsage?: ModelUsage };
+/** Finished job with its outcome and the model usage of the attempt. */
+type FinishedJob = { job: Job; result: FinalJobOutcome; modelUsage?: ModelUsage };
 
 /**
  * Stores job outcomes, and the content hashes of completed payloads, because unchanged payloads skip the model.
- * @returns For each job, whether its outcome was stored. False if the claim was lost.
+ * @returns Whether each outcome was stored. False if the claim was lost.
  */
 export async function finishJobs(
   db: Kysely<Tables>,
@@ -100,13 +100,11 @@ export async function finishJobs(
  * separate statement, because it must see concurrent inserts.
  * @returns A function that resolves to false if the claim was lost.
  */
-export function createJobFinisher({
-  db,
-  log,
-}: {
+export function createJobFinisher(deps: {
   db: Kysely<Tables>;
   log: Pick<Logger, 'warn'>;
-}): (ending: FinishedJob) => Promise<boolean> {
+}): (job: FinishedJob) => Promise<boolean> {
+  const { db, log } = deps;
   return createGroupCommit<FinishedJob, boolean>({
     maxItems: 100,
     maxInFlight: 2,
@@ -121,7 +119,7 @@ export function createJobFinisher({
   });
 }
 
-export type ReturnedJob = Fence & {
+type ReturnedJob = Fence & {
   stages?: readonly StageRecord[] | undefined;
   modelUsage?: ModelUsage | undefined;
   error?: RawError | undefined;
@@ -188,8 +186,8 @@ async function returnClaimedJobs(
   return new Set(rows.map(({ rawId }) => rawId));
 }
 
-/** A job of a lost worker, with its new status. */
-export type RescuedJob = Omit<Job, 'contentHash'> & { status: RawStatus };
+/** Job of a lost worker, with its new status. */
+type RescuedJob = Omit<Job, 'contentHash'> & { status: RawStatus };
 
 /**
  * Returns jobs with expired leases to the queue. Fails jobs without remaining attempts and jobs with uploads.
@@ -214,7 +212,7 @@ export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promi
   return rows;
 }
 
-/** Expires all leases. Use it only if no other process uses the database. */
+/** Expires all leases. No other process may use the database. */
 export async function expireLeases(db: Kysely<Tables>): Promise<void> {
   await sql`update raw_data set lease_expires_at = now() - interval '1 second'
     where status = 'processing'`.execute(db);

@@ -9,9 +9,9 @@ export const CHANNEL = 'collector_raw';
 const INTERVAL_MS = 10;
 
 /**
- * Creates the notifications of new work. Workers of this process are called directly. Other processes get at most one
- * `NOTIFY` in 10 ms, outside the transaction of the ingest, since PostgreSQL serializes the commits of transactions
- * that notify. Workers also poll (docs/adr/0014-notifications.md).
+ * Creates the notifications of new work. It calls workers of this process directly, and sends other processes at most
+ * one `NOTIFY` in 10 ms. The `NOTIFY` is outside the transaction of the ingest, because PostgreSQL serializes the
+ * commits of transactions that notify. Workers also poll (docs/adr/0014-notifications.md).
  * @param deps.onError Called when a notification fails.
  */
 export function createNotifications(deps: {

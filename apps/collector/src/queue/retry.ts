@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import { releaseListings } from './claim.ts';
@@ -12,14 +12,12 @@ const MAX_BATCH_SIZE = 1000;
 const IMAGES_GONE_DETAIL =
   'The payload came with its images, which are kept only when it is completed: send it again with them.';
 
-/** Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations. */
-export function createPayloadRetry({
-  db,
-  onRetried,
-}: {
-  db: Kysely<Tables>;
-  onRetried: () => void;
-}) {
+/**
+ * Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations.
+ * @param deps.onRetried Called after each commit, to wake a worker.
+ */
+export function createPayloadRetry(deps: { db: Kysely<Tables>; onRetried: () => void }) {
+  const { db, onRetried } = deps;
   return {
     /**
      * Returns a payload to the queue, with all its attempts.
@@ -34,14 +32,20 @@ export function createPayloadRetry({
      * @returns Number of payloads.
      */
     async retryAll(
-      filter: { status: 'failed' | 'invalid'; source_slug?: string | undefined },
+      {
+        status,
+        source_slug: source,
+      }: { status: 'failed' | 'invalid'; source_slug?: string | undefined },
       signal?: AbortSignal,
     ): Promise<number> {
       // Payloads that fail again during the retry stay failed. Otherwise the retry might never end.
       const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
       const endedBefore = rows[0]?.now ?? '';
+      const selection = sql`status = ${status} and updated_at <= ${endedBefore}::timestamptz
+        and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
+        order by updated_at limit ${MAX_BATCH_SIZE} for update skip locked`;
       for (let retriedCount = 0; ;) {
-        const count = await requeueBatch(db, { ...filter, endedBefore });
+        const count = await requeue(db, selection);
         retriedCount += count;
         if (count > 0) onRetried();
         if (count < MAX_BATCH_SIZE || signal?.aborted === true) return retriedCount;
@@ -55,39 +59,33 @@ export function createPayloadRetry({
  * @returns False if the payload has another status or lost its uploads.
  */
 export async function requeuePayload(db: Kysely<Tables>, rawId: number): Promise<boolean> {
-  const { rows } = await sql<ListingKey>`
-    update raw_data set ${requeueTransition}, waits = ${hasUnfinishedPayload(sql`raw_data`)}
-    where id = ${rawId} and status in ('failed', 'invalid') and not ${hasLostUploads}
-    returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
-  await releaseListings(db, rows);
-  return rows.length === 1;
+  return (
+    (await requeue(db, sql`id = ${rawId} and status in ('failed', 'invalid') for update`)) === 1
+  );
 }
 
 async function createRetryError(db: Kysely<Tables>, rawId: number): Promise<Error> {
-  const state = await db
+  const raw = await db
     .selectFrom('raw_data')
-    .select(['status', hasLostUploads.as('lacksImages')])
+    .select(['status', hasLostUploads.as('hasLostUploads')])
     .where('id', '=', rawId)
     .executeTakeFirst();
-  if (state === undefined) return problem('raw_not_found');
-  const { status, lacksImages } = state;
-  const detail =
-    lacksImages && status !== 'processing' ? IMAGES_GONE_DETAIL : `The payload is ${status}.`;
+  if (raw === undefined) return problem('raw_not_found');
+  const areImagesGone = raw.hasLostUploads && raw.status !== 'processing';
+  const detail = areImagesGone ? IMAGES_GONE_DETAIL : `The payload is ${raw.status}.`;
   return problem('not_retryable', { detail });
 }
 
-/** Returns the payloads that ended first to the queue, except locked ones, and returns their number. */
-async function requeueBatch(
-  db: Kysely<Tables>,
-  filter: { status: string; source_slug?: string | undefined; endedBefore: string },
-): Promise<number> {
-  const { status, source_slug: source, endedBefore } = filter;
+/**
+ * Returns payloads with their uploads to the queue.
+ * @param selection Conditions, order, limit and lock of the payloads.
+ * @returns Number of payloads.
+ */
+async function requeue(db: Kysely<Tables>, selection: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<ListingKey>`
     with chosen as materialized (
       select id, source_slug, external_id from raw_data
-      where status = ${status} and not ${hasLostUploads} and updated_at <= ${endedBefore}::timestamptz
-        and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
-      order by updated_at limit ${MAX_BATCH_SIZE} for update skip locked),
+      where not ${hasLostUploads} and ${selection}),
     judged as materialized (
       select id,
         row_number() over (partition by source_slug, external_id order by id) > 1

@@ -16,10 +16,10 @@ import type { RawError } from '../tables.ts';
  * "Or failed": the images were deleted with their request, or the attempts are spent.
  */
 
-/** Whether a payload's images were deleted with their request. Then the source must send the payload again. */
+/** Whether the images of a payload were deleted with their request. The source must send such a payload again. */
 export const hasLostUploads = sql<boolean>`(inline and uploads is not null)`;
 
-/** Holder of a claim, and duration of its lease. */
+/** Worker of a claim, and duration of its lease. */
 export type Claimant = { worker: string; leaseMs: number };
 
 /** Returns the set list that claims a pending payload. It counts an attempt. */
@@ -54,7 +54,7 @@ export function sumModelUsage(usage: RawBuilder<unknown>): RawBuilder<unknown> {
     raw_data.model_usage)`;
 }
 
-/** Returns the last record of each stage of an attempt and of earlier attempts, in the order of time. */
+/** Returns the last record of each stage, over this attempt and earlier attempts, in the order of time. */
 export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`(
     select coalesce(jsonb_agg(record order by record ->> 'started_at', nth), '[]')
@@ -68,7 +68,7 @@ export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
         where newer ->> 'stage' = record ->> 'stage')) as known)`;
 }
 
-/** Ends a job with the columns of the row `ending`. A completed job is no longer inline, because its images are stored. */
+/** Ends a job with the columns of `ending`. A completed job is no longer inline, because its images are stored. */
 export const endTransition = sql`
   status = ending.status,
   error = ending.error,
@@ -84,7 +84,7 @@ const interruptedError: RawError = {
     'The database or the disk was not available, or the process was stopped. The images are gone: send the payload again.',
 };
 
-/** Returns a job to the queue without its attempt, with the columns of the row `back`. */
+/** Returns a job to the queue without counting its attempt, with the columns of `back`. */
 export const returnTransition = sql`
   status = case when ${hasLostUploads} then 'failed' else 'pending' end,
   error = case when ${hasLostUploads} then ${JSON.stringify(interruptedError)}::jsonb
@@ -107,7 +107,7 @@ const uploadsLostError: RawError = {
     'The process that took this payload and its images ended before it was done. Send it again.',
 };
 
-/** Returns the set list that takes a job from a lost worker. The attempt counts, and the last attempt fails the job. */
+/** Returns the set list that rescues a job of a lost worker. The attempt counts, and the last attempt fails the job. */
 export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
   const isExhausted = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
   return sql`

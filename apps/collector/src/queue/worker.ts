@@ -10,18 +10,15 @@ import { rescueJobs, returnJobs, returnStrays } from './job-writes.ts';
 
 export const POLL_MS = 1000;
 
-/** Maximum time to stop after the timeout of the jobs. */
+/** Time limit of a stop after the timeout of its jobs. */
 const MAX_STOP_MS = 1000;
 
-/**
- * Maximum number of jobs claimed ahead of free slots, to keep up with fast jobs. Jobs without a slot after
- * `MAX_PREFETCH_MS` return to the queue.
- */
+/** Maximum number of jobs claimed ahead of free slots. After `MAX_PREFETCH_MS`, they return to the queue. */
 const MAX_PREFETCHED_JOBS = 100;
 const MAX_PREFETCH_MS = 1000;
 
 export type WorkerOptions = RunnerOptions & {
-  /** While it is open or probing, the worker claims nothing. */
+  /** The worker claims nothing while the breaker is open or probes. */
   breaker: BreakerView;
   /** Checks before each claim whether all other dependencies are available. */
   canClaim?: () => Promise<boolean>;
@@ -46,7 +43,6 @@ export function startWorker(options: WorkerOptions) {
   const name = createClaimantName(randomUUID().slice(0, 8));
   const stopping = new AbortController();
   const jobsInSlots = new Set<Job>();
-  /** Claimed jobs without a slot. */
   let prefetchedJobs: Job[] = [];
   let jobsEndedSinceClaim = 0;
   let claimedAt = 0;
@@ -60,7 +56,7 @@ export function startWorker(options: WorkerOptions) {
   const isPaused = () => breaker.isOpen || stopping.signal.aborted;
 
   function startPrefetchedJobs(): void {
-    // Each job may begin a probe, which holds back the next job.
+    // Each job may begin a probe, which pauses the worker.
     while (jobsInSlots.size < slots && !isPaused()) {
       const job = prefetchedJobs.shift();
       if (job === undefined) return;
@@ -85,7 +81,7 @@ export function startWorker(options: WorkerOptions) {
     freeSlot();
   }
 
-  /** Returns the jobs that were claimed ahead and should not wait any longer. */
+  /** Returns prefetched jobs to the queue if they are late, or if the worker is paused. */
   async function returnPrefetchedJobs(): Promise<void> {
     const isLate = performance.now() - claimedAt > MAX_PREFETCH_MS;
     if (prefetchedJobs.length === 0 || !(isLate || isPaused())) return;
@@ -180,7 +176,7 @@ function createSweep({ db, log, maxAttempts }: WorkerOptions, onReleased: () => 
       for (const { status, ...job } of rescuedJobs) {
         log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
       }
-      const { released: releasedCount, next: nextCursor } = await releaseMissedListings(db, cursor);
+      const { releasedCount, nextCursor } = await releaseMissedListings(db, cursor);
       cursor = nextCursor;
       if (rescuedJobs.length + releasedCount > 0) onReleased();
     } catch (error) {

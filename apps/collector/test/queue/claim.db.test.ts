@@ -379,11 +379,11 @@ test('A release frees only the first payload of a listing, and only without an e
   const laterIds = [await storeWithoutRelease(), await storeWithoutRelease()];
   assert.equal(await releaseListings(db, [listingKey]), 0, 'the first is pending');
   const job = await claimExistingJob();
-  assert.equal((await releaseMissedListings(db)).released, 0, 'the first is processed');
+  assert.equal((await releaseMissedListings(db)).releasedCount, 0, 'the first is processed');
   await finishJobs(db, [{ job, result: completedOutcome }]);
-  assert.equal((await releaseMissedListings(db)).released, 1);
+  assert.equal((await releaseMissedListings(db)).releasedCount, 1);
   assert.deepEqual(await readWaitFlags(laterIds), [false, true]);
-  assert.equal((await releaseMissedListings(db)).released, 0);
+  assert.equal((await releaseMissedListings(db)).releasedCount, 0);
 });
 
 test('A returned job releases earlier retried payloads', async () => {
