@@ -46,7 +46,7 @@ suite('listings', () => {
     outcome: 'read',
     listingId,
     rawId: listingId,
-    extracted: { requestedModel: 'better' } as RepeatedExtraction['extracted'],
+    extractionRecord: { requestedModel: 'better' } as RepeatedExtraction['extractionRecord'],
     changes: {},
   });
 
@@ -60,7 +60,7 @@ suite('listings', () => {
   }) {
     const written: number[] = [];
     const work: Maintenance['reprocess'] = {
-      current: { promptVersion: 'v2', requestedModel: 'better' },
+      currentExtractor: { promptVersion: 'v2', requestedModel: 'better' },
       count: ({ after = 0 }) => Promise.resolve(10 - after),
       async *read({ after = 0 }, { signal }) {
         for (let id = after + 1; id <= 10; id += 1) {
@@ -276,8 +276,8 @@ suite('reports', () => {
   type Read = Extract<ExtractionOutcome, { outcome: 'read' }>;
 
   const read = (listingId: number, changes: Read['changes']): ExtractionOutcome => {
-    const extracted = {} as Read['extracted'];
-    return { outcome: 'read', listingId, rawId: listingId, extracted, changes };
+    const extractionRecord = {} as Read['extractionRecord'];
+    return { outcome: 'read', listingId, rawId: listingId, extractionRecord, changes };
   };
 
   const OUTCOMES: readonly ExtractionOutcome[] = [

@@ -81,7 +81,7 @@ async function runReprocess(
     confirm: (question: string, signal?: AbortSignal) =>
       confirm(question, { signal, onInterrupt: () => interruptController.abort() }, context),
   };
-  const currentVersion = options.outdated ? maintenance.reprocess.current : undefined;
+  const currentVersion = options.outdated ? maintenance.reprocess.currentExtractor : undefined;
   const { failedCount, earlyStop } = options.pictures
     ? await reprocessImages(maintenance.reprocessImages, { selection, ...runOptions })
     : await reprocess(maintenance, {

@@ -31,12 +31,12 @@ export type StageDeps = {
 type StageOutputs = {
   /** load */
   payload: Payload;
-  /** load: whether images were uploaded with the payload */
+  /** load: whether the payload came with uploaded images */
   hasUploads: boolean;
   /** load: the extraction of an earlier attempt with the same prompt and model */
   savedExtraction: ExtractionRecord;
   /** validate */
-  extracted: ExtractionRecord;
+  extractionRecord: ExtractionRecord;
   /** normalize */
   facts: Facts;
   /** normalize */
@@ -55,14 +55,14 @@ export type JobInput = {
   /** Whether to process the payload even if the listing already reflects it. */
   readonly force?: boolean | undefined;
   /** Extraction to use instead of a call to the model. The listing keeps its images. */
-  readonly extracted?: ExtractionRecord | undefined;
+  readonly extractionRecord?: ExtractionRecord | undefined;
   /** Called with the error of each failed stage, even if the job is postponed. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
   /** Whether the job only describes outdated images again. */
   readonly shouldDescribeAgain?: boolean | undefined;
 };
 
-/** State that all stages of a job share. */
+/** Inputs of a job, and the outputs of its stages. */
 export type JobContext = JobInput & {
   readonly job: Job;
   readonly outputs: Partial<StageOutputs>;
@@ -95,7 +95,7 @@ export type PipelineOutcome =
   | { status: 'invalid' | 'failed'; error: RawError }
   | { status: 'postponed'; error?: RawError; retryMs: number };
 
-/** Outcome of a stage, and of the job if the stage ends it. */
+/** Outcome of a stage, and of the job if the stage ends the job. */
 export type StageResult = { outcome: StageOutcome; jobOutcome?: PipelineOutcome };
 
 /**

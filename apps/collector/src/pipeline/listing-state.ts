@@ -31,7 +31,7 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
 /** Old and new listing values by field. Contract 4, Listings. */
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
-/** Names that snapshots use for changes: the compared fields, and the images. */
+/** Names of changes in snapshots: the compared fields, and the images. */
 export const TRACKED_FIELDS = [
   ...FIELD_NAMES.filter((name) => getField(name).comparison !== 'ignored'),
   'pictures',
@@ -53,17 +53,17 @@ export function diffStates(
 
 /**
  * Returns whether changes are more than the model's wording, which differs between extractions.
- * @param titleBefore Provider of the earlier title, if known.
+ * @param earlierTitleProvider Null if unknown.
  */
 export function isMaterialChange(
   changes: Changes,
   origins: Origins,
-  titleBefore: ValueProvider | null,
+  earlierTitleProvider: ValueProvider | null,
 ): boolean {
   const rewordedFields = FIELD_NAMES.filter((name) => {
     const { comparison, provider } = getField(name);
     if (comparison === undefined || provider === 'model') return comparison !== undefined;
-    return getProvider(origins[name]) === 'model' && titleBefore !== 'payload';
+    return getProvider(origins[name]) === 'model' && earlierTitleProvider !== 'payload';
   });
   return Object.keys(changes).some(
     (name) => !rewordedFields.some((rewordedField) => rewordedField === name),

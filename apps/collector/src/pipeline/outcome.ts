@@ -6,7 +6,7 @@ import { StoreOutageError } from '../images/store.ts';
 import { toStorableMessage } from '../text.ts';
 import type { PipelineOutcome, StageName, StageResult } from './context.ts';
 
-/** Short delay after an open breaker or a full disk, since both stop all claims. */
+/** Delay after an open breaker or a full disk. It is short, because both stop all claims. */
 const SHORT_RETRY_MS = 1000;
 
 export const DONE_RESULT: StageResult = { outcome: 'done' };
@@ -18,7 +18,7 @@ export const UNCHANGED_RESULT: StageResult = {
   outcome: 'unchanged',
   jobOutcome: COMPLETED_OUTCOME,
 };
-/** Result for unchanged content with missing images, after which the image stages run. */
+/** Result for unchanged content with missing images. The image stages still run. */
 export const UNCHANGED_TEXT_RESULT: StageResult = { outcome: 'unchanged' };
 /** Result for a payload that is older than the latest payload of the listing. */
 export const SUPERSEDED_RESULT: StageResult = {

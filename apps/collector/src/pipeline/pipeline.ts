@@ -45,8 +45,8 @@ const DATABASE_TIMEOUT_MS = 90 * SECOND_MS;
 const IMAGES_TIMEOUT_MS = 30 * MINUTE_MS;
 
 /**
- * Delay after a server failure, multiplied by the number of attempts. It exceeds the 30 s of an open
- * breaker, because other jobs must send the next probes.
+ * Delay after a server failure, multiplied by the number of attempts. The delay exceeds the 30 s of an
+ * open breaker, because other jobs must send the next probes.
  */
 const RETRY_MS = 45 * SECOND_MS;
 const MAX_RETRY_FACTOR = 20;
@@ -56,7 +56,7 @@ const MAX_OUTAGES_PER_JOB = 5;
 
 const STAGE_RETRY_MS = 200;
 
-/** Stages that run for an unchanged payload with missing images. */
+/** Stages of an unchanged payload with missing images. */
 const IMAGE_STAGES = new Set(['load', 'images', 'enrich']);
 
 /**
@@ -100,7 +100,7 @@ export function createPipeline(
     const context: JobContext = { ...input, job, outputs: {} };
     const { rawId } = job;
     const { observe } = cost;
-    // After an outage, embed the text alone: it could fail the texts of other jobs.
+    // After an outage, embed the text alone. Otherwise it could fail the texts of other jobs.
     const shouldEmbedAlone = outageCounter.has(rawId);
     const jobModel: JobModel = {
       chatModel: model.chatModel,
@@ -144,8 +144,8 @@ export function createPipeline(
     }
     jobOutcome ??= COMPLETED_OUTCOME;
     if (jobOutcome.status === 'postponed') {
-      const { extracted: extractionRecord, savedExtraction } = context.outputs;
-      // Jobs with uploads are never repeated: their images exist only during the request.
+      const { extractionRecord, savedExtraction } = context.outputs;
+      // Jobs with uploads are never repeated, because the images exist only during the request.
       const canRepeat = context.uploads === undefined;
       if (canRepeat && extractionRecord !== undefined && extractionRecord !== savedExtraction) {
         await saveExtraction(db, job, extractionRecord);

@@ -36,7 +36,7 @@ const COMPARED_FIELDS = [...MODEL_FIELDS, 'description'];
 export type RepeatedExtraction = {
   listingId: number;
   rawId: number;
-  extracted: ExtractionRecord;
+  extractionRecord: ExtractionRecord;
   changes: Changes;
 };
 
@@ -70,7 +70,7 @@ export type ImageReprocessOutcome = { listingId: number } & (
 );
 
 type ReprocessInput = JobInput & {
-  before: ReprocessedJob['before'];
+  earlierStatus: ReprocessedJob['earlierStatus'];
   /** Called with the reason if the payload stays unchanged. */
   onUnchanged?: (reason: string) => void;
 };
@@ -83,7 +83,7 @@ type ReprocessDeps = {
   parallel: number;
 };
 
-/** Service behind `oselya reprocess`. */
+/** Service of `oselya reprocess`. */
 export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
@@ -124,12 +124,12 @@ export function createReprocess(
     }
     const { facts } = mergeFields(rawId, payload, extractionRecord);
     const changes = diffStates(listing, buildListingState(payload, facts), COMPARED_FIELDS);
-    return { outcome: 'read', listingId, rawId, extracted: extractionRecord, changes };
+    return { outcome: 'read', listingId, rawId, extractionRecord, changes };
   }
 
   return {
-    /** Current prompt version and model. */
-    current: currentExtractor,
+    /** Version of the current prompt, and the current model. */
+    currentExtractor,
 
     /** Returns the number of selected listings. */
     count: (selection: ListingSelection): Promise<number> => countListings(db, selection),
@@ -156,18 +156,14 @@ export function createReprocess(
      * Stores an extraction through the pipeline without calling the model again.
      * @throws ModelError if the failure is systemic.
      */
-    async write({
-      listingId,
-      rawId,
-      extracted: extractionRecord,
-    }: RepeatedExtraction): Promise<WriteOutcome> {
+    async write({ listingId, rawId, extractionRecord }: RepeatedExtraction): Promise<WriteOutcome> {
       const job = await claimForReprocessing(db, { listingId, rawId }, claimant);
       if (job === undefined) return { outcome: 'changed' };
       let unchangedReason: string | undefined;
       const onUnchanged = (reason: string) => void (unchangedReason = reason);
       const { status, failure } = await runJob(jobs, job, {
         force: true,
-        extracted: extractionRecord,
+        extractionRecord,
         onUnchanged,
       });
       if (isSystemicFailure(failure)) throw failure;
@@ -178,7 +174,7 @@ export function createReprocess(
   };
 }
 
-/** Service behind `oselya reprocess --pictures`. */
+/** Service of `oselya reprocess --pictures`. */
 export type ReprocessImages = ReturnType<typeof createReprocessImages>;
 
 /**
@@ -235,11 +231,13 @@ export function createReprocessImages(
 async function runJob(
   jobs: ReprocessDeps['jobs'],
   job: ReprocessedJob,
-  options: Omit<ReprocessInput, 'before' | 'onFailure'>,
+  options: Omit<ReprocessInput, 'earlierStatus' | 'onFailure'>,
 ): Promise<{ status: JobOutcomeStatus; failure: unknown }> {
   let failure: unknown;
   const onFailure = (error: unknown) => (failure = error);
-  const status = await jobs.run(job, { input: { ...options, before: job.before, onFailure } });
+  const status = await jobs.run(job, {
+    input: { ...options, earlierStatus: job.earlierStatus, onFailure },
+  });
   return { status, failure };
 }
 
@@ -259,7 +257,7 @@ export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<Reproce
   return async (job, options) => {
     const result = await process(job, options);
     const { input } = options;
-    if (input?.before !== 'completed' || result.status === 'completed') return result;
+    if (input?.earlierStatus !== 'completed' || result.status === 'completed') return result;
     const isPostponed = result.status === 'postponed';
     const stages = isPostponed ? (options.stages ?? []) : result.stages;
     const error = isPostponed ? null : result.error;

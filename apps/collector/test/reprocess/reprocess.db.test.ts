@@ -115,7 +115,7 @@ test('Listings of the current prompt and model are not outdated', async () => {
   for (const external_id of ['a', 'b', 'c']) await harness.process(createPayload({ external_id }));
   const model = createBetterModel();
   const reprocess = openWithModel(model);
-  const outdated = reprocess.current;
+  const outdated = reprocess.currentExtractor;
   assert.equal(await reprocess.count({ outdated }), 3);
   const [first] = filterReadings(await readAll(reprocess, { outdated }, 1));
   assert.ok(first);
@@ -129,7 +129,7 @@ test('Listings of the current prompt and model are not outdated', async () => {
   );
   assert.equal(await reprocess.count({ outdated }), 2);
   assert.equal(
-    await reprocess.count({ outdated: openWithModel(createCountingModel()).current }),
+    await reprocess.count({ outdated: openWithModel(createCountingModel()).currentExtractor }),
     1,
   );
 });
@@ -144,7 +144,7 @@ test('A payload that the current model rejects is not extracted again', async ()
     return { is_listing: false, reason: 'A service.' };
   });
   const reprocess = openWithModel(rejectingModel);
-  const outdated = reprocess.current;
+  const outdated = reprocess.currentExtractor;
   const listings = await db.selectFrom('property_listings').selectAll().execute();
   assert.equal((await readAll(reprocess, { outdated })).length, 2);
   assert.deepEqual(
@@ -158,7 +158,7 @@ test('A payload that the current model rejects is not extracted again', async ()
   assert.equal(await reprocess.count({ outdated }), 1);
   // A rejection counts only for the same model, prompt and payload.
   const otherReprocess = openWithModel({ ...rejectingModel, chatModel: 'another' });
-  assert.equal(await otherReprocess.count({ outdated: otherReprocess.current }), 2);
+  assert.equal(await otherReprocess.count({ outdated: otherReprocess.currentExtractor }), 2);
   assert.equal(await reprocess.count({ outdated: { ...outdated, promptVersion: 'v0' } }), 2);
   assert.equal(await reprocess.count({}), 2);
   await harness.process({ ...payload, price: 1, currency: 'USD' });
@@ -265,8 +265,11 @@ test('A write that fails before its first change keeps the payload completed', a
   const raw = await createHarness(db).process(payload);
   const { work, reading } = await readOne(createBetterModel());
   const rowsBefore = await readAllRows();
-  const extraction = { ...reading.extracted.extraction, is_listing: false };
-  const brokenReading = { ...reading, extracted: { ...reading.extracted, extraction } };
+  const extraction = { ...reading.extractionRecord.extraction, is_listing: false };
+  const brokenReading = {
+    ...reading,
+    extractionRecord: { ...reading.extractionRecord, extraction },
+  };
   assert.deepEqual(await work.write(brokenReading), {
     outcome: 'kept',
     error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
@@ -332,7 +335,7 @@ test('A worker continues the write of a killed process, or leaves the payload as
     assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   };
   const job = await claimForReprocessing(db, target, claimant);
-  assert.deepEqual([job?.attempt, job?.before], [2, 'completed']);
+  assert.deepEqual([job?.attempt, job?.earlierStatus], [2, 'completed']);
   await recover();
   assert.equal((await findListing(db, payload))?.rooms, 2);
   assert.equal(model.calls.chat, 0);

@@ -7,7 +7,7 @@ import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
  * them. Invalid images are recorded with their errors. Reprocessing only describes existing images.
  */
 export const processImages: StageRun = async (context, deps, signal) => {
-  const { uploads, extracted: extractionRecord, shouldDescribeAgain = false } = context;
+  const { uploads, extractionRecord, shouldDescribeAgain = false } = context;
   const urls = requireOutput(context, 'payload').image_urls ?? [];
   const { rawId, attempt } = context.job;
   const job = {

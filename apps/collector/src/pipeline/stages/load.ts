@@ -18,18 +18,12 @@ import {
  */
 export const load: StageRun = async (context, { db, model }) => {
   const { job, outputs, force, shouldDescribeAgain } = context;
-  const {
-    payload,
-    hasUploads,
-    listingId,
-    currentRawId,
-    reading: savedReading,
-    ...listing
-  } = await loadPayload(db, job);
+  const loadedPayload = await loadPayload(db, job);
+  const { payload, hasUploads, savedExtraction, listingId, currentRawId } = loadedPayload;
   outputs.payload = payload;
   outputs.hasUploads = hasUploads;
-  if (savedReading !== null && isCurrentExtraction(savedReading, model))
-    outputs.savedExtraction = savedReading;
+  if (savedExtraction !== null && isCurrentExtraction(savedExtraction, model))
+    outputs.savedExtraction = savedExtraction;
   if (listingId === null || currentRawId === null) return DONE_RESULT;
 
   outputs.listingId = listingId;
@@ -38,11 +32,11 @@ export const load: StageRun = async (context, { db, model }) => {
     outputs.onlyImages = true;
     return UNCHANGED_TEXT_RESULT;
   }
-  if (force || listing.completedHash !== job.contentHash) return DONE_RESULT;
+  if (force || loadedPayload.completedHash !== job.contentHash) return DONE_RESULT;
   const isSamePayload =
     currentRawId === job.rawId || (await recordRepeatedPayload(db, job, listingId));
   if (!isSamePayload) return DONE_RESULT;
-  if (!listing.hasMissingImages) return UNCHANGED_RESULT;
+  if (!loadedPayload.hasMissingImages) return UNCHANGED_RESULT;
   outputs.onlyImages = true;
   return UNCHANGED_TEXT_RESULT;
 };
@@ -57,7 +51,7 @@ type LoadedPayload = {
   completedHash: string | null;
   hasMissingImages: boolean;
   /** Extraction of an earlier attempt. */
-  reading: (ExtractionRecord & { promptVersion: string }) | null;
+  savedExtraction: (ExtractionRecord & { promptVersion: string }) | null;
 };
 
 /** Matches listings with image URLs to retry, or with images that lack a description and an error. */
@@ -76,7 +70,7 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayloa
       case when reading.raw_id is not null then
         json_build_object('extraction', reading.extraction, 'model', reading.model,
           'requestedModel', reading.requested_model, 'promptVersion', reading.prompt_version)
-      end as reading
+      end as "savedExtraction"
     from raw_data as raw
     left join raw_readings as reading on reading.raw_id = raw.id
       and reading.revision = raw.revision
@@ -85,14 +79,13 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayloa
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
     db,
   );
-  const [loadedPayload] = rows;
-  if (loadedPayload === undefined) throw new LeaseLostError(job);
-  return loadedPayload;
+  if (rows[0] === undefined) throw new LeaseLostError(job);
+  return rows[0];
 }
 
 /**
- * Records that the source sent the payload again, and restores an archived listing. It locks
- * the listing afterwards, because a concurrent archive check must see the record.
+ * Records that the source sent the payload again, and restores an archived listing. It locks the
+ * listing after the record, because a concurrent archive check must see the record.
  * @returns False if the listing has another payload now.
  */
 async function recordRepeatedPayload(
@@ -100,7 +93,7 @@ async function recordRepeatedPayload(
   job: Job,
   listingId: number,
 ): Promise<boolean> {
-  const { rows } = await sql<{ held: boolean; noted: boolean }>`
+  const { rows } = await sql<{ isHeld: boolean; isRecorded: boolean }>`
     with claim as materialized (${selectHeldClaim(job)}),
     noted as (
       update listing_payloads set raw_id = ${job.rawId}
@@ -116,7 +109,9 @@ async function recordRepeatedPayload(
       update property_listings set archived_at = null, updated_at = now()
       from listing
       where property_listings.id = listing.id and listing.archived_at is not null)
-    select exists (select from claim) as held, exists (select from noted) as noted`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(job);
-  return rows[0].noted;
+    select exists (select from claim) as "isHeld", exists (select from noted) as "isRecorded"`.execute(
+    db,
+  );
+  if (rows[0]?.isHeld !== true) throw new LeaseLostError(job);
+  return rows[0].isRecorded;
 }

@@ -21,7 +21,7 @@ export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
   const listingId = requireOutput(context, 'listingId');
   const priorStates = await findPriorStates(db, job, listingId);
-  const { revision, own: ownState, before: earlierState, titleBefore } = priorStates;
+  const { revision, samePayloadState, earlierState, earlierTitleProvider } = priorStates;
   const state = {
     ...buildListingState(requireOutput(context, 'payload'), requireOutput(context, 'facts')),
     pictures: getImages(context, priorStates),
@@ -29,8 +29,10 @@ export const snapshot: StageRun = async (context, { db }) => {
   const { model, prompt_version: promptVersion, fields } = requireOutput(context, 'provenance');
   const changes = earlierState === null ? {} : diffStates(earlierState, state, TRACKED_FIELDS);
   const isChanged =
-    revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
-  if (earlierState !== null && ownState === null && !isChanged) return SKIPPED_RESULT;
+    revision > 0
+      ? Object.keys(changes).length > 0
+      : isMaterialChange(changes, fields, earlierTitleProvider);
+  if (earlierState !== null && samePayloadState === null && !isChanged) return SKIPPED_RESULT;
   const titleBy = getProvider(fields['title']) ?? null;
   const isWritten = await writeToListing(
     db,
@@ -49,14 +51,11 @@ export const snapshot: StageRun = async (context, { db }) => {
   return isWritten ? DONE_RESULT : SUPERSEDED_RESULT;
 };
 
-/** Returns the upload hashes or the image URLs, or the earlier value if the job keeps its images. */
-function getImages(
-  context: JobContext,
-  { own: ownState, before: earlierState }: PriorStates,
-): unknown {
-  const { uploads, extracted: extractionRecord } = context;
+/** Returns the upload hashes or the image URLs. Returns the earlier value if the listing keeps its images. */
+function getImages(context: JobContext, { samePayloadState, earlierState }: PriorStates): unknown {
+  const { uploads, extractionRecord } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
-  const storedImages = ownState?.['pictures'] ?? earlierState?.['pictures'];
+  const storedImages = samePayloadState?.['pictures'] ?? earlierState?.['pictures'];
   return extractionRecord !== undefined || requireOutput(context, 'hasUploads')
     ? storedImages
     : (requireOutput(context, 'payload').image_urls ?? []);
@@ -65,13 +64,13 @@ function getImages(
 type StoredState = Readonly<Record<string, unknown>>;
 
 type PriorStates = {
-  /** Attempt that reprocessed the payload; 0 if no attempt has. */
+  /** Attempt that reprocessed the payload. 0 if the payload was never reprocessed. */
   revision: number;
-  /** State of the same payload and revision, from an earlier attempt. */
-  own: StoredState | null;
-  before: StoredState | null;
-  /** Provider of the earlier title; null if unknown (before migration 0023). */
-  titleBefore: ValueProvider | null;
+  /** State that an earlier attempt stored for the same payload and revision. */
+  samePayloadState: StoredState | null;
+  earlierState: StoredState | null;
+  /** Null if unknown (before migration 0023). */
+  earlierTitleProvider: ValueProvider | null;
 };
 
 async function findPriorStates(
@@ -83,8 +82,8 @@ async function findPriorStates(
     select raw.revision,
       (select listing from listing_snapshots as snapshot
         where listing_id = ${listingId}
-          and snapshot.raw_id = raw.id and snapshot.revision = raw.revision) as own,
-      before.listing as before, before.title_by as "titleBefore"
+          and snapshot.raw_id = raw.id and snapshot.revision = raw.revision) as "samePayloadState",
+      before.listing as "earlierState", before.title_by as "earlierTitleProvider"
     from raw_data as raw
     left join lateral (
       select listing, title_by from listing_snapshots as snapshot

@@ -45,7 +45,7 @@ async function upsertListing(
   const columns = Object.keys(values);
   const prefixColumns = (table: string) =>
     sql.join(columns.map((column) => sql.ref(`${table}.${column}`)));
-  const { rows } = await sql<{ held: boolean; id: number | null }>`
+  const { rows } = await sql<{ isHeld: boolean; id: number | null }>`
     with claim as materialized (${selectHeldClaim(job)}),
     before as materialized (
       select raw_id from listing_payloads
@@ -84,8 +84,8 @@ async function upsertListing(
       insert into listing_enrichments (listing_id, kind, value)
       select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
-    select exists (select from claim) as held, (select id from made) as id`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(job);
+    select exists (select from claim) as "isHeld", (select id from made) as id`.execute(db);
+  if (rows[0]?.isHeld !== true) throw new LeaseLostError(job);
   return rows[0].id ?? undefined;
 }
 

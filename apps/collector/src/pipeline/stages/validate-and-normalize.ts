@@ -6,19 +6,19 @@ import { createInvalidResult, DONE_RESULT, SKIPPED_RESULT } from '../outcome.ts'
 /** Extracts the facts of the payload, unless an extraction exists. Ends the job of a non-listing. */
 export const validate: StageRun = async (context, { model }, signal) => {
   const { outputs } = context;
-  const earlierExtraction = context.extracted ?? outputs.savedExtraction;
+  const earlierExtraction = context.extractionRecord ?? outputs.savedExtraction;
   const payload = requireOutput(context, 'payload');
   const extractionRecord = earlierExtraction ?? (await extractListing(model, payload, { signal }));
   const reason = findRejectionReason(extractionRecord);
   if (reason !== undefined) return createInvalidResult('not_a_listing', reason, 'validate');
-  outputs.extracted = extractionRecord;
+  outputs.extractionRecord = extractionRecord;
   return earlierExtraction === undefined ? DONE_RESULT : SKIPPED_RESULT;
 };
 
 /** Merges the fields of the payload and the extraction. */
 export const normalize: StageRun = async (context) => {
   const payload = requireOutput(context, 'payload');
-  const extractionRecord = requireOutput(context, 'extracted');
+  const extractionRecord = requireOutput(context, 'extractionRecord');
   Object.assign(context.outputs, mergeFields(context.job.rawId, payload, extractionRecord));
   return DONE_RESULT;
 };
