@@ -4,7 +4,7 @@ import { createLogger, createRateLimit, createServer } from '@oselya/kit';
 import { createApiKeyStore, type Scope } from '../../src/access/api-keys.ts';
 import { guardRoutes, rejectCrossSiteRequests } from '../../src/access/guard.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, createPayload, store } from '../support/pipeline.ts';
+import { openDatabase, createPayload, store, updateRawRecord } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db, pool } = database;
@@ -81,7 +81,7 @@ test('A key with a list of sources is limited to the payloads and records of the
     assert.equal(answer.status, 403, scope);
   }
   // The list limits only the ingest, not administration and search.
-  await db.updateTable('raw_data').set({ status: 'completed' }).where('id', '=', rawId).execute();
+  await updateRawRecord(db, rawId, { status: 'completed' });
   const admin = await createHeaders('admin', ['doshka']);
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);
   assert.equal(retry.json<{ code: string }>().code, 'not_retryable');

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,6 +23,7 @@ import {
   openDatabase,
   createPayload,
   watchResources,
+  openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import { createRandom, startLoad } from './load.ts';
@@ -56,8 +55,7 @@ async function startCollectors(
   for (const [name, ms] of Object.entries(TIMEOUTS_MS)) {
     url.searchParams.set(name, String(Math.round(ms * TIME_FACTOR)));
   }
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-outage-'));
-  deferCleanup(() => rm(folder, { recursive: true, force: true }));
+  const folder = await openFolder();
   const host = await serveImages();
   const opened = new AsyncDisposableStack();
   deferCleanup(() => opened.disposeAsync());
@@ -85,9 +83,10 @@ async function startCollectors(
     const form = createForm(createPayload(), [{ name: 'a.png', bytes }]);
     assert.equal((await sendForm(collector.url, form)).status, 200);
   }
-  const count = (of: pg.Pool[]) => of.reduce((sum, { totalCount }) => sum + totalCount, 0);
-  const serverConnections = () => countConnections(database.db, CONNECTION_NAME);
-  const countKnown = () => count(allPools) + countSockets();
+  const countPooled = (selectedPools: readonly pg.Pool[]) =>
+    selectedPools.reduce((sum, { totalCount }) => sum + totalCount, 0);
+  const countServerConnections = () => countConnections(database.db, CONNECTION_NAME);
+  const countKnownDescriptors = () => countPooled(allPools) + countSockets();
   return {
     urls,
     imageHost: host.url,
@@ -97,7 +96,7 @@ async function startCollectors(
         database,
         dataDir: folder,
         host,
-        known: countKnown,
+        countKnownDescriptors,
       });
       return async () => {
         await untilFree();
@@ -105,14 +104,14 @@ async function startCollectors(
         await until('the connections to be free', () => !isAnyConnectionUsed());
         await until('the server to have no other connection', async () => {
           // Each collector has one more connection, for notifications.
-          return (await serverConnections()) === count(pools) + COLLECTOR_COUNT;
+          return (await countServerConnections()) === countPooled(pools) + COLLECTOR_COUNT;
         });
       };
     },
     /** Closes the collectors, and waits until their connections are closed. */
     async close() {
       await opened.disposeAsync();
-      await until('the connections to end', async () => (await serverConnections()) === 0);
+      await until('the connections to end', async () => (await countServerConnections()) === 0);
     },
   };
 }

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { deferCleanup, exchange, until } from '@oselya/testing';
+import { exchange, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
@@ -26,6 +23,8 @@ import {
   store,
   waitUntilResourcesAreFree,
   watchResources,
+  updateRawRecord,
+  openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import { createHostileBodies, createHostileRequests } from './hostile-input.ts';
@@ -33,12 +32,6 @@ import { checkCounts, waitUntilEnded } from './load.ts';
 
 const database = await openDatabase();
 const { db } = database;
-
-async function createFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-hostile-'));
-  deferCleanup(() => rm(folder, { recursive: true }));
-  return folder;
-}
 
 const PAYLOADS = getRepetitions({ soak: 10_000, ci: 1000 });
 const SEARCHES = getRepetitions({ soak: 1000, ci: 150 });
@@ -54,7 +47,7 @@ const REJECTIONS = [400, 413, 422];
 const IMAGE_SHARE = 1 / 3;
 
 const host = await startHostileImages();
-const folder = await createFolder();
+const folder = await openFolder();
 const UNLIMITED = { COLLECTOR_INGEST_PER_MINUTE: '0', COLLECTOR_FULLTEXT_PER_MINUTE: '0' };
 const collector = await startCollector(database, {
   DATA_DIR: folder,
@@ -65,7 +58,7 @@ const collector = await startCollector(database, {
 
 /** Database of a collector without a worker: only requests change its rows. */
 const idleDatabase = await openDatabase();
-const idleFolder = await createFolder();
+const idleFolder = await openFolder();
 const idleCollector = await startCollector(idleDatabase, {
   DATA_DIR: idleFolder,
   COLLECTOR_WORKER: 'false',
@@ -101,11 +94,7 @@ async function watchRows(): Promise<() => Promise<number>> {
 /** Stores data for all routes: first a failed payload, then a listing with an image. */
 async function storeData(): Promise<string> {
   const id = await store(idleDatabase.db, createPayload());
-  await idleDatabase.db
-    .updateTable('raw_data')
-    .set({ status: 'failed' })
-    .where('id', '=', id)
-    .execute();
+  await updateRawRecord(idleDatabase.db, id, { status: 'failed' });
   const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
   const form = createForm(createPayload(), [{ name: 'orchid.png', bytes }]);
   const sha256 = (await sendForm(idleCollector.url, form)).body.images[0]?.sha256;

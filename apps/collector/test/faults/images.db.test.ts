@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
 import {
@@ -22,6 +20,8 @@ import {
   startModelServer,
   startModelWorker,
   store,
+  openFolder,
+  createModelEnv,
 } from '../support/pipeline.ts';
 
 const database = await openDatabase();
@@ -29,18 +29,14 @@ const { db } = database;
 const server = await startModelServer();
 deferCleanup(server.close);
 const host = await serveImages();
-const dataDir = await mkdtemp(join(tmpdir(), 'oselya-vision-'));
-deferCleanup(() => rm(dataDir, { recursive: true }));
+const dataDir = await openFolder();
 
 const JOB_COUNT = 6;
 /** Timeout of requests to a silent server. */
 const SHORT_MS = 800;
 
 const MODEL_ENV = {
-  MODEL_MODE: 'openai',
-  MODEL_BASE_URL: server.url,
-  MODEL_CHAT: 'm',
-  MODEL_EMBEDDING: 'e',
+  ...createModelEnv(server.url),
   SSRF_ALLOW: '127.0.0.1',
   COLLECTOR_INGEST_PER_MINUTE: '0',
 };
@@ -67,8 +63,8 @@ function scriptAnswer(answer: ScriptedResponse, isAffected: (url: string) => boo
   };
 }
 
-function getImageUrl({ body }: ReceivedRequest): string {
-  return /http:[^"\\]+\.png/.exec(JSON.stringify(body))?.[0] ?? 'control';
+function getImageUrl({ text }: ReceivedRequest): string {
+  return /http:[^"\\]+\.png/.exec(text)?.[0] ?? 'control';
 }
 
 const isPoison = (url: string) => url.endsWith('poison.png');

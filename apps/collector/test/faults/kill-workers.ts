@@ -2,8 +2,6 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -14,11 +12,11 @@ import {
   type ReceivedRequest,
   startModelServer,
 } from '@oselya/model/testing';
-import { deferCleanup, until } from '@oselya/testing';
+import { until } from '@oselya/testing';
 import type { Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
-import { DIMENSIONS, store } from '../support/pipeline.ts';
+import { DIMENSIONS, hasImage, store, openFolder } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import { countUnfinished, createRandom } from './load.ts';
 import { STATEMENTS, startProxy, type StatementMoment } from './proxy.ts';
@@ -59,14 +57,14 @@ export async function startAnsweringServer(moment?: CallMoment & { onMoment: () 
   return { ...server, state };
 }
 
-function getOperation({ path, body }: ReceivedRequest): Operation {
-  if (path.endsWith('/embeddings')) return 'embedding';
-  return JSON.stringify(body).includes('"type":"image_url"') ? 'describing' : 'reading';
+function getOperation(request: ReceivedRequest): Operation {
+  if (request.path.endsWith('/embeddings')) return 'embedding';
+  return hasImage(request) ? 'describing' : 'reading';
 }
 
 function createAnswer(request: ReceivedRequest): { body: unknown } {
   const operation = getOperation(request);
-  const isRepair = JSON.stringify(request.body).includes('Ремонтуємо');
+  const isRepair = request.text.includes('Ремонтуємо');
   let answer = handleConstantly(request);
   if (operation === 'describing') answer = createCompletion(JSON.stringify(DESCRIPTION));
   if (operation === 'reading' && isRepair) answer = createCompletion(JSON.stringify(REJECTION));
@@ -99,8 +97,7 @@ export function createListingPayload(index: number, imageHost: string): Payload 
 }
 
 /** Compile cache of the workers, which start faster with it. */
-const compileCache = await mkdtemp(join(tmpdir(), 'oselya-compiled-'));
-deferCleanup(() => rm(compileCache, { recursive: true, force: true }));
+const compileCache = await openFolder();
 
 /** Starts a worker process. */
 export function startWorkerProcess(settings: WorkerSettings) {

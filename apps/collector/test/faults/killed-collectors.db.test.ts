@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deferCleanup, openSocket, until } from '@oselya/testing';
+import { openSocket, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import {
   type CollectorProcess,
@@ -21,6 +18,8 @@ import {
   createPayload,
   listTemporaryFiles,
   waitUntilResourcesAreFree,
+  openFolder,
+  createModelEnv,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import { createRandom, getKey, getPrice, startIngest } from './load.ts';
@@ -35,8 +34,7 @@ const MAX_WORK_MS = 200;
 
 // On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
 const { db, url: databaseUrl } = await openDatabase();
-const folder = await mkdtemp(join(tmpdir(), 'oselya-killed-'));
-deferCleanup(() => rm(folder, { recursive: true, force: true }));
+const folder = await openFolder();
 const random = createRandom(20_261_122);
 
 const countOpenConnections = async (): Promise<number> =>
@@ -69,10 +67,7 @@ async function start(env: Record<string, string> = {}): Promise<CollectorProcess
 test('A collector killed during uploads and processing leaves no payload undecided', async (t) => {
   t.after(killAll);
   const killedCollector = await start({
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: `${silentModel.url}/v1`,
-    MODEL_CHAT: 'm',
-    MODEL_EMBEDDING: 'e',
+    ...createModelEnv(`${silentModel.url}/v1`),
   });
   const file = { name: 'a.png', bytes: Uint8Array.from(await createImage('png')) };
   const [uploads, jobs] = [2, 2];

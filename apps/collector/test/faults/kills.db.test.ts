@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Database, migrate } from '@oselya/db';
 import { createModelClient, type ModelClient } from '@oselya/model';
-import { deferCleanup, until } from '@oselya/testing';
+import { until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
@@ -30,6 +28,7 @@ import {
   listTemporaryFiles,
   waitUntilResourcesAreFree,
   watchResources,
+  openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import {
@@ -52,12 +51,6 @@ const CUT_CONNECTION_NAME = 'worker-to-be-cut';
 const FOLDER_KILLS = getRepetitions({ soak: 10, ci: 3 });
 const FOLDER_PAYLOADS = getRepetitions({ soak: 60, ci: 30 });
 
-async function createFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
-  deferCleanup(() => rm(folder, { recursive: true }));
-  return folder;
-}
-
 const database = process.env['TEST_DATABASE_URL'] === undefined ? undefined : await openDatabase();
 
 if (database?.url === undefined) {
@@ -68,7 +61,7 @@ if (database?.url === undefined) {
 
   const title = 'Workers killed at every statement and model call lose and double no payload';
   test(title, { timeout: 480_000 }, async (t) => {
-    const dataDir = await createFolder();
+    const dataDir = await openFolder();
     const folder = join(dataDir, 'images');
     await using server = await startAnsweringServer();
     const host = await serveImages();
@@ -95,7 +88,7 @@ if (database?.url === undefined) {
   });
 
   test('A job survives a connection that breaks at any statement', async (t) => {
-    const dataDir = await createFolder();
+    const dataDir = await openFolder();
     const host = await serveImages();
     const target = {
       db,
@@ -182,7 +175,7 @@ async function processWithCut(
 async function killEmbedded(t: { diagnostic: (message: string) => void }): Promise<void> {
   await using server = await startAnsweringServer();
   const host = await serveImages();
-  const root = await createFolder();
+  const root = await openFolder();
   const [dataDir, folder] = [join(root, 'var'), join(root, 'images')];
   await fillDataFolder(dataDir);
   const useDatabase = async (work: (db: Db) => Promise<void>) => {

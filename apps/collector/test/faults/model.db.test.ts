@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ModelClientOptions } from '@oselya/model';
+import type { ModelClient, ModelClientOptions } from '@oselya/model';
+import { sql } from 'kysely';
 import { extractEmbeddedTexts, LISTING, type ScriptedResponse } from '@oselya/model/testing';
 import { deferCleanup, until } from '@oselya/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
+import { extractionCompletion } from '../../src/pipeline/extraction.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { startCollector } from '../support/collector.ts';
 import {
@@ -18,27 +20,34 @@ import {
   startModelServer,
   startModelWorker,
   store,
-  sumUsage,
+  createModelEnv,
+  emptyImageService,
 } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
-const server = await startModelServer();
-deferCleanup(server.close);
+const [server, embedder] = await Promise.all([startModelServer(), startModelServer()]);
+deferCleanup(() => Promise.all([server.close(), embedder.close()]).then(() => undefined));
 
 const JOB_COUNT = 6;
 const SLOT_COUNT = 3;
+/** Long enough for 220 jobs on a busy machine. */
+const LIMIT_MS = 180_000;
 
 const MODEL_ENV = {
-  MODEL_MODE: 'openai',
-  MODEL_BASE_URL: server.url,
-  MODEL_CHAT: 'chat',
-  MODEL_EMBEDDING: 'embedding',
+  ...createModelEnv(server.url),
   COLLECTOR_FULLTEXT_PER_MINUTE: '0',
 };
 
 beforeEach(async () => {
-  Object.assign(server.state, { requests: 0, writeResponse: undefined, createResponse: undefined });
+  for (const { state } of [server, embedder]) {
+    Object.assign(state, { up: true, requests: 0, chatRequestCount: 0 });
+    Object.assign(state, {
+      writeResponse: undefined,
+      createResponse: undefined,
+      isServerError: undefined,
+    });
+  }
   await db.deleteFrom('raw_data').execute();
 });
 
@@ -51,6 +60,24 @@ async function addJobs(jobs: number, overrides: Partial<Payload> = {}): Promise<
   return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
 }
 
+/** Describes each image with the model, as the pipeline does. */
+function describeWith(model: ModelClient): typeof emptyImageService.processRemote {
+  return async ({ urls, signal, observe }) => {
+    for (const url of urls) {
+      await model.generateObject({
+        operation: 'look',
+        ...extractionCompletion,
+        system: 'Look.',
+        data: url,
+        image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },
+        signal,
+        observe,
+      });
+    }
+    return [];
+  };
+}
+
 function startTestWorker({
   slots = SLOT_COUNT,
   retryMs = 100,
@@ -60,16 +87,37 @@ function startTestWorker({
   const model = openModel(server.url, { timeoutMs, ...options });
   const states: string[] = [];
   model.breaker.onChange((state) => states.push(state));
-  const settings = { database, model, modelTimeoutMs: timeoutMs, slots, retryMs };
-  return { ...startModelWorker({ ...settings, servers: [server] }), states };
+  const images = { ...emptyImageService, processRemote: describeWith(model) };
+  const settings = { database, model, images, modelTimeoutMs: timeoutMs, slots, retryMs };
+  return { ...startModelWorker({ ...settings, servers: [server, embedder] }), states };
 }
 
 /** Waits until all jobs have ended, and counts them. */
 function waitUntilEnded(jobs = JOB_COUNT): Promise<{ completed: number; failed: number }> {
-  return until('all jobs to end', async () => {
+  const countEnded = async () => {
     const { completed, failed } = await countByStatus(db);
     return completed + failed === jobs && { completed, failed };
-  });
+  };
+  return until('all jobs to end', countEnded, LIMIT_MS);
+}
+
+/** Waits until all jobs have completed with one attempt. */
+async function waitUntilCompleted(jobs: number): Promise<void> {
+  assert.deepEqual(await waitUntilEnded(jobs), { completed: jobs, failed: 0 });
+  const rows = await db.selectFrom('raw_data').select('attempts').execute();
+  assert.ok(rows.every(({ attempts }) => attempts === 1));
+}
+
+/** Counts the requests to the servers. */
+const countRequests = () => server.state.requests + embedder.state.requests;
+
+/** Counts the claims, including those of returned jobs. */
+async function countClaims(): Promise<number> {
+  const { claims } = await db
+    .selectFrom('raw_data')
+    .select((eb) => eb.fn.sum<number>('attempt').as('claims'))
+    .executeTakeFirstOrThrow();
+  return claims;
 }
 
 const createChatAnswer = (content: string, finish_reason = 'stop') =>
@@ -84,6 +132,12 @@ const send =
   (response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(body);
   };
+
+const sendSlowly: ResponseWriter = (response) => {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const timer = setInterval(() => response.write(' '), 20);
+  response.on('close', () => clearInterval(timer));
+};
 
 const sendEndlessly: ResponseWriter = (response) => {
   response.writeHead(200, { 'content-type': 'application/json' });
@@ -129,7 +183,7 @@ for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
   test(`On ${name}, jobs fail with the reason and complete when they are retried`, async () => {
     server.state.writeResponse = answer;
     await addJobs(JOB_COUNT);
-    await using opened = startTestWorker();
+    await using testWorker = startTestWorker();
     assert.deepEqual(await waitUntilEnded(), { completed: 0, failed: JOB_COUNT });
     const raws = await db.selectFrom('raw_data').selectAll().execute();
     for (const { error, model_usage: usage, attempts } of raws) {
@@ -145,31 +199,15 @@ for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
       .where('embedding', 'is not', null)
       .where((eb) => eb('id', 'in', eb.selectFrom('raw_data').select('listing_id')));
     assert.deepEqual(await embeddedQuery.execute(), []);
-    assert.equal(opened.model.breaker.state, 'closed', 'the server answers');
+    assert.equal(testWorker.model.breaker.state, 'closed', 'the server answers');
     server.state.writeResponse = undefined;
-    await createPayloadRetry({ db, onRetried: opened.worker.notify }).retryAll({
+    await createPayloadRetry({ db, onRetried: testWorker.worker.notify }).retryAll({
       status: 'failed',
     });
     assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
     assert.equal((await embeddedQuery.execute()).length, JOB_COUNT);
   });
 }
-
-test('A server that sends a byte at a time ends at the deadline, and no job fails', async (t) => {
-  server.state.writeResponse = (response) => {
-    response.writeHead(200, { 'content-type': 'application/json' });
-    const timer = setInterval(() => response.write(' '), 20);
-    response.on('close', () => clearInterval(timer));
-  };
-  await addJobs(JOB_COUNT);
-  await using opened = startTestWorker({ timeoutMs: 500 });
-  await until('requests', () => server.state.requests >= 3 * SLOT_COUNT);
-  assert.notEqual(opened.model.breaker.state, 'closed', 'it does not answer in time');
-  assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
-  server.state.writeResponse = undefined;
-  assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
-  t.diagnostic(`${JOB_COUNT} accepted, ${JOB_COUNT} stored, 0 lost, 0 doubled`);
-});
 
 test('After 429 with Retry-After the next request waits, and no job fails', async () => {
   let rejections = 0;
@@ -179,12 +217,13 @@ test('After 429 with Retry-After the next request waits, and no job fails', asyn
     response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
   };
   await addJobs(JOB_COUNT);
-  await using opened = startTestWorker();
+  await using testWorker = startTestWorker();
   assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
   assert.equal(rejections, SLOT_COUNT + 1);
-  const { calls } = await sumUsage(db);
+  const raws = await db.selectFrom('raw_data').select('model_usage').execute();
+  const calls = raws.reduce((sum, { model_usage: usage }) => sum + (usage?.calls ?? 0), 0);
   assert.equal(calls, 2 * JOB_COUNT + SLOT_COUNT + 1, 'each rejection is one more request');
-  assert.deepEqual(opened.states, []);
+  assert.deepEqual(testWorker.states, []);
 });
 
 test('Texts and queries that are too long to embed are shortened', async () => {
@@ -224,10 +263,10 @@ test('A server whose context is full gets fewer requests at once, and every job 
   };
   try {
     await addJobs(jobs);
-    await using opened = startTestWorker({ slots: 8 });
+    await using testWorker = startTestWorker({ slots: 8 });
     assert.deepEqual(await waitUntilEnded(jobs), { completed: jobs, failed: 0 });
     assert.ok(rejectedCount > 0 && rejectedCount < jobs, `${rejectedCount} requests were too many`);
-    assert.deepEqual(opened.states, []);
+    assert.deepEqual(testWorker.states, []);
   } finally {
     delete server.state.delay;
   }
@@ -239,14 +278,14 @@ test('Two texts on which the server fails do not take every probe: the others co
       ? createLlamaError('Compute error.')
       : undefined;
   await addJobs(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
-  await using opened = startTestWorker({
+  await using testWorker = startTestWorker({
     slots: 1,
     // Longer than the breaker stays open, as by default.
     retryMs: 600,
     breaker: { failures: 2, halfOpenAfterMs: 400 },
     retry: { attempts: 1 },
   });
-  const countOpenings = () => opened.states.filter((state) => state === 'open').length;
+  const countOpenings = () => testWorker.states.filter((state) => state === 'open').length;
   await until('both to have been a probe', () => countOpenings() > 2);
   await addJobs(JOB_COUNT);
   await until(
@@ -287,4 +326,134 @@ test('The record and the health name the reason why a payload waits', async () =
   assert.match(checks.model.detail ?? '', REASON_PATTERN);
   const all = health.text + JSON.stringify(await getRaw());
   assert.ok(!all.includes('very-secret') && !all.includes('двокімнатну'), all);
+});
+
+type Faults = Partial<typeof server.state>;
+
+for (const [name, jobs, options, faultyServer, fault] of [
+  ['an outage', 40, {}, server, { up: false }],
+  [
+    'an outage of the embedding server',
+    40,
+    { embeddingBaseUrl: embedder.url },
+    embedder,
+    { up: false },
+  ],
+  ['an unresponsive server', 20, { timeoutMs: 500 }, server, { writeResponse: () => undefined }],
+  [
+    'a server that sends a byte at a time',
+    6,
+    { timeoutMs: 500 },
+    server,
+    { writeResponse: sendSlowly },
+  ],
+] as [string, number, Parameters<typeof startTestWorker>[0], typeof server, Faults][]) {
+  test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
+    Object.assign(faultyServer.state, fault);
+    const isRead = server.state.up && server.state.writeResponse === undefined;
+    await addJobs(jobs, { image_urls: ['https://images.example/1.jpg'] });
+    await using testWorker = startTestWorker(options);
+    const { model } = testWorker;
+    await until('the breaker to open', () => model.breaker.state !== 'closed');
+    const [requestsBefore, claimsBefore] = [countRequests(), await countClaims()];
+    await until('five probes', () => countRequests() >= requestsBefore + 5);
+    const { completed, failed } = await countByStatus(db);
+    assert.deepEqual([completed, failed], [0, 0]);
+    // Each slot claims once for each probe, and once before the outage.
+    const [probes, claims] = [
+      countRequests() - requestsBefore,
+      (await countClaims()) - claimsBefore,
+    ];
+    const maxClaims = SLOT_COUNT * (probes + 1);
+    assert.ok(claims <= maxClaims, `${claims} claims for ${probes} requests, and not ${maxClaims}`);
+    Object.assign(faultyServer.state, { up: true, writeResponse: undefined });
+    await waitUntilCompleted(jobs);
+    // A call without a response within half a second is repeated.
+    if (isRead && options?.timeoutMs === undefined)
+      assert.equal(server.state.chatRequestCount, jobs, 'none is read twice');
+  });
+}
+
+test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async () => {
+  const [jobs, rejectedCount] = [200, 20];
+  await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
+  // The server rejects these jobs.
+  server.state.writeResponse = (response) => void response.writeHead(401).end('{}');
+  await addJobs(rejectedCount);
+  {
+    await using testWorker = startTestWorker();
+    await until('the failures', async () => (await countByStatus(db)).failed === rejectedCount);
+    assert.equal(testWorker.model.breaker.state, 'closed');
+  }
+  delete server.state.writeResponse;
+
+  server.state.up = false;
+  server.state.requests = 0;
+  await addJobs(jobs);
+  await using testWorker = startTestWorker({ slots: 16 });
+  await until('the breaker to open', () => testWorker.model.breaker.state !== 'closed');
+  // At one probe per half minute, twenty probes take ten minutes.
+  const requestsBefore = server.state.requests;
+  await until('twenty probes', () => server.state.requests >= requestsBefore + 20);
+  const { completed, failed } = await countByStatus(db);
+  assert.deepEqual([completed, failed], [0, rejectedCount]);
+
+  server.state.up = true;
+  const retryResponse = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
+  assert.deepEqual([retryResponse.status, retryResponse.json()], [200, { retried: rejectedCount }]);
+  await waitUntilCompleted(jobs + rejectedCount);
+});
+
+for (const [name, path, slots] of [
+  ['a chat request', '/chat/completions', 4],
+  // The texts share one request, which fails as a whole.
+  ['a batch of embeddings', '/embeddings', 16],
+] as const) {
+  test(`Only the causing job fails when the server crashes on ${name}`, async () => {
+    let jobs = 30;
+    server.state.isServerError = (request) =>
+      request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
+    const [poisonId] = await addJobs(1, { description: 'Продам квартиру: crash me, please' });
+    await addJobs(jobs);
+    await using testWorker = startTestWorker({ slots });
+    // Other jobs show that the server works.
+    await until('the failure', async () => {
+      const { completed, failed } = await countByStatus(db);
+      if (failed === 0 && completed === jobs) jobs += (await addJobs(1)).length;
+      return failed > 0;
+    });
+    const failedQuery = db.selectFrom('raw_data').selectAll().where('status', '=', 'failed');
+    const { id, error } = await failedQuery.executeTakeFirstOrThrow();
+    assert.deepEqual([id, error?.code], [poisonId, 'model_failed']);
+    assert.match(error?.message ?? '', /answered 500/);
+
+    delete server.state.isServerError;
+    const retry = createPayloadRetry({ db, onRetried: testWorker.worker.notify });
+    assert.equal(await retry.retryAll({ status: 'failed' }), 1);
+    await waitUntilCompleted(jobs + 1);
+  });
+}
+
+test('An outage of the embedding server shows in the metrics, the queue and the health', async () => {
+  // The collector would search duplicates among the listings of earlier tests.
+  await sql`truncate property_listings, duplicate_marks cascade`.execute(db);
+  embedder.state.up = false;
+  await using collector = await startCollector(database, {
+    ...MODEL_ENV,
+    MODEL_EMBEDDING_BASE_URL: embedder.url,
+  });
+  const readBreakerGauge = async () =>
+    /^collector_model_breaker_open (\d)$/m.exec((await collector.get('/metrics')).text)?.[1];
+  assert.equal(await readBreakerGauge(), '0');
+  await addJobs(2);
+  await until('the metric', async () => (await readBreakerGauge()) === '1');
+  const queue = (await collector.get('/api/v1/admin/queue')).json<{ breaker: string }>();
+  assert.equal(queue.breaker, 'open');
+  const health = await collector.get('/health');
+  const { model } = health.json<{ checks: { model: Record<string, string> } }>().checks;
+  assert.deepEqual(
+    [health.status, model?.['status'], model?.['breaker']],
+    [200, 'degraded', 'open'],
+  );
+  assert.match(model?.['detail'] ?? '', /answered 503/);
 });

@@ -20,19 +20,19 @@ import {
   findListing,
 } from '../support/pipeline.ts';
 
-const { db, open, addListing, readRows, folder, getPath, ...database } = await openImages();
-const { put: putImage, seen: requestedPaths } = await openImageHost();
+const { db, openService, addListing, readRows, folder, getPath, ...database } = await openImages();
+const { putImage, requestedPaths } = await openImageHost();
 
 /** Creates a model that throws the error that `getError` returns, or describes the image if it returns none. */
 function createFailingModel(
   getError: (request: VisionRequest) => ModelError | undefined,
   visionModelName = 'eyes',
 ) {
-  const { model, shown } = createVisionModel((request) => {
+  const { model, visionRequests } = createVisionModel((request) => {
     const error = getError(request);
     if (error !== undefined) throw error;
   });
-  return { model: { ...model, visionModel: visionModelName }, shown };
+  return { model: { ...model, visionModel: visionModelName }, visionRequests };
 }
 
 const rejection = new ModelError('MODEL_REFUSED', 'The content\0 filter rejected.');
@@ -60,7 +60,7 @@ test('An error about one image is recorded with it, and the others are described
     const { model } = createFailingModel(({ data }) =>
       JSON.stringify(data).includes('/bad-') ? error : undefined,
     );
-    const { images, events, warnings } = open({ model });
+    const { images, events, warnings } = openService({ model });
     const listing = await addListing();
     await images.processRemote({ ...listing, urls: [badImage.url, goodImage.url] });
     assert.ok((await readRows(listing.listingId)).every((row) => row.error === null));
@@ -95,9 +95,9 @@ test('Every other failure of the model propagates, and the next attempt continue
     const { url, sha256 } = await putImage(`/failure-${index}.png`, 'png', { width: 50 + index });
     const job = { ...(await addListing()), urls: [url] };
     const { model } = createFailingModel(() => error);
-    await assert.rejects(open({ model }).images.processRemote(job), error);
+    await assert.rejects(openService({ model }).images.processRemote(job), error);
     assert.equal((await readRows(job.listingId)).length, 1);
-    await open().images.processRemote(job);
+    await openService().images.processRemote(job);
     assert.deepEqual(await findImage(sha256), describedImage);
     assert.equal(requestedPaths.filter((path) => path === `/failure-${index}.png`).length, 1);
   }
@@ -107,8 +107,8 @@ test('A failed image is described again only with another model or prompt', asyn
   const { url, sha256 } = await putImage('/logo.png', 'png', { width: 90 });
   const describeWithFailure = async (visionModelName: string) => {
     const vision = createFailingModel(createRejection, visionModelName);
-    await open(vision).images.processRemote({ ...(await addListing()), urls: [url] });
-    return vision.shown.length;
+    await openService(vision).images.processRemote({ ...(await addListing()), urls: [url] });
+    return vision.visionRequests.length;
   };
   assert.deepEqual(
     [
@@ -121,7 +121,7 @@ test('A failed image is described again only with another model or prompt', asyn
   assert.equal((await findImage(sha256)).describe_error?.requested_model, 'other');
   const error = JSON.stringify({ requested_model: 'eyes', prompt_version: 'earlier' });
   await db.updateTable('images').set({ describe_error: error }).execute();
-  await open().images.processRemote({ ...(await addListing()), urls: [url] });
+  await openService().images.processRemote({ ...(await addListing()), urls: [url] });
   assert.deepEqual(await findImage(sha256), describedImage);
 });
 
@@ -129,29 +129,29 @@ test('Only a temporary error leaves an image outdated', async () => {
   for (const [index, code] of ['MODEL_RATE_LIMITED', 'MODEL_REFUSED'].entries()) {
     const { url, sha256 } = await putImage(`/limited-${index}.png`, 'png', { width: 98 + index });
     const listing = await addListing();
-    await open(createFailingModel(createRejection)).images.processRemote({
+    await openService(createFailingModel(createRejection)).images.processRemote({
       ...listing,
       urls: [url],
     });
     await sql`update images set describe_error = describe_error || ${JSON.stringify({ code })}
       where sha256 = ${sha256}`.execute(db);
-    const { model, shown } = createVisionModel();
-    const { images } = open({ model });
+    const { model, visionRequests } = createVisionModel();
+    const { images } = openService({ model });
     await images.processRemote({ ...(await addListing()), urls: [url] });
-    assert.equal(shown.length, 0, 'no payload asks again');
+    assert.equal(visionRequests.length, 0, 'no payload asks again');
     const count = code === 'MODEL_RATE_LIMITED' ? 1 : 0;
     assert.equal(await images.describeAll(listing, { outdated: true }), count);
-    assert.equal(shown.length, count);
+    assert.equal(visionRequests.length, count);
   }
 });
 
 test('A failure does not replace a description that another listing has stored meanwhile', async () => {
   const { url, sha256 } = await putImage('/raced.png', 'png', { width: 91 });
   const { model } = createVisionModel(async () => {
-    await open().images.processRemote({ ...(await addListing()), urls: [url] });
+    await openService().images.processRemote({ ...(await addListing()), urls: [url] });
     throw rejection;
   });
-  await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
+  await openService({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
   assert.deepEqual(await findImage(sha256), describedImage);
 });
 
@@ -164,13 +164,13 @@ for (const [damage, message, width] of [
     const goodImage = await putImage(`/beside-${damage}.png`, 'png', { width: width + 1 });
     const job = { ...(await addListing()), urls: [badImage.url, goodImage.url] };
     const breakerError = new ModelError('MODEL_BREAKER_OPEN', 'The breaker is open.');
-    const unavailableService = open(createFailingModel(() => breakerError));
+    const unavailableService = openService(createFailingModel(() => breakerError));
     await assert.rejects(unavailableService.images.processRemote(job), breakerError);
     await rm(join(folder, 'thumbnails'), { recursive: true });
     if (damage === 'gone') await rm(getPath(badImage.sha256));
     else await truncate(getPath(badImage.sha256), badImage.bytes.length - 30);
 
-    const { images, events } = open();
+    const { images, events } = openService();
     assert.equal(await images.describeAll(job), 2);
     const { describe_error: error } = await findImage(badImage.sha256);
     assert.equal(error?.code, 'IMAGE_UNREADABLE');
@@ -196,7 +196,7 @@ for (const [code, maxOutages] of [
       width: 190 + maxOutages,
     });
     const requestKinds: string[] = [];
-    const { images } = open(
+    const { images } = openService(
       createFailingModel(({ data }) => {
         const isControl = data === CONTROL_SIZE;
         requestKinds.push(isControl ? 'control' : 'image');
@@ -218,15 +218,15 @@ for (const [code, maxOutages] of [
 test('An image is not blamed while the control image fails too', async () => {
   const { url, sha256 } = await putImage('/outage-ends.png', 'png', { width: 88 });
   let isModelAway = true;
-  const { model, shown } = createFailingModel(() =>
+  const { model, visionRequests } = createFailingModel(() =>
     isModelAway ? createOutageError('MODEL_TIMEOUT') : undefined,
   );
-  const { images } = open({ model });
+  const { images } = openService({ model });
   const job = { ...(await addListing()), urls: [url] };
   for (let run = 0; run < 8; run += 1) {
     await assert.rejects(images.processRemote(job), { code: 'MODEL_TIMEOUT' });
   }
-  assert.equal(shown.filter(({ data }) => data !== CONTROL_SIZE).length, 1);
+  assert.equal(visionRequests.filter(({ data }) => data !== CONTROL_SIZE).length, 1);
   isModelAway = false;
   await images.processRemote(job);
   assert.deepEqual(await findImage(sha256), describedImage);
@@ -240,9 +240,9 @@ test('A listing with a rejected image is complete and calls the model again only
   );
   const payload = createPayload({ image_urls: [badImage.url, goodImage.url] });
   const model = createCountingModel();
-  const harness = createHarness(db, { model, images: open(vision).images });
+  const harness = createHarness(db, { model, images: openService(vision).images });
   const raw = await harness.process(payload);
-  assert.deepEqual([raw.status, raw.error, vision.shown.length], ['completed', null, 2]);
+  assert.deepEqual([raw.status, raw.error, vision.visionRequests.length], ['completed', null, 2]);
   assert.ok((await findListing(db, payload))?.embedding);
   const readSummary = async () => {
     const { value } = await db
@@ -256,16 +256,16 @@ test('A listing with a rejected image is complete and calls the model again only
   assert.deepEqual(await readSummary(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
   const secondRun = await harness.process(payload);
   assert.deepEqual([secondRun.status, secondRun.stages.length], ['completed', 1]);
-  assert.deepEqual([model.calls.chat, vision.shown.length], [1, 2]);
+  assert.deepEqual([model.calls.chat, vision.visionRequests.length], [1, 2]);
 
   const betterVision = createVisionModel();
-  const reprocess = openReprocess(db, model, open(betterVision).images);
+  const reprocess = openReprocess(db, model, openService(betterVision).images);
   for (let run = 0; run < 2; run += 1) {
     const [reading] = filterReadings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
     assert.ok(reading);
     assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
     assert.deepEqual(
-      betterVision.shown.map(({ data }) => data),
+      betterVision.visionRequests.map(({ data }) => data),
       [{ hint: badImage.url, width: 92, height: 48 }],
     );
   }

@@ -26,17 +26,9 @@ import {
 } from '../support/images.ts';
 import { log } from '../support/pipeline.ts';
 
-const {
-  db,
-  store,
-  addListing,
-  open: openService,
-  readRows,
-  findImage,
-  files: listFiles,
-  getPath,
-} = await openImages();
-const { url: hostUrl, seen: requestedPaths, content, put: putImage } = await openImageHost();
+const { db, store, addListing, openService, readRows, findImage, listFiles, getPath } =
+  await openImages();
+const { url: hostUrl, requestedPaths, content, putImage } = await openImageHost();
 const uploadFolder = await mkdtemp(join(tmpdir(), 'oselya-upload-'));
 deferCleanup(() => rm(uploadFolder, { recursive: true }));
 
@@ -58,7 +50,7 @@ const writeUploads = (contents: readonly Buffer[]) =>
   );
 
 test('Images of every type are stored, recorded in their order and described', async () => {
-  const { model, shown: visionRequests } = createVisionModel();
+  const { model, visionRequests } = createVisionModel();
   const { images, events } = openService({ model });
   const listing = await addListing();
   const hostedImages = await Promise.all(
@@ -98,7 +90,7 @@ test('Images of every type are stored, recorded in their order and described', a
 });
 
 test('The vision model sees an upright JPEG of at most 1024 pixels, and the facts as JSON', async () => {
-  const { model, shown: visionRequests } = createVisionModel(undefined, `${'a'.repeat(1999)}🏠`);
+  const { model, visionRequests } = createVisionModel(undefined, `${'a'.repeat(1999)}🏠`);
   const size = { width: 2000, height: 1000 };
   const { url, sha256: hash } = await putImage('/big.png', 'png', { ...size, colour: 'navy' });
   await openService({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
@@ -111,7 +103,7 @@ test('The vision model sees an upright JPEG of at most 1024 pixels, and the fact
 });
 
 test('Equal bytes are stored once, described once, and reported as duplicates', async () => {
-  const { model, shown: visionRequests } = createVisionModel();
+  const { model, visionRequests } = createVisionModel();
   const { images, events } = openService({ model });
   const firstImage = await putImage('/one.jpg', 'jpeg', { colour: 'gold' });
   content.set('/same.jpg', firstImage.bytes);
@@ -215,7 +207,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
     ]),
   };
   let isModelAway = true;
-  const { model, shown: visionRequests } = createVisionModel(() => {
+  const { model, visionRequests } = createVisionModel(() => {
     if (isModelAway) throw new Error('the vision model is away');
   });
   const { images } = openService({ model });
@@ -440,7 +432,7 @@ test('The cleanup removes old images that no listing shows, with their thumbnail
     assert.equal(await images.has(hash), isStored);
   }
   assert.equal(await images.cleanUp({ olderThanDays: 1 }), 0);
-  const { model, shown: visionRequests } = createVisionModel();
+  const { model, visionRequests } = createVisionModel();
   await openService({ model }).images.processRemote({
     ...unusedImage.listing,
     urls: [unusedImage.url],

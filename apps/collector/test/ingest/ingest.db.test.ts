@@ -4,7 +4,13 @@ import { gzipSync } from 'node:zlib';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { createIngest } from '../../src/ingest/store.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, readRawRecord, createPayload, log } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  readRawRecord,
+  createPayload,
+  log,
+  updateRawRecord,
+} from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -138,11 +144,7 @@ test('Requests with one idempotency key store one record', async () => {
   assert.equal(first.length, 1, 'the others say that it was there');
 
   const [rawId] = ids;
-  await db
-    .updateTable('raw_data')
-    .set({ status: 'completed' })
-    .where('id', '=', Number(rawId))
-    .execute();
+  await updateRawRecord(db, Number(rawId), { status: 'completed' });
   const laterResponse = await ingest(payload, headers);
   assert.deepEqual(
     laterResponse.json(),

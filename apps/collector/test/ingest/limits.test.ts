@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
 import { createServer } from '@oselya/kit';
@@ -15,7 +13,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import { until } from '@oselya/testing';
 import { FORM_TYPE, encodeForm, image, metadata } from '../support/collector.ts';
-import { createFakeBreaker, createPayload, log } from '../support/pipeline.ts';
+import { createFakeBreaker, createPayload, log, openFolder } from '../support/pipeline.ts';
 
 /** Starts the ingest with a database that stalls at the limit or the store. */
 async function startStalledIngest(
@@ -106,8 +104,7 @@ test('A payload without a declared length counts with its actual size', async ()
   assert.equal((await firstResponse).statusCode, 202);
 });
 
-const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
-after(() => rm(folder, { recursive: true }));
+const folder = await openFolder();
 
 /** File sizes of each processed form. */
 const processedSizes: number[][] = [];

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { MIN_BODY_RATE } from '@oselya/kit';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, afterEach, test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createImage } from '../support/images.ts';
 import { openSocket, until } from '@oselya/testing';
@@ -18,15 +17,20 @@ import {
   sendForm,
   encodeRequestHead,
 } from '../support/collector.ts';
-import { listTemporaryFiles, startModelServer, createPayload } from '../support/pipeline.ts';
+import {
+  listTemporaryFiles,
+  startModelServer,
+  createPayload,
+  openFolder,
+  createModelEnv,
+} from '../support/pipeline.ts';
 import { openUploads } from './uploads.ts';
 
 const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
 const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
 // Each further collector needs a separate folder, since locks are per process.
-const clientsFolder = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
-after(() => rm(clientsFolder, { recursive: true, force: true }));
+const clientsFolder = await openFolder();
 const settings = {
   DATA_DIR: clientsFolder,
   COLLECTOR_WORKER: 'false',
@@ -92,10 +96,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   await using one = await startCollector(database, {
     ...settings,
     COLLECTOR_UPLOADS: '1',
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: server.url,
-    MODEL_CHAT: 'm',
-    MODEL_EMBEDDING: 'e',
+    ...createModelEnv(server.url),
   });
   const forms = [1, 2, 3].map(() =>
     createForm(createPayload(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
@@ -117,10 +118,7 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   const server = await startModelServer();
   await using stopping = await startCollector(database, {
     ...settings,
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: server.url,
-    MODEL_CHAT: 'm',
-    MODEL_EMBEDDING: 'e',
+    ...createModelEnv(server.url),
   });
   const uploadSocket = await openSocket(stopping.url);
   uploadSocket.on('error', () => undefined);

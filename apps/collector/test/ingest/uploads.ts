@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after } from 'node:test';
 import { createImage } from '../support/images.ts';
 import { startCollector, type FormFile, createForm, sendForm } from '../support/collector.ts';
-import { openDatabase, watchResources, createPayload } from '../support/pipeline.ts';
+import { openDatabase, watchResources, createPayload, openFolder } from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
 export async function createImageFile(colour: string): Promise<FormFile> {
@@ -25,8 +21,7 @@ export const hashFile = ({ bytes }: FormFile) => createHash('sha256').update(byt
 export async function openUploads() {
   const database = await openDatabase();
   const { db } = database;
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-form-'));
-  after(() => rm(folder, { recursive: true, force: true }));
+  const folder = await openFolder();
 
   /** Starts another collector with a separate folder, since locks are per process. */
   const start = (env: Record<string, string> = {}) =>

@@ -33,6 +33,8 @@ import {
   startModelServer,
   createPayload,
   log,
+  updateRawRecord,
+  createModelEnv,
 } from '../support/pipeline.ts';
 import { textFile, openUploads, createImageFile, hashFile } from './uploads.ts';
 
@@ -272,7 +274,7 @@ test('Every failure has a documented status', async () => {
       leaseMs: 60_000,
       jobs: {
         async run({ rawId }) {
-          await db.updateTable('raw_data').set(end).where('id', '=', rawId).execute();
+          await updateRawRecord(db, rawId, end);
           return 'lost';
         },
       },
@@ -429,10 +431,7 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
   for (const files of [[redFile], []]) {
     await using server = await startModelServer();
     await using collectorDown = await start({
-      MODEL_MODE: 'openai',
-      MODEL_BASE_URL: server.url,
-      MODEL_CHAT: 'm',
-      MODEL_EMBEDDING: 'e',
+      ...createModelEnv(server.url),
       COLLECTOR_INGEST_PER_MINUTE: '0',
     });
     server.state.up = false;

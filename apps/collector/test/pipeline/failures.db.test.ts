@@ -4,7 +4,6 @@ import { ModelError, type ModelErrorCode } from '@oselya/model';
 import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
-import { claimJobs } from '../../src/queue/claim.ts';
 import { renewLeases } from '../../src/queue/job-writes.ts';
 import { requeuePayload } from '../../src/queue/retry.ts';
 import type { StageRecord } from '../../src/tables.ts';
@@ -20,6 +19,8 @@ import {
   createPayload,
   readRawRecord,
   store,
+  updateRawRecord,
+  claimJob,
 } from '../support/pipeline.ts';
 
 const database = await openDatabase();
@@ -65,10 +66,10 @@ test('An outage of the model postpones a job that can wait, and other errors fai
 
 /** Creates an image service whose store fails, with a new outage for each call. */
 function createImagesWithoutStore() {
-  const state = { tries: 0, isAway: true };
+  const state = { attempts: 0, isUnavailable: true };
   const processRemote = () => {
-    state.tries += 1;
-    if (!state.isAway) return Promise.resolve([]);
+    state.attempts += 1;
+    if (!state.isUnavailable) return Promise.resolve([]);
     return Promise.reject(new StoreOutageError({}, new Error('ECONNREFUSED')));
   };
   return { state, images: { ...emptyImageService, processRemote } };
@@ -81,8 +82,8 @@ test('An outage of the image store costs a job no attempt and no second extracti
   const raw = await harness.process(createPayload());
   assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
   assert.deepEqual([raw.error?.code, raw.error?.stage], ['image_store_unavailable', 'images']);
-  assert.equal(state.tries, 1, 'the store has its own attempts');
-  state.isAway = false;
+  assert.equal(state.attempts, 1, 'the store has its own attempts');
+  state.isUnavailable = false;
   assert.equal(await harness.runNext(), 'completed');
   const completedRaw = await readRawRecord(db, raw.id);
   assert.deepEqual([completedRaw.attempts, completedRaw.error], [1, null]);
@@ -99,7 +100,7 @@ test('A job on which the image store fails in five outages is failed', async () 
   assert.equal(await harness.runNext(), 'failed');
   const { error } = await readRawRecord(db, id);
   assert.deepEqual([error?.code, error?.stage], ['image_store_unavailable', 'images']);
-  assert.equal(state.tries, 5);
+  assert.equal(state.attempts, 5);
   // An inline job fails instead of waiting.
   const inline = await store(db, createPayload());
   assert.equal(await harness.runNext({ canWait: false }), 'failed');
@@ -214,7 +215,7 @@ test('A job of a request without uploads is postponed and keeps its extraction',
   const model = createCountingModel();
   const { runNext } = createHarness(db, { model, images });
   const rawId = await store(db, createPayload());
-  await db.updateTable('raw_data').set({ inline: true }).where('id', '=', rawId).execute();
+  await updateRawRecord(db, rawId, { inline: true });
   assert.equal(await runNext({ canWait: false }), 'postponed');
   const { status, attempts, inline } = await readRawRecord(db, rawId);
   assert.deepEqual([status, attempts, inline], ['pending', 0, false]);
@@ -249,8 +250,7 @@ test('A retry shows the last outcome of each stage until it runs again', async (
 
   assert.ok(await requeuePayload(db, id));
   assert.deepEqual(await readStages(id), failedStages, 'while it waits');
-  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
-  assert.ok(job);
+  const job = await claimJob(db);
   assert.deepEqual(await readStages(id), failedStages, 'while nothing of it has run again');
 
   const loadRecord: StageRecord = {

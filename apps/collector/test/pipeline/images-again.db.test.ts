@@ -9,22 +9,23 @@ import {
   createPayload,
   createCountingModel,
   createHarness,
+  readEnrichments,
 } from '../support/pipeline.ts';
 
-const { db, open, readRows } = await openImages();
+const { db, openService, readRows } = await openImages();
 
 /** Responses of the host by path: a status, or bytes. */
 const answers = new Map<string, number | Buffer>();
-let requests: string[] = [];
+let requestedPaths: string[] = [];
 const host = await serve((request, response) => {
   const path = request.url ?? '';
-  requests.push(path);
+  requestedPaths.push(path);
   const answer = answers.get(path) ?? 404;
   if (typeof answer === 'number') response.writeHead(answer).end();
   else response.end(answer);
 });
 beforeEach(() => {
-  requests = [];
+  requestedPaths = [];
 });
 
 const UNCHANGED_OUTCOMES = [['load', 'unchanged']];
@@ -40,7 +41,7 @@ const IMAGE_OUTCOMES = [
 ];
 
 type Raw = Awaited<ReturnType<typeof readRawRecord>>;
-const getOutcomes = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
+const listOutcomes = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
 
 /** Processes a listing with images of these paths. */
 async function processListing(
@@ -48,7 +49,7 @@ async function processListing(
   { vision = createVisionModel() }: { vision?: ReturnType<typeof createVisionModel> } = {},
 ) {
   const model = createCountingModel();
-  const harness = createHarness(db, { model, images: open({ model: vision.model }).images });
+  const harness = createHarness(db, { model, images: openService({ model: vision.model }).images });
   const payload: Payload = createPayload({ image_urls: paths.map((path) => host + path) });
   const raw = await harness.process(payload);
   assert.deepEqual([raw.status, model.calls], ['completed', { chat: 1, embed: 1 }]);
@@ -59,8 +60,7 @@ async function processListing(
     vision,
     payload,
     listingId,
-    /** Makes failed downloads due. */
-    nextDay: () =>
+    makeDownloadsDue: () =>
       db
         .updateTable('listing_images')
         .set({ retry_at: new Date(0) })
@@ -70,36 +70,27 @@ async function processListing(
   };
 }
 
-async function readEnrichments(listingId: number) {
-  const rows = await db
-    .selectFrom('listing_enrichments')
-    .select(['kind', 'value'])
-    .where('listing_id', '=', listingId)
-    .execute();
-  return Object.fromEntries(rows.map(({ kind, value }) => [kind, value]));
-}
-
 test('An image of a temporarily failed host is fetched by a later unchanged payload', async () => {
   answers.set('/a.png', await createImage('png', { colour: 'red' })).set('/b.png', 503);
   const listing = await processListing(['/a.png', '/b.png', '/never.png']);
-  const enrichmentsBefore = await readEnrichments(listing.listingId);
+  const enrichmentsBefore = await readEnrichments(db, listing.listingId);
   assert.deepEqual(enrichmentsBefore['images'], {
     stored: 1,
     failed: 2,
     room_types: { kitchen: 1 },
   });
   answers.set('/b.png', await createImage('png', { colour: 'blue' }));
-  requests = [];
+  requestedPaths = [];
 
   // Payloads must not repeatedly wait for the timeouts of a dead host.
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
-  assert.deepEqual(requests, []);
+  assert.deepEqual(listOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
+  assert.deepEqual(requestedPaths, []);
 
-  await listing.nextDay();
+  await listing.makeDownloadsDue();
   const repeatedRaw = await listing.process(listing.payload);
-  assert.deepEqual([repeatedRaw.status, getOutcomes(repeatedRaw)], ['completed', IMAGE_OUTCOMES]);
+  assert.deepEqual([repeatedRaw.status, listOutcomes(repeatedRaw)], ['completed', IMAGE_OUTCOMES]);
   assert.equal(repeatedRaw.listing_id, listing.listingId);
-  assert.deepEqual(requests, ['/b.png'], 'stored and missing images are left alone');
+  assert.deepEqual(requestedPaths, ['/b.png'], 'stored and missing images are left alone');
   const rows = await readRows(listing.listingId);
   assert.deepEqual(
     rows.map(({ url, error }) => [url, error]),
@@ -109,31 +100,31 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
       [`${host}/never.png`, 'The address answered with status 404'],
     ],
   );
-  assert.equal(listing.vision.shown.length, 2);
+  assert.equal(listing.vision.visionRequests.length, 2);
   assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text is not read again');
   const images = { stored: 2, failed: 1, room_types: { kitchen: 2 } };
-  assert.deepEqual(await readEnrichments(listing.listingId), { ...enrichmentsBefore, images });
+  assert.deepEqual(await readEnrichments(db, listing.listingId), { ...enrichmentsBefore, images });
   assert.ok(enrichmentsBefore['provenance']);
 
-  await listing.nextDay();
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
-  assert.deepEqual(requests, ['/b.png']);
+  await listing.makeDownloadsDue();
+  assert.deepEqual(listOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
+  assert.deepEqual(requestedPaths, ['/b.png']);
 });
 
 test('A dead host is requested by one unchanged payload a day and by each changed payload', async () => {
   answers.set('/dead.png', 500);
   const listing = await processListing(['/dead.png']);
-  await listing.nextDay();
-  requests = [];
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), IMAGE_OUTCOMES);
-  assert.deepEqual(requests, Array(3).fill('/dead.png'), 'with the attempts of any download');
+  await listing.makeDownloadsDue();
+  requestedPaths = [];
+  assert.deepEqual(listOutcomes(await listing.process(listing.payload)), IMAGE_OUTCOMES);
+  assert.deepEqual(requestedPaths, Array(3).fill('/dead.png'), 'with the attempts of any download');
   for (let n = 0; n < 3; n += 1) {
-    assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
+    assert.deepEqual(listOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
   }
-  assert.equal(requests.length, 3);
+  assert.equal(requestedPaths.length, 3);
   const changedRaw = await listing.process({ ...listing.payload, price: 61_000 });
   assert.equal(changedRaw.status, 'completed');
-  assert.equal(requests.length, 6);
+  assert.equal(requestedPaths.length, 6);
 });
 
 test('A late image whose description failed is described by the retry', async () => {
@@ -143,15 +134,19 @@ test('A late image whose description failed is described by the retry', async ()
     if (isBroken) throw new ModelError('MODEL_REJECTED', 'A wrong key.', { status: 401 });
   });
   const listing = await processListing(['/late.png'], { vision });
-  await listing.nextDay();
+  await listing.makeDownloadsDue();
   answers.set('/late.png', await createImage('png', { colour: 'orchid' }));
   const { id, status, error } = await listing.process(listing.payload);
   assert.deepEqual([status, error?.stage], ['failed', 'images']);
   isBroken = false;
-  requests = [];
+  requestedPaths = [];
   assert.ok(await requeuePayload(db, id));
   assert.equal(await listing.runNext(), 'completed');
-  assert.deepEqual(getOutcomes(await readRawRecord(db, id)), IMAGE_OUTCOMES);
-  assert.deepEqual([requests, vision.shown.length], [[], 2], 'the stored image is not fetched');
-  assert.deepEqual(getOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
+  assert.deepEqual(listOutcomes(await readRawRecord(db, id)), IMAGE_OUTCOMES);
+  assert.deepEqual(
+    [requestedPaths, vision.visionRequests.length],
+    [[], 2],
+    'the stored image is not fetched',
+  );
+  assert.deepEqual(listOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
 });

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
@@ -31,6 +28,9 @@ import {
   readRawRecord,
   startModelServer,
   store,
+  updateRawRecord,
+  openFolder,
+  createModelEnv,
 } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
@@ -58,18 +58,15 @@ type LogLine = {
 const loggedDatabase = await openDatabase();
 const lossyDatabase = createLossyDatabase(loggedDatabase.db);
 const server = await startModelServer();
-const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
+deferCleanup(server.close);
 const lines: LogLine[] = [];
 const runningCollector = await start(
   {
-    DATA_DIR: folder,
+    DATA_DIR: await openFolder(),
     COLLECTOR_PORT: '0',
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
     MIN_FREE_DISK_MB: '0',
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: server.url,
-    MODEL_CHAT: 'chat',
-    MODEL_EMBEDDING: 'embedding',
+    ...createModelEnv(server.url),
   },
   {
     database: { ...loggedDatabase, db: lossyDatabase.db },
@@ -80,14 +77,10 @@ const runningCollector = await start(
     }),
   },
 );
-deferCleanup(async () => {
-  await runningCollector.close();
-  await server.close();
-  await rm(folder, { recursive: true, force: true });
-});
+deferCleanup(runningCollector.close);
 
-/** Usage of one request to the model. */
-const modelUsageEvent = {
+/** Request to the model. */
+const modelCall = {
   operation: 'x',
   outcome: 'ok',
   durationMs: 1,
@@ -98,14 +91,14 @@ const modelUsageEvent = {
 test('The record of a payload has the cost of all its attempts, images included', async () => {
   const images = {
     ...emptyImageService,
-    processRemote: ({ observe }: { observe?: (one: typeof modelUsageEvent) => void }) => {
-      observe?.(modelUsageEvent);
+    processRemote: ({ observe }: { observe?: (one: typeof modelCall) => void }) => {
+      observe?.(modelCall);
       return Promise.resolve([]);
     },
   };
   const model = createCountingModel();
   const embed: typeof model.embed = (_texts, options) => {
-    options?.observe?.({ ...modelUsageEvent, inputTokens: null, outputTokens: null });
+    options?.observe?.({ ...modelCall, inputTokens: null, outputTokens: null });
     return Promise.reject(new ModelError('MODEL_REJECTED', 'too long'));
   };
   const payload = createPayload();
@@ -127,7 +120,7 @@ test('The record of a payload has the cost of all its attempts, images included'
 
 /** Calls the model once, and then waits for the abort. */
 const askAndWait: ProcessJob = (_job, { cost, signal }) => {
-  cost?.observe(modelUsageEvent);
+  cost?.observe(modelCall);
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
@@ -136,10 +129,9 @@ const askAndWait: ProcessJob = (_job, { cost, signal }) => {
 test('The job of a lost worker has its cost at the last renewal of the lease', async () => {
   const id = await store(db, createPayload());
   const metrics = createMetrics(new Registry());
-  const process = askAndWait;
   const workerOptions = {
     db,
-    process,
+    process: askAndWait,
     metrics,
     log,
     leaseMs: 3000,
@@ -155,11 +147,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
     const { model_usage: usageBefore } = await readRawRecord(db, id);
     assert.equal(usageBefore?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
     // The lease of a killed worker expires.
-    await db
-      .updateTable('raw_data')
-      .set({ lease_expires_at: new Date(0), attempt: attempt * 10 })
-      .where('id', '=', id)
-      .execute();
+    await updateRawRecord(db, id, { lease_expires_at: new Date(0), attempt: attempt * 10 });
     await worker.stop({ timeoutMs: 0 });
     await rescueJobs(db, 2);
     const lostRaw = await readRawRecord(db, id);
@@ -167,7 +155,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
       [lostRaw.status, lostRaw.model_usage?.calls, lostRaw.attempt_usage],
       [attempt === 2 ? 'failed' : 'pending', attempt, null],
     );
-    assert.equal(lostRaw.model_usage?.input_tokens, attempt * modelUsageEvent.inputTokens);
+    assert.equal(lostRaw.model_usage?.input_tokens, attempt * modelCall.inputTokens);
   }
 });
 
@@ -196,7 +184,7 @@ function createHeldModel(heldCall: 'generateObject' | 'embed') {
       return mock.embed(texts, options);
     },
   };
-  return { model, asked: callStarted.promise, answer: answer.resolve };
+  return { model, callStarted: callStarted.promise, answer: answer.resolve };
 }
 
 type Model = ReturnType<typeof createCountingModel>;
@@ -206,8 +194,8 @@ const uses: [
   heldCall: 'generateObject' | 'embed',
   use: (model: Model) => Promise<unknown>,
 ][] = [
-  ['the validate stage', 'generateObject', work],
-  ['the embed stage', 'embed', work],
+  ['the validate stage', 'generateObject', processPayload],
+  ['the embed stage', 'embed', processPayload],
   [
     'a similar search',
     'embed',
@@ -231,7 +219,7 @@ const uses: [
   ],
 ];
 
-async function work(model: Model): Promise<void> {
+async function processPayload(model: Model): Promise<void> {
   await store(singleConnectionDb, createPayload());
   assert.equal(await createHarness(singleConnectionDb, { model }).runNext(), 'completed');
 }
@@ -239,7 +227,7 @@ async function work(model: Model): Promise<void> {
 test('Each use of the model holds no connection while the model answers', async () => {
   await createHarness(singleConnectionDb).process(createPayload());
   for (const [name, heldCall, use] of uses) {
-    const { model, asked: callStarted, answer } = createHeldModel(heldCall);
+    const { model, callStarted, answer } = createHeldModel(heldCall);
     const useResult = use(model);
     await Promise.race([callStarted, useResult]);
     const timeout = Promise.withResolvers<string>();

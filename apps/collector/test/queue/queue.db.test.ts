@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { setImmediate as tick } from 'node:timers/promises';
 import { connect } from '@oselya/db';
-import { deferCleanup, until } from '@oselya/testing';
+import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { startWorker } from '../../src/main.ts';
@@ -25,6 +22,8 @@ import {
   store,
   createPayload,
   log,
+  openFolder,
+  claimJob,
 } from '../support/pipeline.ts';
 import { completedOutcome } from './harness.ts';
 
@@ -85,8 +84,7 @@ test('The oldest pending payload is found in any source and behind its listing',
 test('The wait of a retried or reprocessed payload starts at the retry', async () => {
   const rawId = await store(db, createPayload());
   await setAge(rawId, 900);
-  const [job] = await claimJobs(db, { ...claimant, count: 1 });
-  assert.ok(job);
+  const job = await claimJob(db);
   await finishJobs(db, [{ job, result: { ...completedOutcome, status: 'failed' } }]);
   assert.equal(await requeuePayload(db, rawId), true);
   assert.ok(((await readOldestSeconds()) ?? Infinity) < 600, 'retried');
@@ -147,8 +145,7 @@ test('A failed notification is logged and has no effect', async () => {
 });
 
 test('Each payload wakes an idle worker of another process', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-wake-'));
-  deferCleanup(() => rm(folder, { recursive: true, force: true }));
+  const folder = await openFolder();
   // The poll never ends, because only notifications must wake the worker.
   const { setTimeout: originalSetTimeout } = globalThis;
   let polls = 0;

@@ -11,14 +11,16 @@ import {
   createCountingModel,
   createHarness,
   findListingPayloads,
+  updateRawRecord,
+  readEnrichments,
 } from '../support/pipeline.ts';
 import { openInlineJobs } from './harness.ts';
 
-const { db, open } = await openImages();
+const { db, openService } = await openImages();
 const host = await openImageHost();
-const kitchenImage = await host.put('/kitchen', 'png', { colour: 'red' });
-const hallImage = await host.put('/hall', 'png', { colour: 'green' });
-const gardenImage = await host.put('/garden', 'png', { colour: 'blue' });
+const kitchenImage = await host.putImage('/kitchen', 'png', { colour: 'red' });
+const hallImage = await host.putImage('/hall', 'png', { colour: 'green' });
+const gardenImage = await host.putImage('/garden', 'png', { colour: 'blue' });
 
 beforeEach(async () => {
   for (const table of ['raw_data', 'property_listings', 'images'] as const) {
@@ -28,18 +30,18 @@ beforeEach(async () => {
 
 /** Creates a vision model with another name that sees bedrooms. */
 function createBetterVision(fail: () => void = () => undefined) {
-  const { model, shown: shownImages } = createVisionModel(fail);
+  const { model, visionRequests } = createVisionModel(fail);
   const generateObject: VisionClient['generateObject'] = async (request) => {
     const { value, ...answer } = await model.generateObject(request);
     return { ...answer, value: { ...value, room_type: 'bedroom' }, model: 'better-vision-1' };
   };
-  return { shown: shownImages, vision: { visionModel: 'better-vision', generateObject } };
+  return { visionRequests, vision: { visionModel: 'better-vision', generateObject } };
 }
 
 /** Opens the dependencies of `oselya reprocess --pictures`. */
 function openReprocessImages(vision: VisionClient) {
   const model = createCountingModel();
-  const { images } = open({ model: vision });
+  const { images } = openService({ model: vision });
   const jobs = openInlineJobs(db, model, images);
   const reprocess = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
   const describe = (selection: ListingSelection = {}, signal = new AbortController().signal) =>
@@ -50,7 +52,7 @@ function openReprocessImages(vision: VisionClient) {
 /** Processes a payload with images, and describes all of them. */
 async function addListing(...image_urls: string[]) {
   const payload = createPayload({ image_urls });
-  const raw = await createHarness(db, { images: open().images }).process(payload);
+  const raw = await createHarness(db, { images: openService().images }).process(payload);
   assert.equal(raw.status, 'completed');
   return { payload, raw, listingId: raw.listing_id ?? 0 };
 }
@@ -74,8 +76,8 @@ test('Outdated images are described again once, and nothing else changes', async
     .execute();
   const listings = () => db.selectFrom('property_listings').selectAll().orderBy('id').execute();
   const listingsBefore = await listings();
-  host.seen.length = 0;
-  const { model, shown: shownImages } = createVisionModel();
+  host.requestedPaths.length = 0;
+  const { model, visionRequests } = createVisionModel();
   const reprocess = openReprocessImages(model);
   assert.equal(await reprocess.count({}), 2);
   assert.deepEqual(await reprocess.describe(), [
@@ -83,24 +85,22 @@ test('Outdated images are described again once, and nothing else changes', async
     { listingId: second.listingId, outcome: 'described' },
   ]);
   assert.ok(
-    shownImages.length >= 2 && shownImages.length <= 3,
+    visionRequests.length >= 2 && visionRequests.length <= 3,
     'both listings of an image may describe it',
   );
   assert.deepEqual(reprocess.model.calls, { chat: 0, embed: 0 });
-  assert.deepEqual(host.seen, []);
+  assert.deepEqual(host.requestedPaths, []);
   assert.deepEqual(await listings(), listingsBefore);
   for (const image of await readDescriptions()) {
     assert.deepEqual([image.prompt_version, image.room_type], ['image-description.v2', 'kitchen']);
   }
 
   // The room types are updated, and the payload stays complete.
-  const { value } = await db
-    .selectFrom('listing_enrichments')
-    .select('value')
-    .where('listing_id', '=', first.listingId)
-    .where('kind', '=', 'images')
-    .executeTakeFirstOrThrow();
-  assert.deepEqual(value, { stored: 2, failed: 0, room_types: { kitchen: 2 } });
+  assert.deepEqual((await readEnrichments(db, first.listingId))['images'], {
+    stored: 2,
+    failed: 0,
+    room_types: { kitchen: 2 },
+  });
   const rawAfter = await readRawRecord(db, first.raw.id);
   assert.equal(rawAfter.status, 'completed');
   assert.ok((rawAfter.model_usage?.calls ?? 0) >= (first.raw.model_usage?.calls ?? 0));
@@ -108,7 +108,9 @@ test('Outdated images are described again once, and nothing else changes', async
     (await findListingPayloads(db, first.payload))?.completed_hash,
     rawAfter.content_hash,
   );
-  const unchanged = await createHarness(db, { images: open().images }).process(third.payload);
+  const unchanged = await createHarness(db, { images: openService().images }).process(
+    third.payload,
+  );
   assert.deepEqual(
     unchanged.stages.map(({ outcome }) => outcome),
     ['unchanged'],
@@ -149,7 +151,7 @@ test('A rejected image keeps its description and is not described again', async 
   });
   const reprocess = openReprocessImages(rejectingVision.vision);
   assert.deepEqual(await reprocess.describe(), [{ listingId, outcome: 'described' }]);
-  assert.equal(rejectingVision.shown.length, 1);
+  assert.equal(rejectingVision.visionRequests.length, 1);
   assert.equal((await readDescriptions())[0]?.described_by, 'eyes-1');
   const { describe_error: error } = await db
     .selectFrom('images')
@@ -163,11 +165,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   const goneListing = await addListing(kitchenImage.url);
   await db.deleteFrom('raw_data').where('id', '=', goneListing.raw.id).execute();
   const failedListing = await addListing(kitchenImage.url);
-  await db
-    .updateTable('raw_data')
-    .set({ status: 'failed' })
-    .where('id', '=', failedListing.raw.id)
-    .execute();
+  await updateRawRecord(db, failedListing.raw.id, { status: 'failed' });
   await db
     .updateTable('listing_payloads')
     .set({ completed_hash: null })
@@ -176,11 +174,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   // The job has lost its worker too often.
   const lostRaw = await addListing(kitchenImage.url);
   const lostError = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
-  await db
-    .updateTable('raw_data')
-    .set({ status: 'failed', error: JSON.stringify(lostError) })
-    .where('id', '=', lostRaw.raw.id)
-    .execute();
+  await updateRawRecord(db, lostRaw.raw.id, { status: 'failed', error: JSON.stringify(lostError) });
   const vision = createBetterVision();
   assert.deepEqual(
     (await openReprocessImages(vision.vision).describe()).map(({ outcome }) => outcome),
@@ -188,7 +182,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   );
   const lostRawAfter = await readRawRecord(db, lostRaw.raw.id);
   assert.deepEqual([lostRawAfter.status, lostRawAfter.error], ['failed', lostError]);
-  assert.equal(vision.shown.length, 0);
+  assert.equal(vision.visionRequests.length, 0);
 
   for (let index = 0; index < 20; index += 1) await addListing(hallImage.url);
   const raws = () =>
@@ -207,7 +201,10 @@ test('Listings without a complete payload are left, and a systemic failure ends 
       throw error;
     });
     await assert.rejects(openReprocessImages(failingVision.vision).describe(), error);
-    assert.ok(failingVision.shown.length <= 4, `${failingVision.shown.length} requests`);
+    assert.ok(
+      failingVision.visionRequests.length <= 4,
+      `${failingVision.visionRequests.length} requests`,
+    );
     assert.deepEqual(await raws(), rawsBefore);
   }
   // A stopped run completes the listing in progress.

@@ -17,38 +17,14 @@ import {
   readRawRecord,
   readSnapshots,
   store,
+  readAllRows,
+  readEnrichments,
 } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 const openWithModel = (model: ReturnType<typeof createCountingModel>) => openReprocess(db, model);
-
-/** Returns all stored rows. */
-async function readAllRows() {
-  return {
-    raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
-    listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
-    currents: await db.selectFrom('listing_payloads').selectAll().orderBy('raw_id').execute(),
-    snapshots: await db.selectFrom('listing_snapshots').selectAll().orderBy('id').execute(),
-    enrichments: await db
-      .selectFrom('listing_enrichments')
-      .selectAll()
-      .orderBy('listing_id')
-      .orderBy('kind')
-      .execute(),
-  };
-}
-
-async function readProvenance(listingId: number) {
-  const { value } = await db
-    .selectFrom('listing_enrichments')
-    .select('value')
-    .where('listing_id', '=', listingId)
-    .where('kind', '=', 'provenance')
-    .executeTakeFirstOrThrow();
-  return value;
-}
 
 beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
@@ -67,7 +43,7 @@ test('An extraction shows the changes and stores only its cost', async () => {
   const harness = createHarness(db);
   await harness.process(createPayload({ external_id: 'a' }));
   await harness.process(createPayload({ external_id: 'b', rooms: 3 }));
-  const rowsBefore = await readAllRows();
+  const rowsBefore = await readAllRows(db);
   const model = createBetterModel();
   const outcomes = filterReadings(await readAll(openWithModel(model)));
   assert.deepEqual(
@@ -76,7 +52,7 @@ test('An extraction shows the changes and stores only its cost', async () => {
     "the source's value wins",
   );
   assert.deepEqual(model.calls, { chat: 2, embed: 0 });
-  const rowsAfter = await readAllRows();
+  const rowsAfter = await readAllRows(db);
   const getUsages = (raws: typeof rowsBefore.raws) => raws.map(({ model_usage: usage }) => usage);
   for (const [index, usage] of getUsages(rowsAfter.raws).entries()) {
     const earlierUsage = rowsBefore.raws[index]?.model_usage;
@@ -106,8 +82,12 @@ test('An extraction is written without another call to the model', async () => {
     ['completed', 1, 2, null, null],
   );
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
-  const { model: name, requested_model, raw_id } = await readProvenance(listing.id);
-  assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
+  const { provenance } = await readEnrichments(db, listing.id);
+  assert.partialDeepStrictEqual(provenance, {
+    model: 'better-2026',
+    requested_model: 'better',
+    raw_id: raw.id,
+  });
 });
 
 test('Listings of the current prompt and model are not outdated', async () => {
@@ -211,19 +191,19 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
     ['not_a_listing', 'A service.'],
     ['failed', 'MODEL_TRUNCATED'],
   ]);
-  const rowsBefore = await readAllRows();
+  const rowsBefore = await readAllRows(db);
   // A newer payload arrives between reading and writing.
   await store(db, createPayload({ external_id: 'later' }));
   const [reading] = filterReadings(outcomes);
   assert.ok(reading);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'changed' });
-  assert.deepEqual((await readAllRows()).listings, rowsBefore.listings);
+  assert.deepEqual((await readAllRows(db)).listings, rowsBefore.listings);
 });
 
 test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
   for (let index = 0; index < 20; index += 1) await harness.process(createPayload());
-  const rowsBefore = await readAllRows();
+  const rowsBefore = await readAllRows(db);
   // One call per slot, or ten failures in a row and the calls that began before the tenth.
   for (const [code, status, maxCalls] of [
     ['MODEL_UNREACHABLE', undefined, 4],
@@ -239,7 +219,7 @@ test('A failure that affects every listing ends the run', async () => {
     await assert.rejects(readAll(openWithModel(model)), { code });
     assert.ok(model.calls.chat <= maxCalls, `${code} ${status}: ${model.calls.chat} calls`);
   }
-  assert.deepEqual((await readAllRows()).listings, rowsBefore.listings);
+  assert.deepEqual((await readAllRows(db)).listings, rowsBefore.listings);
 });
 
 test('A failed embedding leaves the listing written and the payload complete', async () => {
@@ -264,7 +244,7 @@ test('A write that fails before its first change keeps the payload completed', a
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const { work, reading } = await readOne(createBetterModel());
-  const rowsBefore = await readAllRows();
+  const rowsBefore = await readAllRows(db);
   const extraction = { ...reading.extractionRecord.extraction, is_listing: false };
   const brokenReading = {
     ...reading,
@@ -280,7 +260,7 @@ test('A write that fails before its first change keeps the payload completed', a
     ['completed', null, raw.listing_id],
   );
   assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
-  assert.deepEqual((await readAllRows()).snapshots, rowsBefore.snapshots);
+  assert.deepEqual((await readAllRows(db)).snapshots, rowsBefore.snapshots);
   assert.equal((await findListing(db, payload))?.rooms, 2);
 });
 
@@ -367,7 +347,7 @@ test('A dry run writes nothing', async () => {
   await harness.process(createPayload({ external_id: 'read' }));
   await harness.process(createPayload({ external_id: 'rejected', title: 'rejected' }));
   await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
-  const rowsBefore = await readAllRows();
+  const rowsBefore = await readAllRows(db);
   const model = createBetterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return read.title === 'rejected' ? { is_listing: false, reason: 'A service.' } : { rooms: 9 };
@@ -376,7 +356,7 @@ test('A dry run writes nothing', async () => {
     (await readAll(openWithModel(model), {}, 1000, true)).map(({ outcome }) => outcome),
     ['read', 'not_a_listing', 'failed'],
   );
-  assert.deepEqual(await readAllRows(), rowsBefore);
+  assert.deepEqual(await readAllRows(db), rowsBefore);
 });
 
 test('Each extraction with another result adds a snapshot to the history', async () => {

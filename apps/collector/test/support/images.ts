@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdir, readdir } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { deferCleanup } from '@oselya/testing';
-import { openDatabase, log, emptyImageService } from './pipeline.ts';
+import { openDatabase, log, emptyImageService, openFolder } from './pipeline.ts';
 import type { Kysely } from 'kysely';
 import sharp from 'sharp';
 import { Value } from 'typebox/value';
@@ -28,7 +28,7 @@ export type Format = 'jpeg' | 'png' | 'webp' | 'avif' | 'gif';
 
 export const FORMATS: readonly Format[] = ['jpeg', 'png', 'webp', 'avif', 'gif'];
 
-/** Creates an image of one colour. Images of different colours have different bytes. */
+/** Creates an image of one colour. */
 export function createImage(
   format: Format,
   options: { width?: number; height?: number; colour?: string; orientation?: number } = {},
@@ -44,9 +44,7 @@ export const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).
 /** Starts a server on a free loopback port. It ends with the file's tests. */
 export async function startServer(listener: RequestListener, host = '127.0.0.1') {
   const server = createServer(listener);
-  await new Promise<void>((resolve) => {
-    server.listen(0, host, resolve);
-  });
+  await once(server.listen(0, host), 'listening');
   deferCleanup(() => {
     server.close();
     server.closeAllConnections();
@@ -64,7 +62,7 @@ export async function serve(listener: RequestListener, host?: string): Promise<s
   return (await startServer(listener, host)).url;
 }
 
-/** Starts an image host, and returns its content by path and the requested paths. Other paths are 404. */
+/** Starts an image host. Paths without content are 404. */
 export async function openImageHost() {
   const requestedPaths: string[] = [];
   const content = new Map<string, Buffer>();
@@ -80,7 +78,7 @@ export async function openImageHost() {
     return { url: url + path, sha256: sha256(bytes), bytes };
   }
 
-  return { url, seen: requestedPaths, content, put: putImage };
+  return { url, requestedPaths, content, putImage };
 }
 
 /** Starts an image host. Each path that ends in `.png` has an image of a different colour. */
@@ -117,15 +115,14 @@ export function createVisionModel(
       return { value: Value.Parse(schema, answer), model: 'eyes-1', usage };
     },
   };
-  return { model, shown: visionRequests };
+  return { model, visionRequests };
 }
 
-/** Opens a database and a folder of images, and returns functions that create listings and image services. */
+/** Opens a database and a folder of images. */
 export async function openImages() {
   const database = await openDatabase();
   const { db } = database;
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
-  deferCleanup(() => rm(folder, { recursive: true }));
+  const folder = await openFolder();
   const getTemporaryFolder = () => join(folder, 'incoming');
   await mkdir(getTemporaryFolder());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
@@ -203,15 +200,15 @@ export async function openImages() {
     folder,
     store,
     addListing,
-    open: openService,
+    openService,
     readRows,
     findImage,
-    files: listFiles,
+    listFiles,
     getPath,
   };
 }
 
-/** Opens the image service of a worker in a folder that workers share. Without a folder, there are no images. */
+/** Opens the image service of a worker in a folder that workers share. Without a folder, the service finds no images. */
 export async function openWorkerImages({
   db,
   model,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { countOpenDescriptors, until } from '@oselya/testing';
+import { countOpenDescriptors, deferCleanup, until } from '@oselya/testing';
 import { openTestDatabase, type TestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import {
@@ -20,7 +21,13 @@ import {
   type ScriptedResponse,
   type ReceivedRequest,
 } from '@oselya/model/testing';
-import { sql, type Kysely, type KyselyPlugin, type RootOperationNode } from 'kysely';
+import {
+  sql,
+  type Kysely,
+  type KyselyPlugin,
+  type RootOperationNode,
+  type UpdateObject,
+} from 'kysely';
 import { Registry } from 'prom-client';
 import type { Dispatcher } from 'undici';
 import { getMigrateOptions } from '../../src/database.ts';
@@ -38,7 +45,7 @@ import type {
 } from '../../src/pipeline/context.ts';
 import { createPipeline, createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import type { JobOutcomeStatus } from '../../src/queue/job-types.ts';
+import type { Job, JobOutcomeStatus } from '../../src/queue/job-types.ts';
 import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -67,6 +74,30 @@ export async function store(db: TestDatabase<Tables>['db'], payload: Payload): P
 export function readRawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
+
+/** Changes columns of a raw record. */
+export async function updateRawRecord(
+  db: TestDatabase<Tables>['db'],
+  rawId: number,
+  values: UpdateObject<Tables, 'raw_data'>,
+): Promise<void> {
+  await db.updateTable('raw_data').set(values).where('id', '=', rawId).execute();
+}
+
+/** Creates a temporary folder. It is removed after the tests of the file. */
+export async function openFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+  deferCleanup(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Returns the settings of a collector that uses a model server. */
+export const createModelEnv = (url: string) => ({
+  MODEL_MODE: 'openai',
+  MODEL_BASE_URL: url,
+  MODEL_CHAT: 'chat',
+  MODEL_EMBEDDING: 'embedding',
+});
 
 let payloadCount = 0;
 
@@ -156,6 +187,13 @@ export async function makeJobsDue(db: Kysely<Tables>): Promise<void> {
     .execute();
 }
 
+/** Claims the next job. */
+export async function claimJob(db: Kysely<Tables>): Promise<Job> {
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job, 'a job is pending');
+  return job;
+}
+
 /** Creates a harness that runs payloads one after another, like a worker with one slot. */
 export function createHarness(
   db: TestDatabase<Tables>['db'],
@@ -180,9 +218,7 @@ export function createHarness(
   /** Claims and runs the next job, even if it waits for its retry. */
   async function runNext(input: JobInput = {}): Promise<JobOutcomeStatus> {
     await makeJobsDue(db);
-    const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
-    assert.ok(job, 'there is a job to claim');
-    return runner.run(job, { input });
+    return runner.run(await claimJob(db), { input });
   }
 
   /** Stores and runs a payload, and returns its record. */
@@ -220,6 +256,32 @@ export function createStageRunner(
 /** Returns the outcomes of stages by name. */
 export const getOutcomes = (raw: { stages: { stage: string; outcome: string }[] }) =>
   Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
+
+/** Reads all rows that the pipeline writes. */
+export async function readAllRows(db: TestDatabase<Tables>['db']) {
+  return {
+    raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
+    listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
+    currents: await db.selectFrom('listing_payloads').selectAll().orderBy('raw_id').execute(),
+    snapshots: await db.selectFrom('listing_snapshots').selectAll().orderBy('id').execute(),
+    enrichments: await db
+      .selectFrom('listing_enrichments')
+      .selectAll()
+      .orderBy('listing_id')
+      .orderBy('kind')
+      .execute(),
+  };
+}
+
+/** Reads the enrichments of a listing by kind. */
+export async function readEnrichments(db: TestDatabase<Tables>['db'], listingId: number | null) {
+  const rows = await db
+    .selectFrom('listing_enrichments')
+    .select(['kind', 'value'])
+    .where('listing_id', '=', listingId ?? 0)
+    .execute();
+  return Object.fromEntries(rows.map(({ kind, value }) => [kind, value]));
+}
 
 /** Reads a listing's snapshots, the oldest first. */
 export function readSnapshots(db: TestDatabase<Tables>['db'], listingId: number | null) {
@@ -303,12 +365,11 @@ export async function startModelServer() {
 }
 
 /** Returns whether a request shows an image in OpenAI's protocol. */
-export const hasImage = ({ body }: ReceivedRequest): boolean =>
-  JSON.stringify(body).includes('"type":"image_url"');
+export const hasImage = ({ text }: ReceivedRequest): boolean => text.includes('"type":"image_url"');
 
 /** Returns whether a request asks for the description of an image. */
 const isDescriptionRequest = (request: ReceivedRequest): boolean =>
-  hasImage(request) && JSON.stringify(request.body).includes('room_type');
+  hasImage(request) && request.text.includes('room_type');
 
 const TIMEOUT_MS = 10_000;
 
@@ -330,27 +391,19 @@ export function openModel(
   });
 }
 
-/**
- * Starts a worker with a pipeline in this process.
- * @param resources Servers and folder that must be free after the worker stops.
- */
-export function startModelWorker({
-  database,
-  model,
-  modelTimeoutMs = TIMEOUT_MS,
-  images = emptyImageService,
-  slots = 4,
-  retryMs = 100,
-  ...resources
-}: {
-  database: TestDatabase<Tables>;
-  model: ModelClient;
-  modelTimeoutMs?: number | undefined;
-  images?: PipelineDeps['images'];
-  slots?: number;
-  /** Delay before a job is retried after a server error. */
-  retryMs?: number;
-} & Pick<Resources, 'servers' | 'folder'>) {
+/** Starts a worker with a pipeline in this process. After its stop, it waits until its servers and folder are free. */
+export function startModelWorker(
+  options: {
+    database: TestDatabase<Tables>;
+    model: ModelClient;
+    modelTimeoutMs: number;
+    images: PipelineDeps['images'];
+    slots: number;
+    /** Delay before a job is retried after a server error. */
+    retryMs: number;
+  } & Pick<Resources, 'servers' | 'folder'>,
+) {
+  const { database, model, modelTimeoutMs, images, slots, retryMs, ...resources } = options;
   const { db } = database;
   const deps = { db, model, images, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
@@ -381,20 +434,6 @@ export async function countByStatus(
     .execute();
   const counts = Object.fromEntries(rows.map(({ status, n }) => [status, n]));
   return { pending: 0, completed: 0, failed: 0, ...counts };
-}
-
-/** Sums the recorded model usage of all payloads. */
-export async function sumUsage(
-  db: Kysely<Tables>,
-): Promise<{ calls: number; inputTokens: number; outputTokens: number }> {
-  const raws = await db.selectFrom('raw_data').select('model_usage').execute();
-  const sumField = (key: 'calls' | 'input_tokens' | 'output_tokens') =>
-    raws.reduce((total, { model_usage: usage }) => total + (usage?.[key] ?? 0), 0);
-  return {
-    calls: sumField('calls'),
-    inputTokens: sumField('input_tokens'),
-    outputTokens: sumField('output_tokens'),
-  };
 }
 
 /** Waits until a statement waits for a lock. This never happens in the embedded database. */
@@ -505,7 +544,7 @@ export async function listTemporaryFiles(dataDir: string): Promise<string[]> {
 
 /**
  * Counts the open descriptors of this process before a fault.
- * @param options.known Counts descriptors that may be added.
+ * @param options.countKnownDescriptors Counts descriptors that may be added.
  * @returns A function that waits until there is no temporary file, no connection to the host of images, and no added
  *   descriptor except those of the database pool.
  */
@@ -513,12 +552,12 @@ export async function watchResources(options: {
   database: Pick<TestDatabase<Tables>, 'pool' | 'url'>;
   dataDir: string;
   host?: { connections: () => Promise<number> };
-  known?: () => number;
+  countKnownDescriptors?: () => number;
 }): Promise<() => Promise<void>> {
-  const { database, dataDir, host, known: countKnown = () => 0 } = options;
+  const { database, dataDir, host, countKnownDescriptors = () => 0 } = options;
   const countPooledConnections = () => (database.url === undefined ? 0 : database.pool.totalCount);
   const countUnexpectedDescriptors = async () =>
-    (await countOpenDescriptors()) - countPooledConnections() - countKnown();
+    (await countOpenDescriptors()) - countPooledConnections() - countKnownDescriptors();
   const initialCount = await endIdleConnections().then(countUnexpectedDescriptors);
   return async () => {
     await endIdleConnections();
