@@ -169,28 +169,28 @@ test('A group is bounded in items and bytes', async () => {
   assert.deepEqual(groups, [['aaa', 'bbb', 'ccc'], ['ddd'], ['e'.repeat(50)], ['f', 'g']]);
 });
 
-test('A bad item fails alone, and every other item is written once', async () => {
+test('An invalid item fails alone, and every other item is written once', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 30 }), async (goodness) => {
+    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 30 }), async (validity) => {
       const writtenItems: number[] = [];
       const commit = createGroupCommit<number, number>({
         async write(items) {
-          if (items.some((item) => goodness[item] === false)) throw new Error('a bad item');
+          if (items.some((item) => validity[item] === false)) throw new Error('an invalid item');
           writtenItems.push(...items);
           return items;
         },
         maxItems: 8,
         maxInFlight: 2,
       });
-      const results = await Promise.allSettled(goodness.map((_, item) => commit(item)));
+      const results = await Promise.allSettled(validity.map((_, item) => commit(item)));
       assert.deepEqual(
         results.map((result) => result.status === 'fulfilled' && result.value),
-        goodness.map((good, item) => good && item),
+        validity.map((isValid, item) => isValid && item),
       );
-      const good = goodness.flatMap((isGood, item) => (isGood ? [item] : []));
+      const validItems = validity.flatMap((isValid, item) => (isValid ? [item] : []));
       assert.deepEqual(
         writtenItems.toSorted((a, b) => a - b),
-        good,
+        validItems,
       );
     }),
   );
@@ -221,8 +221,8 @@ for (const [title, write, expected] of [
       maxInFlight: 1,
     });
     const results = await Promise.allSettled([1, 2, 3].map((item) => commit(item)));
-    const outcomes = results.map((end) =>
-      end.status === 'rejected' ? String(end.reason) : end.value,
+    const outcomes = results.map((result) =>
+      result.status === 'rejected' ? String(result.reason) : result.value,
     );
     assert.deepEqual([outcomes, writes], [expected, 1]);
   });
@@ -268,34 +268,34 @@ test('The signal ends a pause, but not the work in progress', async () => {
   await ending;
 });
 
-/** Creates a measure whose readings the test ends. `shown` is the gauge value. */
+/** Creates a measure whose readings the test ends. */
 function createScriptedMeasure() {
   const readings: PromiseWithResolvers<number>[] = [];
-  const state = { now: 0, shown: undefined as number | undefined, errors: 0 };
+  const state = { now: 0, gaugeValue: undefined as number | undefined, errors: 0 };
   const collect = createMeasure<number>({
     read() {
       const reading = Promise.withResolvers<number>();
       readings.push(reading);
       return reading.promise;
     },
-    show: (value) => (state.shown = value),
-    forget: () => (state.shown = undefined),
+    show: (value) => (state.gaugeValue = value),
+    forget: () => (state.gaugeValue = undefined),
     onError: () => (state.errors += 1),
     clock: () => state.now,
   });
   return { readings, state, collect };
 }
 
-test('Scrapes share a reading, and a failed one keeps the value before it', async () => {
+test('Scrapes share a reading, and a failed reading keeps the earlier value', async () => {
   const { readings, state, collect } = createScriptedMeasure();
   const scrapes = Promise.all([collect(), collect()]);
   readings[0]?.resolve(1);
   await scrapes;
-  assert.deepEqual([state.shown, readings.length], [1, 1]);
+  assert.deepEqual([state.gaugeValue, readings.length], [1, 1]);
   const failingRun = collect();
   readings[1]?.reject(new Error('no database'));
   await failingRun;
-  assert.deepEqual([state.shown, state.errors], [1, 1]);
+  assert.deepEqual([state.gaugeValue, state.errors], [1, 1]);
 });
 
 test('A scrape does not wait for its reading and shows the old value for five minutes', async () => {
@@ -316,11 +316,11 @@ test('A scrape does not wait for its reading and shows the old value for five mi
   state.now = 300_000;
   await scrapeWithoutReading();
   await scrapeWithoutReading();
-  assert.deepEqual([state.shown, readings.length], [1, 2]);
+  assert.deepEqual([state.gaugeValue, readings.length], [1, 2]);
   state.now = 300_001;
   await scrapeWithoutReading();
-  assert.equal(state.shown, undefined);
+  assert.equal(state.gaugeValue, undefined);
   readings[1]?.resolve(2);
   await tick();
-  assert.equal(state.shown, 2);
+  assert.equal(state.gaugeValue, 2);
 });

@@ -57,13 +57,13 @@ async function startCollectors(
   }
   const folder = await openFolder();
   const host = await serveImages();
-  const opened = new AsyncDisposableStack();
-  deferCleanup(() => opened.disposeAsync());
+  const resources = new AsyncDisposableStack();
+  deferCleanup(() => resources.disposeAsync());
   const pools: pg.Pool[] = [];
   const urls: string[] = [];
   for (let index = 0; index < COLLECTOR_COUNT; index += 1) {
     const connection = await connect<Tables>({ url: url.href, maxConnections: 24 });
-    opened.defer(connection.close);
+    resources.defer(connection.close);
     connection.pool.options.idleTimeoutMillis = 10_000 * TIME_FACTOR;
     const collector = await startCollector(
       { ...connection, url: url.href },
@@ -74,7 +74,7 @@ async function startCollectors(
         SSRF_ALLOW: '127.0.0.1',
       },
     );
-    opened.defer(collector.close);
+    resources.defer(collector.close);
     pools.push(connection.pool);
     allPools.push(connection.pool);
     urls.push(collector.url);
@@ -110,7 +110,7 @@ async function startCollectors(
     },
     /** Closes the collectors, and waits until their connections are closed. */
     async close() {
-      await opened.disposeAsync();
+      await resources.disposeAsync();
       await until('the connections to end', async () => (await countServerConnections()) === 0);
     },
   };

@@ -41,12 +41,12 @@ const MODEL_ENV = {
   COLLECTOR_INGEST_PER_MINUTE: '0',
 };
 
-/** URLs of the images that the model was shown, or `control`. */
-let shownUrls: string[] = [];
+/** URLs of the images in requests to the model. The control image has the URL `control`. */
+let describedUrls: string[] = [];
 let round = 0;
 
 beforeEach(async () => {
-  shownUrls = [];
+  describedUrls = [];
   round += 1;
   server.state.chatRequestCount = 0;
   delete server.state.describeImage;
@@ -58,7 +58,7 @@ beforeEach(async () => {
 function scriptAnswer(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);
-    shownUrls.push(url);
+    describedUrls.push(url);
     return isAffected(url) ? answer : undefined;
   };
 }
@@ -142,8 +142,8 @@ for (const [name, answer, timeoutMs] of [
     scriptAnswer(answer);
     await using modelWorker = await startTestWorker({ timeoutMs });
     await until('the breaker to open', () => modelWorker.model.breaker.state !== 'closed');
-    const requestCount = shownUrls.length;
-    await until('four probes', () => shownUrls.length >= requestCount + 4);
+    const requestCount = describedUrls.length;
+    await until('four probes', () => describedUrls.length >= requestCount + 4);
     assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
     delete server.state.describeImage;
     assert.deepEqual(await checkOutcome(timeoutMs !== undefined), {
@@ -156,7 +156,7 @@ for (const [name, answer, timeoutMs] of [
   });
 }
 
-/** Answers for one image, with the recorded code, and the requests about the image if it is fixed. */
+/** Answers for one image, with the recorded code, and the number of requests if it is constant. */
 const poisonCases: [
   name: string,
   ScriptedResponse,
@@ -188,7 +188,7 @@ for (const [name, answer, code, requests, timeoutMs] of poisonCases) {
       rejected: rejections,
     });
     if (requests === undefined) return;
-    assert.equal(shownUrls.filter(isPoison).length, requests);
+    assert.equal(describedUrls.filter(isPoison).length, requests);
     assert.equal(modelWorker.model.breaker.state, 'closed');
   });
 }
@@ -233,7 +233,7 @@ test('An image that failed in an outage is described after it', async () => {
   const counts = new Map<string, number>();
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);
-    shownUrls.push(url);
+    describedUrls.push(url);
     const count = counts.get(url) ?? 0;
     counts.set(url, count + 1);
     return url !== 'control' && count < 6 ? OVERLOADED : undefined;
@@ -241,7 +241,7 @@ test('An image that failed in an outage is described after it', async () => {
   // Only one listing is in progress, so each failure belongs to this listing.
   await using _ = await startTestWorker({ slots: 1 });
   assert.deepEqual(await checkOutcome(), { described: 2 * JOB_COUNT, rejected: {} });
-  assert.ok(shownUrls.includes('control'));
+  assert.ok(describedUrls.includes('control'));
 });
 
 test('A server without vision completes payloads with images, without their descriptions', async () => {
@@ -252,7 +252,7 @@ test('A server without vision completes payloads with images, without their desc
   const { described, rejected: rejections } = await checkOutcome();
   assert.equal(described, 0);
   assert.deepEqual(new Set(Object.values(rejections)), new Set(['MODEL_UNSUPPORTED']));
-  assert.equal(shownUrls.length, 2 * JOB_COUNT, 'each image is sent once');
+  assert.equal(describedUrls.length, 2 * JOB_COUNT, 'each image is sent once');
   assert.equal(modelWorker.model.breaker.state, 'closed');
 });
 
@@ -312,9 +312,12 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
   const sha256 = firstResponse.body.images[0]?.sha256;
   assert.equal((await getHealth()).checks.disk.image_store, 'ok');
   bucket.state.isDown = true;
-  const cutResponse = await send();
-  assert.deepEqual([cutResponse.status, cutResponse.body.code], [503, 'image_store_unavailable']);
-  assert.match(cutResponse.body.detail, /raw_id/);
+  const failedResponse = await send();
+  assert.deepEqual(
+    [failedResponse.status, failedResponse.body.code],
+    [503, 'image_store_unavailable'],
+  );
+  assert.match(failedResponse.body.detail, /raw_id/);
   await until('the outage', isAway);
   const countBefore = await countRaws();
   const rejectedResponse = await send();
@@ -336,7 +339,8 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
     [status, checks.disk.status, checks.disk.image_store],
     ['degraded', 'degraded', 'away'],
   );
-  const countProbes = () => bucket.requests.filter((one) => one === 'PUT /images/probe').length;
+  const countProbes = () =>
+    bucket.requests.filter((request) => request === 'PUT /images/probe').length;
   const earlierProbes = countProbes();
   await until('another probe', () => countProbes() > earlierProbes);
   assert.partialDeepStrictEqual(await countByStatus(db), { pending: JOB_COUNT, completed: 1 });

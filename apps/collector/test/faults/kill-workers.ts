@@ -165,12 +165,12 @@ export async function killWorkers(
   async function killAt(moment: (typeof moments)[number]): Promise<void> {
     let worker: ReturnType<typeof startWorkerProcess> | undefined;
     const onMoment = () => void worker?.child.kill('SIGKILL');
-    await using opened = new AsyncDisposableStack();
+    await using resources = new AsyncDisposableStack();
     let { url, modelUrl } = settings;
     if (moment !== 'random' && 'statement' in moment) {
-      ({ url } = opened.use(await startProxy(new URL(url), { ...moment, onMoment })));
+      ({ url } = resources.use(await startProxy(new URL(url), { ...moment, onMoment })));
     } else if (moment !== 'random') {
-      modelUrl = opened.use(await startAnsweringServer({ ...moment, onMoment })).url;
+      modelUrl = resources.use(await startAnsweringServer({ ...moment, onMoment })).url;
     }
     worker = startWorkerProcess({ ...settings, url, modelUrl });
     if (moment === 'random') {

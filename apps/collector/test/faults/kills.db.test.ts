@@ -123,14 +123,14 @@ async function processWithCut(
   const image_urls = [`${imageHost}/${payload.external_id}.png`];
   const rawId = await store(db, { ...payload, image_urls });
   let [cuts, readings] = [0, 0];
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const onMoment = ({ cut }: { cut: () => void }) => {
     cuts += 1;
     cut();
   };
-  const proxy = opened.use(await startProxy(new URL(url), { ...moment, onMoment }));
+  const proxy = resources.use(await startProxy(new URL(url), { ...moment, onMoment }));
   const cuttableDatabase = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
-  opened.defer(cuttableDatabase.close);
+  resources.defer(cuttableDatabase.close);
   const mock = createModelClient({
     mode: 'mock',
     timeoutMs: 10_000,
@@ -143,7 +143,7 @@ async function processWithCut(
   const model = { ...mock, generateObject };
   const folder = join(dataDir, 'images');
   const { images, close } = await openWorkerImages({ db: cuttableDatabase.db, model, folder });
-  opened.defer(close);
+  resources.defer(close);
   const deps = { db: cuttableDatabase.db, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
     ...deps,
@@ -156,7 +156,7 @@ async function processWithCut(
     pollMs: 20,
   });
   const stop = () => worker.stop({ timeoutMs: 20_000 });
-  opened.defer(stop);
+  resources.defer(stop);
   const raw = await until('the job to end', async () => {
     const record = await readRawRecord(db, rawId);
     return record.status !== 'pending' && record.status !== 'processing' && record;

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deferCleanup } from '@oselya/testing';
 
-type Connection = { near: Socket; far: Socket; isSilent: boolean };
+type Connection = { downstream: Socket; upstream: Socket; isSilent: boolean };
 
 /** Moment of a statement. */
 export type StatementMoment = {
@@ -26,7 +26,7 @@ export async function startProxy(
   let hasReachedMoment = watchedMoment === undefined;
 
   function resetConnections(selectedConnections: Iterable<Connection>): void {
-    for (const { near: downstream, far: upstream } of selectedConnections) {
+    for (const { downstream, upstream } of selectedConnections) {
       downstream.resetAndDestroy();
       upstream.resetAndDestroy();
     }
@@ -56,7 +56,7 @@ export async function startProxy(
 
   const server = createServer((downstream) => {
     const upstream = connect(Number(target.port || 5432), target.hostname);
-    const connection: Connection = { near: downstream, far: upstream, isSilent: false };
+    const connection: Connection = { downstream, upstream, isSilent: false };
     connections.add(connection);
     for (const socket of [downstream, upstream])
       socket.setNoDelay(true).on('error', () => undefined);
@@ -93,7 +93,7 @@ export async function startProxy(
   url.port = String((server.address() as AddressInfo).port);
   const close = async () => {
     // Node does not exit if a closing socket is reset.
-    for (const { near: downstream, far: upstream } of connections) {
+    for (const { downstream, upstream } of connections) {
       downstream.destroy();
       upstream.destroy();
     }

@@ -17,7 +17,7 @@ import { createFakeBreaker, createPayload, log, openFolder } from '../support/pi
 
 /** Starts the ingest with a database that stalls at the limit or the store. */
 async function startStalledIngest(
-  stalledPart: 'limit' | 'store',
+  stalledStep: 'limit' | 'store',
   bounds: { maxItems: number; maxBytes: number },
 ) {
   const app = await createServer({
@@ -30,9 +30,9 @@ async function startStalledIngest(
   const gate = Promise.withResolvers<void>();
   const calls: string[] = [];
   const registry = new Registry();
-  const enter = async (part: 'limit' | 'store') => {
-    calls.push(part);
-    if (part === stalledPart) await gate.promise;
+  const enter = async (step: 'limit' | 'store') => {
+    calls.push(step);
+    if (step === stalledStep) await gate.promise;
   };
   registerIngestRoutes(app, {
     ingest: {
@@ -52,7 +52,7 @@ async function startStalledIngest(
   return {
     registry,
     release: () => gate.resolve(),
-    countWaiting: () => calls.filter((part) => part === stalledPart).length,
+    countWaiting: () => calls.filter((step) => step === stalledStep).length,
     send: (payload: object, headers: Record<string, string> = {}) =>
       app.inject({
         method: 'POST',
@@ -67,13 +67,13 @@ const countBytes = (payload: object) => Buffer.byteLength(JSON.stringify(payload
 
 test('Excess payloads are rejected at once while the database stalls at the limit or the store', async () => {
   const largePayload = createPayload({ description: 'ї'.repeat(1000) });
-  for (const stalledPart of ['limit', 'store'] as const) {
+  for (const stalledStep of ['limit', 'store'] as const) {
     for (const bounds of [
       { maxItems: 100, maxBytes: 3 * countBytes(largePayload) + 100 },
       { maxItems: 3, maxBytes: 1e6 },
     ]) {
       const { send, release, countWaiting, registry } = await startStalledIngest(
-        stalledPart,
+        stalledStep,
         bounds,
       );
       const responses = [1, 2, 3].map(() => send(largePayload));

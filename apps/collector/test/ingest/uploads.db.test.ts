@@ -30,9 +30,9 @@ const PATH = '/api/v1/ingest/with-images';
 const KB = 1024;
 const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
 // Each further collector needs a separate folder, since locks are per process.
-const clientsFolder = await openFolder();
+const otherFolder = await openFolder();
 const settings = {
-  DATA_DIR: clientsFolder,
+  DATA_DIR: otherFolder,
   COLLECTOR_WORKER: 'false',
   COLLECTOR_INGEST_PER_MINUTE: '0',
 };
@@ -93,7 +93,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
     await gate.promise;
     activeRequests -= 1;
   };
-  await using one = await startCollector(database, {
+  await using limitedCollector = await startCollector(database, {
     ...settings,
     COLLECTOR_UPLOADS: '1',
     ...createModelEnv(server.url),
@@ -101,10 +101,10 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   const forms = [1, 2, 3].map(() =>
     createForm(createPayload(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
   );
-  const answers = forms.map((form) => sendForm(one.url, form));
+  const answers = forms.map((form) => sendForm(limitedCollector.url, form));
   await until(
     'all to be received',
-    async () => (await listTemporaryFiles(clientsFolder)).length === 3,
+    async () => (await listTemporaryFiles(otherFolder)).length === 3,
   );
   await until('the model to be asked', () => activeRequests > 0);
   // Long enough for another form to start if there were no limit.
@@ -126,10 +126,7 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   const headers = { 'content-type': FORM_TYPE, 'content-length': formStart.length + 100 };
   uploadSocket.write(encodeRequestHead(PATH, headers));
   uploadSocket.write(formStart);
-  await until(
-    'a temporary file',
-    async () => (await listTemporaryFiles(clientsFolder)).length === 1,
-  );
+  await until('a temporary file', async () => (await listTemporaryFiles(otherFolder)).length === 1);
   const processing = sendForm(stopping.url, createForm(createPayload(), []));
   await until('the model to be asked', () => server.state.requests > 0);
   const closing = stopping.close();

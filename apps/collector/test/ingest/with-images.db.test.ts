@@ -71,7 +71,11 @@ test('A payload with images is processed before the response, in any order of pa
     >();
     const expectedDescription = [storedImage.sha256, 'mock', 'image-description.v2'];
     assert.deepEqual(
-      listedImages.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      listedImages.map(({ sha256, described_by, prompt_version }) => [
+        sha256,
+        described_by,
+        prompt_version,
+      ]),
       [expectedDescription, [null, null, null], expectedDescription],
     );
     assert.equal((await collector.get(`/api/v1/images/${storedImage.sha256}`)).status, 200);
@@ -87,7 +91,7 @@ test('Metadata is a JSON part or a file, and uploads replace image URLs', async 
   const answer = await send(form);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   assert.deepEqual(
-    answer.body.images.map((one) => one.sha256),
+    answer.body.images.map(({ sha256 }) => sha256),
     [hashFile(blueFile)],
   );
 });
@@ -114,7 +118,7 @@ test('An unchanged payload with the same images calls no model, and other images
   const otherResponse = await send(createForm(payload, [blueFile]));
   assert.equal(otherResponse.body.listing_id, first.body.listing_id);
   assert.deepEqual(
-    otherResponse.body.images.map((one) => one.sha256),
+    otherResponse.body.images.map(({ sha256 }) => sha256),
     [hashFile(blueFile)],
   );
 });
@@ -135,7 +139,7 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
   const listedImages = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
   assert.deepEqual(
-    listedImages.map((one) => one.sha256),
+    listedImages.map(({ sha256 }) => sha256),
     [hashFile(redFile)],
   );
 });
@@ -175,7 +179,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
     headers.get('idempotent-replayed'),
     headers.get('raw-status'),
   ];
-  const sendPlain = async (payload: Payload) => {
+  const sendJson = async (payload: Payload) => {
     const answer = await collector.post('/api/v1/ingest', payload, keyHeaders);
     const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
     assert.equal(status, 'pending', 'as it is answered first');
@@ -185,7 +189,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
   const first = await send(createForm(payload, []), keyHeaders);
   assert.deepEqual(getReplayHeaders(first.headers), [null, null]);
   const replay = ['true', 'completed'];
-  assert.deepEqual(await sendPlain(payload), { rawId: first.body.raw_id, replay });
+  assert.deepEqual(await sendJson(payload), { rawId: first.body.raw_id, replay });
   assert.deepEqual(
     getReplayHeaders((await send(createForm(payload, []), keyHeaders)).headers),
     replay,
@@ -193,7 +197,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
 
   // A payload that failed within its request can only be sent again.
   await setFailed(first.body.raw_id, true);
-  const repeatedRaw = await sendPlain(payload);
+  const repeatedRaw = await sendJson(payload);
   assert.deepEqual(repeatedRaw.replay, [null, null]);
   assert.notEqual(repeatedRaw.rawId, first.body.raw_id);
 
@@ -203,7 +207,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
   assert.deepEqual(getReplayHeaders(waitingResponse.headers), ['true', 'pending']);
   await setFailed(repeatedRaw.rawId, false);
   const failedHeaders = ['true', 'failed'];
-  assert.deepEqual(await sendPlain(payload), { rawId: repeatedRaw.rawId, replay: failedHeaders });
+  assert.deepEqual(await sendJson(payload), { rawId: repeatedRaw.rawId, replay: failedHeaders });
   const endedResponse = await send(createForm(payload, []), keyHeaders);
   assert.equal(endedResponse.body.code, 'model_failed');
   assert.deepEqual(getReplayHeaders(endedResponse.headers), failedHeaders);
@@ -236,14 +240,14 @@ test('Of concurrent requests with one key, one is processed and the others must 
   const answers = await Promise.all(
     [1, 2, 3].map(() => send(createForm(payload, [redFile]), headers)),
   );
-  const doneResponses = answers.filter(({ status }) => status === 200);
-  const waitingResponses = answers.filter(({ status }) => status !== 200);
-  assert.equal(new Set(doneResponses.map(({ body }) => body.raw_id)).size, 1);
-  for (const { status, body, headers: sent } of waitingResponses) {
+  const completedResponses = answers.filter(({ status }) => status === 200);
+  const rejectedResponses = answers.filter(({ status }) => status !== 200);
+  assert.equal(new Set(completedResponses.map(({ body }) => body.raw_id)).size, 1);
+  for (const { status, body, headers: sent } of rejectedResponses) {
     assert.deepEqual([status, body.code, sent.get('retry-after')], [409, 'still_processing', '5']);
   }
   const laterResponse = await send(createForm(payload, [redFile]), headers);
-  assert.equal(laterResponse.body.raw_id, doneResponses[0]?.body.raw_id);
+  assert.equal(laterResponse.body.raw_id, completedResponses[0]?.body.raw_id);
 });
 
 const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
@@ -267,7 +271,7 @@ test('A payload whose outcome an outage of the database hides is answered with i
 
 test('Every failure has a documented status', async () => {
   const documented = await readDocumentedErrors(collector, '/api/v1/ingest/with-images');
-  const processed = (end: object) =>
+  const processWithEnd = (end: object) =>
     createProcessForm({
       db,
       store: ingest,
@@ -294,7 +298,7 @@ test('Every failure has a documented status', async () => {
   ];
   for (const [status, code, raw] of rawEndings) {
     const error = JSON.stringify({ code, message: 'Why.' });
-    await assert.rejects(processed({ status: raw, error }), { status, code });
+    await assert.rejects(processWithEnd({ status: raw, error }), { status, code });
     assert.ok(documented[status]?.includes(code), code);
   }
 });
@@ -328,7 +332,7 @@ test('A rejected form names the error and stores nothing', async () => {
   formWithoutFile.append('images', 'just text');
   const formWithoutMetadata = createForm(payload, [redFile]);
   formWithoutMetadata.delete('metadata');
-  const many = createForm(
+  const formWithManyFiles = createForm(
     payload,
     Array.from({ length: 51 }, () => textFile),
   );
@@ -340,7 +344,7 @@ test('A rejected form names the error and stores nothing', async () => {
     ['text for a file', formWithoutFile, 422, /images.*must be files/],
     ['no metadata', formWithoutMetadata, 422, /metadata.*is missing: send/],
     ['an empty form', new FormData(), 422, /metadata.*is missing: send/],
-    ['too many files', many, 422, /at most 50 files.*notes\.txt.*one too many/],
+    ['too many files', formWithManyFiles, 422, /at most 50 files.*notes\.txt.*one too many/],
     ['a large file', createForm(payload, [hugeFile]), 413, /вид з вікна\.png.*larger than 50 MB/],
     [
       'no JSON',
@@ -393,24 +397,24 @@ test('The limits of sources and keys are shared with the ingest', async () => {
     const { status, body } = await sendForm(guarded.url, createForm(payload, [redFile]), headers);
     return [status, body.code ?? body.status];
   };
-  const ownKeyHeaders = await createKeyHeaders('ingest', ['own']);
+  const limitedKeyHeaders = await createKeyHeaders('ingest', ['limited']);
   assert.deepEqual(await sendAs(createPayload()), [401, 'unauthorized']);
   assert.deepEqual(await sendAs(createPayload(), await createKeyHeaders('search')), [
     403,
     'forbidden',
   ]);
-  assert.deepEqual(await sendAs(createPayload(), ownKeyHeaders), [403, 'forbidden']);
-  assert.deepEqual(await sendAs(createPayload({ source_slug: 'own' }), ownKeyHeaders), [
+  assert.deepEqual(await sendAs(createPayload(), limitedKeyHeaders), [403, 'forbidden']);
+  assert.deepEqual(await sendAs(createPayload({ source_slug: 'limited' }), limitedKeyHeaders), [
     200,
     'completed',
   ]);
-  const plainResponse = await guarded.post(
+  const jsonResponse = await guarded.post(
     '/api/v1/ingest',
-    createPayload({ source_slug: 'own' }),
-    ownKeyHeaders,
+    createPayload({ source_slug: 'limited' }),
+    limitedKeyHeaders,
   );
-  assert.equal(plainResponse.status, 202);
-  assert.deepEqual(await sendAs(createPayload({ source_slug: 'own' }), ownKeyHeaders), [
+  assert.equal(jsonResponse.status, 202);
+  assert.deepEqual(await sendAs(createPayload({ source_slug: 'limited' }), limitedKeyHeaders), [
     429,
     'rate_limited',
   ]);
@@ -430,7 +434,7 @@ test('A full disk is 503 before the body is read', async () => {
 test('A failed model is 502, and an open breaker is 503 and stores nothing', async () => {
   for (const files of [[redFile], []]) {
     await using server = await startModelServer();
-    await using collectorDown = await start({
+    await using failingCollector = await start({
       ...createModelEnv(server.url),
       COLLECTOR_INGEST_PER_MINUTE: '0',
     });
@@ -438,7 +442,7 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     const source_slug = `failing-with-${files.length}`;
     const payload = createPayload({ source_slug });
     const sendAgain = () =>
-      sendForm(collectorDown.url, createForm(payload, files), { 'idempotency-key': 'failing' });
+      sendForm(failingCollector.url, createForm(payload, files), { 'idempotency-key': 'failing' });
     // The breaker opens during the second request. A failed payload releases its key.
     const [first, second] = [await sendAgain(), await sendAgain()];
     for (const { status, body } of [first, second]) {
@@ -459,9 +463,9 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     const readings = db.selectFrom('raw_readings').select('raw_id');
     assert.deepEqual(await readings.execute(), []);
     // Only payloads without uploads can be retried.
-    const retry = await collectorDown.post(`/api/v1/admin/raw/${first.body.raw_id}/retry`);
+    const retry = await failingCollector.post(`/api/v1/admin/raw/${first.body.raw_id}/retry`);
     const filter = { status: 'failed', source_slug };
-    const all = (await collectorDown.post('/api/v1/admin/raw/retry', filter)).json();
+    const all = (await failingCollector.post('/api/v1/admin/raw/retry', filter)).json();
     if (files.length > 0) {
       assert.match(retry.text, /came with its images/);
       assert.deepEqual([retry.status, all], [409, { retried: 0 }]);
@@ -478,7 +482,7 @@ const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
 const sendBytes = (body: Buffer, type = FORM_TYPE) => exchange(collector.url, PATH, { type, body });
-const many = (one: Part) => Array<Part>(10_000).fill(one);
+const repeat = (formPart: Part) => Array<Part>(10_000).fill(formPart);
 
 test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', async () => {
   const validForm = encodeForm([metadata(), image('a.png')]);
@@ -495,10 +499,10 @@ test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', as
     ['the end in the midst of the field', 400, validForm.subarray(0, 150)],
     ['the end in the midst of a head', 400, Buffer.from(`--${BOUNDARY}\r\nContent-Dispo`)],
     ['line feeds alone', 400, Buffer.from(validForm.toString('latin1').replaceAll('\r\n', '\n'))],
-    ['10,000 images', 422, encodeForm([metadata(), ...many(image('a', ''))])],
-    ['10,000 other fields', 422, encodeForm([metadata(), ...many(part('other', ''))])],
-    ['10,000 fields', 422, encodeForm([metadata(), ...many(part('metadata', '{}'))])],
-    ['10,000 parts without a name', 413, encodeForm([...many(namelessPart), metadata()])],
+    ['10,000 images', 422, encodeForm([metadata(), ...repeat(image('a', ''))])],
+    ['10,000 other fields', 422, encodeForm([metadata(), ...repeat(part('other', ''))])],
+    ['10,000 fields', 422, encodeForm([metadata(), ...repeat(part('metadata', '{}'))])],
+    ['10,000 parts without a name', 413, encodeForm([...repeat(namelessPart), metadata()])],
     ['a field of a prototype', 400, encodeForm([metadata(), part('__proto__', 'x')])],
     [
       'a part without a name',

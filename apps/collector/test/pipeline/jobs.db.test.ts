@@ -91,7 +91,7 @@ const modelCall = {
 test('The record of a payload has the cost of all its attempts, images included', async () => {
   const images = {
     ...emptyImageService,
-    processRemote: ({ observe }: { observe?: (one: typeof modelCall) => void }) => {
+    processRemote: ({ observe }: { observe?: (event: typeof modelCall) => void }) => {
       observe?.(modelCall);
       return Promise.resolve([]);
     },

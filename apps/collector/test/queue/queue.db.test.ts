@@ -164,8 +164,8 @@ test('Each payload wakes an idle worker of another process', async (t) => {
     },
     { log, ...(database.url === undefined && { database }) },
   );
-  await using opened = new AsyncDisposableStack();
-  opened.defer(worker.close);
+  await using resources = new AsyncDisposableStack();
+  resources.defer(worker.close);
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   await until('the worker to be idle', () => polls > 0);
   for (let index = 0; index < 10; index += 1) {

@@ -208,7 +208,7 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
 
 test('A job that loses the database is returned without an attempt and runs again', async () => {
   // The end is lost, its response is lost, or the return is lost too.
-  const losses = [
+  const lossesOfRuns = [
     [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
     [{ statement: 'set completed_hash =', when: 'after', times: 1 }],
     [
@@ -216,14 +216,14 @@ test('A job that loses the database is returned without an attempt and runs agai
       { statement: 'from job as back', when: 'before', times: 1 },
     ],
   ] as const;
-  for (const loss of losses) {
+  for (const losses of lossesOfRuns) {
     const sameListing = { external_id: 'same' };
     const ids = [
       await store(db, createPayload(sameListing)),
       await store(db, createPayload(sameListing)),
     ];
     const lossyDatabase = createLossyDatabase(db);
-    for (const one of loss) lossyDatabase.lose(one);
+    for (const statementLoss of losses) lossyDatabase.lose(statementLoss);
     const worker = start(async () => completedOutcome, { db: lossyDatabase.db, maxAttempts: 1 });
     await waitForStatuses({ completed: 2 });
     await worker.stop(LONG_TIMEOUT);

@@ -62,14 +62,14 @@ export function openReprocess(
 /** Extracts all selected listings again. */
 export async function readAll(
   reprocess: Reprocess,
-  choice: ListingSelection = {},
+  selection: ListingSelection = {},
   limit = 1000,
   dryRun = false,
 ): Promise<ExtractionOutcome[]> {
   const { signal } = new AbortController();
-  return Array.fromAsync(reprocess.read(choice, { limit, signal, dryRun }));
+  return Array.fromAsync(reprocess.read(selection, { limit, signal, dryRun }));
 }
 
 /** Returns the outcomes with an extraction. */
 export const filterReadings = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
-  outcomes.filter((one) => one.outcome === 'read');
+  outcomes.filter((reading) => reading.outcome === 'read');

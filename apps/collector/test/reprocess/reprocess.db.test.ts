@@ -33,10 +33,10 @@ beforeEach(async () => {
 
 /** Extracts the only listing again. */
 async function readOne(model: ReturnType<typeof createCountingModel>) {
-  const work = openWithModel(model);
-  const [reading] = filterReadings(await readAll(work));
+  const reprocess = openWithModel(model);
+  const [reading] = filterReadings(await readAll(reprocess));
   assert.ok(reading);
-  return { work, reading };
+  return { reprocess, reading };
 }
 
 test('An extraction shows the changes and stores only its cost', async () => {
@@ -71,8 +71,8 @@ test('An extraction is written without another call to the model', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
   const model = createBetterModel();
-  const { work, reading } = await readOne(model);
-  assert.deepEqual(await work.write(reading), { outcome: 'written' });
+  const { reprocess, reading } = await readOne(model);
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
   const listing = await findListing(db, payload);
   assert.equal(listing?.rooms, 9);
@@ -118,7 +118,9 @@ test('A payload that the current model rejects is not extracted again', async ()
   const harness = createHarness(db);
   const payload = createPayload({ external_id: 'rejected' });
   await harness.process(payload);
-  const failing = await harness.process(createPayload({ external_id: 'failed', title: 'failed' }));
+  const failedRaw = await harness.process(
+    createPayload({ external_id: 'failed', title: 'failed' }),
+  );
   const rejectingModel = createBetterModel((read) => {
     if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
     return { is_listing: false, reason: 'A service.' };
@@ -129,7 +131,7 @@ test('A payload that the current model rejects is not extracted again', async ()
   assert.equal((await readAll(reprocess, { outdated })).length, 2);
   assert.deepEqual(
     (await readAll(reprocess, { outdated })).map(({ outcome, listingId }) => [outcome, listingId]),
-    [['failed', failing.listing_id]],
+    [['failed', failedRaw.listing_id]],
   );
   assert.deepEqual(await db.selectFrom('property_listings').selectAll().execute(), listings);
 
@@ -152,9 +154,9 @@ test('The last payload is extracted again, and an archived listing stays archive
   const lastRaw = await harness.process(payload);
   const archived_at = new Date('2026-01-02T03:04:05Z');
   await db.updateTable('property_listings').set({ archived_at }).execute();
-  const { work, reading } = await readOne(createBetterModel());
+  const { reprocess, reading } = await readOne(createBetterModel());
   assert.equal(reading.rawId, lastRaw.id);
-  assert.deepEqual(await work.write(reading), { outcome: 'written' });
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   const listing = await findListing(db, payload);
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
 });
@@ -243,14 +245,14 @@ test('A failed embedding leaves the listing written and the payload complete', a
 test('A write that fails before its first change keeps the payload completed', async () => {
   const payload = createPayload();
   const raw = await createHarness(db).process(payload);
-  const { work, reading } = await readOne(createBetterModel());
+  const { reprocess, reading } = await readOne(createBetterModel());
   const rowsBefore = await readAllRows(db);
   const extraction = { ...reading.extractionRecord.extraction, is_listing: false };
   const brokenReading = {
     ...reading,
     extractionRecord: { ...reading.extractionRecord, extraction },
   };
-  assert.deepEqual(await work.write(brokenReading), {
+  assert.deepEqual(await reprocess.write(brokenReading), {
     outcome: 'kept',
     error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
   });
@@ -330,13 +332,13 @@ test('A worker continues the write of a killed process, or leaves the payload as
 
 test('A failed payload is extracted again', async () => {
   const payload = createPayload();
-  const failing = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
-  const raw = await createHarness(db, { model: failing }).process(payload);
+  const failingModel = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
+  const raw = await createHarness(db, { model: failingModel }).process(payload);
   assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
   const [reading] = filterReadings(await readAll(openWithModel(createBetterModel())));
   assert.ok(reading);
-  const pipeline = openWithModel({ ...createBetterModel(), embed: failing.embed });
-  assert.equal((await pipeline.write(reading)).outcome, 'failed');
+  const failingReprocess = openWithModel({ ...createBetterModel(), embed: failingModel.embed });
+  assert.equal((await failingReprocess.write(reading)).outcome, 'failed');
   assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
   assert.deepEqual(await openWithModel(createBetterModel()).write(reading), { outcome: 'written' });
   assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
@@ -362,12 +364,12 @@ test('A dry run writes nothing', async () => {
 test('Each extraction with another result adds a snapshot to the history', async () => {
   const { id, listing_id: listingId } = await createHarness(db).process(createPayload());
   for (const rooms of [9, 9, 4]) {
-    const work = openReprocess(
+    const reprocess = openReprocess(
       db,
       createBetterModel(() => ({ rooms })),
     );
-    for (const reading of filterReadings(await readAll(work))) {
-      assert.deepEqual(await work.write(reading), { outcome: 'written' });
+    for (const reading of filterReadings(await readAll(reprocess))) {
+      assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
     }
   }
   const getHistory = async (query = '') => {
