@@ -7,7 +7,6 @@ import { sha256 } from '../text.ts';
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** API key of an authorized request. */
 export type ApiKey = {
   id: string;
   name: string;
@@ -63,7 +62,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
 
     /** Returns the key with this plain text, or undefined if it is unknown or revoked. */
     async verify(key: string): Promise<ApiKey | undefined> {
-      // The key has 192 random bits, so neither an unsalted hash nor the lookup time helps an attacker.
+      // A key has 192 random bits. Neither an unsalted hash nor the lookup time helps an attacker.
       const row = await db
         .selectFrom('api_keys')
         .select([
@@ -75,7 +74,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .executeTakeFirst();
       if (row === undefined) return undefined;
       const { is_recent: isRecent, ...apiKey } = row;
-      // A write for each request would be slow.
+      // A write per request would be slow.
       if (isRecent !== true) {
         await db
           .updateTable('api_keys')

@@ -13,8 +13,8 @@ export type SourceLimit = (source: string, caller: string) => Promise<Record<str
 const MAX_KNOWN_SOURCES = 10_000;
 
 /**
- * Creates the limit of payloads per source and of new sources per caller. Without the second limit,
- * a client could evade the first with invented sources. Specification 001, Limits.
+ * Creates the limits of payloads per source and of new sources per caller. Without the second limit,
+ * a client could evade the first limit with invented sources. Specification 001, Limits.
  * @param deps.newSources Without it, no source is looked up.
  */
 export function createSourceLimit(deps: {

@@ -50,7 +50,8 @@ export function mapParallel<Value, Result>(
 }
 
 /**
- * Creates an admission limit: work above the limit is rejected instead of queued. A single item is always admitted.
+ * Creates an admission limit, which rejects work above the limit instead of queueing it. The first item is always
+ * admitted.
  * @param limits.reject Creates the error for rejected work.
  * @returns A function that runs work that holds `workBytes` in memory, or rejects it.
  */

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Runs background work immediately and after each interval until the signal aborts. Errors do not stop the loop, and
- * its pauses do not keep the process running.
+ * Runs background work immediately and after each interval until the signal aborts. Errors do not stop the loop. Its
+ * pauses do not keep the process running.
  * @param options.retryMs Interval after an error, in milliseconds, if it is shorter.
  */
 export async function repeat(

@@ -13,7 +13,7 @@ export const MAX_FORM_BYTES = 512 * MEBIBYTE;
 
 const MAX_NAME_LENGTH = 255;
 
-/** The parser's limits also count parts without a name. Stricter limits for named parts are below. */
+/** Limits of the parser, which also count parts without a name. Named parts have stricter limits. */
 const PARSER_OPTIONS = {
   limits: {
     fileSize: Infinity,
@@ -21,7 +21,6 @@ const PARSER_OPTIONS = {
     parts: MAX_IMAGES + 10,
     headerPairs: 20,
   },
-  // Every part is read as a stream, whatever its type.
   isPartAFile: () => true,
 };
 
@@ -41,9 +40,8 @@ type ReceiveOptions = {
 };
 
 /**
- * Receives a form with the field `metadata` and the files `images`, in any order. The files become
- * temporary files. Drains the remaining body of a rejected form, because the client must get the
- * response.
+ * Receives a form with the field `metadata` and the files `images`, in any order, and stores the files
+ * temporarily. Drains the body of a rejected form, because the client must get the response.
  * @throws ProblemError `malformed_request`, `body_too_large`, `validation_failed`, `disk_low`, and
  *   the errors of `readMetadata`.
  */
@@ -54,7 +52,7 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
 
   try {
     for await (const part of mapParserErrors(request.parts(PARSER_OPTIONS))) {
-      // The parser makes every part a file.
+      // `isPartAFile` makes every part a file.
       if (part.type !== 'file') continue;
       const name = part.fieldname ?? '';
       if (name === 'metadata') {
@@ -70,7 +68,7 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
         options.onFile(file);
         remainingBytes -= file.bytes;
         if (fileName !== undefined) files.push(file);
-        // A browser sends an empty part without a name if no file was chosen.
+        // A browser sends an empty part without a file name if no file was chosen.
         else if (file.bytes > 0) {
           throw createValidationError('images', 'must be files, each with a file name');
         }
@@ -130,7 +128,7 @@ async function receiveFile(
 
 /**
  * Creates the error for a form above the size limit.
- * @param location Part of the form that exceeds the limit, for the message.
+ * @param location Part of the form that exceeds the limit.
  */
 export function createFormSizeError(maxBytes: number, location: string): Error {
   return problem('body_too_large', {

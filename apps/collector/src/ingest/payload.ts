@@ -33,7 +33,7 @@ export const PayloadSchema = Type.Object(
   },
 );
 
-/** Payload that satisfies its schema. `checkValues` checks further rules. */
+/** Payload that satisfies the schema. `checkValues` checks further rules. */
 export type Payload = Static<typeof PayloadSchema>;
 
 /** Violated rule, and the path of the invalid value. */
@@ -84,12 +84,11 @@ function findIssues(value: unknown, path: string): PayloadIssue[] {
 const MAX_DEPTH = 32;
 const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 
-/** Current currency codes of ISO 4217. */
 const CURRENCIES = new Set(Intl.supportedValuesOf('currency'));
 
 function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
   const errors = findUnstorableValues(payload, path);
-  // Serializing values of endless depth would overflow the stack.
+  // The serialization of a deeply nested value would overflow the stack.
   if (errors.length > 0) return errors;
   if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
     errors.push({ path: `${path}/attributes`, message: 'must be at most 64 KiB of JSON' });
@@ -108,14 +107,14 @@ function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
   return errors;
 }
 
-/** Matches nearly every description, which avoids slow normalization. */
-const PLAIN_LETTER = /[0-9a-zа-я]/i;
+/** Matches nearly every description, and so avoids its slow normalization. */
+const PLAIN_CHARACTER = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
-  return PLAIN_LETTER.test(text) || normaliseText(text) !== '';
+  return PLAIN_CHARACTER.test(text) || normaliseText(text) !== '';
 }
 
-/** Finds values that PostgreSQL cannot store, without recursion: deep nesting would overflow the stack. */
+/** Finds values that PostgreSQL cannot store. It does not recurse, because deep nesting would overflow the stack. */
 function findUnstorableValues(payload: Payload, root: string): PayloadIssue[] {
   const errors: PayloadIssue[] = [];
   const pendingEntries: { path: string; value: unknown; depth: number }[] = [
@@ -129,7 +128,6 @@ function findUnstorableValues(payload: Payload, root: string): PayloadIssue[] {
     } else if (typeof value === 'number') {
       if (!Number.isFinite(value)) errors.push({ path, message: 'must be a finite number' });
     } else if (typeof value === 'object' && value !== null) {
-      // The payload itself is the first level, `attributes` the second.
       if (depth > MAX_DEPTH) {
         return [
           { path: `${root}/attributes`, message: `must be at most ${MAX_DEPTH} levels deep` },

@@ -23,7 +23,7 @@ export const processedFormSchema = Type.Object({
 
 export type ProcessForm = ReturnType<typeof createProcessForm>;
 
-/** Creates the function that processes forms within their requests. */
+/** Creates the function that processes a form within its request. */
 export function createProcessForm(deps: {
   db: Kysely<Tables>;
   store: Ingest['store'];
@@ -108,8 +108,8 @@ type Outcome = { images: UploadOutcome[] } & (
 );
 
 /**
- * Returns the outcome of a payload and its images: the uploads, or the images of the listing
- * if its latest payload has the same content.
+ * Returns the outcome of a payload, and the outcomes of its images: the uploads, or the images of the
+ * listing if its latest payload has the same content.
  */
 async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Outcome> {
   const { rows } = await sql<Outcome>`

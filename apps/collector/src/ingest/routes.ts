@@ -156,7 +156,7 @@ function getBodyBytes({ headers, body }: FastifyRequest): number {
 
 /**
  * Counts a request by its outcome. Contract 4, Metrics.
- * @param source The source of a valid payload. Invalid payloads must not create labels.
+ * @param source Source of a valid payload. Undefined for an invalid payload, which must not create a label.
  */
 export function countRequest(
   { ingestRequests }: Pick<Metrics, 'ingestRequests'>,
@@ -175,7 +175,7 @@ function toOutcome(status: number): string {
 }
 
 /**
- * Handles errors of ingest routes: an outage of the database is a 500 here, and a 503 elsewhere.
+ * Handles errors of ingest routes. An outage of the database is a 500 here, and a 503 on other routes.
  * Specification 001, Errors; ADR 0009.
  * @throws ProblemError `ingest_failed`, or the unchanged error.
  */
@@ -187,7 +187,7 @@ export function mapIngestError(error: Error): never {
   throw error;
 }
 
-/** Sets the headers of a replayed response. Contract 4, Answers. */
+/** Sets the headers of the response to a repeated idempotency key. Contract 4, Answers. */
 export function markReplayed(
   reply: FastifyReply,
   { isNew, status }: Pick<StoredRaw, 'isNew' | 'status'>,

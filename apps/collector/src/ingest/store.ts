@@ -36,7 +36,7 @@ type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n:
 /** Service that stores payloads and finds their raw records. */
 export type Ingest = ReturnType<typeof createIngest>;
 
-/** Bounds of one statement, and the maximum number of concurrent statements. */
+/** Limits of one statement, and the maximum number of concurrent statements. */
 const GROUP_LIMITS = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
 
 /**
@@ -108,7 +108,7 @@ export async function insertRaws(
   raws: readonly NewRawRecord[],
 ): Promise<Map<number, StoredRaw>> {
   const hasKeys = raws.some((raw) => raw.idempotency_key !== undefined);
-  // Insert keys in order: two statements with the same keys could otherwise deadlock.
+  // Keys are inserted in order, because two statements with the same keys could deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
   const { rows } = await sql<IndexedRow<'id' | 'status' | 'waits'>>`${prepared}
@@ -145,7 +145,7 @@ export async function insertRaws(
   );
 }
 
-/** Serializes raw records. Payloads are JSON already, and parsing them again is slow. */
+/** Serializes raw records without parsing their payloads, which are JSON already. */
 function toJson(raws: readonly NewRawRecord[]): string {
   const jsonItems = raws.map(({ payload, claim, ...raw }, index) => {
     const { worker, leaseMs, hasUploads } = claim ?? {};
@@ -157,7 +157,7 @@ function toJson(raws: readonly NewRawRecord[]): string {
   return `[${jsonItems.join(',')}]`;
 }
 
-/** The insert is repeated, because an idempotency key can expire before it is read. */
+/** Maximum number of inserts of a payload, because its idempotency key can expire before the lookup. */
 const MAX_KEY_ATTEMPTS = 3;
 
 /** Idempotency keys expire after 24 hours, or when an inline job fails. */

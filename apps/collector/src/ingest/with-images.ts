@@ -78,7 +78,7 @@ const PROBLEM_CODES = [
 ] as const;
 
 /**
- * Registers `POST /ingest/with-images` in its own scope, because of its content type. It rejects
+ * Registers `POST /ingest/with-images` in a separate Fastify scope, because of its content type. It rejects
  * forms as early as possible: before the body, or at the field `metadata`. Specification 001,
  * Endpoints and Behaviour rules, 3; Contract 4, Answers.
  * @param deps.temporary Returns the folder of temporary files.

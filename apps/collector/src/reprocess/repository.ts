@@ -21,13 +21,13 @@ export type ListingSelection = {
   outdatedImages?: DescriberVersion | undefined;
 };
 
-/** Kind of enrichment for payloads in which a prompt and model found no listing. */
+/** Kind of the enrichment that records a rejected payload. */
 const REJECTION_KIND = 'refusal';
 
 const serializeExtractor = ({ promptVersion, requestedModel }: ExtractorVersion) =>
   JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
 
-/** Matches listings whose payload this prompt and model have neither extracted nor rejected. */
+/** Returns the condition that this prompt and model have neither extracted nor rejected the payload of a listing. */
 const isListingOutdated = (extractor: ExtractorVersion) => sql<boolean>`not exists (
   select from listing_enrichments as result
   where result.listing_id = listing.id and result.value @> ${serializeExtractor(extractor)}::jsonb
@@ -101,7 +101,7 @@ export async function addExtractionCost(
     where id = ${rawId}`.execute(db);
 }
 
-/** Records that a prompt and model found no listing in a payload, and makes later runs skip it. */
+/** Records that a prompt and model found no listing in a payload. Later runs skip the payload. */
 export async function recordRejection(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },

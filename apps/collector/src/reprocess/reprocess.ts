@@ -75,11 +75,11 @@ type ReprocessInput = JobInput & {
   onUnchanged?: (reason: string) => void;
 };
 
-/** Dependencies of reprocessing, and the number of listings to process at a time. */
 type ReprocessDeps = {
   db: Kysely<Tables>;
   jobs: Pick<JobRunner<ReprocessInput>, 'run'>;
   leaseMs: number;
+  /** Number of listings to process at a time. */
   parallel: number;
 };
 
@@ -88,7 +88,7 @@ export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
  * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go
- * through the pipeline under a claim, so a worker takes over if the process is killed.
+ * through the pipeline under a claim, because a worker must continue the job of a killed process.
  */
 export function createReprocess(
   deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },

@@ -42,7 +42,6 @@ export async function* walkListings<
 
   async function processRow(row: Row): Promise<Result> {
     const result = await options.work(row);
-    // An exception stops the walk.
     if ('error' in result && isSystemicFailure(result.error)) throw result.error;
     return result;
   }
