@@ -32,8 +32,8 @@ const waitUntilCompleted = (id: number) =>
 test('Failed payloads are returned to the queue one by one or all at once', async () => {
   const firstId = await createFailedPayload('retry-one');
   // Many clients send an empty body with a content type.
-  const answer = await collector.post(`/api/v1/admin/raw/${firstId}/retry`, '');
-  assert.deepEqual(answer.json(), { raw_id: firstId, status: 'pending' });
+  const response = await collector.post(`/api/v1/admin/raw/${firstId}/retry`, '');
+  assert.deepEqual(response.json(), { raw_id: firstId, status: 'pending' });
   await waitUntilCompleted(firstId);
   assert.equal((await collector.post(`/api/v1/admin/raw/${firstId}/retry`)).status, 409);
   assert.equal((await collector.post('/api/v1/admin/raw/999999/retry')).status, 404);
@@ -84,34 +84,32 @@ test('Health lists its checks and reports a full disk as down', async () => {
     'disk',
     'model',
   ]);
-  await using full = await startCollector(database, {
+  await using fullCollector = await startCollector(database, {
     COLLECTOR_WORKER: 'false',
     MIN_FREE_DISK_MB: '999999999999',
   });
-  const answer = await full.get('/health');
-  assert.equal(answer.status, 503);
-  assert.equal(answer.headers.get('retry-after'), '5');
-  assert.equal(answer.json<Health>().checks['disk']?.status, 'down');
+  const response = await fullCollector.get('/health');
+  assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5']);
+  assert.equal(response.json<Health>().checks['disk']?.status, 'down');
 });
 
 test('An unreachable or hanging model degrades the health without taking the service down', async () => {
-  const silent = createServer((socket) => socket.resume());
-  after(() => silent.close());
-  await once(silent.listen(0, '127.0.0.1'), 'listening');
-  const { port: silentPort } = silent.address() as AddressInfo;
+  const silentServer = createServer((socket) => socket.resume());
+  after(() => silentServer.close());
+  await once(silentServer.listen(0, '127.0.0.1'), 'listening');
+  const { port: silentPort } = silentServer.address() as AddressInfo;
   for (const port of [9, silentPort]) {
-    await using cut = await startCollector(database, {
+    await using disconnectedCollector = await startCollector(database, {
       COLLECTOR_WORKER: 'false',
       MODEL_MODE: 'openai',
       MODEL_BASE_URL: `http://127.0.0.1:${port}/v1`,
       MODEL_CHAT: 'chat',
       MODEL_EMBEDDING: 'embedding',
     });
-    const health = await cut.get('/health');
+    const health = await disconnectedCollector.get('/health');
     assert.equal(health.status, 200);
     const report = health.json<{ status: string; checks: { model: { status: string } } }>();
-    assert.equal(report.status, 'degraded');
-    assert.equal(report.checks.model.status, 'degraded');
+    assert.deepEqual([report.status, report.checks.model.status], ['degraded', 'degraded']);
   }
 });
 
@@ -139,25 +137,28 @@ test('The metrics have every documented name', async () => {
 });
 
 test('Metrics are served while the database does not answer', async () => {
-  const pending = /^collector_queue_jobs\{status="pending"\} \d+$/m;
-  assert.match((await collector.get('/metrics')).text, pending);
-  const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const holding = db.transaction().execute(async (trx) => {
+  const pendingJobs = /^collector_queue_jobs\{status="pending"\} \d+$/m;
+  assert.match((await collector.get('/metrics')).text, pendingJobs);
+  const [lockAcquired, lockReleased] = [
+    Promise.withResolvers<void>(),
+    Promise.withResolvers<void>(),
+  ];
+  const lockTransaction = db.transaction().execute(async (trx) => {
     await sql`lock table raw_data, duplicate_marks in access exclusive mode`.execute(trx);
-    isHeld.resolve();
-    await isOver.promise;
+    lockAcquired.resolve();
+    await lockReleased.promise;
   });
   try {
-    await isHeld.promise;
-    const answer = collector.get('/metrics');
-    assert.ok(await waitWithTimeout(answer, 25_000), 'a scrape waits for the database');
-    const { text } = await answer;
-    assert.match(text, pending, 'the last known value');
+    await lockAcquired.promise;
+    const response = collector.get('/metrics');
+    assert.ok(await waitWithTimeout(response, 25_000), 'a scrape waits for the database');
+    const { text } = await response;
+    assert.match(text, pendingJobs, 'the last known value');
     assert.match(text, /^collector_model_breaker_open 0$/m);
     assert.match(text, /^process_cpu_seconds_total /m);
   } finally {
-    isOver.resolve();
-    await holding;
+    lockReleased.resolve();
+    await lockTransaction;
   }
 });
 

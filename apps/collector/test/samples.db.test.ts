@@ -12,8 +12,8 @@ const collector = await startCollector(database, { COLLECTOR_INGEST_PER_MINUTE: 
 test('Every sample listing passes the whole pipeline', async () => {
   const file = join(import.meta.dirname, '../../../samples/listings.jsonl');
   const lines = (await readFile(file, 'utf8')).split('\n').filter((line) => line.trim() !== '');
-  const answers = await Promise.all(lines.map((line) => collector.post('/api/v1/ingest', line)));
-  for (const answer of answers) assert.equal(answer.status, 202, answer.text);
+  const responses = await Promise.all(lines.map((line) => collector.post('/api/v1/ingest', line)));
+  for (const { status, text } of responses) assert.equal(status, 202, text);
 
   type Queue = { counts: Record<string, number> };
   const counts = await until('an empty queue', async () => {
@@ -25,19 +25,13 @@ test('Every sample listing passes the whole pipeline', async () => {
   assert.equal(failed, 0);
   assert.ok(invalid > 0, 'some samples are no listings');
 
-  const { listings, embedded } = await database.db
+  const unembeddedListings = await database.db
     .selectFrom('property_listings')
-    .select((eb) => [
-      eb.fn.countAll<number>().as('listings'),
-      eb.fn.count<number>('embedding').as('embedded'),
-    ])
-    .executeTakeFirstOrThrow();
-  assert.equal(embedded, listings, 'every listing can be found by similarity');
+    .select('id')
+    .where('embedding', 'is', null)
+    .execute();
+  assert.deepEqual(unembeddedListings, [], 'every listing can be found by similarity');
 
-  const searchResult = (
-    await collector.post('/api/v1/search/fulltext', { query: 'квартира' })
-  ).json<{
-    items: object[];
-  }>();
-  assert.ok(searchResult.items.length > 0);
+  const response = await collector.post('/api/v1/search/fulltext', { query: 'квартира' });
+  assert.ok(response.json<{ items: object[] }>().items.length > 0);
 });

@@ -28,7 +28,7 @@ const database = await openDatabase();
 const { db } = database;
 
 test('A job of a killed process waits for its lease only when other processes share the database', async () => {
-  const earlierId = await store(db, createPayload({ external_id: 'left' }));
+  const earlierId = await store(db, createPayload({ external_id: 'abandoned' }));
   await db
     .updateTable('raw_data')
     .set({
@@ -48,7 +48,7 @@ test('A job of a killed process waits for its lease only when other processes sh
 
   if (database.isExclusive) {
     await until(
-      'the job left',
+      'the abandoned job',
       async () => (await readRawRecord(db, earlierId)).status === 'completed',
     );
     assert.equal((await readRawRecord(db, earlierId)).attempts, 2);
@@ -59,11 +59,11 @@ test('A job of a killed process waits for its lease only when other processes sh
 
 test('The start and the stop do not wait for the model server', async () => {
   const requestReceived = Promise.withResolvers<void>();
-  const answerLate = () => {
+  const ignoreRequest = () => {
     requestReceived.resolve();
     return 'silence' as const;
   };
-  await using server = await startModelServer(answerLate, { handlesProbes: true });
+  await using server = await startModelServer(ignoreRequest, { handlesProbes: true });
   const collector = await startCollector(database, {
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: server.url,
@@ -98,7 +98,10 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
   await sql`create trigger note_claim after update on raw_data
     for each row when (new.attempt > old.attempt) execute function note_claim()`.execute(db);
   await using _ = await startCollector(database);
-  await until('the one', async () => (await readRawRecord(db, retriedId)).status === 'completed');
+  await until(
+    'the retried job',
+    async () => (await readRawRecord(db, retriedId)).status === 'completed',
+  );
   const failedRaw = await readRawRecord(db, failedId);
   assert.deepEqual([failedRaw.status, failedRaw.error?.code], ['failed', 'lease_lost']);
   const { rows } = await sql`select seconds from claims`.execute(db);
@@ -108,9 +111,9 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
 
 test('A start on a port in use claims no job', async () => {
   const waitingId = await store(db, createPayload({ external_id: 'port in use' }));
-  await using other = await startCollector(database, { COLLECTOR_WORKER: 'false' });
+  await using otherCollector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   const claims = 'select count(*)::int as n from raw_data where attempt > 0 and id = $1';
-  const { port } = new URL(other.url);
+  const { port } = new URL(otherCollector.url);
   await assert.rejects(startCollector(database, { COLLECTOR_PORT: port }), /in use/);
   const { rows } = await database.pool.query<{ n: number }>(claims, [waitingId]);
   assert.deepEqual(rows, [{ n: 0 }]);
@@ -118,13 +121,13 @@ test('A start on a port in use claims no job', async () => {
 
 test('A worker stops while a slow request is in progress', async () => {
   const isolatedDatabase = await openDatabase();
-  let unlistened = false;
+  let isUnlistened = false;
   const collector = await startCollector({
     ...isolatedDatabase,
     async listen(channel, notify) {
       const unlisten = await isolatedDatabase.listen(channel, notify);
       return async () => {
-        unlistened = true;
+        isUnlistened = true;
         await unlisten();
       };
     },
@@ -136,20 +139,20 @@ test('A worker stops while a slow request is in progress', async () => {
     'POST /api/v1/raw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n' +
       'Content-Length: 9\r\nExpect: 100-continue\r\n\r\n',
   );
-  const [answer] = (await once(socket, 'data')) as [Buffer];
-  assert.match(answer.toString(), /100 Continue/);
+  const [responseBytes] = (await once(socket, 'data')) as [Buffer];
+  assert.match(responseBytes.toString(), /100 Continue/);
 
   const closing = collector.close();
-  await until('the worker to stop listening', () => unlistened);
+  await until('the worker to stop listening', () => isUnlistened);
   assert.equal(socket.closed, false);
   socket.destroy();
   await closing;
 });
 
 test('The jobs in progress have a minute to end when a worker stops', async (t) => {
-  await using opened = new AsyncDisposableStack();
+  await using resources = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  opened.defer(() => rm(folder, { recursive: true, force: true }));
+  resources.defer(() => rm(folder, { recursive: true, force: true }));
   const env = { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
   const worker = await startWorker(env, { database: await openDatabase(), log });
   const timers = t.mock.method(globalThis, 'setTimeout');
@@ -163,22 +166,28 @@ async function startSlowServer() {
   const release = Promise.withResolvers<void>();
   const sockets = new Set<Socket>();
   const paths: string[] = [];
-  const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
+  const respond = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
   const server = await startModelServer(async (request: ReceivedRequest) => {
     paths.push(request.path);
     requestReceived.resolve();
     await release.promise;
-    const answered = answer(request);
-    assert.ok(typeof answered === 'object' && 'body' in answered);
+    const scriptedResponse = respond(request);
+    assert.ok(typeof scriptedResponse === 'object' && 'body' in scriptedResponse);
     return {
       write(response) {
         if (response.socket !== null) sockets.add(response.socket);
         response.writeHead(200, { 'content-type': 'application/json' });
-        response.end(JSON.stringify(answered.body));
+        response.end(JSON.stringify(scriptedResponse.body));
       },
     };
   });
-  return { server, asked: requestReceived.promise, letGo: release.resolve, sockets, paths };
+  return {
+    server,
+    requestReceived: requestReceived.promise,
+    release: release.resolve,
+    sockets,
+    paths,
+  };
 }
 
 for (const { name, open } of [
@@ -186,15 +195,15 @@ for (const { name, open } of [
   { name: 'a collector', open: start },
 ]) {
   test(`The stop of ${name} closes the model client after the jobs end`, async () => {
-    await using opened = new AsyncDisposableStack();
+    await using resources = new AsyncDisposableStack();
     const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-    opened.defer(() => rm(folder, { recursive: true, force: true }));
-    const { server, asked: requestReceived, letGo, sockets, paths } = await startSlowServer();
-    opened.defer(server.close);
-    opened.defer(letGo);
+    resources.defer(() => rm(folder, { recursive: true, force: true }));
+    const { server, requestReceived, release, sockets, paths } = await startSlowServer();
+    resources.defer(server.close);
+    resources.defer(release);
     const isolatedDatabase = await openDatabase();
     const id = await store(isolatedDatabase.db, createPayload());
-    let unlistened = false;
+    let isUnlistened = false;
     const runningProcess = await open(
       {
         DATA_DIR: folder,
@@ -213,7 +222,7 @@ for (const { name, open } of [
           async listen(channel, notify) {
             const unlisten = await isolatedDatabase.listen(channel, notify);
             return async () => {
-              unlistened = true;
+              isUnlistened = true;
               await unlisten();
             };
           },
@@ -223,7 +232,7 @@ for (const { name, open } of [
     await requestReceived;
     const closing = runningProcess.close();
     // In the opposite order, the stop would wait for the pending response.
-    await until('the worker to stop listening', () => unlistened, 2000).finally(letGo);
+    await until('the worker to stop listening', () => isUnlistened, 2000).finally(release);
     await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);

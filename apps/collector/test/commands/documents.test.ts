@@ -19,8 +19,8 @@ type Document = {
 
 test('The OpenAPI document names the schemas of the specification and guards every route of the API', async () => {
   const { paths, components, tags } = (await openapi()) as Document;
-  const { Problem: _, ...named } = components.schemas;
-  assert.deepEqual(Object.keys(named).toSorted(), [
+  const { Problem: _problem, ...requestSchemas } = components.schemas;
+  assert.deepEqual(Object.keys(requestSchemas).toSorted(), [
     'FulltextSearchRequest',
     'FulltextSearchResponse',
     'FulltextSearchResult',
@@ -40,17 +40,14 @@ test('The OpenAPI document names the schemas of the specification and guards eve
     const content = paths[path]?.['post']?.requestBody?.content;
     const $ref = `#/components/schemas/${name}`;
     assert.deepEqual(content?.['application/json']?.schema, { $ref }, path);
-    assert.equal(named[name]?.additionalProperties, false, name);
+    assert.equal(requestSchemas[name]?.additionalProperties, false, name);
   }
-  const names = tags.map(({ name }) => name);
-  assert.deepEqual(names, ['ingest', 'search', 'listings', 'images', 'operations']);
+  const tagNames = tags.map(({ name }) => name);
+  assert.deepEqual(tagNames, ['ingest', 'search', 'listings', 'images', 'operations']);
   assert.ok(components.securitySchemes['api_key']);
   for (const [path, operations] of Object.entries(paths)) {
     for (const operation of Object.values(operations)) {
-      assert.ok(
-        operation.tags.every((tag) => names.includes(tag)),
-        path,
-      );
+      for (const tag of operation.tags) assert.ok(tagNames.includes(tag), path);
       const expected = path.startsWith('/api/') ? [{ api_key: [] }] : undefined;
       assert.deepEqual(operation.security, expected, path);
     }

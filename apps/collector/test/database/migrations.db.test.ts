@@ -13,32 +13,34 @@ import { processPayload, startCollector } from '../support/collector.ts';
 import { DIMENSIONS, createPayload } from '../support/pipeline.ts';
 
 const database = await openTestDatabase<Tables>();
-const latest = getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS });
-const files = (await readdir(latest.folder)).toSorted();
+const migrateOptions = getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS });
+const migrationFiles = (await readdir(migrateOptions.folder)).toSorted();
 
-const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, nth) => nth + 1).join(',')}]`;
-/** A property type in the spellings stored before 0023, and in the unified spelling. */
-const WRITTEN = 'жило\u0438\u0306 обʼєкт–дача,\u00A0при\u0301ста\u00ADнь ёлка е\u0308ж pokój';
-const SPELLED = "жилой об'єкт-дача, пристань елка еж pokój";
-const SHA256 = 'ab'.repeat(32);
+const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, index) => index + 1).join(',')}]`;
+/** A property type as stored before migration 0023, in several spellings. */
+const OLD_PROPERTY_TYPE =
+  'жило\u0438\u0306 обʼєкт–дача,\u00A0при\u0301ста\u00ADнь ёлка е\u0308ж pokój';
+/** The same property type in the unified spelling. */
+const UNIFIED_PROPERTY_TYPE = "жилой об'єкт-дача, пристань елка еж pokój";
+const IMAGE_HASH = 'ab'.repeat(32);
 const payload = createPayload({
   external_id: 'old-1',
   price: 59_000,
   currency: 'USD',
   city: 'Львів',
 });
-const waiting = createPayload({ external_id: 'old-2' });
+const pendingPayload = createPayload({ external_id: 'old-2' });
 
-/** Creates the tables of the first migrations. */
+/** Applies the first migrations to an empty database. */
 async function migrateTo(count: number): Promise<void> {
   await database.pool.query('drop schema public cascade');
   await database.pool.query('create schema public');
   const folder = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
   try {
-    for (const file of files.slice(0, count)) {
-      await copyFile(join(latest.folder, file), join(folder, file));
+    for (const file of migrationFiles.slice(0, count)) {
+      await copyFile(join(migrateOptions.folder, file), join(folder, file));
     }
-    await migrate(database, { ...latest, folder });
+    await migrate(database, { ...migrateOptions, folder });
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -55,10 +57,10 @@ async function insert(table: string, row: Record<string, unknown>): Promise<void
 
 /** Stores the data of an old collector: a listing with history, and a pending payload. */
 async function populate(count: number): Promise<void> {
-  const has = (number: number) => count >= number;
+  const hasMigration = (number: number) => count >= number;
   await insert('sources', { slug: 'doshka', created_at: '2026-01-01' });
   const times = { created_at: '2026-01-01', updated_at: '2026-01-01' };
-  const current = { raw_id: 2, completed_hash: hashContent(payload) };
+  const payloadColumns = { raw_id: 2, completed_hash: hashContent(payload) };
   await insert('property_listings', {
     source_slug: 'doshka',
     external_id: 'old-1',
@@ -68,7 +70,7 @@ async function populate(count: number): Promise<void> {
     currency: 'USD',
     city: 'Львів',
     city_key: 'львів',
-    property_type: has(23) ? SPELLED : WRITTEN,
+    property_type: hasMigration(23) ? UNIFIED_PROPERTY_TYPE : OLD_PROPERTY_TYPE,
     area_total: 54,
     phones: [],
     features: [],
@@ -77,13 +79,13 @@ async function populate(count: number): Promise<void> {
     embedding: VECTOR,
     embedding_model: 'mock',
     ...times,
-    ...(has(12) ? {} : current),
+    ...(hasMigration(12) ? {} : payloadColumns),
   });
-  if (has(12)) {
+  if (hasMigration(12)) {
     await insert('listing_payloads', {
       source_slug: 'doshka',
       external_id: 'old-1',
-      ...current,
+      ...payloadColumns,
     });
   }
   for (const [raw_id, price, changes] of [
@@ -95,91 +97,93 @@ async function populate(count: number): Promise<void> {
       raw_id,
       listing: { description: payload.description, price, url: null },
       changes,
-      ...(has(14) ? { revision: 0 } : {}),
+      ...(hasMigration(14) ? { revision: 0 } : {}),
       created_at: '2026-01-01',
     });
   }
   const image = { media_type: 'image/png', width: 4, height: 4, bytes: 99 };
   await insert('images', {
-    sha256: SHA256,
+    sha256: IMAGE_HASH,
     ...image,
     description: 'A kitchen.',
     described_by: 'qwen3-vl',
-    ...(has(13) ? { prompt_version: 'image-description.v1' } : {}),
+    ...(hasMigration(13) ? { prompt_version: 'image-description.v1' } : {}),
     created_at: '2026-01-01',
   });
-  const failed = { error: 'The address answered with status 503' };
-  const retried = has(13) ? { retry_at: '2026-01-01' } : {};
-  for (const [position, row] of [{ sha256: SHA256 }, { ...failed, ...retried }].entries()) {
+  const failedDownload = {
+    error: 'The address answered with status 503',
+    ...(hasMigration(13) && { retry_at: '2026-01-01' }),
+  };
+  for (const [position, row] of [{ sha256: IMAGE_HASH }, failedDownload].entries()) {
     const url = `https://doshka.example/${position}.png`;
     const created_at = '2026-01-01';
     await insert('listing_images', { listing_id: 1, position, url, created_at, ...row });
   }
-  const made = has(8)
+  const provenance = hasMigration(8)
     ? { raw_id: 2, prompt_version: 'v0', fields: { price: { origin: 'payload' } } }
     : { prompt: 'v0', fields: { price: 'payload' } };
   for (const [kind, value] of [
-    ['provenance', { model: 'qwen3:4b', ...made }],
+    ['provenance', { model: 'qwen3:4b', ...provenance }],
     ['price_per_m2', { value: 1092.59, currency: 'USD' }],
   ]) {
     await insert('listing_enrichments', { listing_id: 1, kind, value, updated_at: '2026-01-01' });
   }
-  for (const [sent, status, listing_id] of [
+  for (const [sentPayload, status, listing_id] of [
     [{ ...payload, price: 62_000 }, 'completed', 1],
     [payload, 'completed', 1],
-    [waiting, 'pending', null],
+    [pendingPayload, 'pending', null],
   ] as const) {
     await insert('raw_data', {
       source_slug: 'doshka',
-      external_id: sent.external_id,
-      payload: sent,
-      content_hash: hashContent(sent),
+      external_id: sentPayload.external_id,
+      payload: sentPayload,
+      content_hash: hashContent(sentPayload),
       status,
       listing_id,
       attempt: 0,
       attempts: 0,
       stages: [],
-      ...(has(6) ? { waits: false } : {}),
-      ...(has(7) ? { inline: false } : {}),
-      ...(has(14) ? { revision: 0 } : {}),
+      ...(hasMigration(6) ? { waits: false } : {}),
+      ...(hasMigration(7) ? { inline: false } : {}),
+      ...(hasMigration(14) ? { revision: 0 } : {}),
       ...times,
     });
   }
 }
 
-// Both sides of each change of the stored data, and the last migration.
-for (const count of [2, 5, 7, 11, 13, 22, files.length - 1]) {
-  test(`Data stored under ${files[count - 1]} survives the newer migrations`, async () => {
+// The migrations before and after each change of stored data, and the last one.
+for (const count of [2, 5, 7, 11, 13, 22, migrationFiles.length - 1]) {
+  test(`Data stored under ${migrationFiles[count - 1]} survives the newer migrations`, async () => {
     await migrateTo(count);
     await populate(count);
     await using collector = await startCollector(database);
 
-    const answer = await collector.get('/api/v1/listings/1');
-    const listing = answer.json<Record<string, unknown>>();
-    assert.equal(answer.status, 200, answer.text);
+    const response = await collector.get('/api/v1/listings/1');
+    const listing = response.json<Record<string, unknown>>();
+    assert.equal(response.status, 200, response.text);
     assert.deepEqual(
       [listing['external_id'], listing['price'], listing['city'], listing['price_per_m2']],
       ['old-1', 59_000, 'Львів', 1092.59],
     );
-    assert.equal(listing['property_type'], SPELLED);
+    assert.equal(listing['property_type'], UNIFIED_PROPERTY_TYPE);
     assert.deepEqual(listing['provenance'], {
       raw_id: 2,
       model: 'qwen3:4b',
       prompt_version: 'v0',
       fields: { price: { origin: 'payload' } },
     });
-    const prices = async () =>
+    const readPriceChanges = async () =>
       (await collector.get('/api/v1/listings/1/history'))
         .json<{ changes: Record<string, unknown> }[]>()
         .map(({ changes }) => changes['price']);
-    assert.deepEqual(await prices(), [{ from: 62_000, to: 59_000 }, undefined]);
+    assert.deepEqual(await readPriceChanges(), [{ from: 62_000, to: 59_000 }, undefined]);
     const images = (await collector.get('/api/v1/listings/1/images')).json<
       { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
     assert.deepEqual(
-      images.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      images.map((image) => [image.sha256, image.described_by, image.prompt_version]),
       [
-        [SHA256, 'qwen3-vl', 'image-description.v1'],
+        [IMAGE_HASH, 'qwen3-vl', 'image-description.v1'],
         [null, null, null],
       ],
     );
@@ -188,15 +192,15 @@ for (const count of [2, 5, 7, 11, 13, 22, files.length - 1]) {
     );
     assert.deepEqual(rows, [{ position: 1 }], 'the failed image is described again');
 
-    for (const [kind, search] of [
-      ['fulltext', { query: 'квартира', city: 'Львів', property_type: WRITTEN }],
+    for (const [kind, body] of [
+      ['fulltext', { query: 'квартира', city: 'Львів', property_type: OLD_PROPERTY_TYPE }],
       ['similar', { embedding: JSON.parse(VECTOR) }],
     ] as const) {
-      const found = await collector.post(`/api/v1/search/${kind}`, search);
-      const { items } = found.json<{ items: { listing: { listing_id: number } }[] }>();
+      const searchResponse = await collector.post(`/api/v1/search/${kind}`, body);
+      const { items } = searchResponse.json<{ items: { listing: { listing_id: number } }[] }>();
       assert.ok(
         items.some((item) => item.listing.listing_id === 1),
-        `${kind}: ${found.text}`,
+        `${kind}: ${searchResponse.text}`,
       );
     }
 
@@ -206,7 +210,7 @@ for (const count of [2, 5, 7, 11, 13, 22, files.length - 1]) {
       return raw.status === 'completed';
     });
     await processPayload(collector, { ...payload, price: 57_000 });
-    assert.deepEqual((await prices()).slice(0, 2), [
+    assert.deepEqual((await readPriceChanges()).slice(0, 2), [
       { from: 59_000, to: 57_000 },
       { from: 62_000, to: 59_000 },
     ]);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import type { ArchiveCheckOptions } from '../../src/operations/archive-check.ts';
 import { startUpkeep } from '../../src/operations/upkeep.ts';
@@ -7,6 +8,8 @@ import { until } from '@oselya/testing';
 import { openDatabase, log } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
+
+beforeEach(() => sql`delete from upkeep_turns`.execute(db));
 
 /** Backdates all leases by an interval. */
 async function passTime(interval: string): Promise<void> {
@@ -38,9 +41,10 @@ function openUpkeep(
     log: Object.assign(Object.create(log), {
       warn: ({ work }: { work: string }) => failures.push(work),
     }),
-    async archiveCheck({ signal, ...choice }) {
-      calls.push(choice);
-      await check?.({ ...choice, ...(signal === undefined ? {} : { signal }) });
+    async archiveCheck(checkOptions) {
+      const { signal: _signal, ...filter } = checkOptions;
+      calls.push(filter);
+      await check?.(checkOptions);
       return { checked: 1, archived: 0, unreachable: 0 };
     },
     rawCleanup({ olderThanDays }) {
@@ -64,26 +68,24 @@ function openUpkeep(
 }
 
 test('One process does each kind of work and repeats it when due', async () => {
-  await sql`delete from upkeep_turns`.execute(db);
   const upkeeps = [0, 1].map(() => openUpkeep({ hours: 24, days: 90, imageDays: 30 }));
-  const calls = () => upkeeps.flatMap((one) => one.calls);
+  const getCalls = () => upkeeps.flatMap(({ calls }) => calls);
   const names = ['archive_check', 'raw_cleanup', 'image_cleanup'];
   await Promise.all(names.map(waitUntilReleased));
-  assert.equal(calls().length, 3);
+  assert.equal(getCalls().length, 3);
   await passTime('1 day');
-  await until('the next runs', () => calls().length >= 6);
+  await until('the next runs', () => getCalls().length >= 6);
   await Promise.all(upkeeps.map(({ upkeep }) => upkeep.close()));
   const expected = [
     { limit: 1000, notWithinHours: 24, minIntervalSeconds: 3600 },
     { olderThanDays: 90 },
     { imagesOlderThanDays: 30 },
   ];
-  const sortCalls = (all: unknown[]) => all.map((call) => JSON.stringify(call)).toSorted();
-  assert.deepEqual(sortCalls(calls()), sortCalls([...expected, ...expected]));
+  const sortCalls = (calls: unknown[]) => calls.map((call) => JSON.stringify(call)).toSorted();
+  assert.deepEqual(sortCalls(getCalls()), sortCalls([...expected, ...expected]));
 });
 
 test('A failed removal is repeated within minutes, and a successful removal after a day', async () => {
-  await sql`delete from upkeep_turns`.execute(db);
   let shouldFail = true;
   const { calls, failures, upkeep } = openUpkeep({
     days: 90,
@@ -103,15 +105,12 @@ test('A failed removal is repeated within minutes, and a successful removal afte
 });
 
 test('A run in progress ends with its process and is soon due again', async () => {
-  await sql`delete from upkeep_turns`.execute(db);
   const checkStarted = Promise.withResolvers<void>();
   const { upkeep } = openUpkeep({
     hours: 24,
-    check: ({ signal }) => {
+    check: async ({ signal }) => {
       checkStarted.resolve();
-      return new Promise((resolve) => {
-        signal?.addEventListener('abort', () => resolve(), { once: true });
-      });
+      if (signal !== undefined) await once(signal, 'abort');
     },
   });
   await checkStarted.promise;
@@ -123,10 +122,9 @@ test('A run in progress ends with its process and is soon due again', async () =
 });
 
 test('By default only the change feed is maintained: settled every minute, removed after a month', async () => {
-  await sql`delete from upkeep_turns`.execute(db);
   await sql`insert into listing_changes (listing_id, source_slug, kind, created_at)
-    select nth, 'doshka', 'new', now() - nth * interval '10 days' - interval '1 hour'
-    from generate_series(1, 4) as nth`.execute(db);
+    select n, 'doshka', 'new', now() - n * interval '10 days' - interval '1 hour'
+    from generate_series(1, 4) as n`.execute(db);
   const { calls, upkeep } = openUpkeep();
   await until('the removal', async () => {
     const { rows } = await sql<{ ids: number[]; settled: boolean }>`
