@@ -7,25 +7,30 @@ import { createRawCleanup } from '../../src/operations/payloads.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
 import { processPayload, startCollector } from '../support/collector.ts';
-import { openDatabase, store, createPayload } from '../support/pipeline.ts';
+import { openDatabase, createPayload } from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database);
 
-type RawItem = {
+type ListedRaw = {
   raw_id: number;
   status: string;
   error: { code: string } | null;
   request_id: string | null;
 };
 
-/** Stores ended payloads, a microsecond apart. */
-async function storeEnded(source: string, status: string, count: number): Promise<number[]> {
+/** Stores payloads of a source with this age, updated a microsecond apart. */
+async function storeRaws(
+  source: string,
+  { days = 0, hours = 0, count = 1, status = 'completed', key = null as string | null },
+): Promise<number[]> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
   const { rows } = await sql<{ id: number }>`
-    insert into raw_data (source_slug, external_id, payload, content_hash, status, error, updated_at)
+    insert into raw_data (source_slug, external_id, payload, content_hash, status, error,
+      idempotency_key, created_at, updated_at)
     select ${source}, n::text, '{}', n::text, ${status}, '{"code": "model_failed", "message": "No."}',
+      ${key}::text, now() - ${days} * interval '1 day' - ${hours} * interval '1 hour',
       timestamptz '2026-05-04T09:00:00Z' + n * interval '1 microsecond'
     from generate_series(1, ${count}) as n order by n
     returning id`.execute(db);
@@ -33,17 +38,17 @@ async function storeEnded(source: string, status: string, count: number): Promis
 }
 
 /** Reads all pages of a list by their links. */
-async function readPages(path: string): Promise<RawItem[][]> {
+async function readPages(path: string): Promise<ListedRaw[][]> {
   const page = await collector.get(path);
   assert.equal(page.status, 200, page.text);
   const nextPath = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<RawItem[]>(), ...(nextPath === undefined ? [] : await readPages(nextPath))];
+  return [page.json<ListedRaw[]>(), ...(nextPath === undefined ? [] : await readPages(nextPath))];
 }
 
 test('Payloads of a status are listed in pages, the last changed first', async () => {
-  const ids = await storeEnded('listed', 'failed', 7);
-  await storeEnded('listed', 'invalid', 2);
-  await storeEnded('other', 'failed', 1);
+  const ids = await storeRaws('listed', { status: 'failed', count: 7 });
+  await storeRaws('listed', { status: 'invalid', count: 2 });
+  await storeRaws('other', { status: 'failed' });
   const pages = await readPages('/api/v1/admin/raw?status=failed&source_slug=listed&limit=3');
   assert.deepEqual(
     pages.map((page) => page.map((item) => item.raw_id)),
@@ -60,7 +65,7 @@ test('A listed payload has its request ID but not its content', async () => {
   const sentResponse = await collector.post('/api/v1/ingest', payload, headers);
   const path = '/api/v1/admin/raw?status=completed&source_slug=traced';
   const item = await until('the payload', async () => (await readPages(path))[0]?.[0]);
-  assert.equal(item.raw_id, sentResponse.json<RawItem>().raw_id);
+  assert.equal(item.raw_id, sentResponse.json<ListedRaw>().raw_id);
   assert.equal(item.request_id, 'a-request');
   assert.ok(!('payload' in item));
 });
@@ -97,43 +102,27 @@ async function removeOlderThan(days: number): Promise<number> {
 
 test('The API removes old payloads and keeps the history of their listing', async () => {
   const payload = createPayload({ source_slug: 'cleaned', currency: 'USD' });
-  const first = await processPayload(collector, { ...payload, price: 50_000 });
-  const second = await processPayload(collector, { ...payload, price: 49_000 });
+  const firstRaw = await processPayload(collector, { ...payload, price: 50_000 });
+  const secondRaw = await processPayload(collector, { ...payload, price: 49_000 });
   assert.equal(await removeOlderThan(1), 0);
-  const deleted = await removeOlderThan(0);
-  assert.ok(deleted >= 2);
-  for (const { raw_id: id } of [first, second]) {
+  const deletedCount = await removeOlderThan(0);
+  assert.ok(deletedCount >= 2);
+  for (const { raw_id: id } of [firstRaw, secondRaw]) {
     assert.equal((await collector.get(`/api/v1/raw/${id}`)).status, 404);
   }
-  const history = await collector.get(`/api/v1/listings/${second.listing_id}/history`);
+  const history = await collector.get(`/api/v1/listings/${secondRaw.listing_id}/history`);
   assert.deepEqual(
-    history.json<RawItem[]>().map((item) => item.raw_id),
-    [second.raw_id, first.raw_id],
+    history.json<ListedRaw[]>().map((item) => item.raw_id),
+    [secondRaw.raw_id, firstRaw.raw_id],
   );
   const metrics = (await collector.get('/metrics')).text;
-  assert.ok(metrics.includes(`collector_raw_deleted_total ${deleted}\n`));
+  assert.ok(metrics.includes(`collector_raw_deleted_total ${deletedCount}\n`));
 });
 
 test('The collector stops before the removals', () => collector.close());
 
 const metrics = createMetrics(new Registry());
 const cleanup = createRawCleanup({ db, metrics });
-
-/** Stores payloads of a source with this age. */
-async function storeAged(
-  source: string,
-  { days = 0, count = 1, status = 'completed', key = null as string | null, hours = 0 } = {},
-): Promise<number[]> {
-  await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
-  const age = sql`now() - ${days} * interval '1 day' - ${hours} * interval '1 hour'`;
-  const { rows } = await sql<{ id: number }>`
-    insert into raw_data (source_slug, external_id, payload, content_hash, status, idempotency_key,
-      created_at)
-    select ${source}, n::text, '{}', n::text, ${status}, ${key}::text, ${age}
-    from generate_series(1, ${count}) as n
-    returning id`.execute(db);
-  return rows.map(({ id }) => id);
-}
 
 async function findRemaining(source: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
@@ -142,44 +131,39 @@ async function findRemaining(source: string): Promise<number[]> {
 }
 
 test('Only old completed payloads are removed', async () => {
-  await storeAged('ages', { days: 31 });
-  const keptIds = await storeAged('ages', { days: 29 });
+  await storeRaws('ages', { days: 31 });
+  const remainingIds = await storeRaws('ages', { days: 29 });
   for (const status of ['pending', 'processing', 'invalid', 'failed']) {
-    keptIds.push(...(await storeAged('ages', { days: 900, status })));
+    remainingIds.push(...(await storeRaws('ages', { days: 900, status })));
   }
   assert.equal(await cleanup({ olderThanDays: 30 }), 1);
-  assert.deepEqual(await findRemaining('ages'), keptIds);
+  assert.deepEqual(await findRemaining('ages'), remainingIds);
   assert.equal(await cleanup({ olderThanDays: 0 }), 1);
-  assert.deepEqual(await findRemaining('ages'), keptIds.slice(1));
+  assert.deepEqual(await findRemaining('ages'), remainingIds.slice(1));
 });
 
 test('An idempotency key is kept for 24 hours', async () => {
-  await storeAged('keys', { hours: 25, key: 'old' });
-  const freshIds = await storeAged('keys', { hours: 23, key: 'fresh' });
+  await storeRaws('keys', { hours: 25, key: 'old' });
+  const freshIds = await storeRaws('keys', { hours: 23, key: 'fresh' });
   assert.equal(await cleanup({ olderThanDays: 0 }), 1);
   assert.deepEqual(await findRemaining('keys'), freshIds);
 });
 
 test('An aborted removal ends after the batch in progress', async () => {
-  await storeAged('ending', { days: 10, count: 1500 });
-  const first = await cleanup({ olderThanDays: 9, signal: AbortSignal.abort() });
-  assert.ok(first > 0 && first <= 1000, String(first));
-  assert.equal(await cleanup({ olderThanDays: 9 }), 1500 - first);
+  await storeRaws('ending', { days: 10, count: 1500 });
+  const firstCount = await cleanup({ olderThanDays: 9, signal: AbortSignal.abort() });
+  assert.ok(firstCount > 0 && firstCount <= 1000, String(firstCount));
+  assert.equal(await cleanup({ olderThanDays: 9 }), 1500 - firstCount);
 });
 
 let notifyCount = 0;
 const retry = createPayloadRetry({ db, onRetried: () => (notifyCount += 1) });
 
 test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
-  for (const source_slug of ['doshka', 'many-failed', 'another']) {
-    await store(db, createPayload({ source_slug }));
-  }
-  await sql`insert into raw_data
-      (source_slug, external_id, payload, content_hash, status, attempts, error)
-    select source, n::text, '{}', n::text, status, 3, '{"code":"model_failed"}'
-    from generate_series(1, 2001) as n,
-      (values ('many-failed', 'failed'), ('another', 'failed'), ('many-failed', 'invalid')) as kinds (source, status)
-    where status = 'failed' and source = 'many-failed' or n = 1`.execute(db);
+  await storeRaws('many-failed', { status: 'failed', count: 2001 });
+  await storeRaws('another', { status: 'failed' });
+  await storeRaws('many-failed', { status: 'invalid' });
+  await sql`update raw_data set attempts = 3 where error is not null`.execute(db);
   await sql`create table batches (size integer)`.execute(db);
   await sql`create function note_batch() returns trigger language plpgsql as $$
     begin insert into batches select count(*) from changed; return null; end $$`.execute(db);
@@ -209,18 +193,15 @@ test('A retry returns failed payloads to the queue in batches of at most 1000', 
 });
 
 test('A retry does not return payloads that fail again', async () => {
-  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status)
-    select 'doshka', n::text, '{}', n::text, 'failed' from generate_series(1, 1000) as n`.execute(
-    db,
-  );
+  await storeRaws('doshka', { status: 'failed', count: 1000 });
   await sql`create function fail_again() returns trigger language plpgsql as $$
     begin new.status = 'failed'; new.updated_at = now() + interval '1 ms'; return new; end $$`.execute(
     db,
   );
   await sql`create trigger fail_again before update on raw_data
     for each row execute function fail_again()`.execute(db);
-  let batches = 0;
-  const countingRetry = createPayloadRetry({ db, onRetried: () => (batches += 1) });
+  let batchCount = 0;
+  const countingRetry = createPayloadRetry({ db, onRetried: () => (batchCount += 1) });
   assert.equal(await countingRetry.retryAll({ status: 'failed', source_slug: 'doshka' }), 1000);
-  assert.equal(batches, 1);
+  assert.equal(batchCount, 1);
 });
