@@ -35,7 +35,7 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
   };
 }
 
-/** Creates an image for each number; `copy` gives it other bytes and a slightly different fingerprint. */
+/** Creates an image for each number. With `copy`, its bytes differ and its fingerprint differs slightly. */
 function createImages(imageNumbers: readonly number[], copy = ''): ComparedImage[] {
   return imageNumbers.map((number) => {
     const fingerprint = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);

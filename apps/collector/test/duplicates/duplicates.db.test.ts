@@ -21,7 +21,7 @@ import { findComponents, type DuplicatePair, MAX_GROUP_SIZE } from '../../src/du
 import type { Tables } from '../../src/tables.ts';
 import { normaliseText } from '../../src/text.ts';
 import { until } from '@oselya/testing';
-import { log, openDatabase } from '../support/pipeline.ts';
+import { explain, log, openDatabase } from '../support/pipeline.ts';
 
 const { db, engine } = await openDatabase();
 await db.insertInto('sources').values({ slug: 'doshka' }).execute();
@@ -79,14 +79,14 @@ async function searchAll(): Promise<void> {
 
 /** Returns the groups of all listings by ID. */
 async function readGroups(): Promise<Map<number, number | null>> {
-  const listings = db.selectFrom('property_listings').select(['id', 'duplicate_group']);
-  const rows = await listings.orderBy('id').execute();
+  const query = db.selectFrom('property_listings').select(['id', 'duplicate_group']);
+  const rows = await query.orderBy('id').execute();
   return new Map(rows.map((row) => [row.id, row.duplicate_group]));
 }
 
 async function readPairs(): Promise<DuplicatePair[]> {
-  const pairs = db.selectFrom('duplicate_pairs').select(['low_id', 'high_id']);
-  const rows = await pairs.orderBy('low_id').orderBy('high_id').execute();
+  const query = db.selectFrom('duplicate_pairs').select(['low_id', 'high_id']);
+  const rows = await query.orderBy('low_id').orderBy('high_id').execute();
   return rows.map((row) => [row.low_id, row.high_id]);
 }
 
@@ -106,9 +106,8 @@ test('Two listings of one flat are a pair and a group, and another flat is not i
 });
 
 test('A listing leaves its group when its facts change or it is archived, and joins it again', async () => {
-  const ids = [await addListing(), await addListing(), await addListing()];
+  const [firstId, secondId, thirdId] = [await addListing(), await addListing(), await addListing()];
   await searchAll();
-  const [firstId = 0, secondId = 0, thirdId = 0] = ids;
   for (const [leavingChange, rejoiningChange] of [
     [{ floor: 9 }, { floor: 3 }],
     [{ deal_type: 'rent' }, { deal_type: 'sale' }],
@@ -129,18 +128,15 @@ test('A listing leaves its group when its facts change or it is archived, and jo
 
 test('A group splits when the listing between two others leaves', async () => {
   for (const leavingChange of [{ archived_at: new Date() }, { rooms: 5 }, 'delete'] as const) {
-    const ids: number[] = [];
-    for (const area_total of [54.3, 54.5, 54.7]) {
-      ids.push(await addListing({ ...FLAT_FACTS, area_total }));
-    }
-    const [leftId = 0, middleId = 0, rightId = 0] = ids;
+    const smallId = await addListing({ ...FLAT_FACTS, area_total: 54.3 });
+    const middleId = await addListing({ ...FLAT_FACTS, area_total: 54.5 });
+    const largeId = await addListing({ ...FLAT_FACTS, area_total: 54.7 });
     await searchAll();
-    const pairs = [
-      [leftId, middleId],
-      [middleId, rightId],
-    ];
-    assert.deepEqual(await readPairs(), pairs, 'the outer ones are no pair');
-    assert.deepEqual(await listGroups(), [leftId, leftId, leftId]);
+    assert.deepEqual(await readPairs(), [
+      [smallId, middleId],
+      [middleId, largeId],
+    ]);
+    assert.deepEqual(await listGroups(), [smallId, smallId, smallId]);
     if (leavingChange !== 'delete') await updateListing(middleId, leavingChange);
     else await db.deleteFrom('property_listings').where('id', '=', middleId).execute();
     await searchAll();
@@ -159,7 +155,7 @@ async function addImage(listingId: number, sha256: string, fingerprint: string |
 
 const createHash = (digit: number) => digit.toString(16).padStart(64, '0');
 
-test('Equal and similar images lead to duplicates without a known city, also when fingerprints come later', async () => {
+test('Equal and similar images lead to duplicates without a city, even if fingerprints come later', async () => {
   const facts = { deal_type: 'sale', rooms: 3, price: 100, currency: 'USD', floor: 2 };
   const firstId = await addListing(facts);
   const equalId = await addListing(facts);
@@ -209,7 +205,7 @@ test('Only changes of compared columns mark a listing', async () => {
   const id = await addListing();
   await searchAll();
   await updateListing(id, { updated_at: new Date(), title: 'Another title' });
-  assert.deepEqual(await db.selectFrom('duplicate_marks').selectAll().execute(), []);
+  assert.deepEqual(await readMarks(), []);
   const { rows } = await sql<{ definition: string }>`
     select pg_get_triggerdef(oid) as definition from pg_trigger
     where tgname = 'duplicates_of_changed'`.execute(db);
@@ -220,8 +216,8 @@ test('Only changes of compared columns mark a listing', async () => {
   assert.deepEqual(listedColumns.split(', ').toSorted(), [...new Set(columns)].toSorted());
 });
 
-const countMarks = async () =>
-  (await db.selectFrom('duplicate_marks').select('listing_id').execute()).length;
+const readMarks = () => db.selectFrom('duplicate_marks').selectAll().execute();
+const countMarks = async () => (await readMarks()).length;
 
 /** Starts a search that does not wait for changes to settle. */
 function startSearch(warnings: object[] = []) {
@@ -268,8 +264,8 @@ test('A failed search is repeated and does not hold up others', async () => {
 });
 
 test('A claim takes the latest settled changes, all of one listing together, until its lease ends', async () => {
-  const ids = [await addListing(), await addListing(), await addListing()];
-  await updateListing(ids[2] ?? 0, { floor: 4 });
+  const [firstId, secondId, thirdId] = [await addListing(), await addListing(), await addListing()];
+  await updateListing(thirdId, { floor: 4 });
   const claimMarkCounts = async (minAgeMs = 0) =>
     (await claimMarks(db, { limit: 3, minAgeMs, leaseMs: 60_000 })).map(({ listingId, marks }) => [
       listingId,
@@ -277,10 +273,10 @@ test('A claim takes the latest settled changes, all of one listing together, unt
     ]);
   assert.deepEqual(await claimMarkCounts(60_000), []);
   assert.deepEqual(await claimMarkCounts(), [
-    [ids[2], 2],
-    [ids[1], 1],
+    [thirdId, 2],
+    [secondId, 1],
   ]);
-  assert.deepEqual([await claimMarkCounts(), await claimMarkCounts()], [[[ids[0], 1]], []]);
+  assert.deepEqual([await claimMarkCounts(), await claimMarkCounts()], [[[firstId, 1]], []]);
 });
 
 test('Each failed search doubles the wait, up to an hour, and is counted', async () => {
@@ -289,25 +285,22 @@ test('Each failed search doubles the wait, up to an hour, and is counted', async
   registerDuplicateMetrics(registry, { db, onError: assert.ifError });
   const readMetric = async () => {
     const metric = await registry.getSingleMetric('collector_duplicate_marks')?.get();
-    return metric?.values.map(({ labels, value }) => [labels['state'], value]);
+    return Object.fromEntries(
+      metric?.values.map(({ labels, value }) => [labels['state'], value]) ?? [],
+    );
   };
-  const createMetricValues = (waiting: number, retried: number) => [
-    ['waiting', waiting],
-    ['retried', retried],
-  ];
-  assert.deepEqual(await readMetric(), createMetricValues(1, 0));
+  assert.deepEqual(await readMetric(), { waiting: 1, retried: 0 });
   const pauseMinutes: number[] = [];
   for (let index = 0; index < 9; index += 1) {
     const [claim] = await claimMarks(db, { limit: 1, minAgeMs: 0, leaseMs: 60_000 });
     assert.ok(claim);
-    const { rows } = await sql<{ minutes: number }>`
-      select round(extract(epoch from claimed_until - now()) / 60)::integer as minutes
-      from duplicate_marks`.execute(db);
-    pauseMinutes.push(rows[0]?.minutes ?? 0);
+    const [mark] = await readMarks();
+    const pauseMs = (mark?.claimed_until?.getTime() ?? 0) - Date.now();
+    pauseMinutes.push(Math.round(pauseMs / 60_000));
     await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   }
   assert.deepEqual(pauseMinutes, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-  assert.deepEqual(await readMetric(), createMetricValues(0, 1));
+  assert.deepEqual(await readMetric(), { waiting: 0, retried: 1 });
 });
 
 test('A full group takes no more listings until one leaves', async () => {
@@ -330,12 +323,10 @@ test('A full group takes no more listings until one leaves', async () => {
   );
   const groupsById = await readGroups();
   assert.equal(groupsById.get(lateId), null);
-  assert.equal(
-    [...groupsById.values()].filter((group) => group === firstId).length,
-    MAX_GROUP_SIZE,
-  );
+  const memberIds = [...groupsById].filter(([, group]) => group === firstId).map(([id]) => id);
+  assert.equal(memberIds.length, MAX_GROUP_SIZE);
   // The late listing joins the group after another listing has left.
-  const leaverId = [...groupsById.keys()].find((id) => id !== firstId && id !== lateId);
+  const leaverId = memberIds.find((id) => id !== firstId);
   await sql`delete from duplicate_pairs where high_id = ${leaverId}`.execute(db);
   await sql`update property_listings set duplicate_group = null where id = ${leaverId}`.execute(db);
   await sql`insert into duplicate_marks (listing_id) values (${lateId})`.execute(db);
@@ -400,9 +391,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
       await setImmediate();
       // With a short lease, failed searches are retried soon and slow ones run twice.
       const claims = await claimMarks(db, { limit: 1, minAgeMs: 0, leaseMs: 50 });
-      for (const claim of claims) {
-        await updatePairs(db, claim).catch(() => undefined);
-      }
+      for (const claim of claims) await updatePairs(db, claim).catch(() => undefined);
     }
   }
 
@@ -418,10 +407,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
             archived_at = case when ${getRandom(4) === 0} then now() end
           where id = any(${changedIds}::bigint[])`.execute(db);
       }
-      await until('all are searched', async () => {
-        const marks = await db.selectFrom('duplicate_marks').select('id').limit(1).execute();
-        return marks.length === 0;
-      });
+      await until('all are searched', async () => (await countMarks()) === 0);
       const pairs = await computeExpectedPairs();
       assert.deepEqual(await readPairs(), pairs, `episode ${episode}`);
       assert.deepEqual(await readGroups(), findComponents(ids, pairs), `episode ${episode}`);
@@ -447,23 +433,10 @@ test('A search fails on a listing that a job holds, and succeeds afterwards', as
   assert.deepEqual(await readPairs(), [[firstId, secondId]]);
 });
 
-type Plan = { 'Node Type': string; 'Index Name'?: string; Plans?: Plan[] };
-
 /** Returns the indexes that a query's plan reads, and "Seq Scan" if it reads a whole table. */
-async function listIndexes(
-  query: RawBuilder<unknown>,
-  connection: typeof db = db,
-): Promise<string[]> {
-  const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
-    explain (format json) ${query}`.execute(connection);
-  const listPlanIndexes = (plan: Plan): string[] => [
-    ...(plan['Node Type'] === 'Seq Scan' ? ['Seq Scan'] : []),
-    ...(plan['Index Name'] === undefined ? [] : [plan['Index Name']]),
-    ...(plan.Plans ?? []).flatMap(listPlanIndexes),
-  ];
-  return rows.flatMap((row) =>
-    row['QUERY PLAN'].flatMap(({ Plan: plan }) => listPlanIndexes(plan)),
-  );
+async function listIndexes(query: RawBuilder<unknown>, connection = db): Promise<string[]> {
+  const { indexes, kinds } = await explain(connection, (explained) => query.execute(explained));
+  return kinds.has('Seq Scan') ? [...indexes, 'Seq Scan'] : indexes;
 }
 
 test('Each query for candidates uses an index, and the nearest areas come first', async () => {
@@ -513,16 +486,10 @@ test('Each query for candidates uses an index, and the nearest areas come first'
 
   const candidates = await findCandidates(db, listing);
   const candidateListings = [...(await loadComparedListings(db, candidates)).values()];
-  const areas = candidateListings
-    .filter(({ floor }) => floor === 3)
-    .map((candidate) => candidate.area_total);
-  const countArea = (area: number) =>
-    areas.filter((candidateArea) => candidateArea === area).length;
+  const areas = candidateListings.filter(({ floor }) => floor === 3).map((row) => row.area_total);
+  const areaCounts = [54.3, 54.4, 54.5].map((area) => areas.filter((a) => a === area).length);
   // Each area has 26 listings.
-  assert.deepEqual(
-    [areas.length, countArea(54.3), countArea(54.4), countArea(54.5)],
-    [60, 26, 26, 8],
-  );
+  assert.deepEqual([areas.length, ...areaCounts], [60, 26, 26, 8]);
   // Fewer listings than the bound have an unknown floor.
   assert.equal(candidateListings.length - areas.length, 42);
 });
