@@ -121,9 +121,9 @@ test('At most four images are in memory during uploads to a bucket, and waiting 
   const hashes = Array.from({ length: 12 }, (_, index) => index.toString(16).padStart(64, '9'));
   const paths = hashes.map((uploadHash) => join(rootFolder, uploadHash));
   for (const path of paths) await writeFile(path, 'bytes');
-  const before = bucket.requests.length;
+  const countBefore = bucket.requests.length;
   const countRequests = (method: string) =>
-    bucket.requests.slice(before).filter((request) => request.startsWith(method)).length;
+    bucket.requests.slice(countBefore).filter((request) => request.startsWith(method)).length;
   const uploads = hashes.map((uploadHash, index) =>
     bucketStore.put(uploadHash, paths[index] ?? ''),
   );
@@ -135,8 +135,8 @@ test('At most four images are in memory during uploads to a bucket, and waiting 
   for (const path of paths) await rm(path);
   allowUploads();
   bucket.state.uploadsAllowed = Promise.resolve();
-  const uploadResults = await Promise.allSettled(uploads);
-  assert.equal(uploadResults.filter(({ status }) => status === 'fulfilled').length, 4);
+  const results = await Promise.allSettled(uploads);
+  assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 4);
 });
 
 test('A throttled request is sent three times', async () => {
@@ -145,10 +145,8 @@ test('A throttled request is sent three times', async () => {
   await bucketStore.put(otherHash, sourcePath);
   bucket.state.slowDownCount = Infinity;
   await assert.rejects(bucketStore.read(otherHash), hasCauseNamed('SlowDown'));
-  const readRequests = bucket.requests.filter(
-    (request) => request === `GET /images/cd/cd/${otherHash}`,
-  );
-  assert.equal(readRequests.length, 3);
+  const readRequest = `GET /images/cd/cd/${otherHash}`;
+  assert.equal(bucket.requests.filter((request) => request === readRequest).length, 3);
   bucket.state.slowDownCount = 0;
 });
 
@@ -185,15 +183,17 @@ suite('An outage of the store', () => {
       writeCount: 0,
     };
     const logLines: string[] = [];
+    const throwFailure = () => {
+      const cause = diskState.failure?.error;
+      if (cause !== undefined) throw new Error('wrapped', { cause });
+    };
     const read = async () => {
       if (diskState.isHanging) await new Promise(() => undefined);
-      if (diskState.failure?.at === 'all')
-        throw new Error('wrapped', { cause: diskState.failure.error });
+      if (diskState.failure?.at === 'all') throwFailure();
     };
     const write = async () => {
       diskState.writeCount += 1;
-      if (diskState.failure !== undefined)
-        throw new Error('wrapped', { cause: diskState.failure.error });
+      throwFailure();
     };
     const disk: ImageDisk = {
       put: write,
@@ -241,7 +241,7 @@ suite('An outage of the store', () => {
     const notFoundError = Object.assign(new Error('not here'), { name: 'NoSuchKey' });
     for (const error of [createError('ENOENT'), notFoundError, createError('ENOSPC')]) {
       diskState.failure = { at: 'all', error };
-      await assert.rejects(store.read('a'), (failed: Error) => failed.cause === error);
+      await assert.rejects(store.read('a'), ({ cause }: Error) => cause === error);
     }
     assert.deepEqual([state.isUnavailable, logLines], [false, []]);
   });
@@ -257,10 +257,8 @@ suite('An outage of the store', () => {
     const readGauge = async () =>
       /^collector_image_store_away (\d)$/m.exec(await registry.metrics())?.[1];
     assert.equal(await readGauge(), '0', 'nothing has failed yet');
-    Object.assign(diskState, {
-      isHanging: false,
-      failure: { at: 'all', error: createError('EIO') },
-    });
+    diskState.isHanging = false;
+    diskState.failure = { at: 'all', error: createError('EIO') };
     assert.equal(await state.isReachable(idleSignal), false);
     assert.equal(await readGauge(), '1');
   });
@@ -297,7 +295,7 @@ suite('A temporary folder', () => {
 
   test('A sweep removes everything but folders in use', async () => {
     const [sweepingFolder, usedFolder] = [openFolder(), openFolder()];
-    const [abandonedPath, usedPath] = [join(parent, 'left'), usedFolder.path()];
+    const [abandonedPath, usedPath] = [join(parent, 'abandoned'), usedFolder.path()];
     await mkdir(abandonedPath);
     for (const path of [join(abandonedPath, 'a'), join(usedPath, 'a'), join(parent, 'a file')]) {
       await writeFile(path, 'bytes');
