@@ -53,7 +53,7 @@ export async function openSearch() {
   const { db, pool } = database;
   let addedCount = 0;
 
-  /** Stores listings as the pipeline does, and returns their IDs. */
+  /** Stores listings, and returns their IDs in the same order. */
   async function addListings(...seeds: ListingSeed[]): Promise<number[]> {
     const slugs = [...new Set(seeds.map((seed) => seed.source_slug ?? 'board'))];
     await db

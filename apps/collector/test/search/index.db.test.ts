@@ -36,14 +36,10 @@ test('The search with the index finds the order of all computed distances', asyn
     )
     .slice(0, 30)
     .map(({ id }) => id);
-  const target = { vector: formatVector(query), embeddingModel: null };
+  const filters = { source_slug: 'scattered' };
+  const target = { vector: formatVector(query), embeddingModel: null, filters, limit: 30 };
   for (const exactSearchThreshold of [0, 1000]) {
-    const neighbours = await findNearest(db, {
-      ...target,
-      filters: { source_slug: 'scattered' },
-      limit: 30,
-      exactSearchThreshold,
-    });
+    const neighbours = await findNearest(db, { ...target, exactSearchThreshold });
     assert.deepEqual(
       neighbours.map(({ id }) => id),
       expected,
@@ -146,18 +142,12 @@ async function readScanSetting(): Promise<string> {
 }
 
 test('The settings of a search do not outlive it', async () => {
-  const search = {
-    vector: '[1,0,0]',
-    embeddingModel: null,
-    filters: {},
-    limit: 5,
-    exactSearchThreshold: 0,
-  };
+  const query = { vector: '[1,0,0]', embeddingModel: null, filters: {}, limit: 5 };
   const searchCount = engine === 'pglite' ? 3 : 20;
   const settings = await Promise.all(
     Array.from({ length: searchCount }, async () => {
       const settingBefore = await readScanSetting();
-      assert.equal((await findNearest(db, search)).length, 5);
+      assert.equal((await findNearest(db, { ...query, exactSearchThreshold: 0 })).length, 5);
       return [settingBefore, await readScanSetting()];
     }),
   );

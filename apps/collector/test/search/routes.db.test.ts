@@ -67,19 +67,14 @@ test('More of the words, nearer together, rank first', async () => {
   assert.ok(items[0].rank > items[1].rank);
 });
 
-test('An answer has the whole listing', async () => {
-  const [id] = await add({ title: 'Хата', description: 'унікальнахата', price: 1250.5, rooms: 2 });
-  const { items, total, next_cursor, took_ms } = await searchOk('fulltext', {
-    query: 'унікальнахата',
-  });
+test('A response has the whole listing', async () => {
+  const facts = { title: 'Хата', description: 'унікальнахата', price: 1250.5, rooms: 2 };
+  const [listing_id] = await add(facts);
+  const { items, took_ms, ...page } = await searchOk('fulltext', { query: 'унікальнахата' });
   const { listing } = items[0];
-  assert.deepEqual(
-    [listing.listing_id, listing.title, listing.price, listing.rooms, listing.archived_at],
-    [id, 'Хата', 1250.5, 2, null],
-  );
+  assert.partialDeepStrictEqual(listing, { ...facts, listing_id, archived_at: null });
   assert.ok(!('search_text' in listing) && !('embedding' in listing));
-  assert.deepEqual(total, { value: 1, relation: 'eq' });
-  assert.equal(next_cursor, null);
+  assert.deepEqual(page, { total: { value: 1, relation: 'eq' }, next_cursor: null });
   assert.ok(Number.isInteger(took_ms) && took_ms >= 0);
 });
 
@@ -91,26 +86,28 @@ test('Each filter leaves out the other listings', async () => {
     city: 'Кам’янець-Подільський',
   };
   const soldFacts = { deal_type: 'sale', property_type: 'house', city: 'Київ' };
-  const [wantedId, otherId, unknownId] = await add(
-    { description, ...rentedFacts, price: 500, rooms: 2, area_total: 54.5, source_slug: 'wanted' },
-    { description, ...soldFacts, price: 900, rooms: 5, area_total: 120, source_slug: 'other' },
+  const [rentedId, soldId, unknownId, hiddenId] = await add(
+    { description, ...rentedFacts, price: 500, rooms: 2, area_total: 54.5, source_slug: 'rented' },
+    { description, ...soldFacts, price: 900, rooms: 5, area_total: 120, source_slug: 'sold' },
     { description },
+    { description, archived: true },
   );
   const cases: [object, (number | undefined)[]][] = [
-    [{}, [unknownId, otherId, wantedId]],
-    [{ deal_type: 'rent' }, [wantedId]],
-    [{ property_type: 'Apartment' }, [wantedId]],
-    [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [wantedId]],
+    [{}, [unknownId, soldId, rentedId]],
+    [{ include_archived: true }, [hiddenId, unknownId, soldId, rentedId]],
+    [{ deal_type: 'rent' }, [rentedId]],
+    [{ property_type: 'Apartment' }, [rentedId]],
+    [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [rentedId]],
     [{ city: '—' }, []],
-    [{ source_slug: 'wanted' }, [wantedId]],
-    [{ price_min: 500, price_max: 500 }, [wantedId]],
-    [{ price_min: 500.01 }, [otherId]],
-    [{ price_max: 899.99 }, [wantedId]],
-    [{ rooms_min: 2, rooms_max: 4 }, [wantedId]],
-    [{ rooms_min: 3 }, [otherId]],
-    [{ area_min: 54.5, area_max: 100 }, [wantedId]],
+    [{ source_slug: 'rented' }, [rentedId]],
+    [{ price_min: 500, price_max: 500 }, [rentedId]],
+    [{ price_min: 500.01 }, [soldId]],
+    [{ price_max: 899.99 }, [rentedId]],
+    [{ rooms_min: 2, rooms_max: 4 }, [rentedId]],
+    [{ rooms_min: 3 }, [soldId]],
+    [{ area_min: 54.5, area_max: 100 }, [rentedId]],
     [{ area_max: 54.4 }, []],
-    [{ deal_type: 'sale', city: 'київ', price_min: 1, rooms_max: 5 }, [otherId]],
+    [{ deal_type: 'sale', city: 'київ', price_min: 1, rooms_max: 5 }, [soldId]],
     [{ deal_type: 'sale', city: 'Львів' }, []],
   ];
   for (const [filters, ids] of cases) {
@@ -118,20 +115,13 @@ test('Each filter leaves out the other listings', async () => {
     assert.deepEqual(getListingIds(body), ids, JSON.stringify(filters));
     assert.equal(body.total.value, ids.length);
   }
+  const allResults = await searchOk('fulltext', { query: 'фільтр', include_archived: true });
+  assert.equal(allResults.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
   const [spelledId] = await add({ description: 'написання', property_type: "об'єкт-дача" });
   for (const property_type of ["Об'єкт-дача", 'об’єкт–дача', 'ОБʼЄКТ\u2011ДА\u0301ЧА']) {
     const body = await searchOk('fulltext', { query: 'написання', property_type });
     assert.deepEqual(getListingIds(body), [spelledId], property_type);
   }
-});
-
-test('Archived listings are found on request only', async () => {
-  const description = 'архівне';
-  const [liveId, archivedId] = await add({ description }, { description, archived: true });
-  assert.deepEqual(getListingIds(await searchOk('fulltext', { query: 'архівне' })), [liveId]);
-  const allResults = await searchOk('fulltext', { query: 'архівне', include_archived: true });
-  assert.deepEqual(getListingIds(allResults), [archivedId, liveId]);
-  assert.equal(allResults.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
 });
 
 test('Operators and quotes are plain text, and a query without a word finds nothing', async () => {
@@ -146,30 +136,13 @@ test('Operators and quotes are plain text, and a query without a word finds noth
   }
 });
 
-test('Pages have each listing once while others are added', async () => {
-  const seeds = Array.from({ length: 23 }, (_, index) => ({
-    description: index % 3 === 0 ? 'сторінка сторінка' : 'сторінка',
-  }));
-  await add(...seeds);
-  const allIds = getListingIds(await searchOk('fulltext', { query: 'сторінка', limit: 100 }));
-  assert.equal(allIds.length, 23);
-  const pages = await readAllPages('fulltext', { query: 'сторінка', limit: 5 }, () =>
-    add({ description: 'сторінка сторінка сторінка' }),
-  );
-  assert.deepEqual(pages.flat(), allIds);
-});
-
 test('A cursor is valid for its own search only', async () => {
   await add({ description: 'курсор', price: 1 }, { description: 'курсор', price: 1 });
   const request = { query: 'курсор', limit: 1, price_min: 0, include_archived: false };
   const cursor = (await searchOk('fulltext', request)).next_cursor;
   assert.match(cursor, /^[\w-]+$/);
   const reorderedRequest = { include_archived: false, price_min: 0, limit: 2, query: 'КУРСОР' };
-  assert.equal(
-    (await searchOk('fulltext', reorderedRequest)).next_cursor,
-    null,
-    'a full last page',
-  );
+  assert.equal((await searchOk('fulltext', reorderedRequest)).next_cursor, null);
   assert.equal((await searchOk('fulltext', { ...reorderedRequest, cursor })).items.length, 1);
   for (const body of [
     { ...request, query: 'інше', cursor },
@@ -223,7 +196,7 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ query: 'a', rooms_min: 2, rooms_max: 1 }, 'body/rooms_min'],
     [{ query: 'a', price_min: 2, price_max: 1, area_min: 2, area_max: 1 }, 'price_min, area_min'],
   ];
-  const similarResults: [object | string, string][] = [
+  const similar: [object | string, string][] = [
     [{}, 'body'],
     [{ query: 'a', listing_id: 1 }, 'body'],
     [{ query: 'a', listing_id: 1, embedding: [1, 0, 0] }, 'body'],
@@ -247,12 +220,8 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ ids: [1], limit: 5 }, 'body'],
     [{ ids: [1], rooms_min: 3, rooms_max: 2 }, 'body/rooms_min'],
   ];
-  for (const [kind, cases] of Object.entries({
-    fulltext,
-    hybrid: fulltext,
-    similar: similarResults,
-    matches,
-  })) {
+  const casesByKind = { fulltext, hybrid: fulltext, similar, matches };
+  for (const [kind, cases] of Object.entries(casesByKind)) {
     for (const [body, path] of cases) {
       const response = await post(kind, body);
       assert.equal(response.status, 422, `${kind} ${JSON.stringify(body)}`);
@@ -288,23 +257,16 @@ test('A search past the rate limit is rejected on every instance, and each is me
   }
 });
 
-const [nearId, tiedId, farId, oppositeId] = await add(
-  { source_slug: 'circle', embedding: createPointAtAngle(10), city: 'Київ', price: 100 },
-  {
-    source_slug: 'circle',
-    embedding: createPointAtAngle(10),
-    city: 'Львів',
-    price: 300,
-    property_type: 'квартира',
-  },
-  { source_slug: 'circle', embedding: createPointAtAngle(60), city: 'Київ', price: 500 },
-  { source_slug: 'circle', embedding: createPointAtAngle(180), city: 'Київ' },
-);
-const [archivedId, unembeddedId] = await add(
-  { source_slug: 'circle', embedding: createPointAtAngle(1), archived: true },
-  { source_slug: 'circle' },
-);
 const circleFilter = { source_slug: 'circle' };
+const lvivFacts = { city: 'Львів', price: 300, property_type: 'квартира' };
+const [nearId, tiedId, farId, oppositeId, archivedId, unembeddedId] = await add(
+  { ...circleFilter, embedding: createPointAtAngle(10), city: 'Київ', price: 100 },
+  { ...circleFilter, embedding: createPointAtAngle(10), ...lvivFacts },
+  { ...circleFilter, embedding: createPointAtAngle(60), city: 'Київ', price: 500 },
+  { ...circleFilter, embedding: createPointAtAngle(180), city: 'Київ' },
+  { ...circleFilter, embedding: createPointAtAngle(1), archived: true },
+  circleFilter,
+);
 
 test('The nearest listings come first, ties by id, with their distances', async () => {
   const { items, took_ms } = await searchOk('similar', { embedding: [2, 0, 0], ...circleFilter });
@@ -386,16 +348,13 @@ test('An unknown listing is 404, and one without an embedding 409', async () => 
 });
 
 test('The hybrid search fuses both rankings and pages through them', async () => {
+  const source = { source_slug: 'hybrid' };
   const [bothId, wordsId, meaningId] = await add(
-    { source_slug: 'hybrid', description: 'тиха вулиця', embedding: createPointAtAngle(20) },
-    {
-      source_slug: 'hybrid',
-      description: 'тиха вулиця, тиха вулиця',
-      embedding: createPointAtAngle(120),
-    },
-    { source_slug: 'hybrid', description: 'спокійне місце', embedding: createPointAtAngle(5) },
+    { ...source, description: 'тиха вулиця', embedding: createPointAtAngle(20) },
+    { ...source, description: 'тиха вулиця, тиха вулиця', embedding: createPointAtAngle(120) },
+    { ...source, description: 'спокійне місце', embedding: createPointAtAngle(5) },
   );
-  const request = { query: 'тиха вулиця', source_slug: 'hybrid', highlight: true };
+  const request = { query: 'тиха вулиця', ...source, highlight: true };
   const { items, total } = await searchOk('hybrid', request);
   assert.deepEqual(getListingIds({ items }), [wordsId, bothId, meaningId]);
   assert.deepEqual(total, { value: 3, relation: 'eq' });
@@ -419,7 +378,7 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
 test('Listings added between pages of the hybrid search shift no page', async () => {
   const source = { source_slug: 'growing' };
   const seed = { ...source, description: 'тиха вулиця', embedding: createPointAtAngle(30) };
-  const [first, second, third] = await add(
+  const [firstId, secondId, thirdId] = await add(
     { ...seed, description: 'тиха вулиця, тиха вулиця', embedding: createPointAtAngle(10) },
     { ...seed, embedding: createPointAtAngle(20) },
     { ...source, description: 'спокійне місце', embedding: createPointAtAngle(90) },
@@ -429,7 +388,7 @@ test('Listings added between pages of the hybrid search shift no page', async ()
   const pages = await readAllPages('hybrid', request, () =>
     add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: createPointAtAngle(0) }),
   );
-  assert.deepEqual(pages, [[first], [second], [third]]);
+  assert.deepEqual(pages, [[firstId], [secondId], [thirdId]]);
 });
 
 /** Creates a model that responds after `release` is resolved. */
@@ -476,36 +435,37 @@ for (const kind of ['similar', 'hybrid']) {
   });
 }
 
-const garageFacts = { price: 15_000, rooms: 5, area_total: 110.5, source_slug: 'matches' };
-const flatFacts = { deal_type: 'rent', property_type: 'apartment', city: 'Кам’янець-Подільський' };
+const garageFacts = { price: 90_000, rooms: 1, area_total: 20 };
+const flatFacts = {
+  deal_type: 'rent',
+  property_type: 'apartment',
+  city: 'Кам’янець-Подільський',
+  price: 15_000,
+  rooms: 5,
+  area_total: 110.5,
+  source_slug: 'matches',
+};
 const ids = await add(
-  { title: 'Мезонін', description: 'Тераса під вікном', ...flatFacts, ...garageFacts },
+  { title: 'Мезонін', description: 'Тераса під вікном', ...flatFacts },
   { description: 'Мезонін без ціни', city: 'Львів', source_slug: 'matches-2' },
   { description: 'Мезонін в архіві', price: 15_000, archived: true, source_slug: 'matches' },
-  {
-    description: 'Гараж',
-    deal_type: 'sale',
-    ...garageFacts,
-    price: 90_000,
-    rooms: 1,
-    area_total: 20,
-  },
+  { description: 'Гараж', deal_type: 'sale', source_slug: 'matches', ...garageFacts },
 );
-const [wantedId = 0, pricelessId = 0, , garageId = 0] = ids;
+const [flatId = 0, pricelessId = 0, , garageId = 0] = ids;
 
 const findMatches = async (body: object) => getListingIds(await searchOk('matches', body));
 
 test('The listings among the given ids that a search finds come in the order of the ids', async () => {
   for (const [requestedIds, query, expected] of [
-    [[garageId, pricelessId, wantedId], 'МЕЗОНІН', [pricelessId, wantedId]],
+    [[garageId, pricelessId, flatId], 'МЕЗОНІН', [pricelessId, flatId]],
     [[garageId], 'мезонін', []],
     [[999_999], 'мезонін', []],
-    [ids, undefined, [wantedId, pricelessId, garageId]],
+    [ids, undefined, [flatId, pricelessId, garageId]],
     [ids, ' !? ', []],
   ] as const) {
     assert.deepEqual(await findMatches({ ids: requestedIds, ...(query && { query }) }), expected);
   }
-  const { items, took_ms } = await searchOk('matches', { ids: [wantedId] });
+  const { items, took_ms } = await searchOk('matches', { ids: [flatId] });
   assert.deepEqual([items[0].listing.title, items[0].listing.rooms], ['Мезонін', 5]);
   assert.ok(!('search_text' in items[0].listing) && Number.isInteger(took_ms));
 });
@@ -525,12 +485,9 @@ test('Words and filters of matches find what the full-text search finds', async 
   ];
   for (const query of ['мезонін', 'гараж', 'мезонін гараж']) {
     for (const filter of filters) {
-      const results = await searchOk('fulltext', { query, ...filter });
-      assert.deepEqual(
-        (await findMatches({ ids, query, ...filter })).toSorted((a, b) => a - b),
-        getListingIds(results).toSorted((a, b) => a - b),
-        `${query} ${JSON.stringify(filter)}`,
-      );
+      const foundIds = getListingIds(await searchOk('fulltext', { query, ...filter }));
+      const matchingIds = await findMatches({ ids, query, ...filter });
+      assert.deepEqual(new Set(matchingIds), new Set(foundIds), JSON.stringify(filter));
     }
   }
 });
@@ -547,15 +504,14 @@ async function groupListings(...members: number[]): Promise<void> {
 
 test('Each search shows the best hit of a group and names the others', async () => {
   const source = { source_slug: 'fold' };
-  const foldedIds = await add(
-    { ...source, description: 'світлиця світлиця світлиця', embedding: createPointAtAngle(10) },
-    { ...source, description: 'світлиця', embedding: createPointAtAngle(20) },
-    { ...source, description: 'світлиця світлиця', embedding: createPointAtAngle(30) },
-    { ...source, description: 'без слова', embedding: createPointAtAngle(5) },
-    { ...source, description: 'світлиця', embedding: createPointAtAngle(40), archived: true },
-  );
   const [bestId = 0, worseId = 0, ungroupedId = 0, wordlessId = 0, archivedDuplicateId = 0] =
-    foldedIds;
+    await add(
+      { ...source, description: 'світлиця світлиця світлиця', embedding: createPointAtAngle(10) },
+      { ...source, description: 'світлиця', embedding: createPointAtAngle(20) },
+      { ...source, description: 'світлиця світлиця', embedding: createPointAtAngle(30) },
+      { ...source, description: 'без слова', embedding: createPointAtAngle(5) },
+      { ...source, description: 'світлиця', embedding: createPointAtAngle(40), archived: true },
+    );
   await groupListings(bestId, worseId, wordlessId, archivedDuplicateId);
   const request = { ...source, fold_duplicates: true };
   const query = { query: 'світлиця', ...request };
@@ -577,10 +533,8 @@ test('Each search shows the best hit of a group and names the others', async () 
   assert.deepEqual(getListingIds(similarResults), [wordlessId, ungroupedId]);
   assert.deepEqual(similarResults.items[0].duplicates, [bestId, worseId]);
   const hybridResults = await searchOk('hybrid', query);
-  assert.deepEqual(
-    [getListingIds(hybridResults), hybridResults.total.value],
-    [[bestId, ungroupedId], 2],
-  );
+  assert.deepEqual(getListingIds(hybridResults), [bestId, ungroupedId]);
+  assert.equal(hybridResults.total.value, 2);
 
   const { next_cursor: cursor } = await searchOk('fulltext', { ...query, limit: 1 });
   const body = { query: 'світлиця', ...source, cursor };
@@ -588,7 +542,7 @@ test('Each search shows the best hit of a group and names the others', async () 
   assert.equal((await post('fulltext', { ...body, fold_duplicates: true })).status, 200);
 });
 
-test('Folded pages have each listing once while others are added', async () => {
+test('Pages, folded or not, have each listing once while others are added', async () => {
   let run = 0;
   const seed = fc.record({ words: fc.integer({ min: 1, max: 3 }), group: fc.nat({ max: 4 }) });
   await fc.assert(
@@ -597,26 +551,26 @@ test('Folded pages have each listing once while others are added', async () => {
       fc.integer({ min: 1, max: 4 }),
       async (seeds, limit) => {
         const source_slug = `property-${(run += 1)}`;
-        const added = await add(
+        const addedIds = await add(
           ...seeds.map(({ words }) => ({ source_slug, description: 'горище '.repeat(words) })),
         );
         // Listings of group 0 have no group.
-        const groups = Map.groupBy(added, (_, index) => seeds[index]?.group ?? 0);
+        const groups = Map.groupBy(addedIds, (_, index) => seeds[index]?.group ?? 0);
         for (const [number, members] of groups) if (number > 0) await groupListings(...members);
-        const request = { query: 'горище', source_slug, fold_duplicates: true };
-        const { items } = await searchOk('fulltext', { ...request, limit: 100 });
-        const named = items.flatMap(({ listing, duplicates = [] }: ResultItem) => [
-          listing.listing_id,
-          ...duplicates,
-        ]);
-        assert.deepEqual(
-          named.toSorted((a: number, b: number) => a - b),
-          added,
-        );
-        const pages = await readAllPages('fulltext', { ...request, limit }, () =>
-          add({ source_slug, description: 'горище '.repeat(4) }),
-        );
-        assert.deepEqual(pages.flat(), getListingIds({ items }));
+        for (const fold_duplicates of [false, true]) {
+          const request = { query: 'горище', source_slug, fold_duplicates };
+          const { items } = await searchOk('fulltext', { ...request, limit: 100 });
+          const foundIds = items.flatMap(({ listing, duplicates = [] }: ResultItem) => [
+            listing.listing_id,
+            ...duplicates,
+          ]);
+          assert.deepEqual(new Set(foundIds), new Set(addedIds));
+          assert.equal(foundIds.length, addedIds.length);
+          const pages = await readAllPages('fulltext', { ...request, limit }, async () => {
+            addedIds.push(...(await add({ source_slug, description: 'горище '.repeat(4) })));
+          });
+          assert.deepEqual(pages.flat(), getListingIds({ items }));
+        }
       },
     ),
     { numRuns: 15 },
