@@ -48,21 +48,13 @@ async function poll(after?: string, limit = 100, headers = headersForAllSources)
 const getListingIds = ({ items }: Feed) => items.map(({ listing_id }) => listing_id);
 
 let addedCount = 0;
-const INSERT_LISTING = `insert into property_listings (source_slug, external_id, description, search_text)
-  values ($1, $2, '', '') returning id`;
 
-/** Returns new listing values for `INSERT_LISTING`. */
-function createInsertValues(source = 'doshka'): string[] {
+async function addListing(source = 'doshka', connection: typeof db = db): Promise<number> {
   addedCount += 1;
-  return [source, `change-${addedCount}`];
-}
-
-async function addListing(source = 'doshka'): Promise<number> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
-  const { rows } = await database.pool.query<{ id: number }>(
-    INSERT_LISTING,
-    createInsertValues(source),
-  );
+  const { rows } = await sql<{ id: number }>`
+    insert into property_listings (source_slug, external_id, description, search_text)
+    values (${source}, ${`change-${addedCount}`}, '', '') returning id`.execute(connection);
   return rows[0]?.id ?? 0;
 }
 
@@ -88,28 +80,18 @@ test('A new listing, another price and a return are one change each, in order', 
   await process({ ...payload, price: 2_400_000, currency: 'UAH' });
 
   const feed = await poll(cursor);
-  const changes = feed.items.map(({ changed_at, listing_id: id, source_slug, ...change }) => {
+  const changes = feed.items.map(({ changed_at, listing_id: id, source_slug, kind, ...prices }) => {
     assert.equal(new Date(changed_at).toISOString(), changed_at);
     assert.deepEqual([id, source_slug], [listing_id, payload.source_slug]);
-    return change;
-  });
-  const createPriceChange = (
-    kind: string,
-    oldPrice: [number, string] | [],
-    newPrice: [number, string] | [],
-  ) => ({
-    kind,
-    price_from: oldPrice[0] ?? null,
-    price_to: newPrice[0] ?? null,
-    currency_from: oldPrice[1] ?? null,
-    currency_to: newPrice[1] ?? null,
+    const { price_from, price_to, currency_from, currency_to } = prices;
+    return [kind, price_from, currency_from, price_to, currency_to];
   });
   assert.deepEqual(changes, [
-    createPriceChange('new', [], []),
-    createPriceChange('price_changed', [62_000, 'USD'], [59_500, 'USD']),
-    createPriceChange('returned', [], []),
-    createPriceChange('returned', [], []),
-    createPriceChange('price_changed', [59_500, 'USD'], [2_400_000, 'UAH']),
+    ['new', null, null, null, null],
+    ['price_changed', 62_000, 'USD', 59_500, 'USD'],
+    ['returned', null, null, null, null],
+    ['returned', null, null, null, null],
+    ['price_changed', 59_500, 'USD', 2_400_000, 'UAH'],
   ]);
   assert.deepEqual((await poll(feed.cursor)).items, []);
 });
@@ -134,42 +116,30 @@ test('Pages of any size have each change once', async () => {
 if (engine === 'postgres') {
   test('A change that commits late comes after changes that committed earlier', async () => {
     const { cursor } = await poll();
-    const slowClient = await database.pool.connect();
-    try {
-      await slowClient.query('begin');
-      const { rows } = await slowClient.query<{ id: number }>(INSERT_LISTING, createInsertValues());
-      const laterId = await addListing();
-      const intermediatePage = await poll(cursor);
-      await slowClient.query('commit');
-      const remainingPage = await poll(intermediatePage.cursor);
-      assert.deepEqual(
-        [...getListingIds(intermediatePage), ...getListingIds(remainingPage)],
-        [laterId, rows[0]?.id],
-      );
-    } finally {
-      slowClient.release();
-    }
+    const { firstPage, ...expected } = await db.transaction().execute(async (trx) => {
+      const lateId = await addListing('doshka', trx);
+      return { earlyId: await addListing(), lateId, firstPage: await poll(cursor) };
+    });
+    const secondPage = await poll(firstPage.cursor);
+    assert.deepEqual(getListingIds(firstPage), [expected.earlyId]);
+    assert.deepEqual(getListingIds(secondPage), [expected.lateId]);
   });
 
   test('A request does not wait for another one that settles changes', async () => {
     const { cursor } = await poll();
-    const settlingClient = await database.pool.connect();
-    try {
-      await settlingClient.query('begin');
+    const { addedId, firstPage } = await db.transaction().execute(async (trx) => {
       // The advisory lock of the log.
-      await settlingClient.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
-      const addedId = await addListing();
-      const intermediatePage = await poll(cursor);
-      assert.deepEqual([intermediatePage.items, intermediatePage.has_more], [[], true]);
+      await sql`select pg_advisory_xact_lock(${0x66_65_65_64})`.execute(trx);
+      const id = await addListing();
+      const page = await poll(cursor);
+      assert.deepEqual([page.items, page.has_more], [[], true]);
       assert.equal((await poll()).has_more, true);
       await settleChanges(db, new AbortController().signal);
       assert.equal(await countUnsettled(), 1);
-      await settlingClient.query('commit');
-      const remainingPage = await poll(intermediatePage.cursor);
-      assert.deepEqual([getListingIds(remainingPage), remainingPage.has_more], [[addedId], false]);
-    } finally {
-      settlingClient.release();
-    }
+      return { addedId: id, firstPage: page };
+    });
+    const secondPage = await poll(firstPage.cursor);
+    assert.deepEqual([getListingIds(secondPage), secondPage.has_more], [[addedId], false]);
   });
 }
 
@@ -194,10 +164,8 @@ test('Concurrent readers get each change of concurrent writers once, in the same
   isWriting = false;
   await Promise.all(reads);
   for (const { receivedIds } of readers) {
-    assert.deepEqual(
-      receivedIds.toSorted((a, b) => a - b),
-      addedIds.toSorted((a, b) => a - b),
-    );
+    assert.deepEqual(new Set(receivedIds), new Set(addedIds));
+    assert.equal(receivedIds.length, addedIds.length);
     assert.deepEqual(receivedIds, readers[0]?.receivedIds, 'in one order for all');
   }
 });
@@ -219,9 +187,8 @@ const createPriceModel = (price: number) => createBetterModel(() => ({ price, cu
 test('A price that is read differently from the same payload is no change', async () => {
   const payload = createPayload();
   const { cursor } = await poll();
-  const { listing_id: listingId } = await createHarness(db, {
-    model: createPriceModel(50_000),
-  }).process(payload);
+  const harness = createHarness(db, { model: createPriceModel(50_000) });
+  const { listing_id: listingId } = await harness.process(payload);
   assert.ok(listingId);
   const reprocess = openReprocess(db, createPriceModel(60_000));
   const [reading] = filterReadings(await readAll(reprocess, { listingId }));
@@ -246,12 +213,8 @@ async function addChanges(count: number, source = 'doshka'): Promise<void> {
 
 /** Returns the number of changes without a position in the log. */
 async function countUnsettled(): Promise<number> {
-  const { n } = await db
-    .selectFrom('listing_changes')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('position', 'is', null)
-    .executeTakeFirstOrThrow();
-  return n;
+  const { rows } = await sql`select from listing_changes where position is null`.execute(db);
+  return rows.length;
 }
 
 test('A request settles a thousand changes and reports that there are more', async () => {
