@@ -3,22 +3,22 @@ import { test } from 'node:test';
 import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
 import { createBatchingEmbedder, splitIntoRequests } from '../../src/embeddings/batches.ts';
 
-type Request = { texts: readonly string[]; signal: AbortSignal | undefined };
-
 /** Creates a model that calls `respond`, and then embeds each text as its length. */
 function createModel(
   respond: (texts: readonly string[]) => Promise<void> | void = () => undefined,
 ) {
-  const requests: Request[] = [];
+  const requestedTexts: (readonly string[])[] = [];
+  const signals: (AbortSignal | undefined)[] = [];
   const embed: ModelClient['embed'] = async (texts, { signal, observe } = {}) => {
-    requests.push({ texts, signal });
+    requestedTexts.push(texts);
+    signals.push(signal);
     const event = { operation: 'embed', outcome: 'ok', durationMs: 1 } as const;
     observe?.({ ...event, inputTokens: 100, outputTokens: null });
     await respond(texts);
     const usage = { calls: 1, inputTokens: 100, outputTokens: null };
     return { vectors: texts.map((text) => [text.length]), model: 'test', usage };
   };
-  return { requests, embed };
+  return { requestedTexts, signals, embed };
 }
 
 function createRequest(text: string, signal = new AbortController().signal) {
@@ -31,16 +31,9 @@ test('Concurrent texts share a request and its tokens', async () => {
   const embedText = createBatchingEmbedder(model);
   const embedRequests = ['a', 'bb', 'bb', 'dddd'].map((text) => createRequest(text));
   const embeddings = await Promise.all(embedRequests.map(embedText));
-  assert.deepEqual(embeddings, [
-    { vector: [1], model: 'test' },
-    { vector: [2], model: 'test' },
-    { vector: [2], model: 'test' },
-    { vector: [4], model: 'test' },
-  ]);
-  assert.deepEqual(
-    model.requests.map(({ texts }) => texts),
-    [['a', 'bb', 'bb', 'dddd']],
-  );
+  const expected = [1, 2, 2, 4].map((length) => ({ vector: [length], model: 'test' }));
+  assert.deepEqual(embeddings, expected);
+  assert.deepEqual(model.requestedTexts, [['a', 'bb', 'bb', 'dddd']]);
   const tokens = embedRequests.map(({ events }) => events.map(({ inputTokens }) => inputTokens));
   assert.deepEqual(tokens, [[11], [22], [23], [44]]);
 });
@@ -50,10 +43,7 @@ test('A separate text has a separate request', async () => {
   const embedText = createBatchingEmbedder(model);
   const separateRequest = { ...createRequest('aaa'), alone: true };
   await Promise.all([createRequest('a'), separateRequest, createRequest('aa')].map(embedText));
-  assert.deepEqual(
-    model.requests.map(({ texts }) => texts),
-    [['aaa'], ['a', 'aa']],
-  );
+  assert.deepEqual(model.requestedTexts, [['aaa'], ['a', 'aa']]);
   const embedWithFailure = createBatchingEmbedder({
     embed: () => Promise.reject(new Error('it failed')),
   });
@@ -64,17 +54,17 @@ test('A request has at most 64 texts, and a limit of bytes that one text may exc
   const model = createModel();
   const embedText = createBatchingEmbedder(model);
   await Promise.all(Array.from({ length: 150 }, () => embedText(createRequest('a'))));
+  const sizes = model.requestedTexts.map((texts) => texts.length);
+  assert.deepEqual(sizes, [64, 64, 22]);
+  const texts = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'];
+  const batches = splitIntoRequests(
+    texts.map((text) => createRequest(text)),
+    6,
+  );
   assert.deepEqual(
-    model.requests.map(({ texts }) => texts.length),
-    [64, 64, 22],
+    batches.map((batch) => batch.map(({ text }) => text)),
+    [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']],
   );
-  const embedRequests = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'].map((text) =>
-    createRequest(text),
-  );
-  const requests = splitIntoRequests(embedRequests, 6).map((batch) =>
-    batch.map(({ text }) => text),
-  );
-  assert.deepEqual(requests, [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']]);
 });
 
 test('A text that cannot be embedded fails alone', async () => {
@@ -90,10 +80,7 @@ test('A text that cannot be embedded fails alone', async () => {
     results.map((result) => (result.status === 'rejected' ? result.reason : result.value.vector)),
     [[1], error, [2]],
   );
-  assert.deepEqual(
-    model.requests.map(({ texts }) => texts),
-    [['a', 'bad', 'cc'], ['a'], ['bad'], ['cc']],
-  );
+  assert.deepEqual(model.requestedTexts, [['a', 'bad', 'cc'], ['a'], ['bad'], ['cc']]);
 });
 
 test('A failure of the server fails all texts of a request, and no request follows', async () => {
@@ -106,7 +93,7 @@ test('A failure of the server fails all texts of a request, and no request follo
       ['a', 'b'].map((text) => embedText(createRequest(text))),
     );
     assert.ok(results.every(({ status }) => status === 'rejected'));
-    assert.equal(model.requests.length, 1);
+    assert.equal(model.requestedTexts.length, 1);
   }
 });
 
@@ -126,12 +113,12 @@ test('A request is aborted after all of its callers have aborted', async () => {
   const pendingEmbeddings = embedRequests.map(embedText);
   await requestSent.promise;
   firstController.abort(new Error('lease lost'));
-  assert.equal(model.requests[0]?.signal?.aborted, false);
+  assert.equal(model.signals[0]?.aborted, false);
   secondController.abort(new Error('shutting down'));
-  assert.equal(model.requests[0]?.signal?.aborted, true);
+  assert.equal(model.signals[0]?.aborted, true);
   response.resolve();
   await Promise.all(pendingEmbeddings);
   const reason = new Error('lease lost');
   await assert.rejects(embedText(createRequest('a', AbortSignal.abort(reason))), reason);
-  assert.equal(model.requests.length, 1);
+  assert.equal(model.requestedTexts.length, 1);
 });
