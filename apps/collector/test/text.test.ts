@@ -11,7 +11,7 @@ import {
 import { toPlainPayload } from '../src/ingest/payload.ts';
 import { highlight } from '../src/search/highlight.ts';
 
-test('A text is cut between characters at its maximum length', () => {
+test('Truncation never splits a character', () => {
   assert.equal(truncateText('аб🏠в', 3), 'аб');
   assert.equal(truncateText('аб🏠в', 4), 'аб🏠');
   assert.equal(truncateText('аб🏠в', 5), 'аб🏠в');
@@ -33,7 +33,7 @@ test('A message is stored up to its maximum length without invalid characters', 
 
 const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
 const hyphens = ['-', '‐', '‑', '‒', '–', '—', '−', '﹣', '－'];
-const unseen = ['\u00AD', '\u200B', '\u200C', '\u200D', '\u2060', '\uFEFF', '\uFE0F'];
+const invisibleCharacters = ['\u00AD', '\u200B', '\u200C', '\u200D', '\u2060', '\uFEFF', '\uFE0F'];
 
 const normalisedCases: [string, string][] = [
   ['', ''],
@@ -61,8 +61,8 @@ test('Normalised text has lower-case words of letters and digits', () => {
   for (const [text, expected] of normalisedCases) assert.equal(normaliseText(text), expected);
 });
 
-const anyText = fc.string({ unit: 'binary', maxLength: 60 });
-const arbitraryLetters = fc.string({
+const arbitraryText = fc.string({ unit: 'binary', maxLength: 60 });
+const arbitraryWord = fc.string({
   unit: fc.constantFrom(...Array.from('абвгґдеєжзиіїйклмнопрстуфхцчшщьюяыэъabcxyz')),
   minLength: 1,
   maxLength: 8,
@@ -73,17 +73,17 @@ function checkProperty<T>(arbitrary: fc.Arbitrary<T>, check: (value: T) => void)
 }
 
 test('Normalised text has single spaces and is stable', () => {
-  checkProperty(anyText, (text) => {
-    const once = normaliseText(text);
-    assert.match(once, /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
-    assert.equal(normaliseText(once), once);
+  checkProperty(arbitraryText, (text) => {
+    const normalisedText = normaliseText(text);
+    assert.match(normalisedText, /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
+    assert.equal(normaliseText(normalisedText), normalisedText);
     assert.equal(normaliseText(text.normalize('NFD')), normaliseText(text.normalize('NFC')));
-    assert.ok(once.length <= 3 * text.length);
+    assert.ok(normalisedText.length <= 3 * text.length);
   });
 });
 
 test('Apostrophes join words, and hyphens separate them', () => {
-  checkProperty(fc.tuple(arbitraryLetters, arbitraryLetters), ([left, right]) => {
+  checkProperty(fc.tuple(arbitraryWord, arbitraryWord), ([left, right]) => {
     for (const apostrophe of apostrophes) {
       assert.equal(normaliseText(left + apostrophe + right), left + right);
     }
@@ -94,8 +94,8 @@ test('Apostrophes join words, and hyphens separate them', () => {
 });
 
 test('Case, stress marks and invisible characters do not matter', () => {
-  const decoration = fc.constantFrom('', '\u0300', '\u0301', ...unseen);
-  checkProperty(fc.array(fc.tuple(arbitraryLetters, decoration), { maxLength: 5 }), (parts) => {
+  const decoration = fc.constantFrom('', '\u0300', '\u0301', ...invisibleCharacters);
+  checkProperty(fc.array(fc.tuple(arbitraryWord, decoration), { maxLength: 5 }), (parts) => {
     const plainText = parts.map(([word]) => word).join('');
     const decoratedText = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
     assert.equal(normaliseText(decoratedText), plainText);
@@ -121,14 +121,14 @@ test('Property types have one spelling', () => {
 });
 
 test('The unified spelling is stable and keeps the words', () => {
-  checkProperty(anyText, (text) => {
-    const once = normaliseSpelling(text);
-    assert.equal(normaliseSpelling(once), once);
+  checkProperty(arbitraryText, (text) => {
+    const spelling = normaliseSpelling(text);
+    assert.equal(normaliseSpelling(spelling), spelling);
     assert.equal(
       normaliseSpelling(text.normalize('NFD')),
       normaliseSpelling(text.normalize('NFC')),
     );
-    assert.equal(normaliseText(once), normaliseText(text));
+    assert.equal(normaliseText(spelling), normaliseText(text));
   });
 });
 
@@ -209,7 +209,7 @@ for (const unit of [
   });
 }
 
-const mark = (text: string, query: string) =>
+const highlightQuery = (text: string, query: string) =>
   highlight(text, new Set(normaliseText(query).split(' ')));
 
 const htmlCases: [string, string, string][] = [
@@ -236,12 +236,13 @@ const htmlCases: [string, string, string][] = [
 ];
 
 test('Matches are marked, and HTML is escaped', () => {
-  for (const [text, query, expected] of htmlCases) assert.equal(mark(text, query), expected);
+  for (const [text, query, expected] of htmlCases)
+    assert.equal(highlightQuery(text, query), expected);
 });
 
-test('A passage of a long text is cut between words around the most matches', () => {
+test('A passage of a long text has the most matches and is truncated between words', () => {
   const filler = 'дуже довгий опис оселі '.repeat(60);
-  const html = mark(`${filler}балкон ${filler}новий балкон ${filler}`, 'балкон новий');
+  const html = highlightQuery(`${filler}балкон ${filler}новий балкон ${filler}`, 'балкон новий');
   assert.match(html, /^… .*<mark>новий<\/mark> <mark>балкон<\/mark>.*…$/);
   const plainText = html.replaceAll(/<\/?mark>/g, '');
   assert.ok(plainText.length < 300, `${plainText.length} characters`);
@@ -250,7 +251,7 @@ test('A passage of a long text is cut between words around the most matches', ()
   }
 });
 
-const anyWords = fc.string({
+const arbitraryPassage = fc.string({
   unit: fc.oneof(
     fc.constantFrom('<', '&', "'", '"', ' ', 'а', '😀', '\u0301'),
     fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
@@ -260,8 +261,8 @@ const anyWords = fc.string({
 
 test('A passage without marks and escapes is a substring of the text', () => {
   fc.assert(
-    fc.property(anyWords, fc.string({ unit: 'binary', maxLength: 20 }), (text, query) => {
-      const html = mark(text, query).replaceAll(/<mark>|<\/mark>/g, '');
+    fc.property(arbitraryPassage, fc.string({ unit: 'binary', maxLength: 20 }), (text, query) => {
+      const html = highlightQuery(text, query).replaceAll(/<mark>|<\/mark>/g, '');
       assert.doesNotMatch(html, /[<>"']/);
       const plainText = html.replaceAll(/&#(\d+);/g, (_, code) =>
         String.fromCharCode(Number(code)),

@@ -36,7 +36,7 @@ function createFailingModel(
 }
 
 const rejection = new ModelError('MODEL_REFUSED', 'The content\0 filter rejected.');
-const createRejection = () => rejection;
+const getRejection = () => rejection;
 const describedImage = { described_by: 'eyes-1', describe_error: null };
 
 async function findImage(sha256: string) {
@@ -106,7 +106,7 @@ test('Every other failure of the model propagates, and the next attempt continue
 test('A failed image is described again only with another model or prompt', async () => {
   const { url, sha256 } = await putImage('/logo.png', 'png', { width: 90 });
   const describeWithFailure = async (visionModelName: string) => {
-    const vision = createFailingModel(createRejection, visionModelName);
+    const vision = createFailingModel(getRejection, visionModelName);
     await openService(vision).images.processRemote({ ...(await addListing()), urls: [url] });
     return vision.visionRequests.length;
   };
@@ -129,7 +129,7 @@ test('Only a temporary error leaves an image outdated', async () => {
   for (const [index, code] of ['MODEL_RATE_LIMITED', 'MODEL_REFUSED'].entries()) {
     const { url, sha256 } = await putImage(`/limited-${index}.png`, 'png', { width: 98 + index });
     const listing = await addListing();
-    await openService(createFailingModel(createRejection)).images.processRemote({
+    await openService(createFailingModel(getRejection)).images.processRemote({
       ...listing,
       urls: [url],
     });
@@ -138,7 +138,7 @@ test('Only a temporary error leaves an image outdated', async () => {
     const { model, visionRequests } = createVisionModel();
     const { images } = openService({ model });
     await images.processRemote({ ...(await addListing()), urls: [url] });
-    assert.equal(visionRequests.length, 0, 'no payload asks again');
+    assert.equal(visionRequests.length, 0, 'no payload repeats the request');
     const count = code === 'MODEL_RATE_LIMITED' ? 1 : 0;
     assert.equal(await images.describeAll(listing, { outdated: true }), count);
     assert.equal(visionRequests.length, count);
@@ -215,11 +215,11 @@ for (const [code, maxOutages] of [
   });
 }
 
-test('An image is not blamed while the control image fails too', async () => {
+test('No error of an image is recorded while the control image fails too', async () => {
   const { url, sha256 } = await putImage('/outage-ends.png', 'png', { width: 88 });
-  let isModelAway = true;
+  let isModelDown = true;
   const { model, visionRequests } = createFailingModel(() =>
-    isModelAway ? createOutageError('MODEL_TIMEOUT') : undefined,
+    isModelDown ? createOutageError('MODEL_TIMEOUT') : undefined,
   );
   const { images } = openService({ model });
   const job = { ...(await addListing()), urls: [url] };
@@ -227,7 +227,7 @@ test('An image is not blamed while the control image fails too', async () => {
     await assert.rejects(images.processRemote(job), { code: 'MODEL_TIMEOUT' });
   }
   assert.equal(visionRequests.filter(({ data }) => data !== CONTROL_SIZE).length, 1);
-  isModelAway = false;
+  isModelDown = false;
   await images.processRemote(job);
   assert.deepEqual(await findImage(sha256), describedImage);
 });

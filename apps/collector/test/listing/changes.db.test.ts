@@ -51,10 +51,11 @@ let addedCount = 0;
 
 async function addListing(source = 'doshka', connection: typeof db = db): Promise<number> {
   addedCount += 1;
+  const externalId = `change-${addedCount}`;
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
   const { rows } = await sql<{ id: number }>`
     insert into property_listings (source_slug, external_id, description, search_text)
-    values (${source}, ${`change-${addedCount}`}, '', '') returning id`.execute(connection);
+    values (${source}, ${externalId}, '', '') returning id`.execute(connection);
   return rows[0]?.id ?? 0;
 }
 

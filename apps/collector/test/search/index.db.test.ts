@@ -144,14 +144,14 @@ async function readScanSetting(): Promise<string> {
 test('The settings of a search do not outlive it', async () => {
   const query = { vector: '[1,0,0]', embeddingModel: null, filters: {}, limit: 5 };
   const searchCount = engine === 'pglite' ? 3 : 20;
-  const settings = await Promise.all(
+  const scanSettings = await Promise.all(
     Array.from({ length: searchCount }, async () => {
       const settingBefore = await readScanSetting();
       assert.equal((await findNearest(db, { ...query, exactSearchThreshold: 0 })).length, 5);
       return [settingBefore, await readScanSetting()];
     }),
   );
-  assert.deepEqual(new Set(settings.flat()), new Set(['off']));
+  assert.deepEqual(new Set(scanSettings.flat()), new Set(['off']));
 });
 
 suite('Ranking', () => {
