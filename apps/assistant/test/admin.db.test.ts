@@ -8,10 +8,18 @@ import { type Browser, failEverySecondDeletion, openAssistant } from './helpers/
 import { pages, person, SEVERAL_PEOPLE } from './helpers/people.ts';
 import { OLENA } from './scripted-provider.ts';
 
-const { db, provider, instance, listen, listAuditEntries, signedIn, row, expire } =
-  await openAssistant(SEVERAL_PEOPLE);
-const app = await instance();
-const secondApp = await instance();
+const {
+  db,
+  provider,
+  createInstance,
+  listen,
+  listAuditEntries,
+  signInUser,
+  findAuthSession,
+  expireToken,
+} = await openAssistant(SEVERAL_PEOPLE);
+const app = await createInstance();
+const secondApp = await createInstance();
 
 const ADMIN = {
   ...person('u-admin', { isAdmin: true }),
@@ -23,7 +31,7 @@ let admin: Browser;
 beforeEach(async () => {
   provider.reset();
   await db.deleteFrom('svc_users').execute();
-  admin = await signedIn(app, ADMIN);
+  admin = await signInUser(app, ADMIN);
   await db.deleteFrom('audit_log').execute();
 });
 
@@ -34,7 +42,7 @@ const readPages = async <Row>(path: string): Promise<Row[]> =>
 const listIds = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
 test('The list has every user with role, permissions and times, and is recorded', async () => {
-  await signedIn(app, OLENA);
+  await signInUser(app, OLENA);
   const answer = await admin.get('/admin/users');
   assert.equal(answer.statusCode, 200);
   assert.equal(answer.headers['cache-control'], 'no-store');
@@ -67,7 +75,7 @@ test('Rows of an older system are listed with defaults', async () => {
 });
 
 test('Users are listed in pages, and found by parts of their names and addresses', async () => {
-  await signedIn(app, OLENA);
+  await signInUser(app, OLENA);
   await sql`insert into svc_users (id, email) values ('u-2', 'x@other.test')`.execute(db);
   assert.deepEqual(listIds(await readPages('/admin/users?limit=2')), ['u-1', 'u-2', 'u-admin']);
   for (const [q, expectedIds] of [
@@ -110,7 +118,7 @@ test('Invalid queries, roles and user ids are rejected', async () => {
 });
 
 test('A role is changed in the cache until the next fetch from the provider', async () => {
-  const olena = await signedIn(app, OLENA);
+  const olena = await signInUser(app, OLENA);
   const notifications: string[] = [];
   const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
   const payload = { role: 'admin' };
@@ -141,13 +149,13 @@ test('A user who does not exist is not found, and nothing is recorded', async ()
 });
 
 test('A user is signed out everywhere at once, and the tokens are revoked later', async () => {
-  const phone = await signedIn(app, OLENA);
-  const laptop = await signedIn(app, OLENA);
+  const phone = await signInUser(app, OLENA);
+  const laptop = await signInUser(app, OLENA);
   const tokens = provider.issued.slice(-4);
   const release = provider.holdNext('revoke');
   const answer = await admin.post('/admin/users/u-1/sign-out');
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 2 }]);
-  assert.equal(await row(phone.sid), undefined);
+  assert.equal(await findAuthSession(phone.sid), undefined);
   for (const browser of [phone, laptop]) {
     assert.equal((await browser.get('/auth/me', { app: secondApp })).statusCode, 401);
   }
@@ -162,7 +170,7 @@ test('A user is signed out everywhere at once, and the tokens are revoked later'
 });
 
 test('A sign-out is repeated after a deadlock', async (t) => {
-  await signedIn(app, OLENA);
+  await signInUser(app, OLENA);
   await failEverySecondDeletion(t, db, 'user_auth_sessions');
   const answer = await admin.post('/admin/users/u-1/sign-out');
   assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 1 }]);
@@ -214,9 +222,9 @@ test('The end of a sign-in with rejected tokens is recorded once', async () => {
     () => provider.expireRefreshTokens(),
     () => provider.faults.set('userinfo', { status: 401 }),
   ]) {
-    const browser = await signedIn(app, OLENA);
+    const browser = await signInUser(app, OLENA);
     await db.deleteFrom('audit_log').execute();
-    await expire(browser);
+    await expireToken(browser);
     reject();
     assert.equal((await browser.get('/auth/me')).statusCode, 401);
     provider.faults.clear();

@@ -124,7 +124,7 @@ await send(admin, 'POST', '/user/', {
   scope: ['oselya'],
 });
 
-const { db, instance, lines } = await openAssistant({
+const { db, createInstance, lines } = await openAssistant({
   BASE_URL: assistantUrl,
   IDP_BASE_URL: issuer,
   IDP_AUTHORIZE_PATH: '/auth',
@@ -136,7 +136,7 @@ const { db, instance, lines } = await openAssistant({
   // With `openid` glewlwyd requires a nonce, which is optional in OpenID Connect.
   IDP_SCOPES: 'oselya',
 });
-const app = await instance();
+const app = await createInstance();
 await app.listen({ host: '127.0.0.1', port });
 
 /** Sends a request to the API of the provider. */

@@ -320,10 +320,10 @@ suite('tables of an older system', async () => {
 
   async function openLegacyDatabase(kind: string, userId: string, legacySchema: string) {
     const assistant = await openAssistant(SEVERAL_PEOPLE, legacySchema);
-    const app = await assistant.instance();
+    const app = await assistant.createInstance();
     const user = person(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] });
-    const olena = await assistant.signedIn(app, user);
-    const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
+    const olena = await assistant.signInUser(app, user);
+    const admin = await assistant.signInUser(app, person('u-admin', { isAdmin: true }));
     const client = await SocketClient.open(await listen(app), { sid: olena.sid });
     after(() => client.socket.terminate());
     return { ...assistant, kind, userId, olena, admin, client };

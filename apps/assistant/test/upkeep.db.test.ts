@@ -16,7 +16,7 @@ import { runSweep, type Sweep } from '../src/upkeep.ts';
 import { sweepWebhooks } from '../src/webhooks/events.ts';
 import { openAssistant } from './helpers/assistant.ts';
 
-const { db, pool, engine, lines, instance } = await openAssistant();
+const { db, pool, engine, lines, createInstance } = await openAssistant();
 
 suite('upkeep', () => {
   const sweepSessions = (SVC_AUTH_IDLE_DAYS: number) =>
@@ -140,7 +140,7 @@ suite('upkeep', () => {
 
   test('A server that begins to listen deletes all expired rows', async () => {
     for (const sweepCase of sweepCases) await addRows(sweepCase, sweepCase[2][0], 2);
-    const app = await instance({ AUDIT_RETENTION_DAYS: '2' });
+    const app = await createInstance({ AUDIT_RETENTION_DAYS: '2' });
     for (const [table] of sweepCases) assert.equal(await countRows(table), 2);
     await app.listen({ host: '127.0.0.1', port: 0 });
     for (const [table] of sweepCases) await until(async () => (await countRows(table)) === 0);

@@ -39,12 +39,14 @@ const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
   admin: person('u-admin', { isAdmin: true }),
 };
 
-const { db, provider, instance } = await openAssistant({ IDP_WEBHOOK_SECRET: WEBHOOK_SECRET });
+const { db, provider, createInstance } = await openAssistant({
+  IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
+});
 // The provider has one user, so a fetch would return the data of the last visitor.
-const sharedApp = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+const sharedApp = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
 const statements: Statement[] = [];
-const app = await instance({}, (statement) => statements.push(statement));
-const receiver = await instance();
+const app = await createInstance({}, (statement) => statements.push(statement));
+const receiver = await createInstance();
 
 const cookies = new Map<Visitor, { svc_auth_session: string }>();
 for (const visitor of ['owner', 'stranger', 'holder', 'admin'] as const) {

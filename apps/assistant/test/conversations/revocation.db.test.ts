@@ -27,8 +27,8 @@ import {
 } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
-const { collector, db, engine, expire, instance, model, provider, signedIn } = stage;
-const [firstApp, secondApp] = [stage.app, await instance()];
+const { collector, db, engine, expireToken, createInstance, model, provider, signInUser } = stage;
+const [firstApp, secondApp] = [stage.app, await createInstance()];
 const { url } = stage;
 const urls = [url, await listen(secondApp)];
 
@@ -41,7 +41,7 @@ beforeEach(() => provider.reset());
 
 /** Signs a user in and opens a socket to each process. */
 async function connectSockets(user: object = olena) {
-  const browser = await signedIn(firstApp, user);
+  const browser = await signInUser(firstApp, user);
   const sockets = await Promise.all(
     urls.map((address) => SocketClient.open(address, { sid: browser.sid })),
   );
@@ -78,7 +78,7 @@ const signOutMethods: Record<string, SignOutMethod> = {
   },
   'An admin': {
     async run() {
-      const admin = await signedIn(firstApp, person('u-admin', { isAdmin: true }));
+      const admin = await signInUser(firstApp, person('u-admin', { isAdmin: true }));
       const response = await admin.post('/admin/users/u-1/sign-out', { app: secondApp });
       assert.equal(response.statusCode, 200);
     },
@@ -139,7 +139,7 @@ test('The end of the lifetime of a sign-in closes its sockets', async () => {
 
 test('A provider that rejects the tokens ends the sockets', async () => {
   const { browser, sockets } = await connectSockets();
-  await expire(browser);
+  await expireToken(browser);
   provider.expireRefreshTokens();
   assert.equal((await browser.get('/auth/me')).statusCode, 401);
   await waitUntilSignedOut(sockets);
@@ -155,7 +155,7 @@ test('Sign-ins and permissions stay during an outage of the provider', async () 
     assert.equal(await socket.outcome({ type: 'ping' }), 'ok');
   }
   provider.faults.clear();
-  const { sid } = await signedIn(firstApp, olena);
+  const { sid } = await signInUser(firstApp, olena);
   provider.faults.set('userinfo', 'disconnect');
   const lateSocket = await SocketClient.open(url, { sid });
   assert.equal(await lateSocket.outcome(createMessage), 'provider_unavailable');
@@ -169,7 +169,7 @@ test('Sign-ins and permissions stay during an outage of the provider', async () 
 /** Opens a socket whose user is not resolved until `release` is called. */
 async function openPendingSocket() {
   const permissions = [...USE_PERMISSIONS, 'svc.memory.read_own' as const];
-  const { sid } = await signedIn(firstApp, person('u-1', { permissions }));
+  const { sid } = await signInUser(firstApp, person('u-1', { permissions }));
   const release = provider.holdNext('userinfo');
   return { socket: await SocketClient.open(url, { sid }), release };
 }
@@ -345,7 +345,7 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
 });
 
 test('A profile for admins runs no tool after the loss of the role', async (t) => {
-  const { sid } = await signedIn(firstApp, person('u-chief', { isAdmin: true }));
+  const { sid } = await signInUser(firstApp, person('u-chief', { isAdmin: true }));
   const chief = await openRawClient(t, { url, sid });
   const lookupCall = { name: 'lookup_endpoint', arguments: '{"words":"http"}' };
   const releaseSecondTool = scriptTwoTools(t, lookupCall);

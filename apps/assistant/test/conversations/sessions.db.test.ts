@@ -11,15 +11,15 @@ import { createFolder, openFolder, profile } from '../profiles/folder.ts';
 import { addMessages, addSessions, drainAudit, listen } from './stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
-const { db, signedIn } = assistant;
-const app = await assistant.instance();
+const { db, signInUser } = assistant;
+const app = await assistant.createInstance();
 const { stranger, holder, admin } = await signInUsers(assistant, app, [
   'svc.sessions.read_all',
   'svc.sessions.delete_all',
 ]);
 const USE_PERMISSION = 'svc.profiles.use' as const;
 const ownerPermissions = [USE_PERMISSION, 'svc.memory.read_own' as const];
-const owner = await signedIn(app, person('u-owner', { permissions: ownerPermissions }));
+const owner = await signInUser(app, person('u-owner', { permissions: ownerPermissions }));
 
 const senders = {
   signedOut: undefined,
@@ -34,7 +34,7 @@ type Sender = keyof typeof senders;
 const url = await listen(app);
 const clients = new Map<string, SocketClient>();
 for (const [name, user] of Object.entries(senders)) {
-  const options = user === undefined ? {} : { sid: (await signedIn(app, user)).sid };
+  const options = user === undefined ? {} : { sid: (await signInUser(app, user)).sid };
   clients.set(name, await SocketClient.open(url, options));
 }
 after(() => clients.forEach(({ socket }) => socket.terminate()));
@@ -574,7 +574,7 @@ test('Opening long sessions is limited for a user over all connections', async (
       jsonb_build_array(jsonb_build_object('output', repeat('ї', 8000)))
     from generate_series(1, 100)`.execute(db);
   const secondClient = await SocketClient.open(url, {
-    sid: (await signedIn(app, senders.other)).sid,
+    sid: (await signInUser(app, senders.other)).sid,
   });
   const openMessage = { type: 'session.open', session_id: 'long' };
   for (let index = 0; index < 10; index += 1) {

@@ -39,7 +39,7 @@ export async function openStage(env: Record<string, string> = {}) {
     ...model.env,
     ...env,
   });
-  const app = await assistant.instance();
+  const app = await assistant.createInstance();
   const url = await listen(app);
 
   return {
@@ -51,7 +51,7 @@ export async function openStage(env: Record<string, string> = {}) {
     /** Signs a user in and returns the cookie value. */
     async signIn(name: string, permissions: readonly string[] = CHAT_PERMISSIONS): Promise<string> {
       const user = person(name, { permissions: [...permissions] as never });
-      return (await assistant.signedIn(app, user)).sid;
+      return (await assistant.signInUser(app, user)).sid;
     },
     /** Returns the role, content and status of a session's messages. */
     readMessages: async (sessionId: string) => {
@@ -73,7 +73,7 @@ export async function openStage(env: Record<string, string> = {}) {
         .execute(),
     /** Starts another instance as a second process and returns its URL. */
     async startInstance(overrides: Record<string, string> = {}): Promise<string> {
-      return listen(await assistant.instance(overrides));
+      return listen(await assistant.createInstance(overrides));
     },
   };
 }

@@ -51,7 +51,7 @@ suite('tools', async () => {
   const sid = await stage.signIn('u-olena');
   // The only profile that looks up endpoints is for admins.
   const adminUser = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
-  const admin = await stage.signedIn(app, person('u-admin', adminUser));
+  const admin = await stage.signInUser(app, person('u-admin', adminUser));
 
   /** Signs a user in and opens a chat client with a new session. */
   const openUserSession = async (t: TestContext, name: string, permissions?: readonly string[]) =>
@@ -846,7 +846,7 @@ suite('summaries', async () => {
 
   const stage = await openStage({ MODEL_CONTEXT_TOKENS: String(CONTEXT_TOKENS) });
   const { collector, db, model, url } = stage;
-  const admin = await stage.signedIn(stage.app, person('u-admin', { isAdmin: true }));
+  const admin = await stage.signInUser(stage.app, person('u-admin', { isAdmin: true }));
   const sid = await stage.signIn('u-olena');
 
   /** Creates text of about 2,400 tokens. The window fits three such texts and the instructions. */

@@ -384,7 +384,7 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
 });
 
 test('A stopping process serves only liveness and metrics until its last turn ends', async (t) => {
-  const stoppingApp = await stage.instance();
+  const stoppingApp = await stage.createInstance();
   const restGate = createGate(t);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const stoppingUrl = await listen(stoppingApp);

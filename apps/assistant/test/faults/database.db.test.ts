@@ -288,8 +288,8 @@ suite('outage of the database', async () => {
   const MIN_REJECTIONS = 200;
 
   const assistant = await openAssistant();
-  const { db, databaseUrl, provider, instance, settings, signedIn } = assistant;
-  const app = await instance();
+  const { db, databaseUrl, provider, createInstance, settings, signInUser } = assistant;
+  const app = await createInstance();
 
   beforeEach(() => provider.reset());
 
@@ -301,7 +301,7 @@ suite('outage of the database', async () => {
       log: createLogger({ level: 'fatal', service: 'assistant', destination: { write() {} } }),
     });
     deferCleanup(() => offlineApp.close());
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const callback = await browser.begin(provider);
     const cookies = new Map(browser.cookies);
     await database.close();
@@ -353,7 +353,10 @@ suite('outage of the database', async () => {
 
   if (databaseUrl !== undefined) {
     test('The first request of each method succeeds after all connections are broken', async () => {
-      const browser = await signedIn(app, person('u-1', { permissions: ['svc.memory.read_own'] }));
+      const browser = await signInUser(
+        app,
+        person('u-1', { permissions: ['svc.memory.read_own'] }),
+      );
       const fact = { url: '/memory/facts/home/rooms', payload: { value: '2' } };
       for (const [method, url, status] of [
         ['GET', '/auth/me', 200],
@@ -385,7 +388,7 @@ suite('outage of the database', async () => {
         const browsers: Browser[] = [];
         const user = person('u-1', { permissions: ['svc.profiles.use'] });
         for (let count = 0; count < SESSION_COUNT; count += 1)
-          browsers.push(await signedIn(app, user));
+          browsers.push(await signInUser(app, user));
         const [firstBrowser] = browsers;
         assert.ok(firstBrowser !== undefined);
         const sockets = await Promise.all(
@@ -425,8 +428,8 @@ suite('interrupted transactions', async () => {
   const WEBHOOK_SECRET = 'webhook secret of the tests';
 
   const assistant = await openAssistant({ IDP_WEBHOOK_SECRET: WEBHOOK_SECRET });
-  const { db, engine, provider, instance, signedIn } = assistant;
-  const app = await instance();
+  const { db, engine, provider, createInstance, signInUser } = assistant;
+  const app = await createInstance();
   const replica = { url: await app.listen({ host: '127.0.0.1', port: 0 }) };
 
   beforeEach(() => provider.reset());
@@ -506,7 +509,7 @@ suite('interrupted transactions', async () => {
     for (const [name, action] of Object.entries(auditedActions)) {
       test(`${name} has no effect after its process is killed, and can be repeated elsewhere`, async () => {
         const killedProcess = await startProcess(assistant);
-        const browser = await signedIn(app);
+        const browser = await signInUser(app);
         const request = await action.request(browser);
         const earlierRows = await readWrittenRows();
         await withLock(db, lockStatement, async () => {

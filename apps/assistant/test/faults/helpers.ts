@@ -162,7 +162,7 @@ export function startReplicas(
   return Promise.all(
     Array.from({ length: count }, async () => {
       if (assistant.databaseUrl !== undefined) return startProcess(assistant, overrides);
-      const app = await assistant.instance(overrides);
+      const app = await assistant.createInstance(overrides);
       return { url: await app.listen({ host: '127.0.0.1', port: 0 }) };
     }),
   );

@@ -21,11 +21,12 @@ suite('outage of the provider', async () => {
   const MEBIBYTE = 1024 * 1024;
   const HUGE_BYTES = 100 * MEBIBYTE;
 
-  const { db, provider, instance, signedIn, row, expire } = await openAssistant();
-  const app = await instance();
-  const impatientApp = await instance({ IDP_TIMEOUT_MS: '150' });
-  const unreachableApp = await instance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
-  const discoveringApp = await instance({ IDP_DISCOVERY: 'true' });
+  const { db, provider, createInstance, signInUser, findAuthSession, expireToken } =
+    await openAssistant();
+  const app = await createInstance();
+  const impatientApp = await createInstance({ IDP_TIMEOUT_MS: '150' });
+  const unreachableApp = await createInstance({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+  const discoveringApp = await createInstance({ IDP_DISCOVERY: 'true' });
 
   beforeEach(() => provider.reset());
 
@@ -93,23 +94,23 @@ suite('outage of the provider', async () => {
 
   for (const [name, fault] of Object.entries(outages)) {
     test(`A provider that ${name} neither ends nor creates a session`, async () => {
-      const browser = await signedIn(app);
+      const browser = await signInUser(app);
       const { sid } = browser;
       const earlierRows = await readRows();
       provider.faults.set('userinfo', fault);
       assertOutage(await browser.get('/auth/me'));
       assertOutage(await browser.signIn(provider));
       assert.deepEqual(await readRows(), earlierRows);
-      await expire(browser);
+      await expireToken(browser);
       assertOutage(await browser.get('/auth/me'));
       provider.faults.clear();
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
 
-      await expire(browser);
-      const expiredRow = await row(sid);
+      await expireToken(browser);
+      const expiredRow = await findAuthSession(sid);
       provider.faults.set('token', fault);
       assertOutage(await browser.get('/auth/me'));
-      assert.deepEqual(await row(sid), expiredRow, 'the lease is released');
+      assert.deepEqual(await findAuthSession(sid), expiredRow, 'the lease is released');
       // The code is spent, so the user signs in again.
       const exchange = await browser.signIn(provider);
       assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
@@ -119,17 +120,17 @@ suite('outage of the provider', async () => {
 
       provider.faults.set('revoke', fault);
       assert.equal((await browser.post('/auth/logout')).statusCode, 200);
-      assert.equal(await row(sid), undefined);
+      assert.equal(await findAuthSession(sid), undefined);
       // Both sides buffer a part of the response.
       assert.ok(sentBytes < 20 * MEBIBYTE, `${sentBytes} bytes were taken`);
     });
   }
 
   test('A huge answer is read only in part', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     for (const endpoint of ['userinfo', 'token'] as const) {
       provider.faults.set(endpoint, (response) => void sendHugeAnswer(response));
-      if (endpoint === 'token') await expire(browser);
+      if (endpoint === 'token') await expireToken(browser);
       assertOutage(await browser.get('/auth/me'));
       // Both sides buffer a part of the response.
       assert.ok(sentBytes < 20 * MEBIBYTE, `${endpoint} sent ${sentBytes} bytes`);
@@ -138,10 +139,10 @@ suite('outage of the provider', async () => {
   });
 
   test('An outage of discovery ends no session', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     for (const name of ['disconnects', 'answers 404', 'answers with a page']) {
       const freshApp =
-        name === 'disconnects' ? discoveringApp : await instance({ IDP_DISCOVERY: 'true' });
+        name === 'disconnects' ? discoveringApp : await createInstance({ IDP_DISCOVERY: 'true' });
       const fault = outages[name];
       assert.ok(fault !== undefined);
       provider.faults.set('discovery', fault);
@@ -156,25 +157,28 @@ suite('outage of the provider', async () => {
 
   for (const endpoint of ['userinfo', 'token'] as const) {
     test(`A slow answer of ${endpoint} times out and keeps the session`, async () => {
-      const browser = await signedIn(app);
-      if (endpoint === 'token') await expire(browser);
-      const earlierRow = await row(browser.sid);
+      const browser = await signInUser(app);
+      if (endpoint === 'token') await expireToken(browser);
+      const earlierRow = await findAuthSession(browser.sid);
       const release = provider.holdNext(endpoint);
       assertOutage(await browser.get('/auth/me', { app: impatientApp }));
       release();
       provider.faults.set(endpoint, (response) => void response.writeHead(200).write('{"sub":'));
       assertOutage(await browser.get('/auth/me', { app: impatientApp }));
-      assert.deepEqual(await row(browser.sid), earlierRow);
+      assert.deepEqual(await findAuthSession(browser.sid), earlierRow);
     });
   }
 
   test('Sessions stay during an outage of the provider, and sign-ins begin', async () => {
-    const browser = await signedIn(app);
-    const earlierRow = await row(browser.sid);
+    const browser = await signInUser(app);
+    const earlierRow = await findAuthSession(browser.sid);
     assertOutage(await browser.get('/auth/me', { app: unreachableApp }));
-    await expire(browser);
+    await expireToken(browser);
     assertOutage(await browser.get('/auth/me', { app: unreachableApp }));
-    assert.equal((await row(browser.sid))?.access_token_enc, earlierRow?.access_token_enc);
+    assert.equal(
+      (await findAuthSession(browser.sid))?.access_token_enc,
+      earlierRow?.access_token_enc,
+    );
     assert.equal((await browser.get('/auth/login', { app: unreachableApp })).statusCode, 302);
     const { status, checks } = (await browser.get('/health', { app: unreachableApp })).json();
     assert.equal(status, 'degraded');
@@ -188,11 +192,15 @@ suite('outage of the provider', async () => {
   // The refresh token is spent with the answer, so an invalid lifetime must not cost the session.
   test('A malformed lifetime of a token counts as unknown', async () => {
     for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
-      const browser = await signedIn(app);
-      await expire(browser);
+      const browser = await signInUser(app);
+      await expireToken(browser);
       provider.token.extra = { expires_in: expiresIn };
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
-      assert.equal((await row(browser.sid))?.expires_at, null, JSON.stringify(expiresIn));
+      assert.equal(
+        (await findAuthSession(browser.sid))?.expires_at,
+        null,
+        JSON.stringify(expiresIn),
+      );
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
       assert.equal(provider.count('token'), 1);
       provider.expireAccessTokens();
@@ -207,13 +215,14 @@ suite('outage of the provider', async () => {
       ['7200', 7200],
       [59.5, 59.5],
     ] as const) {
-      const browser = await signedIn(app);
-      await expire(browser);
+      const browser = await signInUser(app);
+      await expireToken(browser);
       provider.token.extra = { expires_in: expiresIn };
       const earliestTime = Date.now() - 1000;
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
       const latestTime = Date.now() + 1000;
-      const refreshTime = ((await row(browser.sid))?.expires_at?.getTime() ?? 0) - seconds * 1000;
+      const refreshTime =
+        ((await findAuthSession(browser.sid))?.expires_at?.getTime() ?? 0) - seconds * 1000;
       assert.ok(refreshTime > earliestTime && refreshTime < latestTime, String(expiresIn));
     }
   });
@@ -221,8 +230,9 @@ suite('outage of the provider', async () => {
 
 suite('refresh of tokens', async () => {
   const assistant = await openAssistant();
-  const { db, engine, provider, instance, signedIn, row, expire } = assistant;
-  const app = await instance();
+  const { db, engine, provider, createInstance, signInUser, findAuthSession, expireToken } =
+    assistant;
+  const app = await createInstance();
 
   const meRequest = { path: '/auth/me' };
 
@@ -243,8 +253,8 @@ suite('refresh of tokens', async () => {
       startProcess(assistant, patientSettings),
       startProcess(assistant, patientSettings),
     ]);
-    const browser = await signedIn(app);
-    await expire(browser);
+    const browser = await signInUser(app);
+    await expireToken(browser);
     const release = provider.holdNext('token');
     const rejection = assert.rejects(send(killedProcess, browser, meRequest));
     await until(() => provider.count('token') === 1);
@@ -274,7 +284,7 @@ suite('refresh of tokens', async () => {
 
   /** Refreshes the session through another process, which waits until the first process's lease expires. */
   async function refreshElsewhere(survivor: AssistantProcess, browser: Browser) {
-    const lease = (await row(browser.sid))?.refresh_lease_until;
+    const lease = (await findAuthSession(browser.sid))?.refresh_lease_until;
     assert.ok(lease && lease.getTime() > Date.now(), 'the lease outlives its holder');
     let isAnswered = false;
     const answer = send(survivor, browser, meRequest).finally(() => {
@@ -288,9 +298,9 @@ suite('refresh of tokens', async () => {
   }
 
   test('A process that resumes after the expiry of its lease changes nothing', async () => {
-    const secondApp = await instance();
-    const browser = await signedIn(app);
-    await expire(browser);
+    const secondApp = await createInstance();
+    const browser = await signInUser(app);
+    await expireToken(browser);
     // Without rotation, both processes can use the same refresh token.
     provider.token.rotate = false;
     const release = provider.holdNext('token');
@@ -298,11 +308,11 @@ suite('refresh of tokens', async () => {
     await until(() => provider.count('token') === 1);
     await expireLeases();
     assert.equal((await browser.get('/auth/me', { app: secondApp })).statusCode, 200);
-    const storedRow = await row(browser.sid);
+    const storedRow = await findAuthSession(browser.sid);
     assert.equal(storedRow?.token_version, 1);
     release();
     assert.equal((await pausedRequest).statusCode, 200);
-    assert.deepEqual(await row(browser.sid), storedRow);
+    assert.deepEqual(await findAuthSession(browser.sid), storedRow);
   });
 
   if (engine === 'postgres') {
@@ -311,21 +321,21 @@ suite('refresh of tokens', async () => {
         startProcess(assistant),
         startProcess(assistant, { IDP_TIMEOUT_MS: '500' }),
       ]);
-      const browser = await signedIn(app);
-      await expire(browser);
+      const browser = await signInUser(app);
+      await expireToken(browser);
       provider.holdNext('token');
       const rejection = assert.rejects(send(killedProcess, browser, meRequest));
       await until(() => provider.count('token') === 1);
       await killedProcess.kill();
       await rejection;
-      const leasedRow = await row(browser.sid);
+      const leasedRow = await findAuthSession(browser.sid);
       const requests = Array.from({ length: 5 }, () => send(survivor, browser, meRequest));
       for (const { status, headers } of await Promise.all(requests)) {
         assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
         assert.equal(headers.get('set-cookie'), null);
       }
       assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
-      assert.deepEqual(await row(browser.sid), leasedRow);
+      assert.deepEqual(await findAuthSession(browser.sid), leasedRow);
       await expireLeases();
       const { status } = await send(survivor, browser, meRequest);
       assert.equal(status, 200, 'the token was not spent');
@@ -337,7 +347,7 @@ suite('refresh of tokens', async () => {
       assert.equal(status, 401);
       assert.match(headers.get('set-cookie') ?? '', /^svc_auth_session=; Max-Age=0/);
       assert.equal(provider.count('token'), 2);
-      assert.equal(await row(browser.sid), undefined);
+      assert.equal(await findAuthSession(browser.sid), undefined);
       assert.equal((await browser.signIn(provider)).statusCode, 302);
     });
   }
@@ -354,8 +364,8 @@ suite('refresh of tokens', async () => {
 
     for (const delayMs of delaysMs) {
       test(`${REQUEST_COUNT} requests for one expired token redeem it once, answered after ${delayMs} ms`, async () => {
-        const browser = await signedIn(app);
-        await expire(browser);
+        const browser = await signInUser(app);
+        await expireToken(browser);
         const release = provider.holdNext('token');
         const requests = Array.from({ length: REQUEST_COUNT }, (_, index) => {
           const replica = replicas[index % replicas.length];
@@ -371,8 +381,8 @@ suite('refresh of tokens', async () => {
         assert.equal(provider.count('token', 'refresh_token'), 1);
         assert.ok(answers.every(({ headers }) => !headers.has('set-cookie')));
         const rotatedRow = { token_version: 1, refresh_lease_until: null };
-        assert.partialDeepStrictEqual(await row(browser.sid), rotatedRow);
-        await expire(browser);
+        assert.partialDeepStrictEqual(await findAuthSession(browser.sid), rotatedRow);
+        await expireToken(browser);
         assert.equal((await browser.get('/auth/me')).statusCode, 200);
       });
     }

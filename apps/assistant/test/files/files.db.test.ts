@@ -22,9 +22,9 @@ import { createUserServer } from '../helpers/servers.ts';
 import { addSessions, drainAudit } from '../conversations/stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
-const { db, instance } = assistant;
-const app = await instance();
-const secondApp = await instance();
+const { db, createInstance } = assistant;
+const app = await createInstance();
+const secondApp = await createInstance();
 const url = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
 const { owner, stranger, holder, admin } = await signInUsers(assistant, app, [
   'svc.files.read_all',

@@ -44,7 +44,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
   });
 
   /** @param onStatement Is called with each statement of the instance after its result. */
-  async function instance(
+  async function createInstance(
     overrides: Record<string, string> = {},
     onStatement: (statement: Statement) => void = () => undefined,
   ): Promise<Server> {
@@ -81,7 +81,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
     listen,
     provider,
     lines,
-    instance,
+    createInstance,
     /** Returns the environment of an instance, for a separate process. */
     settings,
     /** Undefined on PGlite. */
@@ -90,7 +90,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
      * Signs in a new browser, and clears the provider's calls.
      * @param user The next user of the provider. Several signed-in users need IDP_USER_MAX_AGE_SECONDS.
      */
-    signedIn: async (app: Server, user: unknown = provider.user): Promise<Browser> => {
+    signInUser: async (app: Server, user: unknown = provider.user): Promise<Browser> => {
       provider.user = user;
       const browser = new Browser(app);
       await browser.signIn(provider);
@@ -98,7 +98,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
       return browser;
     },
     /** Returns the row of an auth session. */
-    row: (id: string) =>
+    findAuthSession: (id: string) =>
       db.selectFrom('user_auth_sessions').selectAll().where('id', '=', id).executeTakeFirst(),
     /** Returns the audit entries with an action, oldest first. */
     listAuditEntries: (action: AuditAction) =>
@@ -109,7 +109,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
         .orderBy('id')
         .execute(),
     /** Expires the access token at the provider and in the row. */
-    expire: async ({ sid }: Pick<Browser, 'sid'>): Promise<void> => {
+    expireToken: async ({ sid }: Pick<Browser, 'sid'>): Promise<void> => {
       provider.expireAccessTokens();
       await sql`
         update user_auth_sessions set expires_at = now() - interval '1 second'

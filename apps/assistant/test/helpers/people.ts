@@ -35,15 +35,15 @@ export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };
 
 /** Signs in an owner and a stranger without permissions, a holder of `permissions`, and an admin. */
 export async function signInUsers(
-  { signedIn }: Pick<TestAssistant, 'signedIn'>,
+  { signInUser }: Pick<TestAssistant, 'signInUser'>,
   app: Server,
   permissions: Permission[],
 ) {
   return {
-    owner: await signedIn(app, person('u-owner')),
-    stranger: await signedIn(app, person('u-stranger')),
-    holder: await signedIn(app, person('u-holder', { permissions })),
-    admin: await signedIn(app, person('u-admin', { isAdmin: true })),
+    owner: await signInUser(app, person('u-owner')),
+    stranger: await signInUser(app, person('u-stranger')),
+    holder: await signInUser(app, person('u-holder', { permissions })),
+    admin: await signInUser(app, person('u-admin', { isAdmin: true })),
   };
 }
 

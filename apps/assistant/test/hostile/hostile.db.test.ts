@@ -35,12 +35,13 @@ type Operation = {
 /** Share of the full run, which has 10,000 requests. */
 const RUN_SCALE = Number(process.env['HOSTILE_SCALE'] ?? '0.1');
 
-const { provider, lines, settings, signedIn, row, db, instance } = await openAssistant({
-  IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
-  IDP_USER_MAX_AGE_SECONDS: '3600',
-  LOGIN_PER_MINUTE: '0',
-});
-const app = await instance();
+const { provider, lines, settings, signInUser, findAuthSession, db, createInstance } =
+  await openAssistant({
+    IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
+    IDP_USER_MAX_AGE_SECONDS: '3600',
+    LOGIN_PER_MINUTE: '0',
+  });
+const app = await createInstance();
 const browsers = new Map<string, Browser>();
 
 /** Fails if content contains a secret. */
@@ -117,10 +118,10 @@ function testCases<Value>(
 /** Returns the cookie of a user, who signs in again when an earlier request ended the session. */
 async function getCookie(userId: string): Promise<string> {
   let browser = browsers.get(userId);
-  if (browser === undefined || (await row(browser.sid)) === undefined) {
+  if (browser === undefined || (await findAuthSession(browser.sid)) === undefined) {
     const permissions = ['svc.profiles.use'] as const;
     const user = person(userId, { isAdmin: userId === ADMIN, permissions: [...permissions] });
-    browser = await signedIn(app, user);
+    browser = await signInUser(app, user);
     browsers.set(userId, browser);
   }
   return `svc_auth_session=${browser.sid}`;

@@ -7,9 +7,10 @@ import { type Browser, openAssistant, type Statement } from '../helpers/assistan
 import { person } from '../helpers/people.ts';
 import { giveIdTokens, OLENA } from '../scripted-provider.ts';
 
-const { db, provider, lines, instance, signedIn, row, expire } = await openAssistant();
-const app = await instance();
-const secondApp = await instance();
+const { db, provider, lines, createInstance, signInUser, findAuthSession, expireToken } =
+  await openAssistant();
+const app = await createInstance();
+const secondApp = await createInstance();
 
 beforeEach(() => provider.reset());
 
@@ -35,7 +36,7 @@ const setLastUse = ({ sid }: Pick<Browser, 'sid'>, age: string) =>
 
 suite('user data', () => {
   test('User data is fetched for each request without a refresh', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     assert.equal((await requestMe(browser)).json().role, 'user');
     provider.user = ADMIN;
     const { role, permissions } = (await requestMe(browser)).json();
@@ -48,7 +49,7 @@ suite('user data', () => {
   test('The user record is written only when something changed', async () => {
     const readRowVersion = async () =>
       (await sql`select xmin::text from svc_users where id = 'u-1'`.execute(db)).rows[0];
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     await requestMe(browser);
     const earlierVersion = await readRowVersion();
     await requestMe(browser);
@@ -60,11 +61,11 @@ suite('user data', () => {
 
   test('Concurrent requests of a session share one fetch', async () => {
     let readCount = 0;
-    const watchedApp = await instance({}, (statement) => {
+    const watchedApp = await createInstance({}, (statement) => {
       if (statement === 'read') readCount += 1;
     });
-    const browser = await signedIn(watchedApp);
-    const otherBrowser = await signedIn(watchedApp);
+    const browser = await signInUser(watchedApp);
+    const otherBrowser = await signInUser(watchedApp);
     readCount = 0;
     const release = provider.holdNext('userinfo');
     const requests = Array.from({ length: 20 }, () => requestMe(browser, watchedApp));
@@ -77,7 +78,7 @@ suite('user data', () => {
   });
 
   test('A user without an email is 503 and keeps the session', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     provider.user = { ...OLENA, email: undefined };
     const answer = await requestMe(browser);
     assert.deepEqual([answer.statusCode, answer.json().code], [503, 'user_without_email']);
@@ -86,18 +87,18 @@ suite('user data', () => {
   });
 
   test('A session ends if its token is rejected again after a refresh, or returns another user', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const { sid } = browser;
     provider.faults.set('userinfo', { status: 401, body: '<p>No</p>' });
     assert.equal((await browser.get('/auth/me')).statusCode, 401);
     assert.deepEqual([provider.count('token'), provider.count('userinfo')], [1, 2]);
-    assert.equal(await row(sid), undefined);
+    assert.equal(await findAuthSession(sid), undefined);
     assert.ok(!browser.cookies.has('svc_auth_session'));
     provider.faults.clear();
-    const otherBrowser = await signedIn(app);
+    const otherBrowser = await signInUser(app);
     provider.user = { ...OLENA, sub: 'u-other' };
     assert.equal((await requestMe(otherBrowser)).statusCode, 401);
-    assert.equal(await row(otherBrowser.sid), undefined);
+    assert.equal(await findAuthSession(otherBrowser.sid), undefined);
   });
 
   test('An invalid cookie is 401 and is cleared', async () => {
@@ -112,14 +113,18 @@ suite('user data', () => {
   });
 
   test('A session ends with its lifetime, or after SVC_AUTH_IDLE_DAYS without use', async () => {
-    const idleLimitApp = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
-    const browser = await signedIn(idleLimitApp);
+    const idleLimitApp = await createInstance({ SVC_AUTH_IDLE_DAYS: '7' });
+    const browser = await signInUser(idleLimitApp);
     await setLastUse(browser, '6 days 23 hours');
     assert.equal((await requestMe(browser, idleLimitApp)).statusCode, 200);
-    const lastUsedAt = (await row(browser.sid))?.last_used_at;
+    const lastUsedAt = (await findAuthSession(browser.sid))?.last_used_at;
     assert.ok(lastUsedAt && Date.now() - lastUsedAt.getTime() < 60_000);
     await requestMe(browser, idleLimitApp);
-    assert.deepEqual((await row(browser.sid))?.last_used_at, lastUsedAt, 'recorded to the minute');
+    assert.deepEqual(
+      (await findAuthSession(browser.sid))?.last_used_at,
+      lastUsedAt,
+      'recorded to the minute',
+    );
     await setLastUse(browser, '7 days');
     assert.equal((await requestMe(browser)).statusCode, 200, 'without the setting it lasts');
     await setLastUse(browser, '7 days');
@@ -131,18 +136,18 @@ suite('user data', () => {
 
   test('Sessions are unreadable under another key, and readable again with their key as an earlier one', async () => {
     const key = Buffer.alloc(32, 9).toString('base64url');
-    const otherKeyApp = await instance({ SVC_AUTH_ENCRYPTION_KEY: key });
-    const browser = await signedIn(app);
+    const otherKeyApp = await createInstance({ SVC_AUTH_ENCRYPTION_KEY: key });
+    const browser = await signInUser(app);
     const answer = await requestMe(browser, otherKeyApp);
     assert.deepEqual([answer.statusCode, answer.cookies], [401, []]);
-    assert.ok(await row(browser.sid));
+    assert.ok(await findAuthSession(browser.sid));
     assert.ok(lines.some((line) => line.includes('a session cannot be read')));
-    const rotatedKeyApp = await instance({
+    const rotatedKeyApp = await createInstance({
       SVC_AUTH_ENCRYPTION_KEY: key,
       SVC_AUTH_ENCRYPTION_KEYS_OLD: Buffer.alloc(32, 7).toString('base64url'),
     });
     assert.equal((await requestMe(browser, rotatedKeyApp)).statusCode, 200);
-    await expire(browser);
+    await expireToken(browser);
     assert.equal((await requestMe(browser, rotatedKeyApp)).statusCode, 200);
     assert.equal(
       (await requestMe(browser, otherKeyApp)).statusCode,
@@ -156,9 +161,9 @@ suite('user data up to an age', async () => {
   const statements: Statement[] = [];
   const recordStatement = (statement: Statement) => void statements.push(statement);
   const maxAgeEnv = { IDP_USER_MAX_AGE_SECONDS: '60' };
-  const reusingApp = await instance(maxAgeEnv, recordStatement);
-  const secondReusingApp = await instance(maxAgeEnv);
-  const freshApp = await instance({}, recordStatement);
+  const reusingApp = await createInstance(maxAgeEnv, recordStatement);
+  const secondReusingApp = await createInstance(maxAgeEnv);
+  const freshApp = await createInstance({}, recordStatement);
 
   beforeEach(async () => {
     await db.deleteFrom('svc_users').execute();
@@ -172,7 +177,7 @@ suite('user data up to an age', async () => {
       where id = ${sid}`.execute(db);
 
   test('Every process reuses user data up to its age', async () => {
-    const browser = await signedIn(reusingApp);
+    const browser = await signInUser(reusingApp);
     provider.user = ADMIN;
     for (const server of [reusingApp, secondReusingApp]) {
       assert.equal(await fetchRole(browser, server), 'user');
@@ -188,10 +193,10 @@ suite('user data up to an age', async () => {
   });
 
   test('Fresh user data needs no provider, an expired token does', async () => {
-    const browser = await signedIn(reusingApp);
+    const browser = await signInUser(reusingApp);
     provider.faults.set('userinfo', { status: 503 });
     assert.equal((await requestMe(browser, reusingApp)).statusCode, 200);
-    await expire(browser);
+    await expireToken(browser);
     assert.equal((await requestMe(browser, reusingApp)).statusCode, 503);
     provider.faults.clear();
     assert.equal((await requestMe(browser, reusingApp)).statusCode, 200);
@@ -199,7 +204,7 @@ suite('user data up to an age', async () => {
   });
 
   test('A role set during a fetch is not overwritten by its answer', async () => {
-    const browser = await signedIn(reusingApp);
+    const browser = await signInUser(reusingApp);
     await setUserAge(browser, 60);
     provider.user = ADMIN;
     const release = provider.holdNext('userinfo');
@@ -219,7 +224,7 @@ suite('user data up to an age', async () => {
   });
 
   test('A request takes few statements when nothing changed', async () => {
-    const browser = await signedIn(reusingApp);
+    const browser = await signInUser(reusingApp);
     for (const [server, seconds, lastUseAge, expected] of [
       [reusingApp, 0, '1 second', ['read']],
       [reusingApp, 0, '2 minutes', ['read', 'write']],
@@ -238,9 +243,9 @@ suite('user data up to an age', async () => {
 
 suite('token refresh', () => {
   test('50 requests on two processes refresh an expired token once', async () => {
-    const browser = await signedIn(app);
-    await expire(browser);
-    const earlierRow = await row(browser.sid);
+    const browser = await signInUser(app);
+    await expireToken(browser);
+    const earlierRow = await findAuthSession(browser.sid);
     const release = provider.holdNext('token');
     const requests = requestManyTimes(browser, 50);
     await until(() => provider.count('token') === 1);
@@ -249,27 +254,27 @@ suite('token refresh', () => {
     release();
     await assertSuccessful(requests);
     assert.equal(provider.count('token', 'refresh_token'), 1);
-    const refreshedRow = await row(browser.sid);
+    const refreshedRow = await findAuthSession(browser.sid);
     assert.notEqual(refreshedRow?.access_token_enc, earlierRow?.access_token_enc);
     assert.notEqual(refreshedRow?.refresh_token_enc, earlierRow?.refresh_token_enc);
     assert.equal(refreshedRow?.refresh_lease_until, null);
-    await expire(browser);
+    await expireToken(browser);
     assert.equal((await requestMe(browser)).statusCode, 200, 'the rotated token works');
   });
 
   test('A refresh without a new refresh token keeps the earlier one', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     provider.token.rotate = false;
     for (let refreshes = 0; refreshes < 2; refreshes += 1) {
-      await expire(browser);
+      await expireToken(browser);
       assert.equal((await requestMe(browser)).statusCode, 200);
     }
     assert.equal(provider.count('token', 'refresh_token'), 2);
   });
 
   test('A rejected refresh signs out once for all requests', async () => {
-    const browser = await signedIn(app);
-    await expire(browser);
+    const browser = await signInUser(app);
+    await expireToken(browser);
     provider.expireRefreshTokens();
     const release = provider.holdNext('token');
     const requests = requestManyTimes(browser, 10);
@@ -280,26 +285,26 @@ suite('token refresh', () => {
       assert.partialDeepStrictEqual(answer.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
     }
     assert.equal(provider.count('token'), 1);
-    assert.equal(await row(browser.sid), undefined);
+    assert.equal(await findAuthSession(browser.sid), undefined);
   });
 
   test('A rejection of discovery ends no session', async () => {
-    const discoveryApp = await instance({ IDP_DISCOVERY: 'true' });
-    const browser = await signedIn(app);
-    await expire(browser);
+    const discoveryApp = await createInstance({ IDP_DISCOVERY: 'true' });
+    const browser = await signInUser(app);
+    await expireToken(browser);
     provider.publishMetadata();
     provider.faults.set('discovery', { status: 401, body: '{"error":"invalid_grant"}' });
-    const earlierRow = await row(browser.sid);
+    const earlierRow = await findAuthSession(browser.sid);
     const answer = await requestMe(browser, discoveryApp);
     assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
-    assert.deepEqual(await row(browser.sid), earlierRow);
+    assert.deepEqual(await findAuthSession(browser.sid), earlierRow);
     provider.faults.clear();
     assert.equal((await requestMe(browser, discoveryApp)).statusCode, 200);
   });
 
   test('A refresh that lost the race uses the tokens of the winner', async () => {
-    const browser = await signedIn(app);
-    await expire(browser);
+    const browser = await signInUser(app);
+    await expireToken(browser);
     const release = provider.holdNext('token');
     const losingRequest = requestMe(browser);
     await until(() => provider.count('token') === 1);
@@ -312,8 +317,8 @@ suite('token refresh', () => {
   });
 
   test('An expired lease is acquired by another request', async () => {
-    const browser = await signedIn(app);
-    await expire(browser);
+    const browser = await signInUser(app);
+    await expireToken(browser);
     await sql`update user_auth_sessions set refresh_lease_until = now() + interval '300 milliseconds'
       where id = ${browser.sid}`.execute(db);
     assert.equal((await requestMe(browser)).statusCode, 200);
@@ -325,9 +330,9 @@ suite('token refresh', () => {
     ['rejected', { status: 400, body: '{"error":"invalid_grant"}' }],
   ] as const) {
     test(`A ${title} refresh neither ends the session nor the lease of another request`, async () => {
-      const impatientApp = await instance({ IDP_TIMEOUT_MS: '2000' });
-      const { sid } = await signedIn(app);
-      await expire({ sid });
+      const impatientApp = await createInstance({ IDP_TIMEOUT_MS: '2000' });
+      const { sid } = await signInUser(app);
+      await expireToken({ sid });
       provider.faults.set('token', fault);
       const release = provider.holdNext('token');
       const request = requestMe({ sid }, impatientApp);
@@ -335,30 +340,30 @@ suite('token refresh', () => {
       // Another process acquires the lease after its expiry.
       await sql`update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
         where id = ${sid}`.execute(db);
-      const leasedRow = await row(sid);
+      const leasedRow = await findAuthSession(sid);
       release();
       assert.equal((await request).statusCode, 503);
-      assert.deepEqual(await row(sid), leasedRow);
+      assert.deepEqual(await findAuthSession(sid), leasedRow);
     });
   }
 
   test('A sign-out during a refresh holds', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const { sid } = browser;
-    await expire(browser);
+    await expireToken(browser);
     const release = provider.holdNext('token');
     const request = requestMe({ sid });
     await until(() => provider.count('token') === 1);
     assert.equal((await browser.post('/auth/logout', { app: secondApp })).statusCode, 200);
     release();
     assert.equal((await request).statusCode, 401);
-    assert.equal(await row(sid), undefined);
+    assert.equal(await findAuthSession(sid), undefined);
   });
 
   test('A rejected access token is refreshed once, also without a known expiry', async () => {
     provider.token.expiresIn = undefined;
-    const browser = await signedIn(app);
-    assert.equal((await row(browser.sid))?.expires_at, null);
+    const browser = await signInUser(app);
+    assert.equal((await findAuthSession(browser.sid))?.expires_at, null);
     provider.expireAccessTokens();
     await assertSuccessful(requestManyTimes(browser, 10));
     assert.equal(provider.count('token'), 1);
@@ -366,9 +371,9 @@ suite('token refresh', () => {
 
   test('A session without a refresh token ends with its access token', async () => {
     provider.token.extra = { refresh_token: undefined };
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     assert.equal((await requestMe(browser)).statusCode, 200);
-    await expire(browser);
+    await expireToken(browser);
     assert.equal((await requestMe(browser)).statusCode, 401);
     assert.equal(provider.count('token'), 0);
   });
@@ -384,8 +389,8 @@ suite('metrics', () => {
 
   test('METRICS_TOKEN protects the metrics', async () => {
     const token = 'a-token-of-metrics';
-    const metricsApp = await instance({ METRICS_TOKEN: token });
-    const { cookies } = await signedIn(metricsApp);
+    const metricsApp = await createInstance({ METRICS_TOKEN: token });
+    const { cookies } = await signInUser(metricsApp);
     const request = { url: '/metrics', cookies: Object.fromEntries(cookies) };
     assert.equal((await metricsApp.inject(request)).statusCode, 401);
     const headers = { authorization: `Bearer ${token}` };
@@ -393,27 +398,27 @@ suite('metrics', () => {
   });
 
   test('Sign-ins, refreshes and ended sessions are counted by outcome and reason', async () => {
-    const freshApp = await instance();
-    const browser = await signedIn(freshApp);
+    const freshApp = await createInstance();
+    const browser = await signInUser(freshApp);
     await browser.signIn(provider);
     await freshApp.inject('/auth/callback?state=x');
     provider.faults.set('token', { status: 400 });
-    await signedIn(freshApp);
+    await signInUser(freshApp);
     provider.faults.clear();
     provider.faults.set('userinfo', { status: 500 });
-    await signedIn(freshApp);
+    await signInUser(freshApp);
     provider.faults.clear();
-    await expire(browser);
+    await expireToken(browser);
     await browser.get('/auth/me');
-    await expire(browser);
+    await expireToken(browser);
     provider.faults.set('token', { status: 503 });
     await browser.get('/auth/me');
     provider.faults.clear();
     provider.expireRefreshTokens();
     await browser.get('/auth/me');
     provider.reset();
-    await signedIn(freshApp);
-    const lastBrowser = await signedIn(freshApp);
+    await signInUser(freshApp);
+    const lastBrowser = await signInUser(freshApp);
     const signIns: { id: string; current: boolean }[] = (
       await lastBrowser.get('/auth/sessions')
     ).json();
@@ -442,9 +447,9 @@ suite('metrics', () => {
   });
 
   test('Requests to the provider are measured by operation and outcome', async () => {
-    const freshApp = await instance();
-    const browser = await signedIn(freshApp);
-    await expire(browser);
+    const freshApp = await createInstance();
+    const browser = await signInUser(freshApp);
+    await expireToken(browser);
     await browser.get('/auth/me');
     provider.faults.set('revoke', { status: 500 });
     await browser.post('/auth/logout');
@@ -459,8 +464,8 @@ suite('metrics', () => {
     });
     provider.publishMetadata();
     await giveIdTokens(provider);
-    const discoveryApp = await instance({ IDP_DISCOVERY: 'true' });
-    await signedIn(discoveryApp);
+    const discoveryApp = await createInstance({ IDP_DISCOVERY: 'true' });
+    await signInUser(discoveryApp);
     assert.partialDeepStrictEqual(await readSamples(discoveryApp, name), {
       '{operation="discovery",outcome="ok"}': 1,
       '{operation="keys",outcome="ok"}': 1,

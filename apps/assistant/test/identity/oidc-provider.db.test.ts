@@ -9,7 +9,14 @@ import { Provider } from 'oidc-provider';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../scripted-provider.ts';
 
-const { db, provider: scripted, instance, signedIn, row, expire } = await openAssistant();
+const {
+  db,
+  provider: scripted,
+  createInstance,
+  signInUser,
+  findAuthSession,
+  expireToken,
+} = await openAssistant();
 const listSessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
 
 suite('oidc-provider', async () => {
@@ -68,7 +75,7 @@ suite('oidc-provider', async () => {
     server.close();
   });
 
-  const app = await instance({
+  const app = await createInstance({
     BASE_URL: assistantUrl,
     IDP_BASE_URL: issuer,
     IDP_DISCOVERY: 'true',
@@ -158,8 +165,8 @@ suite('ID tokens', async () => {
     makeSigningKey('k-1'),
     makeSigningKey('k-2'),
   ]);
-  const plainApp = await instance();
-  const createDiscoveryApp = () => instance({ IDP_DISCOVERY: 'true' });
+  const plainApp = await createInstance();
+  const createDiscoveryApp = () => createInstance({ IDP_DISCOVERY: 'true' });
   const app = await createDiscoveryApp();
   const getUnixSeconds = () => Math.floor(Date.now() / 1000);
   const createClaims = (): JWTPayload => ({
@@ -275,12 +282,12 @@ suite('ID tokens', async () => {
 
   test('A refresh with a forged ID token is 503 and keeps the session', async () => {
     scripted.token.rotate = false;
-    const browser = await signedIn(app);
-    await expire(browser);
-    const earlierSession = await row(browser.sid);
+    const browser = await signInUser(app);
+    await expireToken(browser);
+    const earlierSession = await findAuthSession(browser.sid);
     scripted.idToken = () => sameIdKey.sign(createClaims());
     assert.equal((await browser.get('/auth/me')).statusCode, 503);
-    assert.deepEqual(await row(browser.sid), earlierSession);
+    assert.deepEqual(await findAuthSession(browser.sid), earlierSession);
     scripted.idToken = undefined;
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });
@@ -288,9 +295,9 @@ suite('ID tokens', async () => {
   test('New keys of the provider need no restart, and earlier ones are rejected', async () => {
     const rotationApp = await createDiscoveryApp();
     await signInAt(rotationApp);
-    const browser = await signedIn(rotationApp);
+    const browser = await signInUser(rotationApp);
     assert.equal(scripted.count('keys'), 0, 'the keys are cached');
-    await expire(browser);
+    await expireToken(browser);
     scripted.keys = [otherKey.published];
     scripted.idToken = () => otherKey.sign(createClaims());
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
@@ -301,8 +308,8 @@ suite('ID tokens', async () => {
   });
 
   test('A provider whose keys are unavailable is 503 and spends no token', async () => {
-    const browser = await signedIn(plainApp);
-    await expire(browser);
+    const browser = await signInUser(plainApp);
+    await expireToken(browser);
     const earlierSessions = await listSessions();
     const freshApp = await createDiscoveryApp();
     for (const fault of [{ status: 403 }, { status: 200, body: '{"keys":"none"}' }] as const) {

@@ -6,9 +6,10 @@ import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { OLENA } from '../scripted-provider.ts';
 
-const { db, provider, lines, instance, listAuditEntries, signedIn, row } = await openAssistant();
-const app = await instance();
-const secondApp = await instance();
+const { db, provider, lines, createInstance, listAuditEntries, signInUser, findAuthSession } =
+  await openAssistant();
+const app = await createInstance();
+const secondApp = await createInstance();
 
 beforeEach(() => provider.reset());
 
@@ -43,7 +44,9 @@ suite('login', () => {
       ['openid email', null],
       ['openid email offline_access', 'consent'],
     ] as const) {
-      const { headers } = await (await instance({ IDP_SCOPES: scopes })).inject('/auth/login');
+      const { headers } = await (
+        await createInstance({ IDP_SCOPES: scopes })
+      ).inject('/auth/login');
       const { searchParams } = new URL(String(headers.location));
       assert.deepEqual([searchParams.get('scope'), searchParams.get('prompt')], [scopes, prompt]);
     }
@@ -57,13 +60,13 @@ suite('login', () => {
   });
 
   test('Login without a client id is 503', async () => {
-    const answer = await (await instance({ IDP_CLIENT_ID: '' })).inject('/auth/login');
+    const answer = await (await createInstance({ IDP_CLIENT_ID: '' })).inject('/auth/login');
     assert.deepEqual([answer.statusCode, answer.json().code], [503, 'sign_in_not_configured']);
   });
 
   test('Each address has its own limit, shared by all processes', async () => {
     const limitEnv = { LOGIN_PER_MINUTE: '2', TRUSTED_PROXIES: '127.0.0.1' };
-    const apps = [await instance(limitEnv), await instance(limitEnv)];
+    const apps = [await createInstance(limitEnv), await createInstance(limitEnv)];
     await db.deleteFrom('pending_logins').execute();
     const cases: [address: string, status: number, remaining: string][] = [
       ['192.0.2.1', 302, '1'],
@@ -83,7 +86,7 @@ suite('login', () => {
     }
     const pendingLogins = await db.selectFrom('pending_logins').select('state').execute();
     assert.equal(pendingLogins.length, 5, 'a rejected login stores nothing');
-    const unlimitedApp = await instance({ ...limitEnv, LOGIN_PER_MINUTE: '0' });
+    const unlimitedApp = await createInstance({ ...limitEnv, LOGIN_PER_MINUTE: '0' });
     const { headers } = await unlimitedApp.inject('/auth/login');
     assert.equal(headers['ratelimit-limit'], undefined);
   });
@@ -111,8 +114,8 @@ suite('sign-in', () => {
   });
 
   test('The session is stored under the cookie value with encrypted tokens', async () => {
-    const { sid } = await signedIn(app);
-    const session = await row(sid);
+    const { sid } = await signInUser(app);
+    const session = await findAuthSession(sid);
     assert.equal(session?.user_id, 'u-1');
     assert.ok(session.expires_at !== null && session.expires_at.getTime() > Date.now());
     const sessionsText = JSON.stringify(await listSessions());
@@ -141,11 +144,11 @@ suite('sign-in', () => {
   });
 
   test("A sign-in ends the browser's earlier session and no other", async () => {
-    const [browser, otherBrowser] = [await signedIn(app), await signedIn(app)];
+    const [browser, otherBrowser] = [await signInUser(app), await signInUser(app)];
     const earlierSid = browser.sid;
     await browser.signIn(provider);
-    assert.equal(await row(earlierSid), undefined);
-    assert.ok((await row(otherBrowser.sid)) && (await row(browser.sid)));
+    assert.equal(await findAuthSession(earlierSid), undefined);
+    assert.ok((await findAuthSession(otherBrowser.sid)) && (await findAuthSession(browser.sid)));
     const auditEntries = await listAuditEntries('signed_out');
     assert.deepEqual(auditEntries.at(-1), {
       actor_id: 'u-1',
@@ -157,19 +160,22 @@ suite('sign-in', () => {
 
   test('An Android sign-in ends in the system browser without a cookie', async () => {
     const androidHeaders = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
-    const webView = await signedIn(app);
+    const webView = await signInUser(app);
     const cookies = Object.fromEntries(webView.cookies);
     const login = await app.inject({ url: '/auth/login', headers: androidHeaders, cookies });
     assert.deepEqual(login.cookies, []);
     const callbackUrl = new URL(await provider.authorize(String(login.headers.location)));
-    const systemBrowser = await signedIn(app);
-    assert.ok(await row(webView.sid), 'the earlier session lasts until the new sign-in ends');
+    const systemBrowser = await signInUser(app);
+    assert.ok(
+      await findAuthSession(webView.sid),
+      'the earlier session lasts until the new sign-in ends',
+    );
     const answer = await systemBrowser.get(callbackUrl.pathname + callbackUrl.search);
     assert.deepEqual([answer.statusCode, answer.cookies], [302, []]);
     const [path, sid = ''] = String(answer.headers.location).split('?sid=');
     assert.equal(path, '/auth/mobile-done');
-    assert.ok(await row(systemBrowser.sid), "the system browser's session stays");
-    assert.equal(await row(webView.sid), undefined);
+    assert.ok(await findAuthSession(systemBrowser.sid), "the system browser's session stays");
+    assert.equal(await findAuthSession(webView.sid), undefined);
     const me = await app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
     assert.equal(me.statusCode, 200);
     const headers = { 'user-agent': 'NotSvcAndroid/1.0.5' };
@@ -178,7 +184,7 @@ suite('sign-in', () => {
   });
 
   test('The first request after a redirect from the provider sets a Strict cookie', async () => {
-    const browser = new Browser(await instance({ SVC_AUTH_COOKIE_SAMESITE: 'strict' }));
+    const browser = new Browser(await createInstance({ SVC_AUTH_COOKIE_SAMESITE: 'strict' }));
     const answer = await browser.signIn(provider);
     assert.equal(answer.statusCode, 200);
     assert.match(answer.body, /<meta http-equiv="refresh" content="0; url=\/"/);
@@ -189,11 +195,11 @@ suite('sign-in', () => {
     const callback = await browser.begin(provider);
     browser.cookies.delete('svc_auth_session');
     assert.equal((await browser.get(callback)).statusCode, 200);
-    assert.equal(await row(earlierSid), undefined);
+    assert.equal(await findAuthSession(earlierSid), undefined);
   });
 
   test('The cookies follow their configuration', async () => {
-    const configuredApp = await instance({
+    const configuredApp = await createInstance({
       SVC_AUTH_COOKIE_NAME: '__Host-oselya',
       SVC_AUTH_COOKIE_SECURE: 'true',
       SVC_AUTH_COOKIE_SAMESITE: 'none',
@@ -210,7 +216,7 @@ suite('sign-in', () => {
   });
 
   test('The client secret can be sent in the body', async () => {
-    const postAuthApp = await instance({ IDP_CLIENT_AUTH: 'post' });
+    const postAuthApp = await createInstance({ IDP_CLIENT_AUTH: 'post' });
     assert.equal((await new Browser(postAuthApp).signIn(provider)).statusCode, 302);
     assert.equal(provider.calls.at(-2)?.form.get('client_secret'), provider.client.secret);
   });
@@ -243,7 +249,9 @@ suite('sign-in', () => {
   });
 
   test('A new role at the provider is recorded once', async () => {
-    const browsers = await Promise.all([1, 2, 3, 4].map(() => signedIn(app, person('u-promoted'))));
+    const browsers = await Promise.all(
+      [1, 2, 3, 4].map(() => signInUser(app, person('u-promoted'))),
+    );
     assert.deepEqual(await listAuditEntries('role_changed'), [], 'the first role is not a change');
     provider.user = person('u-promoted', { isAdmin: true });
     const answers = await Promise.all(browsers.map((browser) => browser.get('/auth/me')));
@@ -372,7 +380,7 @@ suite('failed sign-in', () => {
 });
 
 suite('bridge page', async () => {
-  const bridgeApp = await instance({ ANDROID_APP_PACKAGE: 'test.oselya.app' });
+  const bridgeApp = await createInstance({ ANDROID_APP_PACKAGE: 'test.oselya.app' });
   const sid = 'Az09_-'.repeat(8).slice(0, 43);
   const { statusCode, headers, body } = await bridgeApp.inject(`/auth/mobile-done?sid=${sid}`);
   const findElement = (name: string) =>
@@ -435,7 +443,7 @@ suite('first page', () => {
     const openPage = async (access: object) => {
       const profile = { display_name: '<img src=x onerror=alert(1)>' };
       const user = { ...OLENA, profile, client_access_list: [{ ...entry, ...access }] };
-      return (await (await signedIn(app, user)).get('/')).body;
+      return (await (await signInUser(app, user)).get('/')).body;
     };
     const adminPage = await openPage({ role_ids: ['svc_admin'] });
     assert.match(adminPage, /&#60;img src=x onerror=alert\(1\)&#62;[^]*olena@example\.test/);

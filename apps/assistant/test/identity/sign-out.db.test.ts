@@ -11,9 +11,10 @@ import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person } from '../helpers/people.ts';
 import { makeSigningKey, OLENA } from '../scripted-provider.ts';
 
-const { db, provider, lines, instance, listen, signedIn, row, expire } = await openAssistant();
-const app = await instance();
-const secondApp = await instance();
+const { db, provider, lines, createInstance, listen, signInUser, findAuthSession, expireToken } =
+  await openAssistant();
+const app = await createInstance();
+const secondApp = await createInstance();
 const DISCOVERY_ENV = { IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' };
 const key = await makeSigningKey('k-1');
 
@@ -33,9 +34,9 @@ const findLastAuditEntry = () =>
 
 suite('sign-out', () => {
   test('A sign-out deletes the session, clears the cookie and revokes the tokens', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const tokens = provider.issued.slice(-2);
-    const otherBrowser = await signedIn(app);
+    const otherBrowser = await signInUser(app);
     const { sid } = browser;
     const answer = await browser.post('/auth/logout');
     assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
@@ -43,14 +44,14 @@ suite('sign-out', () => {
     assert.partialDeepStrictEqual(answer.cookies, [clearedCookie]);
     await until(() => provider.revoked.length === 2);
     assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
-    assert.equal(await row(sid), undefined);
-    assert.ok(await row(otherBrowser.sid));
+    assert.equal(await findAuthSession(sid), undefined);
+    assert.ok(await findAuthSession(otherBrowser.sid));
     const cookies = { svc_auth_session: sid };
     assert.equal((await secondApp.inject({ url: '/auth/me', cookies })).statusCode, 401);
   });
 
   test('The form of a page signs out and leads to the first page', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const headers = { accept: 'text/html', 'content-type': 'application/x-www-form-urlencoded' };
     const answer = await browser.post('/auth/logout?from=page', { headers, payload: '{' });
     assert.deepEqual([answer.statusCode, answer.headers.location], [303, '/']);
@@ -71,11 +72,11 @@ suite('sign-out', () => {
       [{ origin: 'http://127.0.0.1:8000', host: '127.0.0.1:8000' }, 200],
       [{}, 200],
     ] as const) {
-      const browser = await signedIn(app);
+      const browser = await signInUser(app);
       const { sid } = browser;
       const answer = await browser.post('/auth/logout', { headers });
       assert.equal(answer.statusCode, status, JSON.stringify(headers));
-      assert.equal((await row(sid)) !== undefined, status === 403);
+      assert.equal((await findAuthSession(sid)) !== undefined, status === 403);
       if (status === 403) assert.equal(answer.json().code, 'cross_site_request');
     }
   });
@@ -91,7 +92,7 @@ suite('sign-out', () => {
   });
 
   test('Caches store no response of sign-in or sign-out', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     for (const url of ['login', 'callback', 'mobile-done', 'me', 'nothing']) {
       const { headers } = await browser.get(`/auth/${url}`);
       assert.equal(headers['cache-control'], 'no-store', url);
@@ -100,8 +101,8 @@ suite('sign-out', () => {
   });
 
   test('Tokens are revoked after an outage of the provider', async () => {
-    const patientApp = await instance({ IDP_TIMEOUT_MS: '60000' });
-    const browser = await signedIn(patientApp);
+    const patientApp = await createInstance({ IDP_TIMEOUT_MS: '60000' });
+    const browser = await signInUser(patientApp);
     const tokens = provider.issued.slice(-2);
     const heldResponses: ServerResponse[] = [];
     provider.faults.set('revoke', (response) => void heldResponses.push(response));
@@ -116,14 +117,14 @@ suite('sign-out', () => {
     await until(async () => {
       await sql`update token_revocations set due_at = now()`.execute(db);
       // A sign-out wakes the revocation of its process.
-      await (await signedIn(app)).post('/auth/logout');
+      await (await signInUser(app)).post('/auth/logout');
       return tokens.every((token) => provider.revoked.includes(token));
     });
   });
 });
 
 suite('sign-out at the provider', async () => {
-  const discoveryApp = await instance(DISCOVERY_ENV);
+  const discoveryApp = await createInstance(DISCOVERY_ENV);
   let issuedTokens: string[] = [];
 
   beforeEach(() => {
@@ -140,10 +141,10 @@ suite('sign-out at the provider', async () => {
   });
 
   test('IDP_END_SESSION adds the address that ends the provider’s session', async () => {
-    const browser = await signedIn(discoveryApp);
-    await expire(browser);
+    const browser = await signInUser(discoveryApp);
+    await expireToken(browser);
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
-    const sessionRow = await row(browser.sid);
+    const sessionRow = await findAuthSession(browser.sid);
     assert.ok(
       sessionRow?.id_token_enc && !sessionRow.id_token_enc.includes(issuedTokens.at(-1) ?? ''),
     );
@@ -158,13 +159,13 @@ suite('sign-out at the provider', async () => {
       id_token_hint: issuedTokens.at(-1),
     });
     assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
-    const page = await (await signedIn(discoveryApp)).post('/auth/logout?from=page');
+    const page = await (await signInUser(discoveryApp)).post('/auth/logout?from=page');
     assert.match(page.body, /content="0; url=http:[^"]+\/oauth\/logout\?/);
     assert.equal(await countSessions(), 0);
   });
 
   test('A sign-out is local when the provider cannot end its session', async () => {
-    const createRestartedApp = () => instance({ ...DISCOVERY_ENV, IDP_TIMEOUT_MS: '20000' });
+    const createRestartedApp = () => createInstance({ ...DISCOVERY_ENV, IDP_TIMEOUT_MS: '20000' });
     const heldResponses: ServerResponse[] = [];
     const assertWarned = (reason: string) =>
       assert.ok(
@@ -178,7 +179,7 @@ suite('sign-out at the provider', async () => {
         'discovery takes longer than 1000 ms',
       ],
     ] as const) {
-      const browser = await signedIn(discoveryApp);
+      const browser = await signInUser(discoveryApp);
       provider.faults.set('discovery', fault);
       const answer = await browser.post('/auth/logout', { app: await createRestartedApp() });
       assert.deepEqual(answer.json(), { ok: true });
@@ -187,20 +188,20 @@ suite('sign-out at the provider', async () => {
     for (const response of heldResponses) response.destroy();
     provider.faults.clear();
     provider.publishMetadata();
-    const browser = await signedIn(await createRestartedApp());
+    const browser = await signInUser(await createRestartedApp());
     assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
     assertWarned('end_session_endpoint');
   });
 
   test('Without IDP_END_SESSION no ID token is kept', async () => {
-    const browser = await signedIn(await instance({ IDP_DISCOVERY: 'true' }));
-    assert.equal((await row(browser.sid))?.id_token_enc, null);
+    const browser = await signInUser(await createInstance({ IDP_DISCOVERY: 'true' }));
+    assert.equal((await findAuthSession(browser.sid))?.id_token_enc, null);
     assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
   });
 });
 
 suite('own sign-ins', async () => {
-  const reusingApp = await instance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+  const reusingApp = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
   const BOHDAN = person('u-2');
   const computePublicId = ({ sid }: Browser) =>
     createHash('sha256').update(sid).digest('hex').slice(0, 16);
@@ -209,8 +210,8 @@ suite('own sign-ins', async () => {
   const listIds = (answer: { json(): { id: string }[] }) => answer.json().map(({ id }) => id);
 
   test('Own sign-ins are listed newest first without their cookies', async () => {
-    const [phone, laptop] = [await signedIn(reusingApp), await signedIn(reusingApp)];
-    const bohdan = await signedIn(reusingApp, BOHDAN);
+    const [phone, laptop] = [await signInUser(reusingApp), await signInUser(reusingApp)];
+    const bohdan = await signInUser(reusingApp, BOHDAN);
     const answer = await laptop.get('/auth/sessions');
     assert.deepEqual(listIds(answer), [computePublicId(laptop), computePublicId(phone)]);
     assert.equal(answer.headers['cache-control'], 'no-store');
@@ -223,9 +224,9 @@ suite('own sign-ins', async () => {
   });
 
   test('Pages continue between sign-ins of one microsecond', async () => {
-    const browser = await signedIn(reusingApp);
+    const browser = await signInUser(reusingApp);
     for (let index = 0; index < 4; index += 1) {
-      const { sid } = await signedIn(reusingApp);
+      const { sid } = await signInUser(reusingApp);
       await sql`update user_auth_sessions set created_at = date_trunc('day', now())
         - ${index % 2} * interval '1 microsecond' where id = ${sid}`.execute(db);
     }
@@ -236,14 +237,14 @@ suite('own sign-ins', async () => {
   });
 
   test('An expired or idle sign-in is neither listed nor ended', async () => {
-    const idleLimitApp = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
+    const idleLimitApp = await createInstance({ SVC_AUTH_IDLE_DAYS: '7' });
     for (const change of [
       { created_at: sql<Date>`now() - interval '30 days'` },
       { last_used_at: sql<Date>`now() - interval '7 days'` },
     ]) {
       await db.deleteFrom('user_auth_sessions').execute();
-      const oldBrowser = await signedIn(idleLimitApp);
-      const browser = await signedIn(idleLimitApp);
+      const oldBrowser = await signInUser(idleLimitApp);
+      const browser = await signInUser(idleLimitApp);
       await db
         .updateTable('user_auth_sessions')
         .set(change)
@@ -257,9 +258,9 @@ suite('own sign-ins', async () => {
   test('Ending another own sign-in deletes it, revokes its tokens and notifies sockets', async () => {
     const notifications: string[] = [];
     const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
-    const phone = await signedIn(reusingApp);
+    const phone = await signInUser(reusingApp);
     const tokens = provider.issued.slice(-2);
-    const laptop = await signedIn(reusingApp);
+    const laptop = await signInUser(reusingApp);
     const id = computePublicId(phone);
     notifications.length = 0;
     const answer = await endSignIn(laptop, id);
@@ -275,13 +276,13 @@ suite('own sign-ins', async () => {
   });
 
   test('A sign-in of another user and malformed requests are rejected', async () => {
-    const bohdan = await signedIn(reusingApp, BOHDAN);
-    const browser = await signedIn(reusingApp, OLENA);
+    const bohdan = await signInUser(reusingApp, BOHDAN);
+    const browser = await signInUser(reusingApp, OLENA);
     for (const id of [computePublicId(bohdan), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
       const answer = await endSignIn(browser, id);
       assert.deepEqual([answer.statusCode, answer.json().code], [404, 'sign_in_not_found']);
     }
-    assert.ok(await row(bohdan.sid));
+    assert.ok(await findAuthSession(bohdan.sid));
     const largeCursor = Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}');
     for (const query of [
       'cursor=nonsense',
@@ -354,7 +355,7 @@ suite('terminal', () => {
   const INVALID_REQUEST = 'terminal_request_not_valid';
 
   test('A terminal gets a separate session, which its user can end', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const { verifier, address } = createTerminalRequest();
     const confirmationPage = await browser.get(await signInForTerminal(browser, address));
     assert.match(
@@ -392,9 +393,9 @@ suite('terminal', () => {
   });
 
   test('Only the browser of the sign-in can confirm, and no other site', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const page = await signInForTerminal(browser, createTerminalRequest().address);
-    const stranger = await signedIn(app);
+    const stranger = await signInUser(app);
     await stranger.get('/auth/login');
     assert.equal((await stranger.get(page)).json().code, INVALID_REQUEST);
     for (const decision of ['confirm', 'refuse'] as const) {
@@ -458,7 +459,7 @@ suite('terminal', () => {
   });
 
   test('A denied confirmation ends the session and notifies the terminal', async () => {
-    const browser = await signedIn(app);
+    const browser = await signInUser(app);
     const { state, address } = createTerminalRequest();
     const refusal = await decide(browser, await signInForTerminal(browser, address), 'refuse');
     const location = `http://127.0.0.1:${PORT}/?error=access_denied&state=${state}`;
@@ -484,7 +485,7 @@ suite('terminal', () => {
   });
 
   test('Sign-ins of terminals count for the limit of sign-ins', async () => {
-    const limitedApp = await instance({ LOGIN_PER_MINUTE: '2' });
+    const limitedApp = await createInstance({ LOGIN_PER_MINUTE: '2' });
     const beginSignIn = () =>
       limitedApp.inject({ url: createTerminalRequest().address, remoteAddress: '192.0.2.7' });
     const token = {

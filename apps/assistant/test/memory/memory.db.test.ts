@@ -10,9 +10,9 @@ import { gate } from '../helpers/scripted-model.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
-const app = await assistant.instance();
+const app = await assistant.createInstance();
 const signIn = (id: string, options: Parameters<typeof person>[1]) =>
-  assistant.signedIn(app, person(id, options));
+  assistant.signInUser(app, person(id, options));
 const olena = await signIn('olena', { permissions: ['svc.memory.read_own'] });
 const taras = await signIn('taras', { permissions: ['svc.memory.read_own'] });
 const reader = await signIn('reader', { permissions: ['svc.memory.read_all'] });

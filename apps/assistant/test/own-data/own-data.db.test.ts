@@ -14,8 +14,8 @@ const stage = await openStage();
 const { app, db, model, url } = stage;
 // Before any turn: with the embedded database a start aborts the turns in progress.
 const secondUrl = await stage.startInstance();
-const olena = await stage.signedIn(app, person('u-olena'));
-const taras = await stage.signedIn(app, person('u-taras'));
+const olena = await stage.signInUser(app, person('u-olena'));
+const taras = await stage.signInUser(app, person('u-taras'));
 
 /** One row more than an export page. */
 const ROW_COUNT = 201;

@@ -12,11 +12,11 @@ import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '@oselya/testing';
 import { createFolder, openFolder, profile } from './folder.ts';
 
-const { instance, listAuditEntries, signedIn } = await openAssistant(SEVERAL_PEOPLE);
-const app = await instance();
-const olena = await signedIn(app, person('u-1', { permissions: ['svc.profiles.use'] }));
-const manager = await signedIn(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
-const adminBrowser = await signedIn(app, person('u-4', { isAdmin: true }));
+const { createInstance, listAuditEntries, signInUser } = await openAssistant(SEVERAL_PEOPLE);
+const app = await createInstance();
+const olena = await signInUser(app, person('u-1', { permissions: ['svc.profiles.use'] }));
+const manager = await signInUser(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
+const adminBrowser = await signInUser(app, person('u-4', { isAdmin: true }));
 
 const rules = { toolNames: PROFILE_TOOLS };
 const MINIMAL = 'profile_id: a\nname: A\nsystem: Help.\n';
@@ -299,7 +299,7 @@ test('Lists have pages', async () => {
 
 test('A changed file takes effect without a restart, and managers see its errors', async () => {
   const folder = await createFolder({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
-  const reloadingApp = await instance({ PROFILES_DIR: folder });
+  const reloadingApp = await createInstance({ PROFILES_DIR: folder });
   await listen(reloadingApp);
   const readProfiles = async (browser: typeof olena, path: string) =>
     (await browser.get(path, { app: reloadingApp })).json();

@@ -7,14 +7,14 @@ import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
-const app = await assistant.instance();
+const app = await assistant.createInstance();
 const signIn = (id: string, ...permissions: Permission[]) =>
-  assistant.signedIn(app, person(id, { permissions }));
+  assistant.signInUser(app, person(id, { permissions }));
 const olena = await signIn('u-olena', 'svc.tools.use', 'svc.profiles.use');
 const taras = await signIn('u-taras', 'svc.tools.use', 'svc.profiles.use');
 const toolUser = await signIn('u-tools', 'svc.tools.use');
 const stranger = await signIn('u-stranger');
-const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
+const admin = await assistant.signInUser(app, person('u-admin', { isAdmin: true }));
 const { checkAnswer } = createDocumentChecker((await app.inject('/openapi.json')).json());
 
 const BODY = { name: 'Біля парку', search: { query: 'парк', city: 'Львів', price_max: 15_000 } };

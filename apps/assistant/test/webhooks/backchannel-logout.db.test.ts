@@ -7,10 +7,11 @@ import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey, OLENA } from '../scripted-provider.ts';
 
-const { db, provider, lines, instance, row, expire, listen } = await openAssistant({
-  IDP_DISCOVERY: 'true',
-  IDP_USER_MAX_AGE_SECONDS: '60',
-});
+const { db, provider, lines, createInstance, findAuthSession, expireToken, listen } =
+  await openAssistant({
+    IDP_DISCOVERY: 'true',
+    IDP_USER_MAX_AGE_SECONDS: '60',
+  });
 const key = await makeSigningKey('k-1');
 const foreignKey = await makeSigningKey('k-1');
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
@@ -54,8 +55,8 @@ const createClaims = (): JWTPayload => ({
 const sign = (payload: JWTPayload, header: { typ?: string; kid?: string } = {}, signingKey = key) =>
   signingKey.sign(payload, { typ: 'logout+jwt', ...header });
 
-const app = await instance();
-const otherApp = await instance();
+const app = await createInstance();
+const otherApp = await createInstance();
 
 const post = (server: Server, payload: string, type = 'application/x-www-form-urlencoded') =>
   server.inject({
@@ -161,7 +162,7 @@ for (const [claims, status] of [
 
 test('A logout ends a session during its refresh', async () => {
   const browser = await signIn('u-1', 's-1');
-  await expire(browser);
+  await expireToken(browser);
   const release = provider.holdNext('token');
   const answer = browser.get('/auth/me');
   await until(() => provider.count('token', 'refresh_token') === 1);
@@ -172,11 +173,11 @@ test('A logout ends a session during its refresh', async () => {
 
 test('A refresh adds the session at the provider to an older sign-in', async () => {
   const browser = await signIn('u-1', undefined);
-  assert.equal((await row(browser.sid))?.provider_session_id, null);
-  await expire(browser);
+  assert.equal((await findAuthSession(browser.sid))?.provider_session_id, null);
+  await expireToken(browser);
   sid = 's-1';
   assert.ok(await isSignedIn(browser));
-  assert.equal((await row(browser.sid))?.provider_session_id, 's-1');
+  assert.equal((await findAuthSession(browser.sid))?.provider_session_id, 's-1');
 });
 
 test('The logout tokens of Keycloak are accepted', async () => {
@@ -253,7 +254,7 @@ test('The body of a logout must be a form with one token', async () => {
 });
 
 test('Tokens with unknown keys do not cause repeated requests to the provider', async () => {
-  const freshApp = await instance();
+  const freshApp = await createInstance();
   assert.equal((await send(freshApp, await sign(createClaims()))).statusCode, 200);
   const earlierCount = provider.count('keys');
   for (let index = 10; index < 15; index += 1) {
@@ -265,7 +266,7 @@ test('Tokens with unknown keys do not cause repeated requests to the provider', 
 
 for (const endpoint of ['discovery', 'keys'] as const) {
   test(`A logout token is 503 while ${endpoint} is unavailable, and accepted afterwards`, async () => {
-    const freshApp = await instance();
+    const freshApp = await createInstance();
     provider.faults.set(endpoint, { status: 500 });
     const token = await sign(createClaims());
     const answer = await send(freshApp, token);
@@ -277,7 +278,7 @@ for (const endpoint of ['discovery', 'keys'] as const) {
 }
 
 test('Without discovery back-channel logout is off', async () => {
-  const plainApp = await instance({ IDP_DISCOVERY: 'false' });
+  const plainApp = await createInstance({ IDP_DISCOVERY: 'false' });
   const answer = await send(plainApp, await sign(createClaims()));
   assert.equal(answer.statusCode, 404);
   assert.equal(answer.json().code, 'backchannel_logout_off');

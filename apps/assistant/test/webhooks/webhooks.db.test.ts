@@ -21,10 +21,11 @@ const assistant = await openAssistant({
   IDP_WEBHOOK_SECRET: SECRET,
   IDP_USER_MAX_AGE_SECONDS: '60',
 });
-const { db, engine, lines, provider, instance, signedIn, row, expire } = assistant;
-const app = await instance();
-const secondApp = await instance();
-const withoutCache = await instance({ IDP_USER_MAX_AGE_SECONDS: '0' });
+const { db, engine, lines, provider, createInstance, signInUser, findAuthSession, expireToken } =
+  assistant;
+const app = await createInstance();
+const secondApp = await createInstance();
+const withoutCache = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '0' });
 
 const ADMIN = person('u-1', { isAdmin: true });
 const REVOKED = { event: 'session.revoked', user_id: 'u-1' };
@@ -41,7 +42,7 @@ beforeEach(async () => {
   }
 });
 
-const signInAs = (id: string) => signedIn(app, { ...OLENA, sub: id });
+const signInAs = (id: string) => signInUser(app, { ...OLENA, sub: id });
 const listLedgerRows = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
 
 /** Returns the audit trail without the sign-ins. */
@@ -117,8 +118,8 @@ test('A numeric user id is the same user at sign-in, at a refresh and in events'
   ] as const) {
     const body = `{"${member}":${id},"email":"olena@example.test"}`;
     provider.faults.set('userinfo', { status: 200, body });
-    const browser = await signedIn(app);
-    await expire(browser);
+    const browser = await signInUser(app);
+    await expireToken(browser);
     assert.equal((await browser.get('/auth/me')).json().id, id);
     const event = `{"type":"user.blocked","data":{"user_id":${id}}}`;
     assert.equal((await post(app, event, createStandardHeaders(event))).statusCode, 200);
@@ -158,7 +159,7 @@ for (const [name, headers, settings] of [
   ],
 ] as const) {
   test(`A webhook with ${name} is rejected without effect`, async () => {
-    const receiver = Object.keys(settings).length === 0 ? app : await instance(settings);
+    const receiver = Object.keys(settings).length === 0 ? app : await createInstance(settings);
     await signInAs('u-1');
     lines.length = 0;
     const answer = await post(receiver, BODY, headers);
@@ -172,7 +173,7 @@ for (const [name, headers, settings] of [
 }
 
 test('During a rotation the old secrets are accepted too, and no others', async () => {
-  const rotationApp = await instance({
+  const rotationApp = await createInstance({
     IDP_WEBHOOK_SECRET: 'the next secret',
     IDP_WEBHOOK_SECRETS_OLD: `another, whsec_${Buffer.alloc(24, 7).toString('base64')}`,
   });
@@ -281,7 +282,7 @@ for (const [name, statement, status] of failures) {
 }
 
 test('Webhooks are counted by event and outcome, and a revocation without a user is a warning', async () => {
-  const freshApp = await instance();
+  const freshApp = await createInstance();
   lines.length = 0;
   await send(freshApp, BLOCKED, 'msg_1');
   await send(freshApp, BLOCKED, 'msg_1');
@@ -333,7 +334,7 @@ test('Bodies, signatures and the secret are not logged', async () => {
 });
 
 test('Admins read the ledger in pages, newest first', async () => {
-  const browser = await signedIn(app, person('u-admin', { isAdmin: true }));
+  const browser = await signInUser(app, person('u-admin', { isAdmin: true }));
   for (let n = 1; n <= 3; n += 1) await send(app, { event: 'any' }, `msg_${n}`);
   const answers = await pages(browser, '/admin/webhooks?limit=2');
   const ids = answers.map((page) =>
@@ -384,7 +385,7 @@ for (const [endpoint, event, hasSignedIn, status] of [
   const ownerText = 'user_id' in event ? ` of ${event.user_id}` : '';
   const name = `${event.event}${ownerText} answers ${status} to a sign-in that waits for ${endpoint}`;
   test(`${name}${hasSignedIn ? '' : ' for the first time'}`, async () => {
-    if (hasSignedIn) await signedIn(app);
+    if (hasSignedIn) await signInUser(app);
     const earlierCount = (await listSessionUsers()).length;
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
@@ -404,9 +405,9 @@ for (const [endpoint, event, hasSignedIn, status] of [
 }
 
 test('A revocation during a refresh ends the session', async () => {
-  const browser = await signedIn(app);
+  const browser = await signInUser(app);
   const { sid } = browser;
-  await expire(browser);
+  await expireToken(browser);
   const release = provider.holdNext('token');
   const requests = [app, app, secondApp].map((server) =>
     server.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } }),
@@ -415,7 +416,7 @@ test('A revocation during a refresh ends the session', async () => {
   assert.equal((await send(secondApp, REVOKED)).statusCode, 200);
   release();
   for (const answer of await Promise.all(requests)) assert.equal(answer.statusCode, 401);
-  assert.equal(await row(sid), undefined);
+  assert.equal(await findAuthSession(sid), undefined);
   assert.equal(provider.count('token'), 1);
 });
 
@@ -424,7 +425,7 @@ for (const [age, server] of [
   [60, app],
 ] as const) {
   test(`User data fetched before a clearing is not used, at a maximum age of ${age} s`, async () => {
-    const browser = await signedIn(server);
+    const browser = await signInUser(server);
     await sql`update user_auth_sessions set user_checked_at = null`.execute(db);
     const release = provider.holdNext('userinfo');
     const pendingResponse = browser.get('/auth/me');
@@ -445,7 +446,7 @@ for (const [age, server] of [
 
 test('A webhook clears the cached roles of all processes', async () => {
   provider.user = ADMIN;
-  const browser = await signedIn(app, ADMIN);
+  const browser = await signInUser(app, ADMIN);
   const listRoles = () =>
     Promise.all(
       [app, secondApp].map(async (at) => (await browser.get('/auth/me', { app: at })).json().role),
