@@ -35,14 +35,9 @@ export function createAnnouncer(db: Kysely<Tables>): AnnounceMessage {
       if (announcement === undefined) return 'nothing';
       const turn = await insertTurn(trx, ownedSession, null);
       const { turnId } = turn;
-      const message = { sessionId, turnId, role: 'assistant' as const, unasked: true };
-      const storedMessage = await insertMessage(trx, { ...message, ...announcement });
-      const event = {
-        type: 'message.arrived' as const,
-        message: presentMessage(storedMessage),
-        seq: 1,
-      };
-      await insertEvents(trx, turn, [event]);
+      const newMessage = { sessionId, turnId, role: 'assistant' as const, unasked: true };
+      const message = presentMessage(await insertMessage(trx, { ...newMessage, ...announcement }));
+      await insertEvents(trx, turn, [{ type: 'message.arrived', message, seq: 1 }]);
       return 'announced';
     });
 }

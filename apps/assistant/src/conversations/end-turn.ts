@@ -83,10 +83,8 @@ async function abortTurn(
   const endedTurn = await endTurn(trx, { ...turn, status: 'cut', isStaleOnly });
   if (endedTurn === undefined) return false;
   const events = await readEvents(trx, turn.turnId);
-  const content = events
-    .map((event) => (event.type === 'message.delta' ? event.text : ''))
-    .join('');
-  const answer = { ...turn, content, status: 'cut' as const };
+  const texts = events.map((event) => (event.type === 'message.delta' ? event.text : ''));
+  const answer = { ...turn, content: texts.join(''), status: 'cut' as const };
   const message = await storeAnswer(trx, endedTurn.question_id, answer);
   const endEvent = { type: 'message.completed' as const, message: presentMessage(message) };
   const finalEvents = [...(await findUnreportedChanges(trx, turn, events)), endEvent];

@@ -187,13 +187,8 @@ export function registerInspectionRoutes(
       const owner = id === null ? null : { id, ...(await findCachedAccess(db, id)) };
       // For a session without an owner, show the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.findDefault(owner ?? { role: 'user' });
-      const requestOptions = {
-        sessionId,
-        scope: 'everything' as const,
-        owner,
-        profile,
-        isAnswering: false,
-      };
+      const scope = 'everything' as const;
+      const requestOptions = { sessionId, scope, owner, profile, isAnswering: false };
       const { context, summary, ...loadedRequest } = await loadRequest(deps, requestOptions);
       return {
         session_id: sessionId,

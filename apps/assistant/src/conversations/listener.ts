@@ -142,13 +142,8 @@ export class Listener implements Subscriber {
       // The last event of an aborted turn may reuse a sequence number that was already sent.
       const isNewEvent = (event: NumberedEvent) =>
         event.seq > seq || (status === 'cut' && isFinalEvent(event));
-      rows.push(
-        ...toLogRows(
-          key,
-          (isRunningHere ? runningTurn.events : storedEvents).filter(isNewEvent),
-          lastCursor,
-        ),
-      );
+      const turnEvents = isRunningHere ? runningTurn.events : storedEvents;
+      rows.push(...toLogRows(key, turnEvents.filter(isNewEvent), lastCursor));
       lastCursor = rows.at(-1)?.cursor ?? lastCursor;
       if (status === 'running' || isRunningHere) break;
     }

@@ -132,13 +132,8 @@ async function writeAnswer(
   const { model, limits, log } = deps;
   const { sessionId } = turn;
   const steps = createTurnSteps(deps.db, turn);
-  const requestOptions = {
-    sessionId,
-    scope: { userId: user.id },
-    owner: user,
-    profile,
-    isAnswering: true,
-  };
+  const scope = { userId: user.id };
+  const requestOptions = { sessionId, scope, owner: user, profile, isAnswering: true };
   const { request, tools } = await loadWithSummary(deps, steps, {
     loadAgentRequest: () => loadRequest(deps, requestOptions),
     modelName: profile.model,

@@ -1,8 +1,7 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
 import { type AccessScope, whereInScope } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import { buildTimeOrder } from '../pages.ts';
-import type { Position } from '../pages.ts';
+import { buildTimeOrder, type Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
 /** Channel that notifies when a session changes, is deleted, or must cancel its turn. The payload is the session id. */
@@ -173,12 +172,8 @@ export async function deleteSession(
   trx: Transaction<Tables>,
   { sessionId, scope }: SessionKey,
 ): Promise<{ user_id: string | null } | undefined> {
-  const sessionCondition = sql<boolean>`conversation_sessions.id = ${sessionId}`;
-  const [session] = await deleteSessions(
-    trx,
-    sql`${sessionCondition} and ${whereOwnerInScope(scope)}`,
-  );
-  return session;
+  const condition = sql<boolean>`conversation_sessions.id = ${sessionId} and ${whereOwnerInScope(scope)}`;
+  return (await deleteSessions(trx, condition))[0];
 }
 
 /** Deletes all sessions of a user, as {@link deleteSession} does, and returns their number. */

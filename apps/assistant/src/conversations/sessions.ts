@@ -141,17 +141,10 @@ export function createSessionService({
       });
     }
     const now = sql<Date>`now()`;
-    const timestamps = { created_at: now, last_active: now };
+    const times = { created_at: now, last_active: now };
     return trx
       .insertInto('conversation_sessions')
-      .values({
-        id: randomUUID(),
-        user_id: user.id,
-        profile_id,
-        name,
-        pinned: false,
-        ...timestamps,
-      })
+      .values({ id: randomUUID(), user_id: user.id, profile_id, name, pinned: false, ...times })
       .returning(summaryColumns)
       .executeTakeFirstOrThrow();
   }

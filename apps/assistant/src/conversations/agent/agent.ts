@@ -131,12 +131,8 @@ export async function runAgent({
       if (toolCallCount >= limits.toolCalls) {
         denial = `at most ${limits.toolCalls} tools are run for one answer`;
       } else if (outputTokens < MIN_OUTPUT_TOKENS) denial = NO_ROOM_REASON;
-      const context = {
-        round,
-        hasReadThirdPartyText,
-        outputBytes: tokensToBytes(outputTokens),
-        denial,
-      };
+      const outputBytes = tokensToBytes(outputTokens);
+      const context = { round, hasReadThirdPartyText, outputBytes, denial };
       const { output, hasThirdPartyText } = await runTool(call, context);
       toolCallCount += 1;
       hasNewThirdPartyText ||= hasThirdPartyText;
@@ -184,10 +180,8 @@ async function readRound(
     if (textParts >= maxParts) throw problem('answer_too_long');
     if (part.type === 'text') {
       textParts += 1;
-      const allowedText = cutText(
-        part.text,
-        Math.max(0, maxParts * MAX_TOKEN_LENGTH - text.length),
-      );
+      const maxLength = Math.max(0, maxParts * MAX_TOKEN_LENGTH - text.length);
+      const allowedText = cutText(part.text, maxLength);
       if (text === '' && isContinued) onText('\n\n');
       text += allowedText;
       onText(allowedText);

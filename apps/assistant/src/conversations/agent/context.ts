@@ -67,12 +67,10 @@ export async function loadRequest(
     findConversationSummary(db, { sessionId, scope }),
     listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
-  const startPosition = summary?.lastPosition;
+  const after = summary?.lastPosition;
   // One extra message shows whether older messages exist.
-  const limit = MAX_REQUEST_MESSAGES + 1;
-  const storedMessages = (
-    await listMessages(db, { sessionId, scope, after: startPosition, limit })
-  ).map(toModelText);
+  const page = { sessionId, scope, after, limit: MAX_REQUEST_MESSAGES + 1 };
+  const storedMessages = (await listMessages(db, page)).map(toModelText);
   const questionIndex = storedMessages.slice(0, MAX_REQUEST_MESSAGES).findIndex(isQuestion);
   const messages = storedMessages.slice(isAnswering ? Math.max(0, questionIndex) : 0);
   const selectedTools =
@@ -160,11 +158,8 @@ export function buildContext<Fact extends KnownFact, Stored extends StoredMessag
   const fittingFiles = takeFitting(files, estimatePartTokens.file, limitToRoom(shares.files));
   room -= fittingFiles.tokens;
   const headingTokens = estimatePartTokens.factsHeading;
-  const fittingFacts = takeFitting(
-    facts,
-    estimatePartTokens.fact,
-    limitToRoom(shares.facts) - headingTokens,
-  );
+  const factsRoom = limitToRoom(shares.facts) - headingTokens;
+  const fittingFacts = takeFitting(facts, estimatePartTokens.fact, factsRoom);
   if (fittingFacts.items.length > 0) room -= headingTokens + fittingFacts.tokens;
 
   const earlierMessages = question === undefined ? messages : messages.slice(1);

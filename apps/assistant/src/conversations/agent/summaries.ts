@@ -67,24 +67,13 @@ export async function summarizeEarlier(
   let currentSummary = summary;
   let messageCount = 0;
   for (let requestCount = 0; requestCount < MAX_SUMMARY_REQUESTS; requestCount += 1) {
-    const startPosition = currentSummary?.lastPosition;
-    const page = {
-      ...session,
-      after: startPosition,
-      lastPosition,
-      limit: MAX_MESSAGES_PER_REQUEST,
-    };
+    const after = currentSummary?.lastPosition;
+    const page = { ...session, after, lastPosition, limit: MAX_MESSAGES_PER_REQUEST };
     const messages = await listOldestMessages(db, page);
-    const { request, count: messageCountInRequest } = createSummaryRequest(
-      messages.map(toModelText),
-      {
-        previousSummary: currentSummary?.text ?? '',
-        modelName,
-        summaryTokens,
-        contextTokens,
-      },
-    );
-    const lastMessage = messages.at(messageCountInRequest - 1);
+    const previousSummary = currentSummary?.text ?? '';
+    const options = { previousSummary, modelName, summaryTokens, contextTokens };
+    const { request, count } = createSummaryRequest(messages.map(toModelText), options);
+    const lastMessage = messages.at(count - 1);
     if (lastMessage === undefined) break;
     const parts = model.streamChat({ ...request, signal });
     const completion = await readText(parts, request.maxOutputTokens);
@@ -92,14 +81,11 @@ export async function summarizeEarlier(
     if (text === '') {
       throw new ModelError('MODEL_INVALID_OUTPUT', 'The model gave an empty summary.');
     }
-    const nextSummary = {
-      text,
-      lastPosition: lastMessage.position,
-      revision: currentSummary?.revision ?? 0,
-    };
+    const revision = currentSummary?.revision ?? 0;
+    const nextSummary = { text, lastPosition: lastMessage.position, revision };
     currentSummary = await storeConversationSummary(db, session.sessionId, nextSummary);
     if (currentSummary === undefined) return undefined;
-    messageCount += messageCountInRequest;
+    messageCount += count;
   }
   return { text: currentSummary?.text ?? '', messageCount };
 }
@@ -119,10 +105,8 @@ function createSummaryRequest(
   }: { previousSummary: string; modelName: string; summaryTokens: number; contextTokens: number },
 ) {
   const createRequest = (entries: readonly SummaryEntry[]) => {
-    const data = {
-      summary_so_far: truncateToTokens(previousSummary, summaryTokens),
-      messages: entries,
-    };
+    const summary_so_far = truncateToTokens(previousSummary, summaryTokens);
+    const data = { summary_so_far, messages: entries };
     return {
       operation: 'summary' as const,
       ...(modelName !== '' && { model: modelName }),
@@ -135,11 +119,8 @@ function createSummaryRequest(
   const fixedTokens = estimateRequest(createRequest([]));
   const shares = divideWindow(contextTokens, fixedTokens);
   const entries = messages.map((message) => toSummaryEntry(message, shares.recent));
-  const { items: fittingEntries } = takeFitting(
-    entries,
-    estimateEntryTokens,
-    shares.request - fixedTokens,
-  );
+  const room = shares.request - fixedTokens;
+  const { items: fittingEntries } = takeFitting(entries, estimateEntryTokens, room);
   const batch = fittingEntries.length > 0 ? fittingEntries : entries.slice(0, 1);
   return { request: createRequest(batch), count: batch.length };
 }
@@ -202,8 +183,7 @@ async function storeConversationSummary(
       through_position = excluded.through_position, revision = excluded.revision, updated_at = now()
     where stored.revision = ${nextSummary.revision}::integer
     returning summary, through_sent_us, through_position, revision, updated_at`.execute(db);
-  const [row] = rows;
-  return row && toSummary(row);
+  return rows[0] && toSummary(rows[0]);
 }
 
 function toSummary(row: {

@@ -109,14 +109,9 @@ export function createToolBox({
       const toolContext = { user, sessionId, signal: stopSignal, recordChange, outputBytes };
       const toolRun = tool.run(input, { ...services, ...toolContext });
       const { data, kept = data, ...result } = await waitUnlessAborted(stopSignal, toolRun);
+      const { hasThirdPartyText } = tool;
       const jsonOutputs = { output: JSON.stringify(data), kept: JSON.stringify(kept) };
-      return {
-        status: 'done',
-        changes: [],
-        ...result,
-        ...jsonOutputs,
-        hasThirdPartyText: tool.hasThirdPartyText,
-      };
+      return { status: 'done', changes: [], ...result, ...jsonOutputs, hasThirdPartyText };
     } catch (error) {
       signal.throwIfAborted();
       if (timeoutSignal.aborted)
