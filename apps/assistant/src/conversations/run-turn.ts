@@ -20,7 +20,7 @@ import { LEASE_MS } from './turns.ts';
 /** Delay between attempts to store the end of a turn during a database outage. */
 const RETRY_DELAY_MS = 1000;
 
-/** Maximum duration of a summary: a share of the answer's limit, and at most 30 s. */
+/** Maximum duration of a summary: half of the answer's limit, and at most 30 s. */
 const SUMMARY_TIME_SHARE = 0.5;
 const MAX_SUMMARY_MS = 30_000;
 
@@ -34,17 +34,17 @@ type TurnDeps = RequestDeps & {
 
 type TurnRequest = {
   profile: Profile;
-  /** The user at the time of the question. */
+  /** The user who asked the question. */
   user: User;
-  /** Resolves the current user. Throws if the user has signed out or may no longer use the profile. */
+  /** Returns the user with current permissions. Throws if the user has signed out or may no longer use the profile. */
   currentUser: () => Promise<User>;
   requestId: string;
 };
 
 /**
- * Runs a turn under its lease: runs the agent, appends events, and stores the answer. It never throws. It holds no
- * database connection during model and tool calls.
- * @returns The outcome; undefined if the turn was lost, and the reaper must abort it.
+ * Runs a turn under its lease: runs the agent, appends events, and stores the answer. Never throws. Holds no database
+ * connection during model and tool calls.
+ * @returns The outcome; undefined if the turn was lost. The reaper aborts a lost turn.
  */
 export async function runTurn(
   deps: TurnDeps,
@@ -107,7 +107,7 @@ async function runToEnd(
   }
 }
 
-/** Maps an error and a stop reason to the outcome of a turn; undefined if this process has lost the turn. */
+/** Returns the outcome of a turn that ended with an error; undefined if this process has lost the turn. */
 function toOutcome(error: unknown, stopReason: unknown): TurnOutcome | undefined {
   if (stopReason === 'lost' || stopReason instanceof LeaseLostError) return undefined;
   if (stopReason === 'cancelled') return { status: 'cancelled' };
@@ -158,8 +158,8 @@ async function writeAnswer(
         denial === undefined
           ? await toolBox.run(call, { ...context, signal, recordChange })
           : createFailedResult(denial);
-      const { status, kept } = result;
-      answer.toolUses.push({ ...call, status, output: kept, round });
+      const { status, laterOutput } = result;
+      answer.toolUses.push({ ...call, status, output: laterOutput, round });
       deps.metrics.countTool(call.name, status);
       await steps.finishTool(call, result);
       return result;
@@ -169,7 +169,7 @@ async function writeAnswer(
 }
 
 /**
- * Loads the model request. If the conversation does not fit, it summarizes the earlier messages first. If the summary
+ * Loads the model request. Summarizes the earlier messages first if the conversation does not fit. If the summary
  * fails, the request omits the oldest messages.
  */
 async function loadWithSummary(

@@ -137,7 +137,7 @@ suite('agent', async () => {
         return Promise.resolve({
           status: 'done',
           output: cutToBytes(output, outputBytes),
-          kept: output,
+          laterOutput: output,
           summary: '',
           hasThirdPartyText: false,
           changes: [],
@@ -553,11 +553,11 @@ suite('agent', async () => {
     assert.equal(fittingResult.output, JSON.stringify(fullText));
 
     const longText = 'ж'.repeat(1000);
-    const output = { data: longText, kept: `${longText}${longText}`, summary: '' };
+    const output = { data: longText, laterData: `${longText}${longText}`, summary: '' };
     const result = await run(() => Promise.resolve(output), { limits });
     for (const [text, bytes] of [
       [result.output, 2002],
-      [result.kept, 4002],
+      [result.laterOutput, 4002],
     ] as const) {
       assert.match(text, new RegExp(`^"ж{37}… \\(cut off: ${bytes} bytes\\)$`, 'u'));
       assert.ok(Buffer.byteLength(text) <= 100);

@@ -331,20 +331,20 @@ suite('tools', async () => {
   };
   const listOutput = {
     result: { total: '1', listings: [briefListing] },
-    kept: { listing_ids: [7] },
+    laterResult: { listing_ids: [7] },
   };
 
   const petsFact = { user_id: 'u-olena', category: 'wishes', key: 'pets', value: 'кіт' };
   await db.insertInto('memory_facts').values(petsFact).execute();
 
-  /** A model call with the expected collector request and results. `kept` is the output in later answers. */
+  /** A model call with the expected collector request and results. `laterResult` is the output in later answers. */
   type Case = {
     label: string;
     name: string;
     input: object;
     asked?: { path: string; body?: object };
     result: object;
-    kept?: object;
+    laterResult?: object;
     title: string;
     summary: string;
     isAdmin?: boolean;
@@ -392,7 +392,7 @@ suite('tools', async () => {
         phones: ['+380671234567'],
         updated_at: '2026-03-02T09:15:00.000Z',
       },
-      kept: { listing_id: 7 },
+      laterResult: { listing_id: 7 },
       title: 'Reading listing #7',
       summary: 'Біля парку',
     },
@@ -441,7 +441,7 @@ suite('tools', async () => {
       assert.partialDeepStrictEqual(tool, { name, title, status: 'done', summary });
 
       await rawClient.complete(id, 'Дякую');
-      assert.deepEqual(getLastToolOutput(), toolCase.kept ?? result);
+      assert.deepEqual(getLastToolOutput(), toolCase.laterResult ?? result);
 
       const { steps } = (await admin.get(`/sessions/${id}/planning`)).json();
       assert.equal(steps.length, 1);

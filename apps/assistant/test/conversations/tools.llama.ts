@@ -78,7 +78,12 @@ test('Questions with all tools are answered, some of them by calls', async () =>
 test('The server counts the tokens of an answer, and its limit holds', async () => {
   for (const outputTokens of [20, 60]) {
     let text = '';
-    const failedResult = { status: 'failed', output: '{}', kept: '{}', summary: '' } as const;
+    const failedResult = {
+      status: 'failed',
+      output: '{}',
+      laterOutput: '{}',
+      summary: '',
+    } as const;
     const answering = runAgent({
       model,
       onText: (part) => (text += part),

@@ -24,7 +24,7 @@ export const getListing = defineTool({
     const listing = await collector.findListing(listingId, signal);
     return {
       data: presentDetails(listing),
-      kept: { listing_id: listingId },
+      laterData: { listing_id: listingId },
       summary: listing.title ?? `listing ${formatListingId(listingId)}`,
     };
   },

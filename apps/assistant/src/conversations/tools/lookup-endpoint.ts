@@ -28,14 +28,14 @@ export const lookupEndpoint = defineTool({
     },
     { additionalProperties: false },
   ),
-  // The operator wrote the inventory.
+  // The operator, not a third party, wrote the inventory.
   hasThirdPartyText: false,
   title: ({ words }) => `Looking up endpoints · ${words}`,
   async run({ words }, { inventoryFile, signal }) {
     if (inventoryFile === undefined) {
       throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
     }
-    // Import lazily, because the package noticeably delays the start of the process.
+    // A static import of the package would noticeably delay the start of the process.
     const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
     const searchedWords = words.toLowerCase().split(/\s+/u).filter(Boolean);
     const endpoints: EndpointRecord[] = [];
@@ -43,7 +43,7 @@ export const lookupEndpoint = defineTool({
     try {
       const source = createReadStream(inventoryFile, { signal });
       for await (const { value } of readRecords(source, { file: inventoryFile })) {
-        // The search runs on masked records, so it cannot reveal secrets in URLs.
+        // A search in masked records cannot reveal secrets in URLs.
         const maskedRecord = maskRecord(value);
         const text = JSON.stringify(Object.values(maskedRecord)).toLowerCase();
         if (!searchedWords.every((word) => text.includes(word))) continue;

@@ -28,10 +28,10 @@ const NOTHING_TO_FORGET_TEXT = {
 };
 
 const createFactAnswer =
-  (member: string, words: typeof REMEMBERED_TEXT): MockRule['answer'] =>
+  (member: string, texts: typeof REMEMBERED_TEXT): MockRule['answer'] =>
   (data, language) => {
     const { key, value } = (data[member] ?? {}) as { key?: string; value?: string };
-    return `${words[language]}: ${key} — ${value}.`;
+    return `${texts[language]}: ${key} — ${value}.`;
   };
 
 /** Tool that writes a fact about the user. */
@@ -95,7 +95,7 @@ export const forgetFact = defineTool({
       const words = statement.toLowerCase().match(/\p{L}{3,}/gu) ?? [];
       for (const [, category, key, value] of system.matchAll(/^- ([^/\n]+)\/([^:\n]+): (.*)$/gmu)) {
         const fact = `${key} ${value}`.toLowerCase();
-        // Compare only the first letters, because inflected words differ in their endings.
+        // Compare only the beginnings, because inflected words differ in their endings.
         if (words.some((word) => fact.includes(word.slice(0, 4)))) return { category, key };
       }
       return NOTHING_TO_FORGET_TEXT[language];

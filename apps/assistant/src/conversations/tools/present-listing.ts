@@ -29,7 +29,7 @@ export function presentPage({ listings, total }: ListingPage): ToolOutput {
     totalText === undefined ? `${ids.length} found` : `${ids.length} of ${totalText}`;
   return {
     data: { ...(totalText !== undefined && { total: totalText }), listings: briefListings },
-    kept: { listing_ids: ids },
+    laterData: { listing_ids: ids },
     summary: ids.length === 0 ? 'nothing found' : foundText,
   };
 }

@@ -3,10 +3,10 @@ import { TEXT_TYPE, parseFileName } from '../../files/files.ts';
 import { cutToBytes } from '../../text.ts';
 import { defineTool, ToolError } from './tool.ts';
 
-/** Maximum part length: about 6,000 Cyrillic letters or 3,000 tokens. */
+/** Maximum part length: about 6,000 Cyrillic characters or 3,000 tokens. */
 const MAX_PART_BYTES = 12_000;
 
-/** Maximum byte offset of a part. No file is that large. */
+/** Maximum byte offset of a part, which exceeds the size of every file. */
 const MAX_OFFSET = 2 ** 30;
 
 /** Tool that reads a text file of the session. */
@@ -42,14 +42,14 @@ export const readFile = defineTool({
     const startByte = firstByte === -1 ? part.length : firstByte;
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
     const partText = decoder.decode(part.subarray(startByte), { stream: true });
-    // If the JSON form is too long, halve the part. The next part starts at its end.
+    // Halve the part until its JSON form fits. The next part starts at the end of this part.
     for (let length = part.length - startByte; ; length = Math.floor(length / 2)) {
       const text = cutToBytes(partText, length);
       const bytes = Buffer.byteLength(text);
       const nextOffset = offset + startByte + bytes;
       const data = { name, ...(nextOffset < size && { next: nextOffset, size }), text };
       if (length > 0 && Buffer.byteLength(JSON.stringify(data)) > outputBytes) continue;
-      return { data, kept: { name }, summary: `${bytes} of ${size} bytes` };
+      return { data, laterData: { name }, summary: `${bytes} of ${size} bytes` };
     }
   },
 });

@@ -212,7 +212,7 @@ function findLowestPrice(earlierMessages: readonly ChatMessage[]): number | unde
   const output = earlierMessages.findLast(
     (message) => message.role === 'tool' && message.toolName === 'search_listings',
   );
-  // Truncated output is invalid JSON, so a pattern finds the prices in the text.
+  // A pattern finds the prices, because truncated output is invalid JSON.
   const matches = output?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [];
   const prices = Array.from(matches, ([, price]) => Number(price));
   return prices.length === 0 ? undefined : Math.min(...prices);

@@ -23,7 +23,7 @@ export type ToolContext = {
   user: User;
   sessionId: string;
   signal: AbortSignal;
-  /** Stores a memory change so that the user can see and undo it even if the answer fails. */
+  /** Stores a memory change, which the user can then see and undo even if the answer fails. */
   recordChange: RecordChange;
   /** Maximum output length as JSON, in bytes. Longer output is truncated. */
   outputBytes: number;
@@ -31,8 +31,8 @@ export type ToolContext = {
 
 export type ToolOutput = {
   data: unknown;
-  /** Shorter output for later turns, without third-party text, which could inject instructions. */
-  kept?: unknown;
+  /** Data for later turns. It contains no third-party text, which could inject instructions. */
+  laterData?: unknown;
   summary: string;
   changes?: readonly MemoryChange[];
 };
@@ -88,7 +88,7 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   const validator = Compile(tool.input);
   const { name, description } = tool;
   return {
-    // The cast is safe, because inputs are validated before the functions get them.
+    // The cast is safe, because every input is validated before a function gets it.
     ...(tool as unknown as Tool),
     definition: { name, description, input: defineModelSchema(name, tool.input) },
     validate: (input: unknown): string[] =>

@@ -45,7 +45,7 @@ export const toDefinitions = (tools: readonly DefinedTool[]): ToolDefinition[] =
 export type ToolResult = {
   status: 'done' | 'failed';
   output: string;
-  kept: string;
+  laterOutput: string;
   summary: string;
   hasThirdPartyText: boolean;
   changes: readonly MemoryChange[];
@@ -54,7 +54,7 @@ export type ToolResult = {
 /** Maximum duration of a tool call and maximum length of its output. */
 const DEFAULT_TOOL_LIMITS = { ms: 20_000, outputBytes: 16 * 1024 };
 
-/** The context of a call. `hasReadThirdPartyText` is whether the model had read third-party text before the call. */
+/** The context of a call. `hasReadThirdPartyText`: whether the model had read third-party text before the call. */
 type CallContext = Pick<ToolContext, 'signal' | 'recordChange' | 'outputBytes'> & {
   hasReadThirdPartyText: boolean;
 };
@@ -108,9 +108,9 @@ export function createToolBox({
       }
       const toolContext = { user, sessionId, signal: stopSignal, recordChange, outputBytes };
       const toolRun = tool.run(input, { ...services, ...toolContext });
-      const { data, kept = data, ...result } = await waitUnlessAborted(stopSignal, toolRun);
+      const { data, laterData = data, ...result } = await waitUnlessAborted(stopSignal, toolRun);
       const { hasThirdPartyText } = tool;
-      const jsonOutputs = { output: JSON.stringify(data), kept: JSON.stringify(kept) };
+      const jsonOutputs = { output: JSON.stringify(data), laterOutput: JSON.stringify(laterData) };
       return { status: 'done', changes: [], ...result, ...jsonOutputs, hasThirdPartyText };
     } catch (error) {
       signal.throwIfAborted();
@@ -139,18 +139,18 @@ export function createToolBox({
       const outputBytes = Math.min(limits.outputBytes, context.outputBytes);
       const result = await run(call, { ...context, outputBytes });
       const output = truncateOutput(result.output, outputBytes);
-      return { ...result, output, kept: truncateOutput(result.kept, outputBytes) };
+      return { ...result, output, laterOutput: truncateOutput(result.laterOutput, outputBytes) };
     },
   };
 }
 
-/** Removes keys with null values, because the model schemas make optional keys nullable. */
+/** Removes keys with null values. Model schemas use null for an omitted key. */
 function removeNulls(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return input;
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null));
 }
 
-/** Waits for work, and throws the signal's reason once it is aborted. */
+/** Waits for work. Throws the signal's reason if the signal is aborted first. */
 async function waitUnlessAborted<Result>(
   signal: AbortSignal,
   work: Promise<Result>,
@@ -172,7 +172,7 @@ export function createFailedResult(reason: string): ToolResult {
   return {
     status: 'failed',
     output,
-    kept: output,
+    laterOutput: output,
     summary: reason,
     hasThirdPartyText: false,
     changes: [],
