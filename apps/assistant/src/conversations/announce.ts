@@ -6,17 +6,17 @@ import { presentMessage } from './schemas.ts';
 import { lockSession } from './session-rows.ts';
 import { findLatestTurn, insertTurn } from './turns.ts';
 
-/** A message that the assistant sends without a question, such as a digest. */
+/** A message without a question, such as a digest. */
 export type Announcement = {
   content: string;
-  /** Text for the model in later turns, without third-party text. */
+  /** The form of the message that the model gets in later turns. It contains no third-party text. */
   kept: string;
 };
 
 /**
- * Adds a message to a user's session as a separate, completed turn. It never interrupts an answer.
+ * Adds a message to a user's session as a separate, completed turn.
  * @param compose Composes the message inside the transaction that stores it. Returns undefined to send nothing.
- * @returns `busy` while an answer runs; `gone` if the user has no such session.
+ * @returns `nothing` without a message; `busy` while an answer runs; `gone` if the user has no such session.
  */
 export type AnnounceMessage = (
   session: { userId: string; sessionId: string },

@@ -16,14 +16,13 @@ import { problem } from '../errors.ts';
 import { nullable } from '../schema.ts';
 import { sharedSchemas } from './schemas.ts';
 
-/** Path of the WebSocket endpoint. */
 export const SOCKET_PATH = '/ws';
 
 const CHANNEL_NAME = 'socket';
 const clientTypes = Object.keys(clientMessages) as ClientType[];
 const serverKeys = Object.keys(serverMessages) as ServerKey[];
 
-/** Schemas shared with HTTP routes, by `$id`. */
+/** Schemas that HTTP routes also use, by `$id`. */
 const schemasById = new Map<unknown, object>(
   [...sharedSchemas, problemSchema].map((schema) => [Reflect.get(schema, '$id'), schema]),
 );
@@ -31,7 +30,7 @@ const schemasById = new Map<unknown, object>(
 const maxMessageKib = socketLimits.maxMessageBytes / 1024;
 const closeCodes: readonly { code: number; reason: string }[] = [
   ...Object.values(closeStatuses),
-  // The WebSocket library sends this code.
+  // The WebSocket library, not this service, sends this code.
   { code: 1009, reason: `A message is larger than ${maxMessageKib} KiB` },
 ];
 
@@ -55,7 +54,6 @@ Close codes:
 ${closeCodes.map(({ code, reason }) => `| \`${code}\` | ${reason} |`).join('\n')}
 `;
 
-/** Example values for message members, by name. */
 const exampleValues: Record<string, unknown> = {
   id: '7',
   session_id: exampleSession.session_id,
@@ -83,7 +81,7 @@ const exampleValues: Record<string, unknown> = {
     title: 'Запам’ятовую: район',
   },
 };
-/** Example values for single messages, which override {@link exampleValues}. */
+/** Examples that override {@link exampleValues} for a message. */
 const examplesByMessage: Partial<Record<string, object>> = {
   'message.started': { message: exampleMessage },
   'tool.finished': {
@@ -98,7 +96,7 @@ const examplesByMessage: Partial<Record<string, object>> = {
   },
 };
 
-/** Registers `GET /asyncapi.json`, the public description of the WebSocket protocol. */
+/** Registers `GET /asyncapi.json`, which returns the description of the WebSocket protocol. */
 export function registerAsyncApi(app: Server, info: AsyncApiInfo): void {
   const document = createAsyncApiDocument(info);
   const options = { config: { access: 'public' }, schema: { hide: true } } as const;
@@ -188,7 +186,7 @@ function describeMessage(key: ClientType | ServerKey): object {
   };
 }
 
-/** Makes optional members nullable. */
+/** Makes optional message members nullable. */
 function allowNulls(members: TProperties): TProperties {
   return Object.fromEntries(
     Object.entries(members).map(([name, schema]) => [
@@ -198,7 +196,7 @@ function allowNulls(members: TProperties): TProperties {
   );
 }
 
-/** Describes client messages, their replies and the events. AsyncAPI 3.0.0, Operation Object. */
+/** Creates the AsyncAPI 3.0.0 operations: one for each client message, one for events, one for malformed messages. */
 function describeOperations(): Record<string, object> {
   const channel = { $ref: `#/channels/${CHANNEL_NAME}` };
   const createMessageRef = (key: string) => ({
@@ -246,12 +244,12 @@ function describeAccess(access: Access): string {
   return `The ${kind} \`${name}\` is needed.`;
 }
 
-/** Replaces each shared schema by a reference; a replacer for `JSON.stringify`. */
+/** Replaces shared schemas with references. It is a replacer function for `JSON.stringify`. */
 function toReference(this: unknown, key: string, value: unknown): unknown {
   if (key === '$id') return undefined;
   if (key === '$ref' && schemasById.has(value)) return `#/components/schemas/${String(value)}`;
   const id: unknown = typeof value === 'object' && value !== null && Reflect.get(value, '$id');
-  // `components/schemas` itself must keep the full schemas.
+  // The document must contain each full schema in `components/schemas`.
   if (key === id || !schemasById.has(id)) return value;
   return { $ref: `#/components/schemas/${String(id)}` };
 }

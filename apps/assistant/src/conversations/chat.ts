@@ -26,7 +26,7 @@ import {
   type TurnKey,
 } from './turns.ts';
 
-/** Time limit for running turns at shutdown. Turns that exceed it are aborted. */
+/** Time that a shutdown gives running turns before it aborts them. */
 const SHUTDOWN_MS = 20_000;
 
 const REAP_INTERVAL_MS = 5000;
@@ -39,12 +39,12 @@ export type ChatService = ReturnType<typeof createChat>;
 /** A message that a user sends to the agent. See `beginTurn` for `clientMessageId`. */
 type UserMessage = { sessionId: string; text: string; clientMessageId?: string | undefined };
 
-/** The connection that sent a message. It is used until the turn has ended. */
+/** The connection that sent a message. Its turn uses it until the turn ends. */
 export type MessageSender = {
   requestId: string;
   /** Called before the first event of the turn. */
   onBegin: (key: TurnKey) => void;
-  /** Watches the auth session until the result is released. */
+  /** Watches the auth session until the returned user is released. */
   watchUser: (onSignedOut: () => void) => LiveUser;
 };
 
@@ -73,7 +73,7 @@ export function createChat({
   const shutdownController = new AbortController();
   let isShutdownOverdue = false;
 
-  /** Runs work and makes shutdown wait for it. */
+  /** Runs work that a shutdown waits for. */
   async function track<Result>(work: () => Promise<Result>): Promise<Result> {
     const completion = work();
     pendingWork.add(completion);
@@ -157,7 +157,7 @@ export function createChat({
     events,
 
     /**
-     * Stores a message of the owner and begins its turn. A message that was sent before is not stored again.
+     * Stores a message of the session's owner and begins its turn. Does not store a repeated message.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
      *   `message_name_taken`, `turn_running` or `too_many_turns`.
      */
@@ -176,7 +176,7 @@ export function createChat({
       }),
 
     /**
-     * Answers the last message again if its answer is incomplete.
+     * Begins another turn for the last message if its answer is incomplete.
      * @throws ProblemError `nothing_to_retry`, or an error of `send`.
      */
     retry: (user: User, sessionId: string, sender: MessageSender): Promise<void> =>
@@ -186,7 +186,7 @@ export function createChat({
       }),
 
     /**
-     * Cancels the running turn and keeps the text so far.
+     * Cancels the running turn. The answer keeps its text.
      * @throws ProblemError `session_not_found`, `session_not_yours` or `no_turn_running`.
      */
     async cancel(user: User, sessionId: string): Promise<void> {
@@ -209,8 +209,8 @@ export function createChat({
     },
 
     /**
-     * Returns the first cursor of a listener: after the client's last known event of the newest turn, else before a
-     * running turn, else after an ended one.
+     * Returns the first cursor of a listener and whether the newest turn is running. The cursor is after the client's
+     * last known event of that turn. Without one, it is before a running turn or after an ended turn.
      */
     async findCursor(
       sessionId: string,
@@ -233,7 +233,7 @@ export function createChat({
 
     ...reaper,
 
-    /** Waits for the running turns, aborts them at the time limit, and closes the event log. */
+    /** Waits for the running turns up to a time limit, aborts the others, and closes the event log. */
     async close(): Promise<void> {
       shutdownController.abort();
       await Promise.race([waitForRunning(), sleep(shutdownMs, undefined, { ref: false })]);
@@ -245,7 +245,7 @@ export function createChat({
   };
 }
 
-/** Maximum sequence number. The column is a 32-bit integer. */
+/** Maximum sequence number of an event. The database column is a 32-bit integer. */
 const MAX_SEQ = 2 ** 31 - 1;
 
 /** The cursor before the first turn of a session. */
@@ -253,7 +253,7 @@ export const INITIAL_CURSOR: EventCursor = { turnId: '', position: 0, seq: 0, ha
 
 /**
  * Registers server hooks that run the reaper while the server listens and finish turns before the model closes.
- * @param options.isExclusive Whether only this process uses the database. Then all turns are stale at the start.
+ * @param options.isExclusive Whether only this process uses the database. All stored turns are then stale at the start.
  */
 export function registerChatLifecycle(
   app: Server,

@@ -32,15 +32,15 @@ export type UserSocket = {
   readonly requestId: string;
   readonly log: Pick<Logger, 'error' | 'info' | 'debug'>;
   send: (frame: ReplyFrame) => void;
-  /** Watches the auth session until the result is released, even after the socket has closed. */
+  /** Watches the auth session until the returned user is released, even after the socket has closed. */
   watchUser: (onSignedOut: () => void) => LiveUser;
   isOpen: () => boolean;
   addCloseListener: (onClose: () => void) => void;
 };
 
-/** The connection that a message came from. */
+/** The sender of a message, which may be anonymous. */
 export type Peer = Pick<UserSocket, 'requestId' | 'log' | 'send'> & {
-  /** Resolves the current user; undefined on an anonymous socket. Throws the same errors as `LiveUser.current`. */
+  /** Returns the current user; undefined for an anonymous socket. Throws the errors of `LiveUser.current`. */
   resolveUser: () => Promise<User | undefined>;
   /** Undefined for an anonymous socket. */
   socket: UserSocket | undefined;
@@ -81,7 +81,7 @@ export function defineMessage<
   };
 }
 
-/** Creates a parser for message members. It treats null in an optional member as absent. */
+/** Creates a parser for message members. The parser treats null in an optional member as absent. */
 function createMemberParser<Members extends TProperties>(members: Members) {
   const schema = Type.Object(
     { id: Type.Optional(messageIdSchema), ...members, type: Type.String() },
@@ -100,11 +100,11 @@ function createMemberParser<Members extends TProperties>(members: Members) {
       Object.entries(frame).filter(([name, value]) => value !== null || !optionalNames.has(name)),
     );
     if (isMessage(message)) return message;
-    // TypeBox reports an unknown member twice; drop the second report.
+    // TypeBox reports an unknown member twice: the second report has the keyword `boolean`.
     const errors = validator.Errors(message).filter(({ keyword }) => keyword !== 'boolean');
     const describedErrors = errors.map((error) => ({
       ...error,
-      // TypeBox omits the keyword from the path.
+      // TypeBox omits the keyword from `schemaPath`, and `describeErrors` needs it.
       schemaPath: `${error.schemaPath}/${error.keyword}`,
       message:
         error.keyword === 'additionalProperties'
@@ -141,7 +141,7 @@ export function createDispatcher(
       name = frame.type;
       const context =
         messageType.access === 'public' ? {} : await authorize(peer, messageType.access);
-      // Only handlers of public messages get a context without a user.
+      // Handlers of public messages get a context without a user, and their type does not read it.
       await messageType.handle(frame, {
         ...(context as { user: User; socket: UserSocket }),
         answer,

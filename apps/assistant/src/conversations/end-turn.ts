@@ -23,7 +23,7 @@ import { presentMessage } from './schemas.ts';
 import { findMemorySteps } from './steps.ts';
 import { endTurn, findStaleTurns, type TurnKey, type TurnRow } from './turns.ts';
 
-/** Maximum number of turns that the reaper aborts per run. */
+/** Maximum number of aborted turns per reaper run. */
 const MAX_ABORTED_TURNS = 100;
 
 export type TurnOutcome =
@@ -74,7 +74,7 @@ export async function finishTurn(
   return lastEvents !== undefined;
 }
 
-/** Aborts a turn whose process has died. Keeps the stored text and sets the answer's status to `cut`. */
+/** Aborts a turn whose process has died. The answer keeps the stored text and gets the status `cut`. */
 async function abortTurn(
   trx: Transaction<Tables>,
   turn: Omit<TurnKey, 'position'>,
@@ -134,8 +134,8 @@ export function createTurnReaper({
 }
 
 /**
- * Stores an answer in place of an earlier answer to the same question. An empty incomplete answer replaces no text.
- * @returns The stored answer, or the earlier one if it stays.
+ * Stores an answer, which replaces an earlier answer to the question. An empty incomplete answer replaces no text.
+ * @returns The stored answer, or the earlier answer if it was not replaced.
  */
 async function storeAnswer(
   trx: Transaction<Tables>,
@@ -153,8 +153,8 @@ async function storeAnswer(
 }
 
 /**
- * Returns `tool.finished` events for memory changes that were stored but not reported, because the process died or the
- * database was unavailable.
+ * Returns `tool.finished` events for memory changes without such an event. The event is missing if the process died or
+ * the database was unavailable after the change.
  */
 async function findUnreportedChanges(
   trx: Transaction<Tables>,

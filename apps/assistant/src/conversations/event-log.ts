@@ -9,7 +9,7 @@ import { SESSION_CHANNEL } from './session-rows.ts';
 import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 /*
- * Only the process that runs a turn appends events to it, and listeners of that process get them immediately:
+ * Only the process that runs a turn appends events. Listeners of the same process get the events immediately:
  *
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
@@ -17,10 +17,10 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 const STORE_INTERVAL_MS = 200;
 
-/** Poll interval of each subscriber. Polling is necessary because notifications can be lost. */
+/** Poll interval of each subscriber. Polls find events whose notification was lost. */
 const POLL_INTERVAL_MS = 60_000;
 
-/** Number of batches that spread the polls over the interval. */
+/** Number of batches per poll interval. Each batch polls a part of the sessions. */
 const POLL_BATCHES = 60;
 
 const MAX_TURNS_PER_STATEMENT = 200;
@@ -71,11 +71,10 @@ export class RunningTurn implements TurnKey {
   }
 }
 
-/** A subscriber to the events of a session. */
 export type Subscriber = {
   /** Called when a turn of this process has a new event. */
   onAppend(turn: RunningTurn): void;
-  /** Called when the database may have new events, or the session may have been changed or deleted. */
+  /** Called when the database may have new events. `hasChanged`: the session may have been changed or deleted. */
   onNotify(hasChanged: boolean): void;
 };
 
@@ -135,7 +134,7 @@ export async function openEventLog({
     try {
       await renew(turn);
     } catch (error) {
-      // The next renewal tries again.
+      // The periodic renewal of the lease retries.
       log.warn({ err: error, turn_id: turn.turnId }, 'a turn could not be renewed');
     }
   }
@@ -155,7 +154,7 @@ export async function openEventLog({
         }
       }
     } catch (error) {
-      // The next run stores them, unless the lease expires first.
+      // The next run stores the events, unless the lease of the turn expires first.
       if (!isDatabaseOutage(error)) log.warn({ err: error }, 'events of turns could not be stored');
     }
   }
@@ -163,7 +162,7 @@ export async function openEventLog({
   return {
     db,
 
-    /** Registers a turn that starts in this process. */
+    /** Registers a turn of this process. */
     start(key: TurnKey): RunningTurn {
       // An earlier turn that is still registered was ended by another process.
       runningTurns.get(key.sessionId)?.stop('lost');
@@ -214,7 +213,7 @@ function listMatching<Value>(map: ReadonlyMap<string, Value>, key: string): Valu
 }
 
 /**
- * Stores the new events of turns that still run, and notifies {@link TURN_CHANNEL}. Storing an event twice is harmless.
+ * Stores the new events of running turns, and notifies {@link TURN_CHANNEL}. Readers ignore duplicate events.
  * @returns The ids of the turns that still run.
  */
 export async function storeEvents(
@@ -222,7 +221,7 @@ export async function storeEvents(
   turns: readonly RunningTurn[],
 ): Promise<ReadonlySet<string>> {
   const batch = turns.map(({ turnId, unstoredEvents }) => toEventRow(turnId, unstoredEvents));
-  // The row lock orders this statement before or after the end of a turn.
+  // The row lock prevents a turn from ending during this statement.
   const { rows } = await sql<{ id: string }>`
     with batch as (
       select * from jsonb_to_recordset(${toStorableJson(batch)}::jsonb)
@@ -285,29 +284,29 @@ function removeDuplicates(events: readonly NumberedEvent[]): NumberedEvent[] {
   });
 }
 
-/** A session's name and pin, with some of its turns and their stored events. */
-type SessionState = {
+/** A session with some of its turns and their stored events. */
+type StoredSession = {
   name: string;
   pinned: boolean;
   turns: { key: TurnKey; status: TurnStatus; events: NumberedEvent[] }[];
 };
 
 /**
- * Returns the turns of a session from the cursor's turn on, oldest first; undefined if the session was deleted. An
- * aborted turn comes with all its events, since its last event may have a smaller number than the cursor.
+ * Returns a session with the cursor's turn and all later turns, oldest first; undefined if the session was deleted.
+ * An aborted turn includes all its events, because its last event may have a smaller number than the cursor.
  */
 export async function readSession(
   db: Kysely<Tables>,
   sessionId: string,
   { position, seq }: { position: number; seq: number },
-): Promise<SessionState | undefined> {
-  type TurnStateRow = Pick<SessionState, 'name' | 'pinned'> & {
+): Promise<StoredSession | undefined> {
+  type SessionTurnRow = Pick<StoredSession, 'name' | 'pinned'> & {
     id: string | null;
     position: number;
     status: TurnStatus;
     events: NumberedEvent[][];
   };
-  const { rows } = await sql<TurnStateRow>`
+  const { rows } = await sql<SessionTurnRow>`
     select coalesce(name, '') as name, coalesce(pinned, false) as pinned, turns.id, turns.position,
       turns.status, (
         select coalesce(jsonb_agg(events order by last_seq), '[]') from chat_turn_events

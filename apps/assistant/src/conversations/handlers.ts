@@ -17,17 +17,17 @@ import type { TurnKey } from './turns.ts';
 const MAX_OPEN_SESSIONS = 100;
 
 /**
- * Maximum number of letters that a user may load per minute by opening sessions, on all sockets of a process. It
+ * Maximum number of characters that a user may load per minute by opening sessions, on all sockets of a process. It
  * allows about ten sessions with messages of maximum length.
  */
-const OPENED_LETTERS_PER_MINUTE = 16_000_000;
+const MAX_OPENED_CHARS_PER_MINUTE = 16_000_000;
 
-/** Fixed cost of opening a session in letters, in addition to its messages. */
-const LETTERS_PER_OPENING = 1000;
+/** Fixed cost of opening a session, in characters. The messages cost extra. */
+const OPENING_COST_CHARS = 1000;
 
 type OpenSession = {
   listener: Listener;
-  /** The latest turn that this socket began, and the message id that its events repeat. */
+  /** The latest turn that this socket began. Its events repeat the id of the client's message. */
   latestRequest: { turnId: string; messageId: MessageId } | undefined;
 };
 
@@ -42,7 +42,7 @@ export function createHandlers({
   sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
 }): Record<ClientType, MessageType> {
   const openSessionsBySocket = new WeakMap<UserSocket, Map<string, OpenSession>>();
-  const openingBudgets = createMinuteBudgets(OPENED_LETTERS_PER_MINUTE);
+  const openingBudgets = createMinuteBudgets(MAX_OPENED_CHARS_PER_MINUTE);
 
   return {
     ping: defineMessage(clientMessages.ping, (_, { answer }) => answer({ type: 'pong' })),
@@ -66,7 +66,7 @@ export function createHandlers({
         const waitSeconds = openingBudgets.wait(user.id);
         if (waitSeconds > 0) {
           throw problem('rate_limited', {
-            detail: `You opened sessions with ${OPENED_LETTERS_PER_MINUTE} letters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
+            detail: `You opened sessions with ${MAX_OPENED_CHARS_PER_MINUTE} letters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
           });
         }
         const { userId } = await sessions.requireReadable(user, id);
@@ -158,7 +158,7 @@ export function createHandlers({
     const sendToSocket = (frame: SessionFrame) => sendFrame(socket, session, frame);
     const options = { events: chat.events, sessionId, send: sendToSocket, requestId, log };
     const session: OpenSession = { latestRequest: undefined, listener: new Listener(options) };
-    // The socket may have closed while the message was handled.
+    // The socket may have closed during the handling of the message.
     if (socket.isOpen()) openSessions.set(sessionId, session);
     else session.listener.close();
     return session;
@@ -171,9 +171,8 @@ export function createHandlers({
   }
 
   /**
-   * Opens a session after the client's last known event. On failure, a session that was already open continues without
-   * a gap.
-   * @param answer Sends the reply before the first event. It gets the running turn.
+   * Opens a session after the client's last known event. On failure, an already open session continues without a gap.
+   * @param answer Sends the reply before the first event.
    */
   async function openAtEvent(
     socket: UserSocket,
@@ -190,7 +189,7 @@ export function createHandlers({
       const rows = mergeTextEvents(await listener.read(cursor));
       await answer?.(isRunning ? { turn_id: cursor.turnId } : null, listener);
       for (const { frame } of rows) {
-        // The reply has a newer state of the session.
+        // The reply already contains a newer version of the session.
         if (answer === undefined || frame.type !== 'session.updated')
           sendFrame(socket, session, frame);
       }
@@ -233,7 +232,7 @@ export function createHandlers({
     const conversation = await sessions.openConversation(user, page);
     const session = presentSession(conversation.session);
     const messages = conversation.messages.toReversed().map(presentMessage);
-    openingBudgets.spend(user.id, LETTERS_PER_OPENING + JSON.stringify(messages).length);
+    openingBudgets.spend(user.id, OPENING_COST_CHARS + JSON.stringify(messages).length);
     const type = 'session.opened' as const;
     return { type, session_id: sessionId, session, messages, turn };
   }

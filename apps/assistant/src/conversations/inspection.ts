@@ -21,7 +21,6 @@ import {
 import { requireSession } from './session-rows.ts';
 import { listSteps, type AgentStep } from './steps.ts';
 
-/** Problem codes that can reject the owner's next message. */
 const REJECTION_CODES = [
   'session_not_yours',
   'permission_missing',
@@ -185,7 +184,7 @@ export function registerInspectionRoutes(
       const admin = getSignedInUser(request);
       const { userId: id, profileId } = await readAsAdmin(admin, sessionId, 'session_context');
       const owner = id === null ? null : { id, ...(await findCachedAccess(db, id)) };
-      // For a session without an owner, show the default profile of an ordinary user.
+      // A session without an owner gets the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.findDefault(owner ?? { role: 'user' });
       const scope = 'everything' as const;
       const requestOptions = { sessionId, scope, owner, profile, isAnswering: false };
@@ -241,7 +240,7 @@ export function registerInspectionRoutes(
     return session;
   }
 
-  /** Returns the problem code that would reject the owner's next message; null if none would. */
+  /** Returns the code of the problem that rejects the owner's next message; null if the message is accepted. */
   function findRejection(
     owner: Pick<User, 'role' | 'permissions'> | null,
     profile: Profile | undefined,

@@ -22,7 +22,7 @@ export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 /** The last event that a listener has received. `position` is 0 before the first turn. */
 export type EventCursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
 
-/** An event with the cursor after it. */
+/** An event of the log. The cursor is the position after the event. */
 type LogRow = { cursor: EventCursor; frame: SessionFrame };
 
 type ListenerOptions = {
@@ -38,7 +38,7 @@ type ListenerOptions = {
  * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** Name and pin that the client last received. */
+  /** The name and the pin that the client received last. */
   lastSentSession: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: EventCursor | undefined;
@@ -70,7 +70,7 @@ export class Listener implements Subscriber {
     this.#cursor = { ...cursor };
     this.#isFollowing = true;
     this.#options.events.subscribe(this.#options.sessionId, this);
-    // Events or changes since the last read have sent their notification before this subscription.
+    // Read now, because notifications between the last read and this subscription were missed.
     this.onNotify(true);
   }
 
@@ -103,7 +103,7 @@ export class Listener implements Subscriber {
       let lastCursor = this.#cursor;
       try {
         for (const { cursor, frame } of await this.read(lastCursor)) {
-          // The listener was paused, or resumed from another cursor.
+          // The listener was paused, or resumed at another cursor, during the read.
           if (!this.#isFollowing || this.#cursor !== lastCursor) break;
           this.#cursor = lastCursor = cursor;
           send(frame);
@@ -125,8 +125,8 @@ export class Listener implements Subscriber {
   /** Returns the events after a cursor. Events of other processes are included once they are stored. */
   async read(cursor: EventCursor): Promise<LogRow[]> {
     const { events, sessionId, requestId, log } = this.#options;
-    const sessionState = await readSession(events.db, sessionId, cursor);
-    if (sessionState === undefined) {
+    const storedSession = await readSession(events.db, sessionId, cursor);
+    if (storedSession === undefined) {
       if (cursor.hasEnded) return [];
       log.info({ request_id: requestId, session_id: sessionId }, 'an open session was deleted');
       const body = createProblemBody(problem('session_not_found'), requestId);
@@ -136,7 +136,7 @@ export class Listener implements Subscriber {
     const rows: LogRow[] = [];
     let lastCursor = cursor;
     const runningTurn = events.getRunningTurn(sessionId);
-    for (const { key, status, events: storedEvents } of sessionState.turns) {
+    for (const { key, status, events: storedEvents } of storedSession.turns) {
       const isRunningHere = runningTurn?.turnId === key.turnId;
       const seq = key.turnId === lastCursor.turnId ? lastCursor.seq : 0;
       // The last event of an aborted turn may reuse a sequence number that was already sent.
@@ -147,8 +147,8 @@ export class Listener implements Subscriber {
       lastCursor = rows.at(-1)?.cursor ?? lastCursor;
       if (status === 'running' || isRunningHere) break;
     }
-    const { name, pinned } = (this.lastSentSession ??= sessionState);
-    if (name === sessionState.name && pinned === sessionState.pinned) return rows;
+    const { name, pinned } = (this.lastSentSession ??= storedSession);
+    if (name === storedSession.name && pinned === storedSession.pinned) return rows;
     const session = await findSession(events.db, { sessionId, scope: 'everything' });
     if (session === undefined) return rows;
     const frame = { type: 'session.updated', session_id: sessionId } as const;
@@ -156,7 +156,7 @@ export class Listener implements Subscriber {
   }
 }
 
-/** Adds cursors to a turn's new events. Returns no rows if the cursor is at the end of that turn. */
+/** Returns a turn's new events with their cursors. Returns no rows if the last cursor is at the end of the turn. */
 function toLogRows(
   { turnId, sessionId, position }: TurnKey,
   events: readonly NumberedEvent[],

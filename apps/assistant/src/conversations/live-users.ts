@@ -5,14 +5,14 @@ import { problem } from '../errors.ts';
 import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 
 export const liveUserLimits = {
-  /** Maximum age of a resolution when the user sends a message. */
+  /** Maximum age of a user's resolution at a message. */
   userMaxAgeMs: 30_000,
   /** Delay before another attempt to resolve a user. */
   userRetryMs: 5_000,
   sweepIntervalMs: 1_000,
   /** Minimum number of concurrent resolutions. */
   sweepConcurrency: 8,
-  /** Concurrent resolutions as a share of all users. If one resolution takes 5 s, all users take 20 s. */
+  /** Maximum share of users that are resolved concurrently. If one resolution takes 5 s, all users take 20 s. */
   sweepShare: 1 / 4,
 };
 type LiveUserLimits = typeof liveUserLimits;
@@ -24,10 +24,10 @@ export type AuthSessionProvider = {
   findActive: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
-/** An auth session's user, resolved repeatedly until released. */
+/** The user of an auth session. The user is resolved repeatedly until `release` is called. */
 export type LiveUser = {
   /**
-   * Returns the user from a resolution that is at most 30 s old and newer than the last known change.
+   * Returns the user from a resolution that is at most 30 s old and newer than the last notified change.
    * @throws ProblemError `not_signed_in` or `provider_unavailable`; DatabaseError.
    */
   current(): Promise<User>;
@@ -59,7 +59,7 @@ class LiveSession {
     this.#limits = limits;
   }
 
-  /** See {@link LiveUser}. Queries the auth session each time, because the notification of a revocation can be lost. */
+  /** See {@link LiveUser}. Reads the auth session each time, because a revocation's notification can be lost. */
   async current(): Promise<User> {
     const changeCount = this.#changeCount;
     const isOutdated = performance.now() - this.#resolvedAt > this.#limits.userMaxAgeMs;
@@ -94,7 +94,7 @@ class LiveSession {
     this.#applyResolution(await this.#resolve(this.id));
     this.#resolvedAt = startedAt;
     this.#resolvedChangeCount = changeCount;
-    // Jitter keeps sessions from becoming due at the same time.
+    // Jitter prevents many sessions from being due at the same time.
     const jitterShare = 0.6 + 0.3 * Math.random();
     if (this.#changeCount === changeCount)
       this.dueAt = startedAt + this.#limits.userMaxAgeMs * jitterShare;
@@ -175,7 +175,7 @@ export function createLiveUsers({
 
   async function resolveDue(session: LiveSession): Promise<void> {
     try {
-      // While it waited, the session may have been resolved for a message or released.
+      // A message may have resolved the session during the wait, or its last watcher may have released it.
       if (session.dueAt <= performance.now() && sessions.has(session.id)) await session.refresh();
     } catch (error) {
       failures.push(error);
@@ -184,7 +184,7 @@ export function createLiveUsers({
     if (resolvingSessions.size === 0) logFailures();
   }
 
-  /** Logs all failures in one line, because a provider outage can cause thousands. */
+  /** Logs all failures in one line, because an outage of the provider can cause thousands. */
   function logFailures(): void {
     if (failures.length === 0) return;
     log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');
@@ -195,7 +195,7 @@ export function createLiveUsers({
   function onNotify(userId: string): void {
     for (const session of sessions.values()) {
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;
-      // Spread the resolutions of all users, so that the provider gets no burst of requests.
+      // A random delay spreads the requests of all users to the provider.
       session.invalidate(userId === '' ? limits.userRetryMs * Math.random() : 0);
       changedSessions.add(session);
     }
@@ -214,7 +214,7 @@ export function createLiveUsers({
         for (const session of batch) if (!activeIds.has(session.id)) session.end();
       }
     } catch (error) {
-      // The sessions are due, so the next sweep resolves them.
+      // The next sweep resolves the changed sessions, because they are due.
       log.warn({ err: error }, 'ended sessions could not be looked for');
     }
     isEnding = false;

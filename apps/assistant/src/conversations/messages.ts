@@ -13,13 +13,13 @@ const { MAX_SAFE_INTEGER } = Number;
 const integerSchema = Type.Integer({ minimum: -MAX_SAFE_INTEGER, maximum: MAX_SAFE_INTEGER });
 const positionSchema = Type.Tuple([nullable(integerSchema), integerSchema]);
 
-/** Sort key of a message in its session: microseconds since 1970 (null if unknown), and the message number. */
+/** Sort key of a message in its session: microseconds since 1970 (null without a time), and the message number. */
 export type MessagePosition = Static<typeof positionSchema>;
 
 /** Encodes and decodes message positions as API cursors. */
 export const messageCursors = createCursorCodec(positionSchema);
 
-/** Sorts messages by time first, because the numbers of older rows have no reliable order. */
+/** The time comes first, because the numbers of rows from an older system have no reliable order. */
 const sentOrder = buildTimeOrder('created_at');
 
 /** A conversation message. Contract 3, Answers. */
@@ -28,9 +28,9 @@ export type Message = {
   role: string;
   content: string;
   tool_calls: unknown;
-  /** Null in some rows of an older system. */
+  /** Null in some rows from an older system. */
   created_at: Date | null;
-  /** Reason why an answer is incomplete. Null if it is complete. */
+  /** Reason for an incomplete answer. Null for a complete one. */
   status: IncompleteTurnStatus | null;
   problem: unknown;
   client_message_id: string | null;
@@ -53,7 +53,7 @@ const messageColumns = [
   'unasked',
 ] as const;
 
-/** A range of messages in a session, before or after a position. */
+/** A page of a session's messages, before or after a position. */
 export type MessagePage = {
   sessionId: string;
   before?: MessagePosition | undefined;
@@ -153,7 +153,7 @@ export async function insertMessage(
       client_message_id: clientMessageId ?? null,
       kept,
       unasked,
-      // `now()` is the start of the transaction, which may be earlier than messages of other transactions.
+      // `now()` is the start of the transaction, and another transaction may have inserted a message since.
       created_at: sql<Date>`clock_timestamp()`,
     })
     .returning(messageColumns)
@@ -175,10 +175,10 @@ export function findMessage(
   ).executeTakeFirst();
 }
 
-/** Key of a question. The index on turns also requires the session id. */
+/** Key of a question. The index on turns begins with the session id. */
 type QuestionKey = { sessionId: string; questionId: string };
 
-/** Returns the answer to a question from any of its turns. */
+/** Returns the answer to a question; undefined if no turn has stored one. */
 export function findAnswer(
   db: Kysely<Tables>,
   question: QuestionKey,
@@ -191,7 +191,7 @@ export function findAnswer(
     .executeTakeFirst();
 }
 
-/** Deletes the answer to a question before another one replaces it. */
+/** Deletes the answer to a question. */
 export async function deleteAnswer(trx: Transaction<Tables>, question: QuestionKey): Promise<void> {
   await trx
     .deleteFrom('conversation_messages')

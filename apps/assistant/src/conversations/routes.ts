@@ -25,7 +25,7 @@ const tags = ['sessions'];
 
 /** Registers the routes of `/sessions`. Specification 000, Ownership rules on session endpoints. */
 export function registerSessionRoutes(app: Server, sessions: SessionService): void {
-  // The SQL statements check ownership.
+  // The session service checks ownership, so the guard only requires a sign-in.
   const access = 'signed-in';
   const config = { access, errors: ['session_not_yours', 'session_not_found'] } as const;
   for (const schema of sharedSchemas) app.addSchema(schema);

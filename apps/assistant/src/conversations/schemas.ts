@@ -19,7 +19,7 @@ export const SESSIONS_PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 /** Default and maximum number of messages or steps per page. */
 export const MESSAGES_PAGE_LIMITS = { limit: 1000, maxLimit: 1000 };
 
-/** Path parameters for a session. The id may be any string, because older systems used other formats. */
+/** Path parameters for a session. Any string can be an id, because older systems used other formats. */
 export const sessionParams = Type.Object({
   id: storableText({ minLength: 1, maxLength: 300, description: "The session's id." }),
 });
@@ -43,7 +43,7 @@ export const sessionsResponse = Type.Array(sessionRef, {
   examples: [[exampleSession]],
 });
 
-/** Query parameters for a page of messages or steps. Without a cursor, the page has the latest. */
+/** Query parameters for a page of messages or steps. The first page contains the latest. */
 export const latestPageQuery = Type.Object(createPageQuery(MESSAGES_PAGE_LIMITS));
 
 export const conversationResponse = Type.Object(

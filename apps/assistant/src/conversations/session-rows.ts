@@ -4,13 +4,13 @@ import { problem } from '../errors.ts';
 import { buildTimeOrder, type Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
-/** Channel that notifies when a session changes, is deleted, or must cancel its turn. The payload is the session id. */
+/** Channel for changes, deletions and cancellations in a session. The payload is the session id. */
 export const SESSION_CHANNEL = 'assistant_sessions';
 
-/** Sort order by last activity. It must match the expression of the indexes. */
+/** Sort order by last activity. The indexes contain the same expression. */
 const activityOrder = buildTimeOrder('last_active', 'created_at');
 
-/** Session summary columns, with defaults for rows of an older system. */
+/** Columns of a session summary, with defaults for rows from an older system. */
 export const summaryColumns = [
   sql<string>`conversation_sessions.id`.as('session_id'),
   sql<string>`coalesce(profile_id, '')`.as('profile_id'),
@@ -27,7 +27,7 @@ export const summaryColumns = [
 export type SessionSummary = {
   session_id: string;
   profile_id: string;
-  /** Id of the owner. Null for an unassigned session of an older system. */
+  /** Id of the owner. Null for an unassigned session from an older system. */
   user_id: string | null;
   name: string;
   message_count: number;
@@ -52,7 +52,7 @@ export function whereSessionInScope(scope: AccessScope, column: string): RawBuil
 }
 
 /**
- * Locks a session, which serializes changes of its turns. Inserts that only reference the session are not blocked.
+ * Locks a session, so that only one transaction at a time changes its turns. Inserts of messages are not blocked.
  * @returns The owner; undefined if the access scope has no such session.
  */
 export function lockSession(
@@ -91,7 +91,7 @@ export async function requireSession(
   return row;
 }
 
-/** A page of sessions. `userId` restricts it to one owner; `after` is the end of the previous page. */
+/** A page of sessions. `userId` limits the page to one owner; `after` is the end of the previous page. */
 export type SessionPage = {
   userId?: string | undefined;
   after?: Position | undefined;
@@ -120,7 +120,7 @@ export async function listSessions(
 }
 
 /**
- * Returns a user's sessions ordered by id, because activity between two pages does not change that order.
+ * Returns a user's sessions ordered by id, because activity between two pages does not change this order.
  * @param after The last id of the previous page.
  */
 export function listSessionsOfUser(
@@ -185,7 +185,7 @@ export async function deleteSessionsOfUser(
   return (await deleteSessions(trx, ownerCondition)).length;
 }
 
-/** Deletes from each table explicitly, because older tables may lack the cascading foreign key. */
+/** Deletes sessions and their rows in other tables, because older tables may lack the cascading foreign key. */
 async function deleteSessions(trx: Transaction<Tables>, condition: RawBuilder<boolean>) {
   const sessions = await trx
     .selectFrom('conversation_sessions')

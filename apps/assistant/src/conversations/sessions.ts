@@ -21,7 +21,7 @@ import {
   whereOwnerInScope,
 } from './session-rows.ts';
 
-/** Maximum number of sessions per user. Assigned legacy sessions may exceed it. */
+/** Maximum number of sessions that a user may create. Assigned sessions from an older system may exceed it. */
 const MAX_SESSIONS = 5000;
 
 type NewSession = { profileId?: string | undefined; name?: string | undefined };
@@ -41,7 +41,7 @@ export function createSessionService({
 }) {
   return {
     /**
-     * Creates a session for a user. Uses the default profile unless `session` names another.
+     * Creates a session for a user, with the default profile unless `session` names another.
      * @throws ProblemError `permission_missing`, `profile_not_found`, `admin_only` or `too_many_sessions`.
      */
     createSession: (user: User, session: NewSession): Promise<SessionSummary> =>
@@ -167,6 +167,6 @@ function recordAccess(
 /** Throws the problem that explains why a statement found no session in the access scope. */
 async function throwNoAccess(db: Kysely<Tables>, session: SessionKey): Promise<never> {
   await requireSession(db, session);
-  // The session entered the access scope after the statement.
+  // The session entered the access scope after the statement had run.
   throw problem('session_not_found');
 }

@@ -42,12 +42,12 @@ export async function registerSocketRoutes(
 ): Promise<void> {
   const options = {
     maxPayload: limits.maxMessageBytes,
-    // The types of `ws` lack this option.
+    // The type definitions of `ws` lack this option.
     closeTimeout: limits.closeTimeoutMs,
     handleProtocols: () => false as const,
   };
   onDrain(app, sockets.close);
-  // The plugin wraps the handlers of all routes in its scope, so it gets a separate scope.
+  // The plugin wraps the handlers of all routes in its scope, so this scope contains only the socket route.
   await app.register(async (scope) => {
     await scope.register(websocket, {
       options,
@@ -57,7 +57,7 @@ export async function registerSocketRoutes(
         socket.close(closeStatuses.failed.code, closeStatuses.failed.reason);
       },
       preClose: async () => {
-        // A handshake during the shutdown would open a socket that nothing closes.
+        // Nothing would close a socket that opens after this point.
         scope.server.removeAllListeners('upgrade');
         scope.server.on('upgrade', (_request, socket) => socket.destroy());
         await sockets.close();
@@ -89,7 +89,7 @@ export async function registerSocketRoutes(
           ...problemResponses('cross_site_request', 'upgrade_required', 'too_many_connections'),
         },
       },
-      // The check is synchronous and the last step before the socket opens, so that the count is exact.
+      // The count of sockets is exact, because the check is synchronous and the last step before the socket opens.
       preHandler(request, _reply, done) {
         if (!request.ws) return done();
         if (isForeignOrigin(request, baseUrl)) {

@@ -22,9 +22,9 @@ const RETRY_AFTER_SECONDS = '60';
 export const socketLimits = {
   ...protocolLimits,
   ...liveUserLimits,
-  /** Maximum time until a peer confirms a close. */
+  /** Maximum time that a peer has to confirm a close. */
   closeTimeoutMs: 5_000,
-  /** Maximum time that a shutdown waits for closes and for messages in progress. */
+  /** Maximum time that a shutdown waits for closing sockets and for messages in progress. */
   shutdownMs: 2_000,
 };
 export type SocketLimits = typeof socketLimits;
@@ -43,7 +43,7 @@ class Connection {
   #queuedMessages = 0;
   #pendingWork = Promise.resolve();
   #unansweredPings = 0;
-  /** The frame in progress that exceeds the buffer limit. */
+  /** An unfinished frame that exceeds the buffer limit. */
   #largeFrame: { bytes: number; written: Promise<void> } | undefined;
 
   constructor(socket: WebSocket, limits: SocketLimits, onMessage: OnMessage) {
@@ -97,7 +97,7 @@ class Connection {
     const bytes = 3 * text.length > maxBufferedBytes ? Buffer.byteLength(text) : 0;
     if (bytes <= maxBufferedBytes) return this.#socket.send(text);
     if (this.#largeFrame !== undefined) return this.close(closeStatuses.tooSlow);
-    // The peer cannot have read a large frame when the next events follow, so the limit grows by its size.
+    // The peer needs time to read a large frame, so the buffer limit grows by the size of the frame.
     const { promise: written, resolve } = Promise.withResolvers<void>();
     this.#largeFrame = { bytes, written };
     this.#socket.send(text, () => {
@@ -114,7 +114,7 @@ class Connection {
 
   async #handle(data: RawData, isBinary: boolean): Promise<void> {
     this.#queuedMessages -= 1;
-    // The next reply may be equally large. Closing the socket also resolves this promise.
+    // The reply to this message may be equally large. Closing the socket also resolves the promise.
     if (this.#largeFrame !== undefined) await this.#largeFrame.written;
     if (!this.isOpen) return;
     const status = await this.#onMessage(data, isBinary);
@@ -133,7 +133,7 @@ type Handshake = {
   log: Pick<Logger, 'error' | 'info' | 'debug'>;
 };
 
-/** The open sockets of this process. See {@link createSocketRegistry}. */
+/** The registry of open sockets. See {@link createSocketRegistry}. */
 export type SocketRegistry = ReturnType<typeof createSocketRegistry>;
 
 /** Creates the registry of open sockets, which authenticates users and enforces limits. Contract 3, WebSocket. */
@@ -163,8 +163,8 @@ export function createSocketRegistry({
   }, limits.pingIntervalMs).unref();
 
   /**
-   * Accepts a socket. The user is resolved after the socket has opened, because browsers hide the response to a failed
-   * handshake from pages but expose close codes.
+   * Accepts a socket. The user is resolved after the socket has opened, because browsers show close codes to pages,
+   * but not the response to a failed handshake.
    */
   function accept(
     socket: WebSocket,
@@ -214,7 +214,7 @@ export function createSocketRegistry({
       peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');
     });
 
-    /** Counts the socket for its user after the first resolution. */
+    /** Counts the socket for its user at the first resolution. */
     function countUser({ id }: User): void {
       if (userId !== undefined || isClosed) return;
       userId = id;
@@ -233,7 +233,7 @@ export function createSocketRegistry({
     });
   }
 
-  /** Closes all sockets so that clients reconnect to another process. Users are resolved until `stop`. */
+  /** Closes all sockets with the code for a restart. Users are resolved until `stop` is called. */
   async function close(): Promise<void> {
     clearInterval(heartbeat);
     const connectionEnds = [...connections].map((connection) => connection.waitForEnd());
@@ -250,7 +250,7 @@ export function createSocketRegistry({
     close,
     onNotify: liveUsers.onNotify,
     stop: liveUsers.stop,
-    /** Returns the problem if an IP address has too many sockets. An IPv6 address counts as its network. */
+    /** Returns a problem if an IP address has too many sockets. IPv6 addresses of one network count together. */
     checkAddress: (address: string): ProblemError | undefined =>
       addressTally.getCount(getClientNetwork(address)) < caps.perAddress
         ? undefined
@@ -262,7 +262,7 @@ export function createSocketRegistry({
               'retry-after': RETRY_AFTER_SECONDS,
             },
           }),
-    /** Collection sizes. All are 0 without open sockets. */
+    /** Sizes of the internal collections. All are 0 without open sockets. */
     get size() {
       return {
         connections: connections.size,

@@ -9,10 +9,10 @@ import { type RunningTurn, storeEvents } from './event-log.ts';
 import { lockSession } from './session-rows.ts';
 import type { ToolResult } from './tools/tools.ts';
 
-/** Recorder of a turn's steps. See {@link createTurnSteps}. */
+/** The recorder of a turn's steps. See {@link createTurnSteps}. */
 export type TurnSteps = ReturnType<typeof createTurnSteps>;
 
-/** Creates the recorder of a turn's steps. It also publishes tool calls as events. */
+/** Creates the recorder of a turn's steps, which also appends tool calls as events. */
 export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
   const tools = new Map<ToolCall, ToolCallInfo>();
 
@@ -57,8 +57,8 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
     },
 
     /**
-     * Stores a memory change and the events so far in the transaction of the change. If the process then dies, the
-     * reaper still reports the change.
+     * Stores a memory change and the turn's events in the transaction of the change, so that the reaper can report the
+     * change if the process dies.
      * @throws ProblemError `session_not_found`; `no_turn_running` if another process ended the turn.
      */
     async storeChange(

@@ -77,7 +77,7 @@ export async function findMemorySteps(
     .where('undone_at', 'is', null)
     .orderBy('position')
     .execute();
-  // Only an undo needs the origin of a fact.
+  // The origin of a fact is internal: only an undo needs it.
   return steps.map((step) => ({
     ...step,
     changes: (step.changes as RecordedChange[]).map(({ origin: _origin, ...change }) => change),

@@ -8,7 +8,7 @@ import { findAnswer, findMessage, insertMessage, type Message } from './messages
 import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
 import { endSteps } from './steps.ts';
 
-/** Channel that notifies of new events. The payload is the session id. */
+/** Channel for new events of turns. The payload is the session id. */
 export const TURN_CHANNEL = 'assistant_turns';
 
 /** Lease duration. After a crash, the session stays blocked until the lease expires. */
@@ -16,7 +16,7 @@ export const LEASE_MS = 20_000;
 
 const MAX_RUNNING_TURNS = 3;
 
-/** The key of a turn. Later turns of a session have greater positions. */
+/** The key of a turn. Positions of a session's turns increase over time. */
 export type TurnKey = { turnId: string; sessionId: string; position: number };
 
 /** A row of `chat_turns`. An announcement has no question. */
@@ -92,8 +92,8 @@ export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise
 }
 
 /**
- * Ends a running turn and its unfinished steps. The first process to end a turn sets the status.
- * @param turn.onlyStale Whether to require an expired lease, which may have been renewed since the turn was found.
+ * Ends a running turn and its unfinished steps. Only the first call for a turn sets the status.
+ * @param turn.isStaleOnly Whether to require an expired lease, which may have been renewed since the search for the turn.
  * @returns The question; undefined if the turn was not ended.
  */
 export async function endTurn(
@@ -108,7 +108,7 @@ export async function endTurn(
     isStaleOnly?: boolean;
   },
 ): Promise<{ question_id: string } | undefined> {
-  // All code locks sessions before turns, which prevents deadlocks.
+  // Every transaction locks sessions before turns, which prevents deadlocks.
   await lockSession(trx, { sessionId, scope: 'everything' });
   let update = trx
     .updateTable('chat_turns')
@@ -128,7 +128,7 @@ export async function endTurn(
 export type StartedTurn = {
   key: TurnKey;
   question: Message;
-  /** Id of the answer that the new answer replaces. */
+  /** Id of the earlier answer, which the new answer replaces. */
   replacedAnswerId?: string | undefined;
 };
 
@@ -189,7 +189,7 @@ export function retryTurn(db: Kysely<Tables>, ownedSession: OwnedSession): Promi
   });
 }
 
-/** Runs work in a transaction that locks the user and the session, so that no other turn can begin. */
+/** Runs work in a transaction that locks the user and the session. No other turn of either can begin meanwhile. */
 function runInLockedSession<Result>(
   db: Kysely<Tables>,
   { userId, sessionId }: OwnedSession,

@@ -6,7 +6,7 @@ import type { AgentRequest } from './request.ts';
 import { MAX_TOKEN_LENGTH } from './title.ts';
 import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts';
 
-/** Limits per answer. */
+/** Limits for one answer. */
 export type AgentLimits = {
   /** Maximum number of model calls. The last call may not use tools. */
   rounds: number;
@@ -18,13 +18,13 @@ export type AgentLimits = {
   ms: number;
 };
 
-/** Limits that are not configurable. */
+/** Agent limits that no setting changes. */
 export const FIXED_AGENT_LIMITS = { rounds: 8, toolCalls: 16 };
 
-/** Minimum token budget for tool output. Tools that change memory may slightly exceed it. */
+/** Minimum token budget for tool output. The output of tools that change memory may slightly exceed it. */
 const MIN_OUTPUT_TOKENS = 64;
 
-/** Maximum nesting of a tool input. It protects recursive functions from stack overflow. */
+/** Maximum nesting of a tool input. The limit protects recursive functions from stack overflow. */
 const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM_REASON = 'there is no room for more in this answer; answer with what is known';
@@ -79,13 +79,13 @@ export async function runAgent({
   for (let round = 1; ; round += 1) {
     const isLastRound = round >= limits.rounds || toolCallCount >= limits.toolCalls;
     const nextRequest: AgentRequest & Pick<ChatRequest, 'toolChoice'> = { ...request, messages };
-    // The last request keeps the tools, so that its prefix matches the server's prompt cache.
+    // The last request keeps the tools, because an unchanged prefix hits the prompt cache of the server.
     if (hasIgnoredToolChoice) nextRequest.tools = [];
     else if (isLastRound) nextRequest.toolChoice = 'none';
     const maxOutputTokens = Math.min(remainingTokens, window.getRemainingTokens(nextRequest));
     if (maxOutputTokens < 1) throw problem('answer_too_long');
     const stream = model.streamChat({ ...nextRequest, operation: 'chat', maxOutputTokens, signal });
-    const { text, calls, omittedCalls, tokens, isTruncated } = await readRound(stream, {
+    const { text, calls, omittedCallCount, tokens, isTruncated } = await readRound(stream, {
       onText,
       isContinued: hasText,
       maxTokens: maxOutputTokens,
@@ -94,7 +94,7 @@ export async function runAgent({
     hasText ||= text !== '';
     remainingTokens -= tokens;
     if (isTruncated) throw problem('answer_too_long');
-    // Ollama ignores `tool_choice`. If the model still calls a tool, repeat the request without tools.
+    // Ollama ignores `tool_choice`. If the model calls a tool anyway, repeat the request without tools.
     if (
       isLastRound &&
       calls.length > 0 &&
@@ -117,10 +117,10 @@ export async function runAgent({
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       const laterCalls = calls.slice(index + 1);
-      // No extra message may follow the tool results, so the note is part of the last one.
+      // Protocols allow no extra message after tool results, so the last result contains the note.
       const note =
-        laterCalls.length === 0 && omittedCalls > 0
-          ? `\n(${omittedCalls} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
+        laterCalls.length === 0 && omittedCallCount > 0
+          ? `\n(${omittedCallCount} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
           : '';
       const reservedMessages = laterCalls.map((laterCall) =>
         toToolMessage(laterCall, createFailedResult(NO_ROOM_REASON).output),
@@ -165,9 +165,9 @@ async function readRound(
   }: Pick<AgentOptions, 'onText'> & { isContinued: boolean; maxTokens: number; maxCalls: number },
 ) {
   const calls: ToolCall[] = [];
-  let omittedCalls = 0;
+  let omittedCallCount = 0;
   let text = '';
-  let textParts = 0;
+  let textPartCount = 0;
   let callTokens = 0;
   let endPart: Extract<ChatPart, { type: 'end' }> | undefined;
   for await (const part of stream) {
@@ -177,9 +177,9 @@ async function readRound(
     }
     // The server may merge tokens into one part, so each text part counts as at least one token.
     const maxParts = maxTokens - callTokens;
-    if (textParts >= maxParts) throw problem('answer_too_long');
+    if (textPartCount >= maxParts) throw problem('answer_too_long');
     if (part.type === 'text') {
-      textParts += 1;
+      textPartCount += 1;
       const maxLength = Math.max(0, maxParts * MAX_TOKEN_LENGTH - text.length);
       const allowedText = cutText(part.text, maxLength);
       if (text === '' && isContinued) onText('\n\n');
@@ -194,13 +194,13 @@ async function readRound(
       }
       callTokens += estimateTokens(JSON.stringify(part.call.input) ?? '-');
       if (calls.length < maxCalls) calls.push(part.call);
-      else omittedCalls += 1;
+      else omittedCallCount += 1;
     }
   }
-  const textTokens = Math.max(textParts, Math.ceil(text.length / MAX_TOKEN_LENGTH));
+  const textTokens = Math.max(textPartCount, Math.ceil(text.length / MAX_TOKEN_LENGTH));
   const reportedTokens = endPart?.usage.outputTokens ?? estimateTokens(text) + callTokens;
   const tokens = Math.max(textTokens + callTokens, reportedTokens);
-  return { text, calls, omittedCalls, tokens, isTruncated: endPart?.reason === 'length' };
+  return { text, calls, omittedCallCount, tokens, isTruncated: endPart?.reason === 'length' };
 }
 
 /** Returns whether the objects and arrays in a value have at most `levels` levels. */

@@ -27,7 +27,7 @@ import {
 
 const MAX_REQUEST_MESSAGES = 1000;
 
-/** Maximum number of messages that stay unsummarized. It is below the request limit, so that summaries are rare. */
+/** Maximum number of unsummarized messages after a summary. Half of the request limit makes summaries rare. */
 const MAX_RECENT_MESSAGES = MAX_REQUEST_MESSAGES / 2;
 
 /** Dependencies for building a request. */
@@ -41,7 +41,7 @@ export type RequestDeps = {
  * Builds the next model request of a session.
  * @param session.owner Session owner. The request includes their memory if they have permission to read it.
  * @param session.profile Agent profile; undefined if the owner may use none.
- * @param session.isAnswering Whether to leave out messages after the last question, which the new answer replaces.
+ * @param session.isAnswering Whether to omit the messages after the last question, which the new answer replaces.
  * @returns The request, its context and tools, and the earlier messages to summarize if not all messages fit.
  */
 export async function loadRequest(
@@ -68,7 +68,7 @@ export async function loadRequest(
     listFiles(db, { sessionId, scope, limit: MAX_FILES }),
   ]);
   const after = summary?.lastPosition;
-  // One extra message shows whether older messages exist.
+  // The extra message shows whether older messages exist.
   const page = { sessionId, scope, after, limit: MAX_REQUEST_MESSAGES + 1 };
   const storedMessages = (await listMessages(db, page)).map(toModelText);
   const questionIndex = storedMessages.slice(0, MAX_REQUEST_MESSAGES).findIndex(isQuestion);
@@ -189,7 +189,7 @@ export function buildContext<Fact extends KnownFact, Stored extends StoredMessag
   };
 }
 
-/** Truncates text until its formatted form fits into the token budget. */
+/** Truncates text so that its formatted form fits into a token budget. */
 function truncateToFit(
   text: string,
   room: number,
@@ -205,7 +205,7 @@ function truncateToFit(
 
 const isQuestion = ({ role }: StoredMessage) => role === 'user';
 
-/** Counts the latest messages to keep unsummarized. They begin with a question and always include the last one. */
+/** Counts the latest messages that stay unsummarized. They begin with a question and include the last question. */
 function countRecent(messages: readonly StoredMessage[], room: number): number {
   const { items } = takeFitting(messages, estimatePartTokens.message, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;

@@ -46,7 +46,7 @@ export function openModel(
   }
 }
 
-/** Registers the model request metrics and returns a function that counts an attempt. */
+/** Registers the metrics of model requests and returns a function that counts an attempt. */
 function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void {
   const registers = [registry];
   const requests = new Counter({
@@ -76,7 +76,7 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
   };
 }
 
-/** Maximum output tokens of a probe. They allow some reasoning before the tool call. */
+/** Maximum number of output tokens of a probe. Some models reason before they call a tool. */
 const MAX_PROBE_TOKENS = 1_000;
 
 /**

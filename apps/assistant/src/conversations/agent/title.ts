@@ -2,12 +2,12 @@ import type { ChatPart, ModelClient } from '@oselya/model';
 import { cutText, toStorableText } from '../../text.ts';
 import { truncateToTokens } from './window.ts';
 
-/** Upper bound of the average token length in characters, in any language. */
+/** Upper bound of the average token length in any language, in characters. */
 export const MAX_TOKEN_LENGTH = 6;
 
 /**
- * Reads completion text up to a token limit, because not every server enforces the limit.
- * @param isEnough Returns whether reading can stop early.
+ * Returns the text of a completion up to a token limit, because not every server enforces the limit.
+ * @param isEnough Returns whether the text suffices, so that reading stops.
  * @throws Errors of the stream.
  */
 export async function readText(

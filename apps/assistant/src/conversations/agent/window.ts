@@ -6,7 +6,7 @@ import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 
-/** Estimated token size: four Latin or two Cyrillic letters. ADR 0023. */
+/** Estimated token size: four Latin or two Cyrillic characters. ADR 0023. */
 const BYTES_PER_TOKEN = 4;
 
 /** Number of tokens that chat templates add to each message and to each tool call. */
@@ -52,8 +52,8 @@ type CountedRequest = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
 
 /** Estimates the number of tokens in a request. All decisions about the context window use this estimate. */
 export function estimateRequest({ system, messages, tools = [] }: CountedRequest): number {
-  const definitions = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
-  return TEMPLATE_TOKENS + estimateTokens(system) + definitions + estimateMessagesTokens(messages);
+  const toolTokens = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
+  return TEMPLATE_TOKENS + estimateTokens(system) + toolTokens + estimateMessagesTokens(messages);
 }
 
 /** Returns the longest prefix of items that fits into a token budget, and its size in tokens. */
@@ -74,7 +74,7 @@ export function takeFitting<Item>(
 }
 
 /**
- * Divides a context window into shares, in tokens. The rest after the first request is for tool output and the answer.
+ * Divides a context window into shares, in tokens. Tool output and the answer get the tokens beyond the first request.
  * @param fixedTokens Tokens of instructions and tools. If they exceed a fifth of the window, all shares shrink.
  */
 export function divideWindow(contextTokens: number, fixedTokens: number) {
