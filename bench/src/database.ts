@@ -6,7 +6,7 @@ import { BenchError } from './bench-error.ts';
 
 /** PostgreSQL server on which databases can be created. */
 export type DatabaseServer = {
-  /** Its version, and the settings that matter most: `17.6 (shared_buffers 4GB, huge pages on)`. */
+  /** Version and main settings: `17.6 (shared_buffers 4GB, huge pages on)`. */
   description: string;
   /** Creates an empty database and drops it at the end of the scope. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
@@ -16,7 +16,7 @@ export type DatabaseServer = {
   keepDatabase(name: string): Promise<{ url: string }>;
 };
 
-/** Servers before PostgreSQL 17 do not say whether they have huge pages. */
+// Servers before PostgreSQL 17 do not report huge pages.
 const DESCRIPTION = `select format('%s (shared_buffers %s, huge pages %s)',
   split_part(current_setting('server_version'), ' ', 1), current_setting('shared_buffers'),
   coalesce(current_setting('huge_pages_status', true), 'unknown'))`;
@@ -24,8 +24,8 @@ const DESCRIPTION = `select format('%s (shared_buffers %s, huge pages %s)',
 const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
 
 /**
- * The server of DATABASE_URL or TEST_DATABASE_URL, or else the one that `scripts/postgres` runs.
- * @throws BenchError where there is none.
+ * Returns the server of DATABASE_URL or TEST_DATABASE_URL, or else the server of `scripts/postgres`.
+ * @throws BenchError if no server is found or it rejects the connection.
  */
 export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<DatabaseServer> {
   const address = env['DATABASE_URL'] || env['TEST_DATABASE_URL'] || (await readLocalServerUrl());
@@ -34,11 +34,11 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
   return {
     description: await ask(address, DESCRIPTION),
     async keepDatabase(name) {
-      const known = await ask(
+      const count = await ask(
         address,
         `select count(*) from pg_database where datname = '${name}'`,
       );
-      if (known === '0') await ask(address, `create database ${name}`);
+      if (count === '0') await ask(address, `create database ${name}`);
       return { url: buildUrl(name) };
     },
     createDatabase: () => create(''),

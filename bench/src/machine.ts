@@ -12,13 +12,13 @@ export type Machine = {
   loadBefore: number;
   node: string;
   postgres: string;
-  /** Of this repository; it ends with `+` where files were changed since. */
+  /** Commit of this repository; a trailing `+` marks uncommitted changes. */
   commit: string;
-  /** Versions of the peers and of the load generator. */
+  /** Versions of the benchmark's dependencies by package name. */
   packages: Record<string, string>;
 };
 
-/** Describes the machine and the software versions. */
+/** Returns the description of this machine and the software versions. */
 export async function describeMachine(postgres: string): Promise<Machine> {
   return {
     cores: availableParallelism(),
@@ -27,12 +27,12 @@ export async function describeMachine(postgres: string): Promise<Machine> {
     loadBefore: Math.round((loadavg()[0] ?? 0) * 100) / 100,
     node: process.versions.node,
     postgres,
-    commit: await commit(),
-    packages: await packages(),
+    commit: await readCommit(),
+    packages: await readPackageVersions(),
   };
 }
 
-/** Formats the description as a Markdown list. */
+/** Returns the description as a Markdown list. */
 export function formatMachine(machine: Machine): string {
   const { cores, processor, memoryGiB, loadBefore, node, postgres } = machine;
   const packageList = Object.entries(machine.packages).map((entry) => entry.join(' '));
@@ -43,23 +43,22 @@ export function formatMachine(machine: Machine): string {
   ].join('\n');
 }
 
-async function commit(): Promise<string> {
+async function readCommit(): Promise<string> {
   try {
-    const id = await git('rev-parse', '--short', 'HEAD');
-    return id + ((await git('status', '--porcelain')) === '' ? '' : '+');
+    const id = await runGit('rev-parse', '--short', 'HEAD');
+    return id + ((await runGit('status', '--porcelain')) === '' ? '' : '+');
   } catch {
     // The sources may have no Git history.
     return 'unknown';
   }
 }
 
-async function git(...args: string[]): Promise<string> {
+async function runGit(...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)('git', args, { cwd: import.meta.dirname });
   return stdout.trim();
 }
 
-/** Reads the versions from package.json, which pins them. */
-async function packages(): Promise<Record<string, string>> {
+async function readPackageVersions(): Promise<Record<string, string>> {
   const file = new URL('../package.json', import.meta.url);
   const { dependencies } = JSON.parse(await readFile(file, 'utf8')) as {
     dependencies: Record<string, string>;

@@ -1,5 +1,5 @@
-// Measures a suite: npm run bench -- auth. Without a suite it lists them. Exit status: 0 measured, 1 an
-// answer or a count was wrong or nothing could be measured, 2 wrong use.
+// Measures a suite: npm run bench -- auth. Without arguments it lists the suites.
+// Exit status: 0 success, 1 wrong answers or counts or a failed run, 2 invalid arguments.
 
 import { BenchError } from './bench-error.ts';
 import type { Suite } from './suite.ts';
@@ -9,8 +9,8 @@ import { type Options, readArguments, USAGE, UsageError } from './options.ts';
 import { openResults } from './results.ts';
 import { suites } from './suites.ts';
 
-/** Exit status of shells for a command that Ctrl-C ended. */
-const INTERRUPTED = 130;
+/** Exit status of shells for a command that Ctrl-C interrupts. */
+const INTERRUPTED_STATUS = 130;
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
@@ -19,7 +19,7 @@ try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   if (stop.signal.aborted) {
-    process.exitCode = INTERRUPTED;
+    process.exitCode = INTERRUPTED_STATUS;
   } else if (error instanceof UsageError) {
     logProgress(`bench: ${error.message} (${USAGE})`);
     process.exitCode = 2;
@@ -50,8 +50,8 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   const machine = await describeMachine(databases.description);
   const results = await openResults(name, options.out);
   // The file name is not part of the run.
-  const { out: _, ...asked } = options;
-  await results.keep('run', { suite: name, at: new Date().toISOString(), ...asked, machine });
+  const { out: _, ...runOptions } = options;
+  await results.keep('run', { suite: name, at: new Date().toISOString(), ...runOptions, machine });
   const report = await suite.run({ options, databases, results, logProgress, signal: stop.signal });
   const table = `# ${name}\n\n${formatMachine(machine)}\n\n${report.text}\n`;
   print(table);

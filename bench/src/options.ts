@@ -11,9 +11,9 @@ export type Options = {
   smoke: boolean;
   /** File for the raw figures, instead of a new file in bench/results. */
   out: string | undefined;
-  /** Numbers of listings for the databases of the suite `search`; the suite has defaults. */
+  /** Database sizes of the suite `search`, in listings; the suite has defaults. */
   listings?: number[];
-  /** Minutes of the suite `soak`; the suite has a default. */
+  /** Duration of the suite `soak`; the suite has a default. */
   minutes?: number;
   /** Whether to keep the databases of listings for the next run. */
   keep?: true;
@@ -34,40 +34,40 @@ const MAX_MINUTES = 7 * 24 * 60;
 const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
 
 /**
- * Reads the arguments of the command.
- * @returns The suite's name, or undefined where none was given, which asks for the list.
- * @throws UsageError.
+ * Parses the arguments of the command.
+ * @returns The options and the name of the suite; undefined asks for the list of suites.
+ * @throws UsageError for invalid arguments.
  */
 export function readArguments(args: readonly string[]): {
   suite: string | undefined;
   options: Options;
 } {
-  const { values, positionals } = parse(args);
-  const [suite, ...more] = positionals;
-  if (more.length > 0) throw new UsageError('one suite at a time');
+  const { values, positionals } = parseOptions(args);
+  const [suite, ...surplus] = positionals;
+  if (surplus.length > 0) throw new UsageError('one suite at a time');
   if (suite === undefined && args.length > 0) throw new UsageError('name a suite');
   const smoke = values.smoke ?? false;
   const defaults = smoke ? SMOKE : DEFAULTS;
   return {
     suite,
     options: {
-      rounds: whole('rounds', values.rounds, defaults.rounds, 100),
-      seconds: number('seconds', values.seconds, defaults.seconds, 600),
-      connections: whole('connections', values.connections, defaults.connections, 1000),
+      rounds: parseInteger('rounds', values.rounds, defaults.rounds, 100),
+      seconds: parseNumber('seconds', values.seconds, defaults.seconds, 600),
+      connections: parseInteger('connections', values.connections, defaults.connections, 1000),
       smoke,
       out: values.out,
       ...(values.listings && {
         listings: values.listings
           .split(',')
-          .map((count) => whole('listings', count, 0, MAX_LISTINGS)),
+          .map((count) => parseInteger('listings', count, 0, MAX_LISTINGS)),
       }),
       ...(values.keep && { keep: true }),
-      ...(values.minutes && { minutes: number('minutes', values.minutes, 0, MAX_MINUTES) }),
+      ...(values.minutes && { minutes: parseNumber('minutes', values.minutes, 0, MAX_MINUTES) }),
     },
   };
 }
 
-function parse(args: readonly string[]) {
+function parseOptions(args: readonly string[]) {
   try {
     return parseArgs({
       args: [...args],
@@ -89,17 +89,27 @@ function parse(args: readonly string[]) {
   }
 }
 
-function whole(name: string, text: string | undefined, fallback: number, most: number): number {
-  const value = number(name, text, fallback, most);
+function parseInteger(
+  name: string,
+  text: string | undefined,
+  fallback: number,
+  max: number,
+): number {
+  const value = parseNumber(name, text, fallback, max);
   if (!Number.isInteger(value)) throw new UsageError(`--${name} must be a whole number`);
   return value;
 }
 
-function number(name: string, text: string | undefined, fallback: number, most: number): number {
+function parseNumber(
+  name: string,
+  text: string | undefined,
+  fallback: number,
+  max: number,
+): number {
   if (text === undefined) return fallback;
   const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value > 0 && value <= most)) {
-    throw new UsageError(`--${name} must be a number above 0, ${most} at most`);
+  if (!(value > 0 && value <= max)) {
+    throw new UsageError(`--${name} must be a number above 0, ${max} at most`);
   }
   return value;
 }

@@ -3,18 +3,18 @@ import { ratio, type Summary } from './statistics.ts';
 /** Goal and the measured result. */
 export type Goal = { goal: string; measured: string; met: boolean };
 
-/** Judges one series against another, round by round. */
+/** Returns the goal that one series is at least a multiple of another, compared within each round. */
 export function judgeRatio(
   [name, values]: readonly [string, readonly number[]],
   [peer, others]: readonly [string, readonly number[]],
   atLeast: number,
 ): Goal {
-  const found = ratio(values, others);
+  const measured = ratio(values, others);
   const goal = formatGoal(name, peer, atLeast);
-  return { goal, measured: spread(found, 2), met: found.median >= atLeast };
+  return { goal, measured: spread(measured, 2), met: measured.median >= atLeast };
 }
 
-/** Creates a missed goal for a peer that is not installed. */
+/** Returns a missed goal for a peer that is not installed. */
 export function createUnmeasuredGoal(name: string, peer: string, atLeast: number): Goal {
   const goal = formatGoal(name, peer, atLeast);
   return { goal, measured: `not measured: ${peer} is not here`, met: false };
@@ -24,7 +24,7 @@ function formatGoal(name: string, peer: string, atLeast: number): string {
   return `${name}: at least ${figure(atLeast, 1)} × ${peer}`;
 }
 
-/** Formats the goals as a Markdown table. */
+/** Returns the goals as a Markdown table. */
 export function formatGoals(goals: readonly Goal[]): string {
   return table(
     ['', 'measured', ''],
@@ -32,26 +32,28 @@ export function formatGoals(goals: readonly Goal[]): string {
   );
 }
 
-/** Formats a Markdown table with right-aligned columns after the first. */
+/** Returns a Markdown table whose columns after the first are right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) =>
     Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)),
   );
   const line = (cells: readonly string[]) =>
     `| ${cells.map((cell, column) => pad(cell, widths[column] ?? 0, column)).join(' | ')} |`;
-  const rule = widths.map((width, column) => (column === 0 ? '-'.repeat(width) : rightRule(width)));
-  return [line(head), line(rule), ...rows.map(line)].join('\n');
+  const separators = widths.map((width, column) =>
+    column === 0 ? '-'.repeat(width) : createRightSeparator(width),
+  );
+  return [line(head), line(separators), ...rows.map(line)].join('\n');
 }
 
 function pad(cell: string, width: number, column: number): string {
   return column === 0 ? cell.padEnd(width) : cell.padStart(width);
 }
 
-function rightRule(width: number): string {
+function createRightSeparator(width: number): string {
   return `${'-'.repeat(width - 1)}:`;
 }
 
-/** Formats a number with separated thousands and a number of decimals. */
+/** Returns a number as text with thousands separators and a fixed number of decimals. */
 export function figure(value: number, decimals = 0): string {
   return value.toLocaleString('en-US', {
     minimumFractionDigits: decimals,
@@ -59,7 +61,7 @@ export function figure(value: number, decimals = 0): string {
   });
 }
 
-/** Formats a median and its range: `1,234 (1,100–1,300)`. */
+/** Returns a median and its range as text: `1,234 (1,100–1,300)`. */
 export function spread({ median, min, max }: Summary, decimals = 0): string {
   return `${figure(median, decimals)} (${figure(min, decimals)}–${figure(max, decimals)})`;
 }

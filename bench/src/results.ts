@@ -4,17 +4,16 @@ import { dirname, join } from 'node:path';
 /** Writer of raw results: one JSON object per line, distinguished by `kind`. */
 export type Results = {
   file: string;
-  keep(kind: string, facts: Readonly<Record<string, unknown>>): Promise<void>;
-  /** Writes the table for readers beside them, under the same name with `.md`. */
+  keep(kind: string, figures: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Writes the Markdown table into the file with the same name and the suffix `.md`. */
   writeTable(text: string): Promise<void>;
 };
 
 const FOLDER = join(import.meta.dirname, '..', 'results');
 
 /**
- * Opens a file for raw figures. Each line is written when it is known, so a run that is interrupted
- * keeps what it measured.
- * @param file An existing one is replaced; without one it is a new file in bench/results.
+ * Opens a file for raw figures. Each line is written immediately, so an interrupted run keeps its results.
+ * @param file Path, whose file is replaced; a new file in bench/results if undefined.
  */
 export async function openResults(suite: string, file: string | undefined): Promise<Results> {
   const path =
@@ -23,7 +22,7 @@ export async function openResults(suite: string, file: string | undefined): Prom
   await writeFile(path, '');
   return {
     file: path,
-    keep: (kind, facts) => appendFile(path, `${JSON.stringify({ kind, ...facts })}\n`),
+    keep: (kind, figures) => appendFile(path, `${JSON.stringify({ kind, ...figures })}\n`),
     writeTable: (text) => writeFile(path.replace(/(\.jsonl)?$/, '.md'), text),
   };
 }

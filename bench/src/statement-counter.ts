@@ -6,15 +6,14 @@ import type { AddressInfo } from 'node:net';
 export type StatementCounter = AsyncDisposable & {
   /** Database URL through the proxy. */
   url: string;
-  /** Statements that were sent so far, on all connections together. */
+  /** Returns the number of statements sent so far, over all connections. */
   count(): number;
 };
 
 /**
- * Counts the statements that a server sends to a database, where they cannot be missed: on the wire, by
- * a proxy between both. It knows nothing of libraries, so it counts the same for all. It costs time,
- * so nothing is timed through it.
- * @param databaseUrl An address without TLS.
+ * Starts a proxy that counts the statements of a server on the wire, whichever library sends them.
+ * The proxy adds latency, so times are not measured through it.
+ * @param databaseUrl URL without TLS.
  */
 export async function startStatementCounter(databaseUrl: string): Promise<StatementCounter> {
   const target = new URL(databaseUrl);
@@ -52,33 +51,33 @@ export async function startStatementCounter(databaseUrl: string): Promise<Statem
   };
 }
 
-/** Message types of a client: a simple query, and the execution of one that was parsed before. */
-const STATEMENTS = new Set(['Q', 'E'].map((letter) => letter.charCodeAt(0)));
+/** Message types of a simple query and of the execution of a prepared statement. */
+const STATEMENT_TYPES = new Set(['Q', 'E'].map((type) => type.charCodeAt(0)));
 
 const LENGTH_BYTES = 4;
 
 /**
- * Reads what a client of PostgreSQL sends, in pieces of any size, and tells of each statement.
- * "PostgreSQL documentation, Frontend/Backend Protocol, Message Formats": the first message is a length
- * and its contents, all others have a type byte before. The length counts itself.
+ * Returns a reader of a PostgreSQL client's bytes, in chunks of any size, that reports each statement.
+ * The first message has no type byte; the length of a message includes its own four bytes.
+ * @see "PostgreSQL documentation, Frontend/Backend Protocol, Message Formats"
  */
 export function createFrontendReader(onStatement: () => void): (bytes: Buffer) => void {
-  // The type byte and the length of the next message, as far as they have come.
+  // Received bytes of the next message's type and length.
   let head: number[] = [];
   let hasType = false;
   let contentBytes = 0;
   return (bytes) => {
-    for (let at = 0; at < bytes.length;) {
+    for (let offset = 0; offset < bytes.length;) {
       if (contentBytes > 0) {
-        const step = Math.min(contentBytes, bytes.length - at);
+        const step = Math.min(contentBytes, bytes.length - offset);
         contentBytes -= step;
-        at += step;
+        offset += step;
         continue;
       }
-      head.push(bytes.readUInt8(at));
-      at += 1;
+      head.push(bytes.readUInt8(offset));
+      offset += 1;
       if (head.length < (hasType ? 1 : 0) + LENGTH_BYTES) continue;
-      if (hasType && STATEMENTS.has(head[0] ?? 0)) onStatement();
+      if (hasType && STATEMENT_TYPES.has(head[0] ?? 0)) onStatement();
       contentBytes = Buffer.from(head.slice(-LENGTH_BYTES)).readUInt32BE() - LENGTH_BYTES;
       head = [];
       hasType = true;

@@ -1,78 +1,83 @@
-/** A figure over several rounds. */
 export type Summary = { median: number; min: number; max: number };
 
 /**
- * The median: half of the values are at most this; of an even number the mean of the middle two.
+ * Returns the median; for an even number of values, the mean of the middle two.
  * @throws RangeError without values.
  */
 export function median(values: readonly number[]): number {
-  const sorted = inOrder(values);
+  const sorted = sortNumbers(values);
   const middle = sorted.length / 2;
-  const upper = at(sorted, Math.floor(middle));
-  return Number.isInteger(middle) ? (at(sorted, middle - 1) + upper) / 2 : upper;
-}
-
-/** The median, with the extremes as a measure of its reliability. */
-export function summarize(values: readonly number[]): Summary {
-  const sorted = inOrder(values);
-  return { median: median(sorted), min: at(sorted, 0), max: at(sorted, sorted.length - 1) };
+  const upper = getValue(sorted, Math.floor(middle));
+  return Number.isInteger(middle) ? (getValue(sorted, middle - 1) + upper) / 2 : upper;
 }
 
 /**
- * Percentiles by the nearest-rank method: the smallest value that is at least as large as the given
- * share of all values, so each is one that was measured.
+ * Returns the median with the minimum and maximum, which show its reliability.
+ * @throws RangeError without values.
+ */
+export function summarize(values: readonly number[]): Summary {
+  const sorted = sortNumbers(values);
+  return {
+    median: median(sorted),
+    min: getValue(sorted, 0),
+    max: getValue(sorted, sorted.length - 1),
+  };
+}
+
+/**
+ * Returns percentiles by the nearest-rank method, so that each of them is a measured value.
  * @param shares From 0 (the smallest) to 1 (the largest).
  * @throws RangeError without values.
  */
 export function percentiles(values: readonly number[], shares: readonly number[]): number[] {
-  const sorted = inOrder(values);
-  return shares.map((share) => at(sorted, Math.max(0, Math.ceil(share * sorted.length) - 1)));
+  const sorted = sortNumbers(values);
+  return shares.map((share) => getValue(sorted, Math.max(0, Math.ceil(share * sorted.length) - 1)));
 }
 
 /**
- * How many times larger one series is than another: the median over the rounds of the ratio within a
- * round. Both series of a round were measured close to one another, so what slowed the machine down in
- * that round cancels out, which it would not in the ratio of two medians.
- * @param values One for each round, as many as `others`.
+ * Returns the median, over the rounds, of the ratio of two series within a round. A load that slows the
+ * machine in one round affects both series, so it cancels out.
+ * @param values One value for each round.
+ * @throws RangeError if the series have different lengths or no values.
  */
 export function ratio(values: readonly number[], others: readonly number[]): Summary {
   if (values.length !== others.length) throw new RangeError('The series have different lengths');
-  return summarize(values.map((value, round) => value / at(others, round)));
+  return summarize(values.map((value, round) => value / getValue(others, round)));
 }
 
-/** There are as many slopes as pairs of points: 124,750. */
+/** Limits the pairs of points, and so the slopes, to 124,750. */
 const MAX_POINTS = 500;
 
 /**
- * By how much y grows with x: the median of the slopes between any two points (Theil and Sen), which a few
- * points far off do not move. 0 where all have the same x.
- * @param points In the order of x. Of more than 500 as many count, at even distances, both ends among them.
+ * Returns the growth of y with x: the median slope between any two points (Theil–Sen), which outliers do
+ * not change. It is 0 if all points have the same x.
+ * @param points Points ordered by x. More than 500 are thinned out evenly; the first and last remain.
  * @throws RangeError without points.
  */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
   if (points.length === 0) throw new RangeError('There are no points');
-  const some = thin(points, MAX_POINTS);
-  const slopes = some.flatMap(([x, y], nth) =>
-    some
-      .slice(nth + 1)
+  const sample = thin(points, MAX_POINTS);
+  const slopes = sample.flatMap(([x, y], index) =>
+    sample
+      .slice(index + 1)
       .filter(([later]) => later !== x)
       .map(([later, value]) => (value - y) / (later - x)),
   );
   return slopes.length === 0 ? 0 : median(slopes);
 }
 
-function thin<Value>(values: readonly Value[], most: number): readonly Value[] {
-  if (values.length <= most) return values;
-  const step = (values.length - 1) / (most - 1);
-  return Array.from({ length: most }, (_, nth) => at(values, Math.round(nth * step)));
+function thin<Value>(values: readonly Value[], maxCount: number): readonly Value[] {
+  if (values.length <= maxCount) return values;
+  const step = (values.length - 1) / (maxCount - 1);
+  return Array.from({ length: maxCount }, (_, index) => getValue(values, Math.round(index * step)));
 }
 
-function inOrder(values: readonly number[]): number[] {
+function sortNumbers(values: readonly number[]): number[] {
   if (values.length === 0) throw new RangeError('There are no values');
   return values.toSorted((one, other) => one - other);
 }
 
-function at<Value>(values: readonly Value[], index: number): Value {
+function getValue<Value>(values: readonly Value[], index: number): Value {
   const value = values[index];
   if (value === undefined) throw new RangeError(`There is no value ${index}`);
   return value;

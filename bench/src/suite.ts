@@ -2,14 +2,13 @@ import type { DatabaseServer } from './database.ts';
 import type { Options } from './options.ts';
 import type { Results } from './results.ts';
 
-/** Environment of a suite. */
 export type Context = {
   options: Options;
   databases: DatabaseServer;
   results: Results;
   /** Logs progress to standard error. */
   logProgress: (line: string) => void;
-  /** Signal that kills every process of the run. */
+  /** Kills every process of the run when it aborts. */
   signal: AbortSignal;
 };
 
@@ -21,9 +20,8 @@ export type Report = {
   failures: string[];
 };
 
-/** Set of related measurements. */
 export type Suite = {
-  /** Summary in one line. */
+  /** One line for the list of suites. */
   summary: string;
   run(context: Context): Promise<Report>;
 };

@@ -1,6 +1,6 @@
 import type { Suite } from './suite.ts';
 
-/** Every suite by its name. What one needs is loaded when it runs, so that the list loads no peer. */
+/** Suites by name. Each suite is imported when it runs, so the list loads no peers. */
 export const suites: ReadonlyMap<string, Suite> = new Map([
   [
     'auth',

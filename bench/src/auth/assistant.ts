@@ -6,7 +6,6 @@ import { Browser, mapUsers, createUser } from './users.ts';
 import type { AssistantSettings } from './servers/assistant.ts';
 import type { Provider } from './servers/provider.ts';
 
-/** Set-up of the assistant and its provider. */
 export type AssistantSetup = {
   /** Response time of the provider. */
   providerMs: number;
@@ -16,11 +15,11 @@ export type AssistantSetup = {
   firstTokenSeconds?: number;
   /** Number of processes on the same database; one by default. */
   processes?: number;
-  /** Settings beside those. */
+  /** Additional environment variables. */
   env?: Readonly<Record<string, string>>;
 };
 
-/** The assistant, running: its processes, which share a database, and their provider. */
+/** Running processes of the assistant, which share a database, and their identity provider. */
 export type Assistants = {
   servers: { url: string; process: RemoteProcess<Server<AssistantSettings>> }[];
   provider: RemoteProcess<Provider>;
@@ -30,7 +29,11 @@ const ASSISTANT = new URL('servers/assistant.ts', import.meta.url);
 const PROVIDER = new URL('servers/provider.ts', import.meta.url);
 const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
 
-/** Starts the assistant with a separate provider; both end with `scope`. */
+/**
+ * Starts the assistant with a separate identity provider.
+ * @param scope Stops both at its end.
+ * @returns The processes and their URLs.
+ */
 export async function startAssistants(
   scope: AsyncDisposableStack,
   { databaseUrl, signal }: Pick<VariantSetup, 'databaseUrl' | 'signal'>,
@@ -39,7 +42,7 @@ export async function startAssistants(
     userMaxAgeSeconds,
     firstTokenSeconds = 3600,
     processes = 1,
-    env: more = {},
+    env: additionalEnv = {},
   }: AssistantSetup,
 ): Promise<Assistants> {
   const provider = scope.use(startProcess<Provider>(PROVIDER, signal));
@@ -52,21 +55,24 @@ export async function startAssistants(
     IDP_USER_MAX_AGE_SECONDS: String(userMaxAgeSeconds),
     SVC_AUTH_COOKIE_SECURE: 'true',
     SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
-    ...more,
+    ...additionalEnv,
   };
   const servers: Assistants['servers'] = [];
-  for (let nth = 0; nth < processes; nth += 1) {
+  while (servers.length < processes) {
     const process = scope.use(startProcess<Server<AssistantSettings>>(ASSISTANT, signal));
     servers.push({ url: await process.call('start', { databaseUrl, env }), process });
   }
   return { servers, provider };
 }
 
-/** Signs a user in as a browser does and returns the `Cookie` header. */
+/**
+ * Signs a user in as a browser does.
+ * @returns The value of the `Cookie` header.
+ */
 export async function signIn(url: string, index: number): Promise<string> {
   const browser = new Browser(url);
   const login = await browser.request('/auth/login');
-  // At the provider the user picks an account.
+  // The parameter stands for the user's choice of an account at the provider.
   const authorize = new URL(login.headers.get('location') ?? '');
   authorize.searchParams.set('account', String(index));
   const answer = await fetch(authorize, { redirect: 'manual' });
@@ -76,7 +82,7 @@ export async function signIn(url: string, index: number): Promise<string> {
   return browser.cookie;
 }
 
-/** `GET /auth/me` of the assistant, asked by users who signed in through the provider. */
+/** Returns the variant of `GET /auth/me` for users who signed in through the provider. */
 export function assistantVariant(setup: AssistantSetup): Variant {
   const { userMaxAgeSeconds, providerMs } = setup;
   return {
@@ -85,14 +91,14 @@ export function assistantVariant(setup: AssistantSetup): Variant {
       await using scope = new AsyncDisposableStack();
       const { servers, provider } = await startAssistants(scope, place, setup);
       const [server] = servers;
-      if (server === undefined) throw new Error('No process was asked for');
+      if (server === undefined) throw new Error('The assistant has no process');
       const { url, process } = server;
       const targets = await mapUsers(users, async (index) => ({
         path: '/auth/me',
         headers: { cookie: await signIn(url, index) },
         expected: createUser(index).email,
       }));
-      const held = scope.move();
+      const resources = scope.move();
       return {
         url,
         targets: () => Promise.resolve(targets),
@@ -100,7 +106,7 @@ export function assistantVariant(setup: AssistantSetup): Variant {
           const { code, refresh, userinfo } = await provider.call('counts');
           return { cpuMs: await process.call('cpuMs'), calls: code + refresh + userinfo };
         },
-        [Symbol.asyncDispose]: () => held.disposeAsync(),
+        [Symbol.asyncDispose]: () => resources.disposeAsync(),
       };
     },
   };

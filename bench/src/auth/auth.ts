@@ -65,7 +65,7 @@ async function countRefreshes(context: Context): Promise<Expiries[]> {
   return expiries;
 }
 
-/** Starts all variants, each on a separate database, and measures them side by side. */
+/** Starts all variants on separate databases and measures them in turn. */
 async function race(context: Context): ReturnType<typeof measureRounds> {
   const { options, databases, signal, logProgress } = context;
   await using scope = new AsyncDisposableStack();
@@ -73,9 +73,9 @@ async function race(context: Context): ReturnType<typeof measureRounds> {
   for (const variant of options.smoke ? smokeVariants : variants) {
     logProgress(`starting: ${variant.name}`);
     const { url: databaseUrl } = scope.use(await databases.createDatabase());
-    // Two for each connection, so that one connection is not always the same user.
-    const place = { databaseUrl, users: 2 * options.connections, signal };
-    running.set(variant.name, scope.use(await variant.start(place)));
+    // Two users for each connection, so that its requests belong to different users.
+    const variantSetup = { databaseUrl, users: 2 * options.connections, signal };
+    running.set(variant.name, scope.use(await variant.start(variantSetup)));
   }
   const module = new URL('../load/generator.ts', import.meta.url);
   const generator = scope.use(startProcess<Generator>(module, signal));

@@ -5,9 +5,9 @@ import { startAssistants, signIn } from './assistant.ts';
 export type Expiries = {
   providerMs: number;
   processes: number;
-  /** Requests at the same moment, over all processes. */
+  /** Number of concurrent requests, over all processes. */
   requests: number;
-  /** Refresh tokens that the provider was given, for each expiry. */
+  /** Number of redeemed refresh tokens for each expiry. */
   redemptions: number[];
   /** Responses with another status than 200, over all expiries. */
   refused: number;
@@ -17,9 +17,10 @@ const PROCESSES = 2;
 const REQUESTS = 200;
 
 /**
- * Lets access tokens expire under a crowd: each session begins with a token that has expired already,
- * and then every request of the crowd finds it so. Contract 3, Refresh: the token is redeemed once.
- * @param times How many expiries to look at.
+ * Sends concurrent requests of a session whose access token has already expired. Contract 3, Refresh: the
+ * refresh token is redeemed once.
+ * @param times Number of sessions, one after another.
+ * @returns The redemptions of each session, and the number of failed requests.
  */
 export async function measureExpiries(
   { providerMs, times }: { providerMs: number; times: number },
@@ -35,8 +36,8 @@ export async function measureExpiries(
   const urls = servers.map(({ url }) => url);
   const redemptions: number[] = [];
   let refused = 0;
-  for (let nth = 0; nth < times; nth += 1) {
-    const cookie = await signIn(urls[nth % urls.length] ?? '', nth);
+  for (let user = 0; user < times; user += 1) {
+    const cookie = await signIn(urls[user % urls.length] ?? '', user);
     const { refresh: before } = await provider.call('counts');
     const statuses = await Promise.all(
       Array.from({ length: REQUESTS }, async (_, request) => {

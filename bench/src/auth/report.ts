@@ -81,8 +81,8 @@ function formatExpiries(expiries: readonly Expiries[]): string {
   return table(head, rows);
 }
 
-/** Required requests a second of the assistant with user data up to 30 s old. */
-const SPEED: readonly { peer: Variant; atLeast: number }[] = [
+/** Required ratios of the assistant's rate with user data up to 30 s old. */
+const MIN_RATIOS: readonly { peer: Variant; atLeast: number }[] = [
   { peer: betterAuthPlain, atLeast: 2 },
   { peer: betterAuthJoins, atLeast: 2 },
   { peer: constant, atLeast: 0.5 },
@@ -90,25 +90,25 @@ const SPEED: readonly { peer: Variant; atLeast: number }[] = [
 
 const MAX_STATEMENTS = 2;
 
-/** Judges the speed, which depends on the machine as well. */
+/** Returns the goals of speed, which depend on the machine. */
 export function judgeSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
   const series = (name: string) => [name, rates(samples, name)] as const;
-  return SPEED.flatMap(({ peer, atLeast }) =>
+  return MIN_RATIOS.flatMap(({ peer, atLeast }) =>
     aged.map(({ name }) => judgeRatio(series(name), series(peer.name), atLeast)),
   );
 }
 
-/** Judges what was counted, which has to be the same on any machine. */
+/** Returns the goals of counts, which are equal on every machine. */
 export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
   const assistants = new Set([...fresh, ...aged].map(({ name }) => name));
-  const most = Math.max(
+  const maxStatements = Math.max(
     ...costs.filter(({ variant }) => assistants.has(variant)).map(({ statements }) => statements),
   );
   return [
     {
       goal: `assistant: at most ${MAX_STATEMENTS} statements where nothing changed`,
-      measured: figure(most),
-      met: most <= MAX_STATEMENTS,
+      measured: figure(maxStatements),
+      met: maxStatements <= MAX_STATEMENTS,
     },
     ...expiries.flatMap(({ providerMs, redemptions, refused }) => [
       {

@@ -8,22 +8,22 @@ const PROVIDER_MS = [0, 10, 50];
 const assistants = (userMaxAgeSeconds: number) =>
   PROVIDER_MS.map((providerMs) => assistantVariant({ providerMs, userMaxAgeSeconds }));
 
-/** The assistant as the specification has it: the user's data is fetched for each request. */
+/** Assistants that fetch the user's data for each request, which is the default. */
 export const fresh = assistants(0);
 
-/** The assistant with user data of up to half a minute ago. */
+/** Assistants that reuse user data for up to 30 s. */
 export const aged = assistants(30);
 
 /** better-auth with its defaults. */
 export const betterAuthPlain = betterAuth('better-auth', { joins: false, cookieCache: false });
 
-/** Fastest configuration of better-auth in which a sign-out takes effect at once. */
+/** Fastest configuration of better-auth in which a sign-out takes effect immediately. */
 export const betterAuthJoins = betterAuth('better-auth, joins', {
   joins: true,
   cookieCache: false,
 });
 
-/** All variants; frequently compared ones are adjacent. */
+/** All variants; compared variants are adjacent. */
 export const variants: readonly Variant[] = [
   ...fresh,
   ...aged,

@@ -19,8 +19,8 @@ const PGBENCH_CLIENTS = 32;
 const MIN_RATIOS = { pgbench: 1, peers: 2 };
 
 /**
- * Measures how many payloads a second are taken in, against the peers behind the same route, and against
- * nothing but the insertion.
+ * Measures the rate of accepted payloads, compared with peers behind the same route and with insertions
+ * alone.
  */
 export async function measureIngest(context: Context): Promise<Report> {
   const { options, logProgress } = context;
@@ -72,7 +72,10 @@ export function findCountMismatches(
   ];
 }
 
-/** @param insertions Variant of pgbench; undefined if it is not installed. */
+/**
+ * Returns the goals of speed.
+ * @param insertions Variant of pgbench; undefined if it is not installed.
+ */
 export function judgeSpeed(
   samples: ReadonlyMap<string, readonly Sample[]>,
   insertions: Variant | undefined,

@@ -4,16 +4,15 @@ import { serveMethods } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
 import { ID_DIGITS, createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
-/** Load for a server. */
 export type Load = { url: string; connections: number; seconds: number; firstId: number };
 
-/** Results. Latencies are in milliseconds. */
+/** Results; latencies in milliseconds. */
 export type Outcome = {
   sent: number;
   accepted: number;
   seconds: number;
   latency: { p50: number; p99: number; max: number };
-  /** Answers by status, of those that were not 202. */
+  /** Number of answers by status, except 202. */
   others: Record<string, number>;
 };
 
@@ -24,9 +23,8 @@ export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
 /**
- * Posts payloads over connections, each of which sends the next request after an answer. Every
- * payload is a different listing. The requests are made beforehand but for a few digits, because on two
- * cores a generator that takes its time measures itself.
+ * Posts payloads over connections, each of which sends the next request after an answer. Requests are
+ * prepared except for the listing's ID, because a slow generator would measure itself.
  */
 async function run({ url, connections, seconds, firstId }: Load): Promise<Outcome> {
   const { hostname, port } = new URL(url);
@@ -40,7 +38,7 @@ async function run({ url, connections, seconds, firstId }: Load): Promise<Outcom
 
   async function work(): Promise<void> {
     const socket = connect(Number(port), hostname).setNoDelay(true);
-    const answers = answersOn(socket);
+    const answers = readStatuses(socket);
     while (performance.now() < until) {
       const begun = performance.now();
       const request = requests[sent % SOURCES];
@@ -62,7 +60,7 @@ async function run({ url, connections, seconds, firstId }: Load): Promise<Outcom
   return { sent, accepted, seconds: elapsed / 1000, latency: { p50, p99, max }, others };
 }
 
-/** Makes the function that gives the request for an id. */
+/** Returns a function that creates the request for an ID. */
 function createRequest(host: string, source: number): (id: number) => Buffer {
   const placeholder = '#'.repeat(ID_DIGITS);
   const body = JSON.stringify(createPayload(getSourceSlug(source), placeholder));
@@ -70,40 +68,40 @@ function createRequest(host: string, source: number): (id: number) => Buffer {
     `POST ${PATH} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  const places: number[] = [];
+  const offsets: number[] = [];
   for (
     let at = template.indexOf(placeholder);
     at !== -1;
     at = template.indexOf(placeholder, at + 1)
   ) {
-    places.push(at);
+    offsets.push(at);
   }
   return (id) => {
     const request = Buffer.from(template);
     const digits = String(id).padStart(ID_DIGITS, '0');
-    for (const at of places) request.write(digits, at, 'latin1');
+    for (const at of offsets) request.write(digits, at, 'latin1');
     return request;
   };
 }
 
-/** The status of each answer on a connection. */
-async function* answersOn(socket: Socket): AsyncGenerator<string, void> {
-  let rest = '';
+/** Yields the status of each answer on a connection. */
+async function* readStatuses(socket: Socket): AsyncGenerator<string, void> {
+  let buffer = '';
   for await (const chunk of socket) {
-    rest += (chunk as Buffer).toString('latin1');
-    for (let end = endOfAnswer(rest); end !== -1; end = endOfAnswer(rest)) {
-      yield rest.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length);
-      rest = rest.slice(end);
+    buffer += (chunk as Buffer).toString('latin1');
+    for (let end = findAnswerEnd(buffer); end !== -1; end = findAnswerEnd(buffer)) {
+      yield buffer.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length);
+      buffer = buffer.slice(end);
     }
   }
 }
 
 /** Returns the end of the first answer; -1 while it is incomplete. */
-function endOfAnswer(text: string): number {
+function findAnswerEnd(text: string): number {
   const bodyAt = text.indexOf('\r\n\r\n') + 4;
   if (bodyAt < 4) return -1;
   const length = /^content-length: (\d+)\r$/im.exec(text.slice(0, bodyAt))?.[1];
-  if (length === undefined) throw new Error('An answer does not say how long it is');
+  if (length === undefined) throw new Error('An answer has no Content-Length');
   const end = bodyAt + Number(length);
   return text.length >= end ? end : -1;
 }

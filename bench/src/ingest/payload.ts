@@ -1,12 +1,12 @@
-/** Number of sources, as in a larger installation. */
+/** Number of sources, typical of a large installation. */
 export const SOURCES = 200;
 
-/** The digits that every payload differs by. */
+/** Number of digits of a listing's ID. */
 export const ID_DIGITS = 9;
 
 /**
- * A payload as a source sends it, about a kilobyte of JSON. Every variant stores the same.
- * @param id As many digits as ID_DIGITS; the listing's id at its source.
+ * Returns a payload of about a kilobyte of JSON, equal for all variants.
+ * @param id The listing's ID at its source, of ID_DIGITS digits.
  */
 export function createPayload(source: string, id: string) {
   return {
@@ -35,5 +35,5 @@ export function createPayload(source: string, id: string) {
   };
 }
 
-/** The source of the payload of a number: they take turns. */
+/** Returns the source of the payload with an index; sources alternate. */
 export const getSourceSlug = (index: number): string => `source-${index % SOURCES}`;

@@ -10,10 +10,10 @@ import { createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
 const run = promisify(execFile);
 
-/** Arguments of `pgbench`. */
+/** Installed `pgbench`. */
 export type Pgbench = { command: string };
 
-/** Finds `pgbench`, on the path or where Debian's packages have it; undefined where there is none. */
+/** Finds `pgbench` on the path or in the folders of Debian's packages; undefined if it is missing. */
 export async function findPgbench(): Promise<Pgbench | undefined> {
   const commands = ['pgbench', ...globSync('/usr/lib/postgresql/*/bin/pgbench').toReversed()];
   for (const command of commands) {
@@ -21,16 +21,16 @@ export async function findPgbench(): Promise<Pgbench | undefined> {
       await run(command, ['--version']);
       return { command };
     } catch {
-      // The next one may be there.
+      // The next command may exist.
     }
   }
   return undefined;
 }
 
 /**
- * Inserts payloads one by one for so long, with prepared statements.
- * @returns How many, and how many a second without the time in which connections were opened.
- * @throws BenchError where it fails.
+ * Inserts payloads one by one with prepared statements, for a number of seconds.
+ * @returns The number of insertions, and their rate without the time for opening connections.
+ * @throws BenchError if pgbench fails.
  */
 export async function runPgbench(
   { command }: Pgbench,
@@ -60,7 +60,7 @@ export async function runPgbench(
   }
 }
 
-/** The address goes into the environment, which other users cannot read, unlike arguments. */
+/** Passes the database URL in environment variables, which other users cannot read. */
 async function call(
   command: string,
   args: readonly string[],
@@ -94,7 +94,7 @@ async function createSources(databaseUrl: string): Promise<void> {
   await client.end();
 }
 
-/** The row is the same as the collector's, but that the listing's id is chosen by pgbench. */
+/** Returns a script that inserts the collector's row with a random ID of the listing. */
 function insertScript(): string {
   const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
     .replaceAll("'", "''")

@@ -3,7 +3,7 @@ import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import type { Sample } from './variants.ts';
 
-/** Payloads a second. */
+/** Returns the rate in accepted payloads per second. */
 export function computeRate({ accepted, seconds }: Sample): number {
   return accepted / seconds;
 }
@@ -52,6 +52,6 @@ function formatSpeeds(samples: Findings['samples']): string {
 
 /** Formats the median, or an empty text without values. */
 function medianOf(values: readonly (number | undefined)[], decimals = 0): string {
-  const known = values.filter((value) => value !== undefined);
-  return known.length === 0 ? '' : figure(summarize(known).median, decimals);
+  const measured = values.filter((value) => value !== undefined);
+  return measured.length === 0 ? '' : figure(summarize(measured).median, decimals);
 }

@@ -5,7 +5,7 @@ import type { LoadGenerator, Outcome } from './load.ts';
 import { type Pgbench, runPgbench } from './pgbench.ts';
 import type { IngestServer, Settings } from './servers/server.ts';
 
-/** Requirements of a measurement. The database is empty and exclusive. */
+/** Parameters of a measurement; the database is empty. */
 export type VariantSetup = {
   databaseUrl: string;
   connections: number;
@@ -13,25 +13,25 @@ export type VariantSetup = {
   signal: AbortSignal;
 };
 
-/** One measurement: payloads that were sent, said to be stored, and are stored. */
+/** One measurement; `accepted` is by the answers, and `stored` by the database. */
 export type Sample = {
   sent: number;
   accepted: number;
   stored: number;
   seconds: number;
   latency: Outcome['latency'] | undefined;
-  /** Processor time of the server's process, where there is one. */
+  /** Processor time of the server's process; undefined for pgbench. */
   cpuMs: number | undefined;
   others: Record<string, number>;
 };
 
-export type Variant = { name: string; measure: (place: VariantSetup) => Promise<Sample> };
+export type Variant = { name: string; measure: (setup: VariantSetup) => Promise<Sample> };
 
-/** Database connections, as many as the collector opens. */
+/** Database connections, equal to the collector's default. */
 const POOL_SIZE = 16;
 const LOAD = new URL('load.ts', import.meta.url);
-/** A warm-up is this share of a measurement. */
-const WARM_UP = 0.4;
+/** Duration of the warm-up as a share of the measurement. */
+const WARM_UP_SHARE = 0.4;
 
 export const collector: Variant = server('collector');
 export const graphileWorker: Variant = server('Fastify and graphile-worker', 'graphile-worker');
@@ -47,11 +47,11 @@ function server(name: string, peer?: Settings['peer']): Variant {
       await using process = startProcess<IngestServer>(file, signal);
       await using load = startProcess<LoadGenerator>(LOAD, signal);
       const url = await process.call('start', { databaseUrl, poolSize: POOL_SIZE, peer });
-      const put = (forSeconds: number, firstId: number) =>
+      const runLoad = (forSeconds: number, firstId: number) =>
         load.call('run', { url, connections, seconds: forSeconds, firstId });
-      const warmUp = await put(seconds * WARM_UP, 0);
+      const warmUp = await runLoad(seconds * WARM_UP_SHARE, 0);
       const before = await process.call('cpuMs');
-      const outcome = await put(seconds, warmUp.sent);
+      const outcome = await runLoad(seconds, warmUp.sent);
       const cpuMs = (await process.call('cpuMs')) - before;
       const stored = (await process.call('countStored')) - warmUp.accepted;
       return { ...outcome, stored, cpuMs };
@@ -59,7 +59,7 @@ function server(name: string, peer?: Settings['peer']): Variant {
   };
 }
 
-/** `pgbench` with a number of clients, inserting into the collector's table. */
+/** Returns the variant of `pgbench` with a number of clients and the collector's table. */
 export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
   return {
     name: `pgbench, ${clients} clients`,
@@ -68,7 +68,7 @@ export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
       try {
         await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: 16 }));
         const run = { databaseUrl, clients, signal };
-        const warmUp = await runPgbench(pgbench, { ...run, seconds: seconds * WARM_UP });
+        const warmUp = await runPgbench(pgbench, { ...run, seconds: seconds * WARM_UP_SHARE });
         const { inserted, perSecond } = await runPgbench(pgbench, { ...run, seconds });
         const { rows } = await database.pool.query<{ n: number }>(
           'select count(*) as n from raw_data',

@@ -7,20 +7,21 @@ import { checkAnswers, type Variant } from './variant.ts';
 export type Cost = {
   variant: string;
   requests: number;
-  /** Database statements of the request in the middle: what else a server does now and then is left out. */
+  /** Median of the database statements, which ignores periodic work of the server. */
   statements: number;
-  /** The same as a mean, with all that was sent meanwhile. */
+  /** Mean of the database statements, including periodic work. */
   statementsMean: number;
-  /** Calls to other services than the database, as a mean. */
+  /** Mean number of calls to services other than the database. */
   calls: number;
 };
 
 const USERS = 5;
-const TURNS = 20;
+const REQUESTS_PER_USER = 20;
 
 /**
- * Counts what requests cost, one after another, on a variant that runs for this alone: its way to the
- * database counts the statements and would slow a measurement of time down.
+ * Counts the statements and calls of sequential requests on a separate server, whose database connection
+ * goes through a counting proxy.
+ * @returns Means and medians for each request, and failed checks.
  */
 export async function measureCost(
   variant: Variant,
@@ -32,13 +33,13 @@ export async function measureCost(
   const targets = await running.targets();
   const failures = await checkAnswers(running, targets);
   const { calls: callsBefore } = await running.counters();
-  const before = counter.count();
+  const statementsBefore = counter.count();
   const statements: number[] = [];
-  for (let turn = 0; turn < TURNS; turn += 1) {
+  for (let round = 0; round < REQUESTS_PER_USER; round += 1) {
     for (const target of targets) {
-      const earlier = counter.count();
+      const previous = counter.count();
       failures.push(...(await checkAnswers(running, [target])));
-      statements.push(counter.count() - earlier);
+      statements.push(counter.count() - previous);
     }
   }
   const requests = statements.length;
@@ -48,7 +49,7 @@ export async function measureCost(
       variant: variant.name,
       requests,
       statements: median(statements),
-      statementsMean: (counter.count() - before) / requests,
+      statementsMean: (counter.count() - statementsBefore) / requests,
       calls: (calls - callsBefore) / requests,
     },
     failures: failures.map((failure) => `${variant.name}: ${failure}`),

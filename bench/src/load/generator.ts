@@ -4,10 +4,9 @@ import { serveMethods } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
 import type { Target } from './variant.ts';
 
-/** Load for a server. */
 export type Load = {
   url: string;
-  /** At least one for each connection; they are dealt out among the connections. */
+  /** Requests, at least one for each connection, distributed over the connections. */
   targets: readonly Target[];
   /** Text that every answer must contain. */
   expected: string;
@@ -15,20 +14,20 @@ export type Load = {
   seconds: number;
 };
 
-/** Results. Latencies are in milliseconds. */
+/** Results; latencies in milliseconds. */
 export type Outcome = {
   requests: number;
   seconds: number;
   latency: { p50: number; p90: number; p99: number; max: number };
-  /** Answers by status. */
+  /** Number of answers by status. */
   statuses: Record<string, number>;
-  /** Connections that broke, and requests that were not answered within 10 s. */
+  /** Broken connections, and requests without an answer within 10 s. */
   errors: number;
-  /** Answers without what they have to contain. */
+  /** Answers without the expected text. */
   wrongBodies: number;
 };
 
-/** Interval at which autocannon checks the time. */
+/** Interval of autocannon's time checks. */
 const SAMPLE_MS = 50;
 
 const methods = { run };
@@ -36,9 +35,9 @@ export type Generator = typeof methods;
 serveMethods(methods);
 
 async function run({ url, targets, expected, connections, seconds }: Load): Promise<Outcome> {
-  // The histogram of autocannon has a resolution of one millisecond, which is too coarse.
+  // autocannon's histogram has a resolution of one millisecond, which is too coarse.
   const latencies: number[] = [];
-  let connected = 0;
+  let clients = 0;
   const { promise: finished, resolve, reject } = Promise.withResolvers<autocannon.Result>();
   const instance = autocannon(
     {
@@ -46,12 +45,12 @@ async function run({ url, targets, expected, connections, seconds }: Load): Prom
       connections,
       duration: seconds,
       sampleInt: SAMPLE_MS,
-      // Each connection has different requests, because a server may share work within a session.
+      // Connections send different requests, because a server may share work within a session.
       setupClient(client) {
-        const nth = connected++;
+        const clientIndex = clients++;
         client.setRequests(
           targets
-            .filter((_target, index) => index % connections === nth)
+            .filter((_target, index) => index % connections === clientIndex)
             .map(({ path, headers }) => ({ method: 'GET', path, headers })),
         );
       },

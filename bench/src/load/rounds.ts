@@ -2,25 +2,24 @@ import type { Context } from '../suite.ts';
 import { checkAnswers, type Counters, type Running } from './variant.ts';
 import type { Load, Outcome } from './generator.ts';
 
-/** Measurement of one variant: responses and resource usage. */
 export type Sample = Outcome & Counters & { variant: string; round: number };
 
 type Race = {
-  /** The variants by name, running. */
+  /** Running variants by name. */
   variants: ReadonlyMap<string, Running>;
-  /** Puts a load on a server from a separate process. */
+  /** Sends requests to a server from a separate process. */
   runLoad: (load: Load) => Promise<Outcome>;
   /** Text that every answer must contain. */
   expected: string;
 };
 
-/** A warm-up is this share of a measurement, and no longer than two seconds. */
+/** Share of a measurement, and upper limit. */
 const WARM_UP = { share: 0.4, maxSeconds: 2 };
 
 /**
- * Measures every variant once in each round. The order turns around from round to round, so that a
- * machine that gets slower or faster during a run favours no variant.
- * @returns The samples of each variant in the order of the rounds, and what was answered wrongly.
+ * Measures every variant once in each round. The order reverses from round to round, so a machine that
+ * slows down during a run favours no variant.
+ * @returns The samples of each variant in the order of the rounds, and the wrong answers.
  */
 export async function measureRounds(
   race: Race,
@@ -33,7 +32,7 @@ export async function measureRounds(
       const { sample, wrong } = await measure(race, variant, round, options);
       await results.keep('sample', sample);
       samples.set(variant, [...(samples.get(variant) ?? []), sample]);
-      failures.push(...wrong.map((what) => `${variant}: ${what}`));
+      failures.push(...wrong.map((failure) => `${variant}: ${failure}`));
       const rate = Math.round(sample.requests / sample.seconds);
       logProgress(`round ${round} of ${options.rounds}: ${variant}: ${rate} requests/s`);
     }
@@ -41,14 +40,14 @@ export async function measureRounds(
   return { samples, failures };
 }
 
-/** Requests a second of a variant, round by round. */
+/** Returns the requests per second of a variant in each round. */
 export function rates(samples: ReadonlyMap<string, readonly Sample[]>, variant: string): number[] {
   return (samples.get(variant) ?? []).map(({ requests, seconds }) => requests / seconds);
 }
 
-/** Returns the items in order for odd rounds and reversed for even rounds. */
-export function orderForRound<Item>(round: number, items: readonly Item[]): readonly Item[] {
-  return round % 2 === 1 ? items : items.toReversed();
+/** Returns the values in order for odd rounds and reversed for even rounds. */
+export function orderForRound<Value>(round: number, values: readonly Value[]): readonly Value[] {
+  return round % 2 === 1 ? values : values.toReversed();
 }
 
 async function measure(
@@ -72,11 +71,10 @@ async function measure(
   return { sample, wrong: [...wrong, ...findWrongAnswers(outcome)] };
 }
 
-/** Checks that hold under load at any speed. */
 function findWrongAnswers({ statuses, errors, wrongBodies }: Outcome): string[] {
-  const others = Object.entries(statuses).filter(([status]) => status !== '200');
+  const wrongStatuses = Object.entries(statuses).filter(([status]) => status !== '200');
   return [
-    ...others.map(([status, count]) => `${count} answers were ${status}`),
+    ...wrongStatuses.map(([status, count]) => `${count} answers were ${status}`),
     ...(errors > 0 ? [`${errors} connections broke or got no answer in time`] : []),
     ...(wrongBodies > 0 ? [`${wrongBodies} answers were not about a user`] : []),
   ];

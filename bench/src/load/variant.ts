@@ -1,4 +1,4 @@
-/** Processor time of a server and its peers, each since its start. */
+/** Resource usage of a server since its start. */
 export type Counters = {
   /** Processor time of the server's process, in milliseconds. */
   cpuMs: number;
@@ -6,25 +6,22 @@ export type Counters = {
   calls: number;
 };
 
-/** A server that runs, with users who are signed in. Leaving the scope that uses it ends it. */
+/** Running server with signed-in users; the end of the scope stops it. */
 export type Running = AsyncDisposable & {
   url: string;
-  /** One for each signed-in user, good for the next minutes. */
+  /** Returns a request of each signed-in user, valid for the next minutes. */
   targets(): Promise<Target[]>;
   counters(): Promise<Counters>;
 };
 
-/** Requirements of a variant. */
 export type VariantSetup = { databaseUrl: string; users: number; signal: AbortSignal };
 
-/** Compared server. */
 export type Variant = {
   name: string;
-  /** Starts it on a separate empty database, in separate processes, and signs users in. */
-  start(place: VariantSetup): Promise<Running>;
+  /** Starts the server on an empty database, in separate processes, and signs users in. */
+  start(setup: VariantSetup): Promise<Running>;
 };
 
-/** Request that the load generator repeats. */
 export type Target = {
   path: string;
   headers: Record<string, string>;
@@ -33,8 +30,8 @@ export type Target = {
 };
 
 /**
- * Asks once for each target, all at the same time, and gives what was answered wrongly: an answer that
- * is not 200, or that does not tell of the user who asked.
+ * Sends each request once, all concurrently.
+ * @returns Failures: statuses other than 200, and answers about another user.
  */
 export async function checkAnswers(
   { url }: Pick<Running, 'url'>,

@@ -1,7 +1,6 @@
-/** Methods of a benchmark process, by name. Inputs and outputs are plain data. */
+/** Methods of a benchmark process by name; inputs and outputs are serializable. */
 export type Methods = Record<string, (input: never) => unknown>;
 
-/** Method call from the parent process. */
 export type MethodCall = { id: number; method: string; input: unknown };
 
 /** Result of the method call with the same ID. */
@@ -9,20 +8,20 @@ export type MethodResult = { id: number; output: unknown } | { id: number; error
 
 /**
  * Serves method calls of the parent process until it disconnects.
- * @param methods Methods; the parent receives the text of a thrown error.
+ * @param methods Methods by name; the parent receives the text of a thrown error.
  */
 export function serveMethods(methods: Methods): void {
-  process.on('message', (question: MethodCall) => {
-    void answer(methods, question).then((message) => process.send?.(message));
+  process.on('message', (call: MethodCall) => {
+    void answer(methods, call).then((message) => process.send?.(message));
   });
   process.on('disconnect', () => process.exit());
-  // Ctrl-C reaches all processes of a terminal. The parent alone decides, and tidies up first.
+  // Ctrl-C reaches all processes of a terminal, but the parent must clean up first.
   process.on('SIGINT', () => undefined);
 }
 
 async function answer(methods: Methods, { id, method, input }: MethodCall): Promise<MethodResult> {
   try {
-    // The parent's side is typed by the same methods, so the input is what this one takes.
+    // The parent's calls are typed by the same methods, so the input has the right type.
     return { id, output: await methods[method]?.(input as never) };
   } catch (error) {
     return { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) };

@@ -3,27 +3,27 @@ import { once } from 'node:events';
 import type { MethodResult, Methods, MethodCall } from './child.ts';
 
 /** Child process that serves method calls and stops at the end of the scope. */
-export type RemoteProcess<Asked extends Methods> = AsyncDisposable & {
+export type RemoteProcess<ChildMethods extends Methods> = AsyncDisposable & {
   /** @throws Error of the method, or if the process has ended. */
-  call<Name extends keyof Asked & string>(
+  call<Name extends keyof ChildMethods & string>(
     method: Name,
-    ...input: Parameters<Asked[Name]>
-  ): Promise<Awaited<ReturnType<Asked[Name]>>>;
+    ...input: Parameters<ChildMethods[Name]>
+  ): Promise<Awaited<ReturnType<ChildMethods[Name]>>>;
 };
 
 /** Time limit for a process to end before it is killed. */
 const STOP_MS = 5000;
 
 /**
- * Starts a module in a separate process, as in production, so that the measured server shares no event
- * loop, heap or garbage collection with what measures it.
- * @param module A module that calls `serveMethods` with the methods of `Asked`.
- * @param signal Kills the process, and so fails what it was asked.
+ * Starts a module in a separate process with NODE_ENV=production. A measured server thus shares no event
+ * loop, heap or garbage collection with the benchmark.
+ * @param module URL of a module that passes the methods of `ChildMethods` to `serveMethods`.
+ * @param signal Kills the process, which rejects its pending calls.
  */
-export function startProcess<Asked extends Methods>(
+export function startProcess<ChildMethods extends Methods>(
   module: URL,
   signal: AbortSignal,
-): RemoteProcess<Asked> {
+): RemoteProcess<ChildMethods> {
   const child = fork(module, {
     signal,
     killSignal: 'SIGKILL',
@@ -31,36 +31,38 @@ export function startProcess<Asked extends Methods>(
     // Standard output is for the report.
     stdio: ['ignore', 2, 2, 'ipc'],
   });
-  const waiting = new Map<number, PromiseWithResolvers<unknown>>();
-  let asked = 0;
-  let ended: Error | undefined;
+  const pendingCalls = new Map<number, PromiseWithResolvers<unknown>>();
+  let lastId = 0;
+  let exitError: Error | undefined;
 
-  child.on('message', (answer: MethodResult) => {
-    const question = waiting.get(answer.id);
-    waiting.delete(answer.id);
-    if ('error' in answer) question?.reject(new Error(answer.error));
-    else question?.resolve(answer.output);
+  child.on('message', (result: MethodResult) => {
+    const pendingCall = pendingCalls.get(result.id);
+    pendingCalls.delete(result.id);
+    if ('error' in result) pendingCall?.reject(new Error(result.error));
+    else pendingCall?.resolve(result.output);
   });
   const fail = (error: Error) => {
-    ended ??= error;
-    for (const { reject } of waiting.values()) reject(ended);
-    waiting.clear();
+    exitError ??= error;
+    for (const { reject } of pendingCalls.values()) reject(exitError);
+    pendingCalls.clear();
   };
   child.on('error', fail);
-  child.on('exit', (code, by) => fail(new Error(`${module.pathname} ended (${by ?? code})`)));
+  child.on('exit', (code, signalName) =>
+    fail(new Error(`${module.pathname} ended (${signalName ?? code})`)),
+  );
 
   return {
     call(method, ...[input]) {
-      const question = Promise.withResolvers<unknown>();
-      if (ended === undefined) {
-        const id = (asked += 1);
-        waiting.set(id, question);
+      const pendingCall = Promise.withResolvers<unknown>();
+      if (exitError === undefined) {
+        const id = (lastId += 1);
+        pendingCalls.set(id, pendingCall);
         child.send({ id, method, input } satisfies MethodCall);
       } else {
-        question.reject(ended);
+        pendingCall.reject(exitError);
       }
-      // The types of both sides guarantee that the method of this name returns this value.
-      return question.promise as Promise<Awaited<ReturnType<Asked[typeof method]>>>;
+      // `ChildMethods` types both processes, so the method of this name returns this type.
+      return pendingCall.promise as Promise<Awaited<ReturnType<ChildMethods[typeof method]>>>;
     },
     [Symbol.asyncDispose]: () => stop(child),
   };

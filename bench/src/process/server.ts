@@ -4,7 +4,7 @@ import { serveMethods } from './child.ts';
 
 /** Methods of a server process. */
 export type Server<Settings> = {
-  /** Starts to serve and gives the address. */
+  /** Starts the server and returns its URL. */
   start: (settings: Settings) => Promise<string>;
   cpuMs: typeof cpuMs;
   memory: typeof memory;
@@ -19,7 +19,7 @@ export function serve(start: Server<never>['start']): void {
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Memory of a process, in bytes. */
+/** Sizes in bytes. */
 export type Memory = { rss: number; heap: number };
 
 /** Returns the memory of this process after garbage collection; `heap` is the used heap with buffers. */
@@ -29,7 +29,7 @@ export function memory(): Memory {
   return { rss, heap: heapUsed + external };
 }
 
-/** The processor time that this process has used, in milliseconds. */
+/** Returns the processor time that this process has used, in milliseconds. */
 export function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;

@@ -5,17 +5,17 @@ import type { DrainResult } from './servers/queue.ts';
 
 export type DrainSample = DrainResult & { variant: string; round: number };
 
-/** Jobs to begin with, for each second of the measurement. */
-const JOBS_PER_SECOND = 20_000;
+/** Initial jobs for each second of the measurement. */
+const INITIAL_JOBS_PER_SECOND = 20_000;
 
-/** Jobs a second. */
+/** Returns the rate in jobs per second. */
 export function computeJobRate({ jobs, seconds }: DrainResult): number {
   return jobs / seconds;
 }
 
 /**
- * Each job has to be started once, and to have ended. A peer may leave those behind that were in progress
- * when it was stopped.
+ * Returns a failure unless each job started once and has ended. A stopped peer may leave its jobs in
+ * progress unfinished.
  */
 export function findCountMismatches(sample: DrainSample & { filled: number }): string[] {
   const { variant, filled, started, repeated, left } = sample;
@@ -25,7 +25,7 @@ export function findCountMismatches(sample: DrainSample & { filled: number }): s
   return [`${variant}: of ${filled} jobs ${started} started, ${repeated} again, ${left} are left`];
 }
 
-/** Measures how fast each queue completes empty jobs, each time on a new database. */
+/** Measures the rate of empty jobs of each queue, each time on a new database. */
 export async function measureDrain(
   context: Context,
 ): Promise<{ samples: Map<string, DrainSample[]>; failures: string[] }> {
@@ -54,7 +54,7 @@ async function drain(
   await using scope = new AsyncDisposableStack();
   const queue = await startQueue(scope, variant, { databaseUrl: database.url, signal });
   const { seconds } = options;
-  const jobs = Math.round(seconds * JOBS_PER_SECOND);
+  const jobs = Math.round(seconds * INITIAL_JOBS_PER_SECOND);
   return {
     filled: jobs,
     ...(await queue.call('drain', { jobs, seconds, concurrency: CONCURRENCY })),

@@ -7,20 +7,20 @@ export type Fairness = {
   /** Number of payloads of the other source. */
   backlog: number;
   singles: number;
-  /** From the moment when each was sent to its start, in milliseconds. */
+  /** Time from sending a single payload to its start. */
   waitMs: Summary;
-  /** Payloads of the backlog that were started from the first of these to the last. */
+  /** Number of backlog payloads started between the first single payload and the last. */
   startedMeanwhile: number;
 };
 
-const SIZE = { whole: { backlog: 100_000, singles: 20 }, smoke: { backlog: 5000, singles: 3 } };
+const SIZES = { full: { backlog: 100_000, singles: 20 }, smoke: { backlog: 5000, singles: 3 } };
 
 /** Measures the delay of single payloads during a large backlog of another source. */
 export async function measureFairness(
   context: Context,
 ): Promise<{ fairness: Fairness; failures: string[] }> {
   const { options, databases, results, signal, logProgress } = context;
-  const { backlog, singles } = options.smoke ? SIZE.smoke : SIZE.whole;
+  const { backlog, singles } = options.smoke ? SIZES.smoke : SIZES.full;
   logProgress(`fairness: ${backlog} payloads of one source, single ones of another`);
   await using database = await databases.createDatabase();
   await using scope = new AsyncDisposableStack();
@@ -31,24 +31,24 @@ export async function measureFairness(
   await worker.call('work', { concurrency: CONCURRENCY });
 
   const waits: number[] = [];
-  const marks: number[] = [];
-  for (let nth = 0; nth < singles; nth += 1) {
+  const startIndexes: number[] = [];
+  for (let single = 0; single < singles; single += 1) {
     const [[key, at] = ['', 0]] = await sender.call('send', {
       count: 1,
       perSecond: 1,
-      prefix: `${nth}/`,
+      prefix: `${single}/`,
     });
     const starts = await waitUntil('a single payload to start', async () => {
       const started = await worker.call('started');
-      return started.some(([other]) => other === key) && started;
+      return started.some(([startedKey]) => startedKey === key) && started;
     });
-    const place = starts.findIndex(([other]) => other === key);
-    waits.push((starts[place]?.[1] ?? Infinity) - at);
-    marks.push(place);
+    const startIndex = starts.findIndex(([startedKey]) => startedKey === key);
+    waits.push((starts[startIndex]?.[1] ?? Infinity) - at);
+    startIndexes.push(startIndex);
   }
   const left = await worker.call('left');
   await worker.call('stop');
-  const startedMeanwhile = (marks.at(-1) ?? 0) - (marks[0] ?? 0);
+  const startedMeanwhile = (startIndexes.at(-1) ?? 0) - (startIndexes[0] ?? 0);
   const fairness = { backlog, singles, waitMs: summarize(waits), startedMeanwhile };
   await results.keep('fairness', fairness);
   const failures =

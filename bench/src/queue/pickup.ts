@@ -12,7 +12,7 @@ import {
   type Variant,
 } from './variants.ts';
 
-/** From the moment a process begins to add a job to its start in another process, in milliseconds. */
+/** Time from adding a job in one process to its start in another process, in milliseconds. */
 export type PickupSample = {
   variant: string;
   round: number;
@@ -22,24 +22,24 @@ export type PickupSample = {
   max: number;
 };
 
-const compared: readonly Variant[] = [collector, graphileWorker, pgBoss];
+const comparedVariants: readonly Variant[] = [collector, graphileWorker, pgBoss];
 
 const PER_SECOND = 100;
-/** Jobs that are not counted, because connections are opened and code is compiled. */
-const WARM_UP = 100;
+/** Initial jobs that do not count, because connections open and code compiles. */
+const WARM_UP_JOBS = 100;
 
 /**
- * How long it takes until jobs that come at an even rate are started, by workers that have nothing else to
- * do, each time on a separate database.
+ * Measures the delay of jobs that arrive at a constant rate at idle workers, each time on a separate
+ * database.
  */
 export async function measurePickup(
   context: Context,
 ): Promise<{ pickups: Map<string, PickupSample[]>; failures: string[] }> {
   const { options, results, logProgress } = context;
-  const pickups = new Map<string, PickupSample[]>(compared.map(({ name }) => [name, []]));
+  const pickups = new Map<string, PickupSample[]>(comparedVariants.map(({ name }) => [name, []]));
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderForRound(round, compared)) {
+    for (const variant of orderForRound(round, comparedVariants)) {
       const { failure, ...delays } = await measure(variant, context);
       const sample = { variant: variant.name, round, ...delays };
       await results.keep('pickup', sample);
@@ -63,7 +63,7 @@ async function measure(
   const worker = await startQueue(scope, variant, setup);
   const sender = await startQueue(scope, variant, setup);
   await worker.call('work', { concurrency: CONCURRENCY });
-  const count = Math.round(options.seconds * PER_SECOND) + WARM_UP;
+  const count = Math.round(options.seconds * PER_SECOND) + WARM_UP_JOBS;
   const sent = await sender.call('send', { count, perSecond: PER_SECOND });
   const started = await waitUntil(`${variant.name}: every job to start`, async () => {
     const starts = await worker.call('started');
@@ -71,7 +71,7 @@ async function measure(
   });
   await worker.call('stop');
   const startOf = new Map(started);
-  const delays = sent.slice(WARM_UP).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
+  const delays = sent.slice(WARM_UP_JOBS).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);
   const isWrong = started.length !== count || startOf.size !== count;
   const failure = isWrong

@@ -20,12 +20,12 @@ const MIN_RATIOS: readonly { peer: Variant; times: number }[] = [
   { peer: graphileWorkerLargeBatches, times: 1 },
 ];
 
-const PICKUP_MS = { p50: 10, p99: 50 };
+const MAX_PICKUP_MS = { p50: 10, p99: 50 };
 
-/** "A few seconds": how long a backlog of another source may hold up a single payload. */
-const FAIR_MS = 3000;
+/** Maximum delay of a single payload during another source's backlog. */
+const MAX_WAIT_MS = 3000;
 
-/** Measures how fast jobs are worked off and picked up, and whether a source's backlog holds up another. */
+/** Measures the rate and pickup delay of jobs, and the delay that a source's backlog causes to another. */
 export async function measureQueue(context: Context): Promise<Report> {
   const { options, results } = context;
   const { fairness, failures: unfair } = await measureFairness(context);
@@ -35,8 +35,8 @@ export async function measureQueue(context: Context): Promise<Report> {
     ? []
     : [
         ...judgeSpeed(samples),
-        ...pickupGoals(pickups.get(collector.name) ?? []),
-        fairnessGoal(fairness),
+        ...judgePickup(pickups.get(collector.name) ?? []),
+        judgeFairness(fairness),
       ];
   for (const goal of goals) await results.keep('goal', goal);
   return {
@@ -51,21 +51,21 @@ function judgeSpeed(samples: ReadonlyMap<string, readonly DrainSample[]>): Goal[
   return MIN_RATIOS.map(({ peer, times }) => judgeRatio(series(collector), series(peer), times));
 }
 
-function pickupGoals(samples: readonly PickupSample[]): Goal[] {
+function judgePickup(samples: readonly PickupSample[]): Goal[] {
   return (['p50', 'p99'] as const).map((share) => {
     const delays = summarize(samples.map((sample) => sample[share]));
     return {
-      goal: `pickup: ${share} at most ${PICKUP_MS[share]} ms`,
+      goal: `pickup: ${share} at most ${MAX_PICKUP_MS[share]} ms`,
       measured: `${spread(delays, 1)} ms`,
-      met: delays.median <= PICKUP_MS[share],
+      met: delays.median <= MAX_PICKUP_MS[share],
     };
   });
 }
 
-function fairnessGoal({ backlog, waitMs }: Fairness): Goal {
+function judgeFairness({ backlog, waitMs }: Fairness): Goal {
   return {
-    goal: `beside ${figure(backlog)} payloads of another source: started within ${FAIR_MS / 1000} s`,
+    goal: `beside ${figure(backlog)} payloads of another source: started within ${MAX_WAIT_MS / 1000} s`,
     measured: `${figure(waitMs.max, 1)} ms at most`,
-    met: waitMs.max <= FAIR_MS,
+    met: waitMs.max <= MAX_WAIT_MS,
   };
 }

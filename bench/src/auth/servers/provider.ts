@@ -11,17 +11,16 @@ export type ProviderSettings = {
   clientId: string;
   /** Response time. */
   answerMs: number;
-  /** Lifetime of the access tokens that a sign-in gives; refreshed ones live for an hour. */
+  /** Lifetime of a sign-in's access token; refreshed tokens live for an hour. */
   firstTokenSeconds: number;
 };
 
-/** Requests by what they were for. */
+/** Number of requests by purpose. */
 const counts = { authorize: 0, code: 0, refresh: 0, userinfo: 0 };
 
 /**
- * An identity provider that answers as Contract 3 says, in a given time and with little work, so that
- * it takes little of the processor from what is measured. Who comes to `authorize` is signed in at once,
- * as the user that `account` names by its number.
+ * Identity provider by Contract 3 with a fixed response time and little processor time. `authorize` signs
+ * in the user whose index is in `account`, without a form.
  */
 const methods = {
   start,
@@ -31,7 +30,7 @@ export type Provider = typeof methods;
 serveMethods(methods);
 
 async function start(settings: ProviderSettings): Promise<string> {
-  /** The answer of `userinfo` by code, access token and refresh token. */
+  /** Answers of `userinfo` by code, access token and refresh token. */
   const grants = new Map<string, string>();
 
   function issue(grant: string, seconds: number) {
@@ -52,7 +51,7 @@ async function start(settings: ProviderSettings): Promise<string> {
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://provider');
-    const body = await text(request);
+    const body = await readBody(request);
     if (settings.answerMs > 0) await sleep(settings.answerMs);
     switch (url.pathname) {
       case '/oauth/authorize': {
@@ -111,10 +110,10 @@ function userInfo(index: number, clientId: string): string {
   });
 }
 
-async function text(request: IncomingMessage): Promise<string> {
-  let whole = '';
-  for await (const chunk of request) whole += String(chunk);
-  return whole;
+async function readBody(request: IncomingMessage): Promise<string> {
+  let body = '';
+  for await (const chunk of request) body += String(chunk);
+  return body;
 }
 
 function json(response: ServerResponse, status: number, body: string): void {

@@ -1,5 +1,5 @@
-/** Database connections of every server, as many as the assistant opens. */
+/** Database connections of every server, equal to the assistant's default. */
 export const POOL_SIZE = 10;
 
-/** Idle connections are kept as long as Fastify keeps them, so that none breaks while it is not used. */
+/** Keep-alive timeout of every server, equal to Fastify's default. */
 export const KEEP_ALIVE_MS = 72_000;

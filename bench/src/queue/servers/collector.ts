@@ -12,7 +12,7 @@ import { createLogger } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { serveQueue } from './queue.ts';
 
-/** Short, so that leases are renewed while it is measured: every second instead of every 20. */
+/** Shorter than the default, so that the measurement includes renewals of leases. */
 const LEASE_MS = 3000;
 
 serveQueue(async ({ databaseUrl, poolSize }) => {

@@ -5,8 +5,8 @@ import { serveQueue } from './queue.ts';
 const QUEUE = 'nothing';
 const CHUNK = 5000;
 
-// At its fastest: woken by notifications, and with batches that are fetched without a pause while they
-// come back full. Its batch is its concurrency.
+// Fastest settings: notifications wake the worker, and full batches follow each other without a pause.
+// The batch size is the concurrency.
 serveQueue(async ({ databaseUrl, poolSize }) => {
   const boss = new PgBoss({ connectionString: databaseUrl, max: poolSize, useListenNotify: true });
   boss.on('error', (error) => {
@@ -18,8 +18,8 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
     async fill(count) {
       for (let first = 1; first <= count; first += CHUNK) {
         const size = Math.min(CHUNK, count - first + 1);
-        const jobs = Array.from({ length: size }, (_, nth) => ({
-          data: { key: String(first + nth) },
+        const jobs = Array.from({ length: size }, (_, index) => ({
+          data: { key: String(first + index) },
         }));
         await boss.insert(QUEUE, jobs);
       }

@@ -4,7 +4,7 @@ import { serveMethods } from '../../process/child.ts';
 
 /** Measured queue with an open database. */
 export type Queue = {
-  /** Adds jobs with the keys `1` … `count` as fast as possible, in a number of groups if the queue has groups. */
+  /** Adds jobs with the keys `1` … `count`, in a number of groups if the queue has groups. */
   fill(count: number, groups: number): Promise<void>;
   /** Adds one job, as an application does. */
   send(key: string): Promise<void>;
@@ -17,7 +17,7 @@ export type Queue = {
     concurrency: number;
     onJob: (key: string) => void;
   }): Promise<() => Promise<void>>;
-  /** Jobs that have not ended. */
+  /** Returns the number of jobs that have not ended. */
   countLeft(): Promise<number>;
 };
 
@@ -33,25 +33,24 @@ type OpenQueue = (settings: {
 
 /** Rate of completed jobs. */
 export type DrainResult = {
-  /** Jobs that ended after the warm-up, by the database, and the seconds. */
+  /** Number of jobs that ended after the warm-up, by the database. */
   jobs: number;
   seconds: number;
-  /** Processor time of this process meanwhile. */
+  /** Processor time of this process after the warm-up. */
   cpuMs: number;
-  /** All jobs that were started, those of them more than once, and what is left in the database. */
+  /** Started jobs, jobs that started again, and jobs left in the database. */
   started: number;
   repeated: number;
   left: number;
 };
 
 /**
- * Warm-up that is not counted, because connections open and code compiles: a share of the time, or of the
- * jobs where those are gone sooner.
+ * Warm-up, in which connections open and code compiles: a share of the time, or of the jobs if they end
+ * sooner.
  */
 const WARM_UP = { time: 0.3, jobs: 0.2 };
-/** The collector's sources. */
+/** Number of the collector's sources. */
 const GROUPS = 200;
-/** Poll interval for the end of the last jobs. */
 const POLL_MS = 10;
 
 /** Methods of a queue process. */
@@ -68,7 +67,7 @@ function createMethods(open: OpenQueue) {
   let stop: () => Promise<void>;
   const startedAt: [key: string, at: number][] = [];
 
-  const look = async () => ({ left: await queue.countLeft(), at: now() });
+  const readProgress = async () => ({ left: await queue.countLeft(), at: now() });
 
   const work = async (concurrency: number, onJob: () => void) => {
     stop = await queue.work({
@@ -97,7 +96,7 @@ function createMethods(open: OpenQueue) {
       concurrency: number;
     }) {
       await queue.fill(jobs, GROUPS);
-      await tidy(databaseUrl);
+      await updateStatistics(databaseUrl);
       const warm = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       await work(concurrency, () => {
@@ -105,12 +104,12 @@ function createMethods(open: OpenQueue) {
         if (startedAt.length === jobs) all.resolve();
       });
       await Promise.race([warm.promise, timeout(seconds * WARM_UP.time)]);
-      const [begin, cpu] = [await look(), process.cpuUsage()];
+      const [begin, cpu] = [await readProgress(), process.cpuUsage()];
       await Promise.race([all.promise, timeout(seconds)]);
-      let end = await look();
+      let end = await readProgress();
       while (startedAt.length === jobs && end.left > 0) {
         await timeout(POLL_MS / 1000);
-        end = await look();
+        end = await readProgress();
       }
       const { user, system } = process.cpuUsage(cpu);
       await stop();
@@ -128,7 +127,7 @@ function createMethods(open: OpenQueue) {
     /** Runs jobs until `stop`. */
     work: ({ concurrency }: { concurrency: number }) => work(concurrency, () => undefined),
 
-    /** Adds jobs at a constant rate and returns their times in milliseconds since 1970. */
+    /** Adds jobs at a constant rate; returns their keys and times in milliseconds since 1970. */
     async send({
       count,
       perSecond,
@@ -149,7 +148,7 @@ function createMethods(open: OpenQueue) {
       return Promise.all(sent);
     },
 
-    /** Returns the start times of jobs in milliseconds since 1970. */
+    /** Returns the keys and start times of jobs, in milliseconds since 1970. */
     started: () => startedAt,
     stop: () => stop(),
     left: () => queue.countLeft(),
@@ -157,8 +156,7 @@ function createMethods(open: OpenQueue) {
   };
 }
 
-/** Updates the statistics of the planner, as in production. */
-async function tidy(databaseUrl: string): Promise<void> {
+async function updateStatistics(databaseUrl: string): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   await client.query('vacuum analyze');
