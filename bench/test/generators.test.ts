@@ -10,7 +10,7 @@ import {
   SOURCES,
 } from '../src/listings/listing.ts';
 import { createRandom } from '../src/listings/random.ts';
-import { arrayText, copyRow } from '../src/listings/rows.ts';
+import { formatArray, formatRow } from '../src/listings/rows.ts';
 import { createVectors } from '../src/listings/vector.ts';
 import { CITIES, getWord, VOCABULARY } from '../src/listings/words.ts';
 import { createBody, createQuestions, formatGroup, KINDS } from '../src/search/questions.ts';
@@ -89,9 +89,9 @@ test('payloads have no null fields, and text payloads only a description', () =>
 });
 
 test('rows for COPY escape separators, and arrays escape quotes and backslashes', () => {
-  assert.equal(copyRow(['a\tb\nc\\d\re', null, 5, '']), 'a\\tb\\nc\\\\d\\re\t\\N\t5\t\n');
-  assert.equal(arrayText(['a "b"', String.raw`c\d`]), String.raw`{"a \"b\"","c\\d"}`);
-  assert.equal(arrayText([]), '{}');
+  assert.equal(formatRow(['a\tb\nc\\d\re', null, 5, '']), 'a\\tb\\nc\\\\d\\re\t\\N\t5\t\n');
+  assert.equal(formatArray(['a "b"', String.raw`c\d`]), String.raw`{"a \"b\"","c\\d"}`);
+  assert.equal(formatArray([]), '{}');
 });
 
 test('vectors are equal for equal seeds and form clusters', () => {

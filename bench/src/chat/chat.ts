@@ -17,8 +17,8 @@ import type { ModelServer } from './servers/model.ts';
 const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
 const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };
 
-/** Warm-up before each measurement, as a share of it. */
-const WARM_UP = 0.4;
+/** Duration of the warm-up as a share of the measurement. */
+const WARM_UP_SHARE = 0.4;
 
 const CLIENTS = new URL('clients.ts', import.meta.url);
 const MODEL = new URL('servers/model.ts', import.meta.url);
@@ -26,8 +26,8 @@ const MODEL = new URL('servers/model.ts', import.meta.url);
 type Running = { server: RemoteProcess<Server<never>>; clients: RemoteProcess<Clients> };
 
 /**
- * Measures answers that many people get at the same time over sockets, token by token, what a socket holds
- * while nothing happens, and counts what was stored.
+ * Measures the latency of tokens in concurrent answers over sockets and the memory of an idle socket, and
+ * counts the stored messages.
  */
 export async function measureChat(context: Context): Promise<Report> {
   const { options, results, signal, logProgress } = context;
@@ -43,24 +43,24 @@ export async function measureChat(context: Context): Promise<Report> {
     const started = await startVariant(variant, scope, { ...setup, ...context, modelUrl });
     const clients = scope.use(startProcess<Clients>(CLIENTS, signal));
     running.set(variant, { server: started.server, clients });
-    const held = { variant, ...(await measureIdle(started, clients)) };
-    idle.push(held);
-    await results.keep('idle', held);
-    logProgress(`${variant}: ${(held.rss / 1000).toFixed(1)} kB for each idle socket`);
+    const idleSocket = { variant, ...(await measureIdle(started, clients)) };
+    idle.push(idleSocket);
+    await results.keep('idle', idleSocket);
+    logProgress(`${variant}: ${(idleSocket.rss / 1000).toFixed(1)} kB for each idle socket`);
   }
 
   const samples: Sample[] = [];
   const pace = createPace(setup, options.seconds);
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const variant of orderForRound(round, VARIANTS)) {
-      const one = running.get(variant);
-      if (one === undefined) continue;
+      const pair = running.get(variant);
+      if (pair === undefined) continue;
       // An idle process has released memory and compiled code.
-      await model.call('setPace', createPace(setup, options.seconds * WARM_UP));
-      await one.clients.call('ask', { streams: setup.streams, withinMs: 0 });
+      await model.call('setPace', createPace(setup, options.seconds * WARM_UP_SHARE));
+      await pair.clients.call('ask', { streams: setup.streams, withinMs: 0 });
       await model.call('setPace', pace);
       for (const arrival of ARRIVALS) {
-        const measured = await measure(one, { streams: setup.streams, arrival });
+        const measured = await measure(pair, { streams: setup.streams, arrival });
         const sample = { variant, arrival, round, ...measured };
         samples.push(sample);
         const written = setup.streams * pace.tokens;
@@ -75,17 +75,17 @@ export async function measureChat(context: Context): Promise<Report> {
   }
 
   const assistant = running.get('assistant');
-  const counted = (await assistant?.clients.call('checkStored')) ?? { stored: 0, failures: [] };
-  await results.keep('stored', counted);
-  failures.push(...counted.failures);
-  const asked = options.rounds * (ARRIVALS.length + 1);
-  const said = 2 * setup.streams * asked;
-  if (counted.stored !== said) failures.push(`${counted.stored} of ${said} messages are stored`);
+  const storage = (await assistant?.clients.call('checkStored')) ?? { stored: 0, failures: [] };
+  await results.keep('stored', storage);
+  failures.push(...storage.failures);
+  const questions = options.rounds * (ARRIVALS.length + 1);
+  const said = 2 * setup.streams * questions;
+  if (storage.stored !== said) failures.push(`${storage.stored} of ${said} messages are stored`);
   for (const { clients } of running.values()) await clients.call('close');
 
-  const goals = judge({ samples, idle, stored: counted.stored, said, smoke: options.smoke });
+  const goals = judge({ samples, idle, stored: storage.stored, said, smoke: options.smoke });
   for (const goal of goals) await results.keep('goal', goal);
-  const text = formatReport({ setup, options, samples, idle, goals, stored: counted.stored, said });
+  const text = formatReport({ setup, options, samples, idle, goals, stored: storage.stored, said });
   return { text, failures: [...new Set(failures)].slice(0, 10) };
 }
 
@@ -100,12 +100,12 @@ async function measureIdle(
   clients: RemoteProcess<Clients>,
 ): Promise<Omit<Idle, 'variant'>> {
   // Memory that only the first sockets allocate does not count.
-  const [first, rest] = [endpoints.slice(0, 10), endpoints.slice(10)];
-  await clients.call('open', first);
+  const [warmUp, measured] = [endpoints.slice(0, 10), endpoints.slice(10)];
+  await clients.call('open', warmUp);
   const before = await server.call('memory');
-  await clients.call('open', rest);
+  await clients.call('open', measured);
   const after = await server.call('memory');
-  const each = (of: 'rss' | 'heap') => (after[of] - before[of]) / rest.length;
+  const each = (of: 'rss' | 'heap') => (after[of] - before[of]) / measured.length;
   return { sockets: endpoints.length, rss: each('rss'), heap: each('heap') };
 }
 

@@ -5,13 +5,13 @@ import { readTokenAges } from './stamp.ts';
 /** URL of a server, and the session cookie if it has users. */
 export type SocketEndpoint = { url: string; cookie: string | undefined };
 
-/** Result of one message. */
+/** Answer to one message. */
 export type MessageResult = {
   /** Latency of each token, in milliseconds. */
   ages: number[];
-  /** From the first token to the last one. */
+  /** Time from the first token to the last. */
   seconds: number;
-  /** Text as the client received it, and as the server stored it. */
+  /** Received text, which must equal the stored text. */
   content: string;
   failures: string[];
 };
@@ -24,11 +24,11 @@ type Frame = {
   message?: { content: string };
 };
 
-/** A client of a conversation that checks each frame as it comes. */
+/** Client of one session that checks each frame on arrival. */
 export class ChatClient {
   readonly sessionId: string;
-  /** Events of a session outside of an answer, such as an unexpected end. */
-  readonly strays: string[] = [];
+  /** Types of unexpected events outside an answer. */
+  readonly strayEvents: string[] = [];
   readonly #socket: WebSocket;
   #isAsking = false;
 
@@ -38,8 +38,8 @@ export class ChatClient {
     socket.on('message', (data) => {
       if (this.#isAsking) return;
       const { type } = readFrame(data);
-      // A session gets its name beside the answer, sometimes after its end.
-      if (type !== 'session.updated') this.strays.push(type);
+      // The session's title may arrive after the answer.
+      if (type !== 'session.updated') this.strayEvents.push(type);
     });
   }
 
@@ -60,25 +60,25 @@ export class ChatClient {
   /** Sends a message, awaits the answer, and checks that each event arrives once and in order. */
   ask(text: string): Promise<MessageResult> {
     const { promise, resolve, reject } = Promise.withResolvers<MessageResult>();
-    const answered: MessageResult = { ages: [], seconds: 0, content: '', failures: [] };
+    const result: MessageResult = { ages: [], seconds: 0, content: '', failures: [] };
     let seq = 0;
-    let begun: number | undefined;
+    let startedAt: number | undefined;
     this.#isAsking = true;
     const onMessage = (data: unknown) => {
       const frame = readFrame(data);
       if (frame.type === 'session.updated') return;
       seq += 1;
-      if (frame.seq !== seq) answered.failures.push(`event ${frame.seq} came in place of ${seq}`);
+      if (frame.seq !== seq) result.failures.push(`event ${frame.seq} came in place of ${seq}`);
       if (frame.type === 'message.delta') {
-        answered.content += frame.text ?? '';
-        answered.ages.push(...readTokenAges(frame.text ?? ''));
-        begun ??= performance.now();
-        answered.seconds = (performance.now() - begun) / 1000;
+        result.content += frame.text ?? '';
+        result.ages.push(...readTokenAges(frame.text ?? ''));
+        startedAt ??= performance.now();
+        result.seconds = (performance.now() - startedAt) / 1000;
       } else if (frame.type === 'message.completed') {
-        if (frame.message?.content !== answered.content) {
-          answered.failures.push('what was streamed is not what was stored');
+        if (frame.message?.content !== result.content) {
+          result.failures.push('what was streamed is not what was stored');
         }
-        end(() => resolve(answered));
+        end(() => resolve(result));
       } else if (frame.type !== 'message.started') {
         end(() => reject(new Error(`In place of an answer came ${String(data)}`)));
       }
@@ -106,5 +106,4 @@ async function nextFrame(socket: WebSocket): Promise<Frame> {
   return readFrame(data);
 }
 
-// The members decide the size.
 const readFrame = (data: unknown): Frame => JSON.parse(String(data)) as Frame;

@@ -6,9 +6,9 @@ import { ChatClient, type SocketEndpoint } from './client.ts';
 /** Results of concurrent messages. */
 export type Answers = {
   tokens: number;
-  /** Tokens a second of the median answer. */
+  /** Median of the answers' rates in tokens per second. */
   perSecond: number;
-  /** From when the model wrote a token until a client had it, in milliseconds. */
+  /** Percentiles of the time from writing a token to its arrival at the client, in milliseconds. */
   p50: number;
   p99: number;
   max: number;
@@ -16,7 +16,7 @@ export type Answers = {
 };
 
 /** Number of sockets opened concurrently. */
-const AT_ONCE = 20;
+const MAX_CONCURRENT_OPENS = 20;
 
 const clients: {
   client: ChatClient;
@@ -28,8 +28,8 @@ const clients: {
 const methods = {
   /** Opens a socket to each endpoint. */
   async open(endpoints: readonly SocketEndpoint[]): Promise<void> {
-    for (let first = 0; first < endpoints.length; first += AT_ONCE) {
-      const opened = endpoints.slice(first, first + AT_ONCE).map(async (endpoint) => {
+    for (let first = 0; first < endpoints.length; first += MAX_CONCURRENT_OPENS) {
+      const opened = endpoints.slice(first, first + MAX_CONCURRENT_OPENS).map(async (endpoint) => {
         return { client: await ChatClient.open(endpoint), endpoint, asked: [], answered: [] };
       });
       clients.push(...(await Promise.all(opened)));
@@ -38,7 +38,7 @@ const methods = {
 
   /**
    * Sends one message over each of the first sockets, and waits for all answers.
-   * @param withinMs From the first message to the last one.
+   * @param withinMs Time from the first message to the last.
    */
   async ask({ streams, withinMs }: { streams: number; withinMs: number }): Promise<Answers> {
     const answers = await Promise.all(
@@ -62,7 +62,7 @@ const methods = {
   async checkStored(): Promise<{ stored: number; failures: string[] }> {
     let stored = 0;
     const failures = clients.flatMap(({ client }) =>
-      client.strays.map((type) => `${type} came after an end`),
+      client.strayEvents.map((type) => `${type} came after an end`),
     );
     for (const { client, endpoint, asked, answered } of clients.filter(
       (one) => one.asked.length > 0,
@@ -86,7 +86,7 @@ const methods = {
 export type Clients = typeof methods;
 serveMethods(methods);
 
-/** The texts of a session in the order in which they were said. */
+/** Returns the texts of a session's messages in order. */
 async function readMessages(
   { url, cookie = '' }: SocketEndpoint,
   sessionId: string,

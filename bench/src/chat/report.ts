@@ -4,20 +4,20 @@ import { median, summarize } from '../statistics.ts';
 import { type Arrival, ARRIVALS, type VariantName, VARIANTS } from './variants.ts';
 import type { Answers } from './clients.ts';
 
-/** Cost of concurrent answers in one round. */
+/** Concurrent answers in one round. */
 export type Sample = Answers & {
   variant: VariantName;
   arrival: Arrival;
   round: number;
   seconds: number;
-  /** Of the server's process. */
+  /** Processor time of the server's process. */
   cpuMs: number;
 };
 
-/** Memory of open sockets, in bytes for each. */
+/** Memory of each idle socket, in bytes. */
 export type Idle = { variant: VariantName; sockets: number; rss: number; heap: number };
 
-/** Description of one run, for readers. */
+/** Load of one run. */
 export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
 
 /** Returns the results as Markdown. */
@@ -79,12 +79,11 @@ function idleTable(idle: readonly Idle[]): string {
 }
 
 const MAX_LATENCY_MS = 20;
-/** 50 kB, in units of 1,000 bytes. */
 const MAX_SOCKET_BYTES = 50_000;
 
-const NOTHING = { rss: Number.NaN, heap: Number.NaN };
+const MISSING = { rss: Number.NaN, heap: Number.NaN };
 
-/** Goals of answers and sockets. A smoke run does not judge times and sizes. */
+/** Returns the goals of answers and sockets. A smoke run judges only counts. */
 export function judge({
   samples,
   idle,
@@ -100,26 +99,26 @@ export function judge({
 }): Goal[] {
   const own = samples.filter(({ variant }) => variant === 'assistant');
   const failures = own.flatMap((sample) => sample.failures);
-  const counted: Goal = {
+  const countGoal: Goal = {
     goal: 'no message and no token is lost or doubled',
     measured: `${figure(stored)} of ${figure(said)} messages stored, ${failures.length} wrong events`,
     met: stored === said && failures.length === 0,
   };
-  if (smoke) return [counted];
+  if (smoke) return [countGoal];
   const coming = own.filter(({ arrival }) => arrival === 'within a second');
   const p99 = summarize(coming.map((sample) => sample.p99));
-  const late: Goal = {
+  const latencyGoal: Goal = {
     goal: `added latency of a token, asked within a second: p99 at most ${MAX_LATENCY_MS} ms`,
     measured: `${spread(p99, 1)} ms`,
     met: p99.median <= MAX_LATENCY_MS,
   };
-  const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? NOTHING;
-  // A process with free pages can grow its heap without growing its memory.
+  const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? MISSING;
+  // A heap can grow into free pages without increasing the memory of the process.
   const bytes = Math.max(rss, heap);
-  const held: Goal = {
+  const memoryGoal: Goal = {
     goal: `memory of an idle socket: at most ${figure(MAX_SOCKET_BYTES / 1000)} kB`,
     measured: `${figure(bytes / 1000, 1)} kB`,
     met: bytes <= MAX_SOCKET_BYTES,
   };
-  return [late, held, counted];
+  return [latencyGoal, memoryGoal, countGoal];
 }

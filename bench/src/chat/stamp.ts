@@ -1,13 +1,12 @@
 import { hrtime } from 'node:process';
 
-/** A token of the scripted model carries the time of writing, by the clock that all processes share. */
+/** Returns a token with the current time of the clock that all processes share. */
 export function stampToken(): string {
   return `${hrtime.bigint().toString(36)} `;
 }
 
 /**
- * How long ago the tokens of a text were written, in milliseconds. A text holds whole tokens: who passes them on
- * may put some together, and breaks none.
+ * Returns the ages of a text's tokens, in milliseconds. A server may join tokens but must not split them.
  */
 export function readTokenAges(text: string): number[] {
   const now = hrtime.bigint();

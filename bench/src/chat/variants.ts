@@ -17,13 +17,17 @@ const RELAY = new URL('servers/relay.ts', import.meta.url);
 
 type VariantSetup = Pick<Context, 'databases' | 'signal'> & { sockets: number; modelUrl: string };
 
-/** Starts a server, which ends with `scope`, and returns the addresses from which sockets connect. */
+/**
+ * Starts a server.
+ * @param scope Stops the server at its end.
+ * @returns The server's process and an endpoint for each socket.
+ */
 export async function startVariant(
   name: VariantName,
   scope: AsyncDisposableStack,
-  place: VariantSetup,
+  setup: VariantSetup,
 ): Promise<{ server: RemoteProcess<Server<never>>; endpoints: SocketEndpoint[] }> {
-  return name === 'assistant' ? startAssistant(scope, place) : startRelay(scope, place);
+  return name === 'assistant' ? startAssistant(scope, setup) : startRelay(scope, setup);
 }
 
 async function startAssistant(
@@ -46,10 +50,10 @@ async function startAssistant(
     },
   );
   const [server] = servers;
-  if (server === undefined) throw new Error('No process was asked for');
+  if (server === undefined) throw new Error('The assistant has no process');
   const { url, process } = server;
   const cookies = await mapUsers(Math.ceil(sockets / SOCKETS_PER_USER), (nth) => signIn(url, nth));
-  // One socket of each user first, so that speaking sockets belong to different users.
+  // Users alternate, so that the first sockets, which send messages, belong to different users.
   const endpoints = Array.from({ length: sockets }, (_, nth) => ({
     url,
     cookie: cookies[nth % cookies.length],
@@ -66,9 +70,9 @@ async function startRelay(
   return { server, endpoints: Array.from({ length: sockets }, () => ({ url, cookie: undefined })) };
 }
 
-/** Arrival of concurrent messages: spread over a second, or all at once. */
+/** Arrival of concurrent messages. */
 export const ARRIVALS = ['within a second', 'all at once'] as const;
 export type Arrival = (typeof ARRIVALS)[number];
 
-/** From the first message to the last one. */
+/** Time from the first message to the last, in milliseconds. */
 export const withinMs: Record<Arrival, number> = { 'within a second': 1000, 'all at once': 0 };

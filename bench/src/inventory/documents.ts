@@ -1,11 +1,11 @@
 import { createRandom } from '../listings/random.ts';
 
-/** An inventory to generate. Equal ones are equal in every byte. */
+/** Inventory to generate. Equal parameters give equal bytes. */
 export type Document = {
   records: number;
-  /** The share of records in which something is wrong, from 0 to 1. */
+  /** Share of invalid records, from 0 to 1. */
   faulty: number;
-  /** One array with a record a line, or JSON Lines. */
+  /** One array with a record on each line, or JSON Lines. */
   format: 'json' | 'jsonl';
 };
 
@@ -83,24 +83,25 @@ function createRecord(nth: number, { faulty }: Document): { text: string; fault?
   return random.chance(faulty) ? random.pick(FAULTS)(text) : { text };
 }
 
-// The ways to be wrong: what validators of JSON Schema find, and a repeated key, which none of them does.
+// The repeated key is the only error that validators of JSON Schema cannot find.
 const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
   (text) => ({
     text: text.replace(/"docs":"[^"]*",/, ''),
     fault: { code: 'schema/required', pointer: '', offset: 0 },
   }),
-  (text) => at(text.replace('"port":8443', '"port":"8443"'), 'schema/type', '/port', '"8443"'),
+  (text) =>
+    createFault(text.replace('"port":8443', '"port":"8443"'), 'schema/type', '/port', '"8443"'),
   (text) => {
-    const other = text.replace(/"exposure":"\w+"/, '"exposure":"Everybody"');
-    return at(other, 'schema/enum', '/exposure', '"Everybody"');
+    const invalid = text.replace(/"exposure":"\w+"/, '"exposure":"Everybody"');
+    return createFault(invalid, 'schema/enum', '/exposure', '"Everybody"');
   },
   (text) => {
     const repeating = text.replace(/\}$/, ',"status":"retired"}');
-    return at(repeating, 'json/duplicate-key', '/status', '"status":"retired"');
+    return createFault(repeating, 'json/duplicate-key', '/status', '"status":"retired"');
   },
 ];
 
-/** Creates a fault at the position of a text. */
-function at(text: string, code: string, pointer: string, written: string) {
-  return { text, fault: { code, pointer, offset: text.indexOf(written) } };
+/** Returns a faulty text and its expected finding, at the position of a part. */
+function createFault(text: string, code: string, pointer: string, part: string) {
+  return { text, fault: { code, pointer, offset: text.indexOf(part) } };
 }

@@ -10,7 +10,7 @@ import { jsonParse, lint, oselya, peers, type Variant } from './variants.ts';
 
 const MILLION = 1_000_000;
 
-/** In files, for all commands. */
+/** Documents in files, for all commands. */
 const FILES: readonly Document[] = [
   { records: MILLION, faulty: 0, format: 'json' },
   { records: MILLION / 10, faulty: 0, format: 'json' },
@@ -18,13 +18,13 @@ const FILES: readonly Document[] = [
   { records: MILLION, faulty: 1, format: 'json' },
 ];
 
-/** Through standard input, and so never on the disk. None of them fits into one string of JavaScript. */
+/** Documents for standard input, too large for one JavaScript string. */
 const STREAMS: readonly Document[] = [
   { records: 2 * MILLION, faulty: 0.01, format: 'json' },
   { records: 10 * MILLION, faulty: 0, format: 'jsonl' },
 ];
 
-/** Measures the validator: time, memory and errors, beside JSON.parse and its peers. */
+/** Measures time, memory and errors of the validator, compared with JSON.parse and peers. */
 export async function measureInventory(context: Context): Promise<Report> {
   const { options, results, logProgress, signal } = context;
   await using scope = new AsyncDisposableStack();
@@ -40,8 +40,8 @@ export async function measureInventory(context: Context): Promise<Report> {
     logProgress(`${variant.name}: ${megabytes} MB, ${errors} errors, ${Math.round(wallMs)} ms`);
   };
 
-  const sized = (document: Document) => (options.smoke ? thousandth(document) : document);
-  for (const document of FILES.map(sized)) {
+  const adaptSize = (document: Document) => (options.smoke ? shrink(document) : document);
+  for (const document of FILES.map(adaptSize)) {
     const file = join(folder, 'inventory.json');
     await writeFile(file, generateDocument(document));
     for (let round = 1; round <= options.rounds; round += 1) {
@@ -49,13 +49,13 @@ export async function measureInventory(context: Context): Promise<Report> {
         await measure(variant, document, file, round);
       }
     }
-    // Once: with errors in a file they take minutes, or all the memory there is.
+    // Peers run once, because a file with errors takes them minutes or all memory.
     for (const peer of peers) await measure(peer, document, file);
   }
-  for (const document of STREAMS.map(sized)) await measure(oselya, document, '-');
+  for (const document of STREAMS.map(adaptSize)) await measure(oselya, document, '-');
   return formatReport(samples, options);
 }
 
-function thousandth(document: Document): Document {
+function shrink(document: Document): Document {
   return { ...document, records: document.records / 1000 };
 }

@@ -1,4 +1,4 @@
-// The yardstick as a command: node json-parse.ts FILE parses a file as a whole, and nothing else.
+// Command for comparison: node json-parse.ts FILE parses a file and counts its records.
 import { readFileSync } from 'node:fs';
 
 const records: unknown[] = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'));

@@ -25,14 +25,14 @@ export function formatReport(samples: readonly Sample[], { rounds, smoke }: Opti
   return { text: text.join('\n\n'), failures: checked.flatMap(findFailures) };
 }
 
-/** Returns wrong errors and positions, which do not depend on the machine. */
+/** Returns wrong exit statuses and findings, which do not depend on the machine. */
 function findFailures({ variant, document, exitStatus, difference }: Sample): string[] {
   const expected = document.faulty === 0 ? 0 : 1;
   const wrong = [
     ...(exitStatus === expected ? [] : [`exit status ${exitStatus}, expected ${expected}`]),
     ...(difference === undefined ? [] : [difference]),
   ];
-  return wrong.map((what) => `${variant}, ${formatDocumentName(document)}: ${what}`);
+  return wrong.map((failure) => `${variant}, ${formatDocumentName(document)}: ${failure}`);
 }
 
 function commandsTable(samples: readonly Sample[]): string {
@@ -66,8 +66,8 @@ function formatDocumentName({ records, faulty, format }: Document): string {
 function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
   const valid = samples.filter(({ document }) => document.faulty === 0);
   const [large, small] = Map.groupBy(valid, ({ document }) => document).values();
-  const time = paired(large, [oselya, jsonParse], ({ wallMs }) => wallMs);
-  const processor = paired(small, [lint, oselya], ({ usage }) => usage?.cpuMs ?? Infinity);
+  const time = computeRatio(large, [oselya, jsonParse], ({ wallMs }) => wallMs);
+  const processor = computeRatio(small, [lint, oselya], ({ usage }) => usage?.cpuMs ?? Infinity);
   const peak = Math.max(...own.map(({ usage }) => usage?.peakMB ?? Infinity));
   const wrong = own.filter(({ difference }) => difference !== undefined).length;
   return [
@@ -94,8 +94,8 @@ function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
   ];
 }
 
-/** The ratio of two commands within each round. */
-function paired(
+/** Returns the ratio of two commands within each round. */
+function computeRatio(
   samples: readonly Sample[] = [],
   [one, other]: readonly [Variant, Variant],
   figureOf: (sample: Sample) => number,

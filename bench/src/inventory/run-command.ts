@@ -15,8 +15,7 @@ export type Run = {
   usage: Usage | undefined;
 };
 
-/** Output file, standard input and abort signal of a run. */
-export type Surroundings = {
+type RunOptions = {
   folder: string;
   output: string;
   input?: Iterable<string> | undefined;
@@ -24,34 +23,35 @@ export type Surroundings = {
 };
 
 const USAGE_MODULE = new URL('usage.ts', import.meta.url).href;
-// Peers that have not ended by then would go on for long.
+// Slower peers would run for hours.
 const TIMEOUT_MS = 5 * 60_000;
 
 /**
  * Runs a Node command in a separate process, with its output in a file.
  * @param args The module and its arguments.
+ * @returns Exit status, duration and resource usage.
  */
 export async function runCommand(
   args: readonly string[],
-  { folder, output, input, signal }: Surroundings,
+  { folder, output, input, signal }: RunOptions,
 ): Promise<Run> {
   const usageFile = join(folder, 'usage.json');
   await rm(usageFile, { force: true });
-  await using printed = await open(output, 'w');
+  await using outputFile = await open(output, 'w');
   const startedAt = performance.now();
   const child = spawn(process.execPath, ['--import', USAGE_MODULE, ...args], {
     env: { ...process.env, OSELYA_BENCH_USAGE: usageFile, NODE_ENV: 'production' },
-    stdio: [input === undefined ? 'ignore' : 'pipe', printed.fd, printed.fd],
+    stdio: [input === undefined ? 'ignore' : 'pipe', outputFile.fd, outputFile.fd],
     signal,
     timeout: TIMEOUT_MS,
     killSignal: 'SIGKILL',
   });
-  const ended = once(child, 'exit');
+  const exit = once(child, 'exit');
   if (input !== undefined && child.stdin !== null) {
     // A command may exit before reading all input; its exit status shows errors.
     await pipeline(Readable.from(input), child.stdin).catch(() => undefined);
   }
-  const [exitStatus] = await ended;
+  const [exitStatus] = await exit;
   const wallMs = performance.now() - startedAt;
   const usage = await readFile(usageFile, 'utf8').catch(() => undefined);
   return { exitStatus, wallMs, usage: usage === undefined ? undefined : JSON.parse(usage) };

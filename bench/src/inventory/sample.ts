@@ -5,16 +5,15 @@ import { type Document, generateDocument, type Expected, expectedFindings } from
 import { type Run, runCommand } from './run-command.ts';
 import { oselya, type Variant } from './variants.ts';
 
-/** One measurement: a command and a document. */
 export type Sample = Run & {
   variant: string;
   round: number;
   document: Document;
-  /** The size of the text, in millions of bytes. */
+  /** Size of the document. */
   megabytes: number;
   /** Number of errors that the command reported. */
   errors: number;
-  /** Wrong findings, if they are compared one by one. */
+  /** First wrong finding; undefined if all findings are right or not compared. */
   difference?: string | undefined;
 };
 
@@ -26,7 +25,7 @@ type Source = {
   signal: AbortSignal;
 };
 
-/** Runs a command on a document and looks at what it printed. */
+/** Runs a command on a document, and counts and compares its findings. */
 export async function measureCommand(
   variant: Variant,
   { document, file, folder, signal }: Source,
@@ -35,7 +34,7 @@ export async function measureCommand(
   const isStream = file === '-';
   let size = isStream ? 0 : (await stat(file)).size;
   const args = [...variant.args(file), ...(isStream ? ['--input-format', document.format] : [])];
-  const input = isStream ? counted() : undefined;
+  const input = isStream ? countBytes() : undefined;
   const run = await runCommand(args, { folder, output, input, signal });
   return {
     variant: variant.name,
@@ -46,16 +45,16 @@ export async function measureCommand(
     ...(variant === oselya && { difference: await findDifference(output, document) }),
   };
 
-  function* counted(): Generator<string> {
+  function* countBytes(): Generator<string> {
     for (const chunk of generateDocument(document)) {
-      // Generated text is ASCII: a byte for each code unit.
+      // Generated text is ASCII, so a character is a byte.
       size += chunk.length;
       yield chunk;
     }
   }
 }
 
-/** Returns the number of errors that a command reported, by lines with a mark; none without a mark. */
+/** Returns the number of lines with a command's error mark; 0 without a mark. */
 export async function countErrors(output: string, mark: string | undefined): Promise<number> {
   if (mark === undefined) return 0;
   let count = 0;
@@ -65,9 +64,9 @@ export async function countErrors(output: string, mark: string | undefined): Pro
 }
 
 /**
- * Compares what `oselya inventory validate --format json` printed about a document with what is wrong with
- * it: every error, at its line and column, in order, and the count of the records.
- * @returns What is not as it should be; undefined when everything is.
+ * Compares the output of `oselya inventory validate --format json` with the errors of the document: code,
+ * pointer, line and column in order, and the number of records.
+ * @returns The first difference; undefined if there is none.
  */
 export async function findDifference(
   output: string,
@@ -85,10 +84,10 @@ export async function findDifference(
     }
     const found = readLocation(printed);
     const { value } = expected.next();
-    if (!isDeepStrictEqual(found, value)) return difference(value ?? undefined, found);
+    if (!isDeepStrictEqual(found, value)) return formatDifference(value ?? undefined, found);
   }
   const { value: missing } = expected.next();
-  if (missing !== undefined) return difference(missing, undefined);
+  if (missing !== undefined) return formatDifference(missing, undefined);
   if (files?.isComplete && files.records === document.records) return undefined;
   return `${files?.records} records were read, there are ${document.records}`;
 }
@@ -97,6 +96,6 @@ function readLocation({ code, pointer, line, column }: Expected): Expected {
   return { code, pointer, line, column };
 }
 
-function difference(expected: Expected | undefined, found: Expected | undefined): string {
+function formatDifference(expected: Expected | undefined, found: Expected | undefined): string {
   return `expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`;
 }

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 
-/** A command that reads an inventory. */
+/** Command that reads an inventory. */
 export type Variant = {
   name: string;
   /** The module and its arguments for a file. */
@@ -20,7 +20,7 @@ export const oselya: Variant = {
   errorMark: '"pointer":',
 };
 
-/** On a day on which no review of the documents is too long ago. */
+/** Runs with a date on which no review in the documents is overdue. */
 export const lint: Variant = {
   name: 'oselya inventory lint',
   args: (file) => [OSELYA, 'inventory', 'lint', '--today', '2026-10-01', '--format', 'json', file],
@@ -32,7 +32,7 @@ export const jsonParse: Variant = {
   args: (file) => [fileURLToPath(new URL('json-parse.ts', import.meta.url)), file],
 };
 
-/** The peers, each set to find every error; @jirutka/ajv-cli also reports positions. */
+/** Peers with options to find every error; @jirutka/ajv-cli also reports positions. */
 export const peers: readonly Variant[] = [
   {
     name: 'ajv-cli',

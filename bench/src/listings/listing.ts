@@ -1,7 +1,7 @@
 import { type City, pickCity, STREETS, type Language, VOCABULARY, getWord } from './words.ts';
 import { createRandom, type Random } from './random.ts';
 
-/** A listing as the generator knows it; null fields are not sent. */
+/** Generated listing; payloads omit null fields. */
 export type GeneratedListing = {
   source_slug: string;
   external_id: string;
@@ -31,7 +31,7 @@ export type GeneratedListing = {
   copy_of: number | null;
 };
 
-/** Settings of the listings of a run. Equal settings give equal listings. */
+/** Settings of the generator. Equal settings give equal listings. */
 export type Generator = {
   seed: number;
   /** Share of listings that duplicate an earlier one; 0 by default. */
@@ -55,15 +55,15 @@ const ROOMS = ['однокімнатну', 'двокімнатну', 'трикі
 const FEATURES = ['balcony', 'furnished', 'parking', 'lift', 'terrace', 'pets allowed'];
 const NAMES = ['Оксана', 'Тарас', 'Ганна', 'Богдан', 'Мар’яна', 'Юрій'];
 
-/** All listings are published in the days before this one. */
+/** Listings are published in the year before this day. */
 const NEWEST = Date.UTC(2026, 5, 1);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Creates the listing with an index of the sequence, from 0. */
+/** Returns the listing with an index of the sequence, from 0. */
 export function createListing({ seed, duplicates = 0 }: Generator, nth: number): GeneratedListing {
   const random = createRandom(seed, nth);
   const isCopy = nth > 0 && random.chance(duplicates);
-  const of = isCopy ? random.below(nth) : null;
+  const originalIndex = isCopy ? random.below(nth) : null;
   const source = `source-${String(nth % SOURCES).padStart(2, '0')}`;
   const own = {
     source_slug: source,
@@ -71,11 +71,11 @@ export function createListing({ seed, duplicates = 0 }: Generator, nth: number):
     url: `https://${source}.example.test/flats/${nth}`,
     published_at: new Date(NEWEST - random.below(365) * DAY_MS).toISOString(),
   };
-  if (of === null) return { ...makeHome(random), ...own, copy_of: null };
-  const original = createListing({ seed }, of);
-  const description = `${original.description} ${sentence(random, original.language)}`;
+  if (originalIndex === null) return { ...makeHome(random), ...own, copy_of: null };
+  const original = createListing({ seed }, originalIndex);
+  const description = `${original.description} ${createSentence(random, original.language)}`;
   const price = Math.round(original.price * (0.98 + 0.04 * random.next()));
-  return { ...original, ...own, description, price, copy_of: of };
+  return { ...original, ...own, description, price, copy_of: originalIndex };
 }
 
 function makeHome(
@@ -92,7 +92,7 @@ function makeHome(
     language,
     deal_type: deal,
     property_type: kind,
-    price: priceOf(random, deal, size),
+    price: computePrice(random, deal, size),
     currency: deal === 'sale' ? 'USD' : 'UAH',
     city: city.name,
     district: city.districts.length === 0 ? null : random.pick(city.districts),
@@ -102,15 +102,18 @@ function makeHome(
     area_kitchen: random.chance(0.6) ? random.between(6, 16) : null,
     floor: random.between(1, floorsTotal),
     floors_total: floorsTotal,
-    latitude: near(random, city.latitude),
-    longitude: near(random, city.longitude),
+    latitude: moveNear(random, city.latitude),
+    longitude: moveNear(random, city.longitude),
     contact_name: random.pick(NAMES),
     phones: [`+380 00 ${random.between(100, 999)} ${random.between(1000, 9999)}`],
     features: FEATURES.filter(() => random.chance(0.3)),
   };
-  const [title, facts] = language === 'uk' ? ukrainian(home, city) : english(home, city);
-  const more = Array.from({ length: random.between(4, 10) }, () => sentence(random, language));
-  return { ...home, title, description: [facts, ...more].join(' ') };
+  const [title, facts] =
+    language === 'uk' ? describeInUkrainian(home, city) : describeInEnglish(home, city);
+  const sentences = Array.from({ length: random.between(4, 10) }, () =>
+    createSentence(random, language),
+  );
+  return { ...home, title, description: [facts, ...sentences].join(' ') };
 }
 
 type Home = Pick<
@@ -118,7 +121,7 @@ type Home = Pick<
   'deal_type' | 'rooms' | 'address' | 'area_total' | 'floor' | 'floors_total' | 'price' | 'currency'
 > & { property_type: keyof typeof KINDS };
 
-function ukrainian(home: Home, city: City): [title: string, facts: string] {
+function describeInUkrainian(home: Home, city: City): [title: string, facts: string] {
   const rooms = home.property_type === 'room' ? '' : `${ROOMS[home.rooms - 1]} `;
   const offer = `${DEALS[home.deal_type].uk} ${rooms}${KINDS[home.property_type].uk} у ${city.locative}`;
   const money = home.currency === 'USD' ? 'дол.' : 'грн';
@@ -129,7 +132,7 @@ function ukrainian(home: Home, city: City): [title: string, facts: string] {
   ];
 }
 
-function english(home: Home, city: City): [title: string, facts: string] {
+function describeInEnglish(home: Home, city: City): [title: string, facts: string] {
   const kind = KINDS[home.property_type].en;
   const offer = `${DEALS[home.deal_type].en} ${home.rooms}-room ${kind} in ${city.english}`;
   return [
@@ -139,20 +142,20 @@ function english(home: Home, city: City): [title: string, facts: string] {
   ];
 }
 
-function sentence(random: Random, language: Language): string {
+function createSentence(random: Random, language: Language): string {
   const words = Array.from({ length: random.between(4, 9) }, () =>
     getWord(language, random.rank(VOCABULARY)),
   );
-  const [first = '', ...rest] = words;
-  return `${first.charAt(0).toUpperCase()}${first.slice(1)} ${rest.join(' ')}.`;
+  const [first = '', ...following] = words;
+  return `${first.charAt(0).toUpperCase()}${first.slice(1)} ${following.join(' ')}.`;
 }
 
-function priceOf(random: Random, deal: GeneratedListing['deal_type'], area: number): number {
+function computePrice(random: Random, deal: GeneratedListing['deal_type'], area: number): number {
   const each = { sale: 900, rent: 250, daily_rent: 25 }[deal];
   return Math.round((each * area * (0.6 + random.next() * 0.9)) / 10) * 10;
 }
 
-function near(random: Random, degrees: number): number {
+function moveNear(random: Random, degrees: number): number {
   return Math.round((degrees + 0.05 * random.normal()) * 1e5) / 1e5;
 }
 
@@ -166,23 +169,23 @@ function pickByShare<Key extends string>(
   return keys.find((key) => (left -= shares[key].share) < 0) ?? random.pick(keys);
 }
 
-/** A payload as a source sends it. Contract 4, PayloadSchema. */
+/** Payload of a source (Contract 4, PayloadSchema). */
 export type Payload = { source_slug: string; external_id: string; description: string } & Record<
   string,
   unknown
 >;
 
-/** The payload that makes the listing at a place of the sequence, with what a source usually tells. */
+/** Returns the payload of the listing with an index, without null fields. */
 export function createListingPayload(generator: Generator, nth: number): Payload {
-  const { copy_of: _, language, features, ...told } = createListing(generator, nth);
-  const known = Object.entries(told).filter(([, value]) => value !== null);
-  // These three are never null.
-  return { ...(Object.fromEntries(known) as Payload), attributes: { language, features } };
+  const { copy_of: _, language, features, ...fields } = createListing(generator, nth);
+  const entries = Object.entries(fields).filter(([, value]) => value !== null);
+  // The required fields of a payload are never null.
+  return { ...(Object.fromEntries(entries) as Payload), attributes: { language, features } };
 }
 
 /**
- * Payloads with only a description and a number of images at a host: all facts must be
- * read out of the text.
+ * Returns payloads with only a description and images, so that the model must read all facts from the
+ * text.
  */
 export function createTextPayloads(
   count: number,

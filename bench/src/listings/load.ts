@@ -3,10 +3,10 @@ import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { type Generator as Settings, SOURCES } from './listing.ts';
-import { COLUMNS, listingRows } from './rows.ts';
+import { COLUMNS, createRowFormatter } from './rows.ts';
 
 export type Load = {
-  /** Of a database with the collector's tables. */
+  /** Database with the collector's tables. */
   databaseUrl: string;
   generator: Settings;
   /** Number of listings in total, and number that exist already. */
@@ -23,8 +23,8 @@ const BATCH = 500;
 const PROGRESS_INTERVAL_ROWS = 100_000;
 
 /**
- * Puts generated listings into `property_listings`, a million in some minutes: its indexes are dropped
- * meanwhile and built again at the end, as one would for a large import.
+ * Copies generated listings into `property_listings`. Drops its indexes first and rebuilds them at the
+ * end, as for any large import.
  */
 export async function loadListings(load: Load): Promise<void> {
   const client = new pg.Client({ connectionString: load.databaseUrl });
@@ -54,16 +54,17 @@ function* batches({
   dimensions,
   logProgress,
 }: Load): Generator<string, void, undefined> {
-  const rowAt = listingRows(generator, dimensions);
-  for (let nth = first; nth < count; nth += BATCH) {
+  const formatRow = createRowFormatter(generator, dimensions);
+  for (let start = first; start < count; start += BATCH) {
     let rows = '';
-    for (let at = nth; at < Math.min(count, nth + BATCH); at += 1) rows += rowAt(at);
+    for (let index = start; index < Math.min(count, start + BATCH); index += 1)
+      rows += formatRow(index);
     yield rows;
-    if (nth > first && nth % PROGRESS_INTERVAL_ROWS === 0) logProgress(`${nth} listings`);
+    if (start > first && start % PROGRESS_INTERVAL_ROWS === 0) logProgress(`${start} listings`);
   }
 }
 
-/** Building these needs memory for the whole vector index, and may take long. */
+/** Index builds need memory for the whole vector index, and take long. */
 const BUILD_SETTINGS =
   "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2; set statement_timeout = 0";
 

@@ -1,26 +1,25 @@
-/** Numbers that look random and are the same for equal seeds. */
+/** Pseudorandom values, equal for equal seeds. */
 export type Random = {
-  /** From 0 up to, but not including, 1. */
+  /** Returns a number from 0 up to, but not including, 1. */
   next(): number;
-  /** A whole number from 0 up to, but not including, `end`. */
+  /** Returns a whole number from 0 up to, but not including, `end`. */
   below(end: number): number;
-  /** A whole number from `from` to `to`, both included. */
+  /** Returns a whole number from `from` to `to`, both included. */
   between(from: number, to: number): number;
   /** Returns true with a probability of `share`. */
   chance(share: number): boolean;
-  pick<Item>(items: readonly Item[]): Item;
-  /** Normally distributed around 0, with a deviation of 1. */
+  pick<Value>(values: readonly Value[]): Value;
+  /** Returns a normally distributed number with mean 0 and deviation 1. */
   normal(): number;
   /**
-   * A rank from 0 up to, but not including, `count`, distributed as words are in texts (Zipf): rank 9 comes
-   * about a tenth as often as rank 0.
+   * Returns a rank below `count` with the distribution of words in texts (Zipf): rank 9 is about a tenth
+   * as frequent as rank 0.
    */
   rank(count: number): number;
 };
 
 /**
- * A separate series for each place in a sequence, so that the millionth listing can be made without
- * those before it.
+ * Returns a separate random series for each index, so that any listing can be generated alone.
  */
 export function createRandom(seed: number, nth = 0): Random {
   const next = mulberry32(scramble(seed ^ scramble(nth + 1)));
@@ -30,15 +29,15 @@ export function createRandom(seed: number, nth = 0): Random {
     below,
     between: (from, to) => from + below(to - from + 1),
     chance: (share) => next() < share,
-    // There is an item at each index below the length.
-    pick: <Item>(items: readonly Item[]) => items[below(items.length)] as Item,
+    // The index is below the length.
+    pick: <Value>(values: readonly Value[]) => values[below(values.length)] as Value,
     // The method of Box and Muller; 1 - next() is never 0.
     normal: () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next()),
     rank: (count) => Math.floor((count + 1) ** next()) - 1,
   };
 }
 
-/** Tommy Ettinger's small generator of 32 bits. */
+/** Tommy Ettinger's 32-bit generator. */
 function mulberry32(seed: number): () => number {
   let state = seed;
   return () => {
@@ -49,7 +48,7 @@ function mulberry32(seed: number): () => number {
   };
 }
 
-/** Austin Appleby's finalizer of 32 bits: neighbouring numbers become seeds that have nothing in common. */
+/** Austin Appleby's 32-bit finalizer, which turns neighbouring numbers into unrelated seeds. */
 function scramble(number: number): number {
   let mixed = number | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);

@@ -3,7 +3,7 @@ import { type Generator, createListing } from './listing.ts';
 import { createRandom } from './random.ts';
 import { createVectors, type Vectors } from './vector.ts';
 
-/** The columns of `property_listings` that the rows of `listingRow` have. */
+/** Columns of `property_listings` in the order of the rows. */
 export const COLUMNS = [
   'source_slug',
   'external_id',
@@ -35,14 +35,14 @@ export const COLUMNS = [
   'embedding_model',
 ] as const;
 
-/** The model that the vectors are said to be of. */
+/** Stored name of the vectors' model. */
 export const EMBEDDING_MODEL = 'bench';
 
-/** A salt for the series that vectors are made from, so that they share nothing with the words. */
+/** Makes the random series of vectors independent of the words. */
 const VECTOR_SEED = 0x5eed;
 
-/** The vector of the listing at a place; that of a copy is that of its original. */
-function listingVector(
+/** Returns the vector of a listing; a duplicate has the vector of its original. */
+function createVector(
   vectors: Vectors,
   { seed }: Generator,
   { nth, copyOf }: { nth: number; copyOf: number | null },
@@ -50,30 +50,33 @@ function listingVector(
   return vectors.of(createRandom(seed ^ VECTOR_SEED, copyOf ?? nth));
 }
 
-/** Makes the function that gives the row at a place of the sequence, as the pipeline would store it. */
-export function listingRows(generator: Generator, dimensions: number): (nth: number) => string {
+/** Returns a function that creates the row of the listing with an index, as the pipeline stores it. */
+export function createRowFormatter(
+  generator: Generator,
+  dimensions: number,
+): (nth: number) => string {
   const vectors = createVectors(dimensions);
   return (nth) => {
     const listing = createListing(generator, nth);
-    const vector = listingVector(vectors, generator, { nth, copyOf: listing.copy_of });
+    const vector = createVector(vectors, generator, { nth, copyOf: listing.copy_of });
     const values = {
       ...listing,
       city_key: normaliseText(listing.city),
-      phones: arrayText(listing.phones),
-      features: arrayText(listing.features),
+      phones: formatArray(listing.phones),
+      features: formatArray(listing.features),
       search_text: buildSearchText({ ...listing, summary: null }),
       embedding: `[${vector.join(',')}]`,
       embedding_model: EMBEDDING_MODEL,
     };
-    return copyRow(COLUMNS.map((column) => values[column]));
+    return formatRow(COLUMNS.map((column) => values[column]));
   };
 }
 
 /**
- * A row as `copy … from` reads it: columns parted by tabs, and what would be read as something else written
- * with backslashes. "PostgreSQL documentation, COPY, Text Format".
+ * Returns a row for `copy … from`, with separators and backslashes escaped.
+ * @see "PostgreSQL documentation, COPY, Text Format"
  */
-export function copyRow(columns: readonly (string | number | null)[]): string {
+export function formatRow(columns: readonly (string | number | null)[]): string {
   const cells = columns.map((value) => {
     if (value === null) return String.raw`\N`;
     return typeof value === 'number' ? String(value) : value.replaceAll(/[\\\t\n\r]/g, escape);
@@ -92,7 +95,7 @@ function escape(character: string): string {
   return ESCAPES[character] ?? character;
 }
 
-/** A list of texts as PostgreSQL reads an array. */
-export function arrayText(items: readonly string[]): string {
-  return `{${items.map((item) => `"${item.replaceAll(/["\\]/g, String.raw`\$&`)}"`).join(',')}}`;
+/** Returns texts as an array literal of PostgreSQL. */
+export function formatArray(texts: readonly string[]): string {
+  return `{${texts.map((text) => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`).join(',')}}`;
 }

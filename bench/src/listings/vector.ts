@@ -1,24 +1,26 @@
 import { createRandom, type Random } from './random.ts';
 
 /**
- * Vectors with the shape that embeddings of texts have: most of what tells two listings apart lies in few
- * directions, and texts about the same are near one another. Each is the middle of a topic, moved along
- * some directions that all share, with a little noise in every element.
+ * Generator of vectors that resemble embeddings: clustered by topic, and different in few directions. A
+ * vector is the centre of a topic, moved along shared directions, with noise in every element.
  */
 export type Vectors = {
-  /** Near those of other listings of its topic. Whole numbers: cosine distance knows no length. */
+  /** Returns a vector of whole numbers, near the other vectors of its topic. */
   of(random: Random): Int16Array;
 };
 
 const TOPICS = 256;
 const DIRECTIONS = 24;
-/** Distance of listings within a topic; topics are 1 apart in each element. */
+/** Deviation within a topic; the centres of topics have a deviation of 1. */
 const SPREAD = 0.2;
 const NOISE = 0.25;
-/** Whole numbers of three digits say as much of an element as a search needs, and are short as text. */
+/** Factor before rounding: three digits suffice for searches and are short as text. */
 const SCALE = 100;
 
-/** @param dimensions How many elements a vector has. */
+/**
+ * Returns a generator of vectors.
+ * @param dimensions Number of elements of a vector.
+ */
 export function createVectors(dimensions: number): Vectors {
   const random = createRandom(dimensions, DIRECTIONS);
   const normals = (count: number) =>

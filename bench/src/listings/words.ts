@@ -5,7 +5,7 @@ export type Language = 'uk' | 'en';
 /** Number of words of a language. */
 export const VOCABULARY = 50_000;
 
-/** Words that are said of most homes, those said most often first. */
+/** Words of listings by descending frequency. */
 const COMMON: Record<Language, readonly string[]> = {
   uk: (
     'поруч ремонт центр кухня балкон меблі світла затишна новий ліфт школа парк опалення садочок техніка ' +
@@ -37,8 +37,9 @@ const vocabularies: Record<Language, readonly string[]> = {
 };
 
 /**
- * The word of a rank, 0 being said most often: real words first, then what stands for the names of
- * estates, makers and builders, of which there are thousands.
+ * Returns the word of a frequency rank from 0. After the real words follow random ones, which stand for
+ * names of estates and builders.
+ * @throws RangeError for a rank beyond the vocabulary.
  */
 export function getWord(language: Language, rank: number): string {
   const word = vocabularies[language][rank];
@@ -58,19 +59,19 @@ function createWords(language: Language): string[] {
   return [...words];
 }
 
-/** A city, and which percentage of all listings is in it. */
 export type City = {
   name: string;
   /** Locative form, after "у". */
   locative: string;
   english: string;
+  /** Percentage of all listings. */
   percent: number;
   latitude: number;
   longitude: number;
   districts: readonly string[];
 };
 
-const city = (
+const createCity = (
   names: readonly [name: string, locative: string, english: string],
   percent: number,
   [latitude, longitude]: readonly [number, number],
@@ -80,28 +81,55 @@ const city = (
   return { name, locative, english, percent, latitude, longitude, districts };
 };
 
-/** Cities; their percentages add up to 100. */
+/** Cities, whose percentages add up to 100. */
 export const CITIES: readonly City[] = [
-  city(['Київ', 'Києві', 'Kyiv'], 26, [50.45, 30.52], 'Оболонь', 'Поділ', 'Печерськ', 'Позняки'),
-  city(['Львів', 'Львові', 'Lviv'], 10, [49.84, 24.03], 'Сихів', 'Личаків', 'Левандівка'),
-  city(['Одеса', 'Одесі', 'Odesa'], 12, [46.48, 30.73], 'Аркадія', 'Молдаванка', 'Черемушки'),
-  city(['Харків', 'Харкові', 'Kharkiv'], 10, [49.99, 36.23], 'Салтівка', 'Олексіївка', 'Нагірний'),
-  city(['Дніпро', 'Дніпрі', 'Dnipro'], 9, [48.46, 35.04], 'Перемога', 'Тополя', 'Новокодацький'),
-  city(['Вінниця', 'Вінниці', 'Vinnytsia'], 6, [49.23, 28.47], 'Вишенька', 'Замостя'),
-  city(['Івано-Франківськ', 'Івано-Франківську', 'Ivano-Frankivsk'], 5, [48.92, 24.71], 'Пасічна'),
-  city(['Тернопіль', 'Тернополі', 'Ternopil'], 5, [49.55, 25.59], 'Дружба', 'Східний'),
-  city(['Ужгород', 'Ужгороді', 'Uzhhorod'], 4, [48.62, 22.29], 'Новий район', 'Боздош'),
-  city(['Чернівці', 'Чернівцях', 'Chernivtsi'], 4, [48.29, 25.94], 'Садгора', 'Проспект'),
-  city(['Полтава', 'Полтаві', 'Poltava'], 3, [49.59, 34.55], 'Алмазний', 'Левада'),
-  city(['Рівне', 'Рівному', 'Rivne'], 2, [50.62, 26.25], 'Північний', 'Ювілейний'),
-  city(['Луцьк', 'Луцьку', 'Lutsk'], 1, [50.75, 25.33], 'Вишків', 'Гуща'),
-  city(
+  createCity(
+    ['Київ', 'Києві', 'Kyiv'],
+    26,
+    [50.45, 30.52],
+    'Оболонь',
+    'Поділ',
+    'Печерськ',
+    'Позняки',
+  ),
+  createCity(['Львів', 'Львові', 'Lviv'], 10, [49.84, 24.03], 'Сихів', 'Личаків', 'Левандівка'),
+  createCity(['Одеса', 'Одесі', 'Odesa'], 12, [46.48, 30.73], 'Аркадія', 'Молдаванка', 'Черемушки'),
+  createCity(
+    ['Харків', 'Харкові', 'Kharkiv'],
+    10,
+    [49.99, 36.23],
+    'Салтівка',
+    'Олексіївка',
+    'Нагірний',
+  ),
+  createCity(
+    ['Дніпро', 'Дніпрі', 'Dnipro'],
+    9,
+    [48.46, 35.04],
+    'Перемога',
+    'Тополя',
+    'Новокодацький',
+  ),
+  createCity(['Вінниця', 'Вінниці', 'Vinnytsia'], 6, [49.23, 28.47], 'Вишенька', 'Замостя'),
+  createCity(
+    ['Івано-Франківськ', 'Івано-Франківську', 'Ivano-Frankivsk'],
+    5,
+    [48.92, 24.71],
+    'Пасічна',
+  ),
+  createCity(['Тернопіль', 'Тернополі', 'Ternopil'], 5, [49.55, 25.59], 'Дружба', 'Східний'),
+  createCity(['Ужгород', 'Ужгороді', 'Uzhhorod'], 4, [48.62, 22.29], 'Новий район', 'Боздош'),
+  createCity(['Чернівці', 'Чернівцях', 'Chernivtsi'], 4, [48.29, 25.94], 'Садгора', 'Проспект'),
+  createCity(['Полтава', 'Полтаві', 'Poltava'], 3, [49.59, 34.55], 'Алмазний', 'Левада'),
+  createCity(['Рівне', 'Рівному', 'Rivne'], 2, [50.62, 26.25], 'Північний', 'Ювілейний'),
+  createCity(['Луцьк', 'Луцьку', 'Lutsk'], 1, [50.75, 25.33], 'Вишків', 'Гуща'),
+  createCity(
     ['Кам’янець-Подільський', 'Кам’янці-Подільському', 'Kamianets-Podilskyi'],
     1,
     [48.68, 26.58],
   ),
-  city(['Ковель', 'Ковелі', 'Kovel'], 1, [51.21, 24.71]),
-  city(['Умань', 'Умані', 'Uman'], 1, [48.75, 30.22]),
+  createCity(['Ковель', 'Ковелі', 'Kovel'], 1, [51.21, 24.71]),
+  createCity(['Умань', 'Умані', 'Uman'], 1, [48.75, 30.22]),
 ];
 
 export const STREETS: readonly string[] = [
@@ -125,12 +153,12 @@ export const STREETS: readonly string[] = [
   'Яблунева',
 ];
 
-/** Picks a city, weighted by its share of listings. */
+/** Returns a random city, weighted by its percentage. */
 export function pickCity(random: Random): City {
-  let left = random.next() * 100;
-  for (const one of CITIES) {
-    left -= one.percent;
-    if (left < 0) return one;
+  let remaining = random.next() * 100;
+  for (const candidate of CITIES) {
+    remaining -= candidate.percent;
+    if (remaining < 0) return candidate;
   }
   return random.pick(CITIES);
 }

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import pg from 'pg';
 import type { Payload } from '../listings/listing.ts';
 
-/** The queue of one database, as the benchmark fills and reads it. */
+/** Job queue of one database. */
 export type Jobs = AsyncDisposable & {
   put(payloads: readonly Payload[]): Promise<void>;
   /** Waits until no jobs are left. */
   waitUntilDrained(signal: AbortSignal): Promise<void>;
-  /** Figures of the last jobs. */
+  /** Returns the figures of the last jobs. */
   figures(count: number, slots: number): Promise<JobFigures>;
 };
 
@@ -59,24 +59,23 @@ function hashPayload(payload: Payload): string {
 /** Results of a worker for the payloads in its queue. */
 export type JobFigures = {
   completed: number;
-  /** Those that did not end `completed`. */
+  /** Number of jobs with another status than `completed`. */
   others: number;
-  /** From the first job's beginning to the moment when the last one's end was written. */
+  /** Time from the start of the first job to the database update of the last. */
   seconds: number;
   /**
-   * Share of the slots' time that was spent on jobs, from the start of the first job to that of the last:
-   * so long there was work for every slot.
+   * Share of the slots' time spent on jobs, from the start of the first job to the start of the last, while
+   * every slot had work.
    */
   busy: number;
-  /** Requests to the model, as the raw records have them. */
+  /** Number of requests to the model, by the raw records. */
   calls: number;
 };
 
 /**
- * Reads the figures of the last jobs. A job has its slot from the beginning of its first stage to the
- * end of its last one: its end is written when the next job is in that slot already (see `Slots.run`), so
- * that time is counted for none.
- * @param slots How many jobs the worker had at once.
+ * Returns the figures of the last jobs. A job occupies its slot from the start of its first stage to the
+ * end of its last; `Slots.run` writes the result while the next job runs.
+ * @param slots Number of the worker's slots.
  */
 export async function readFigures(
   client: pg.ClientBase,

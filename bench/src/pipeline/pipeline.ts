@@ -11,7 +11,7 @@ import { formatReport, type Sample } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
 import type { WorkerProcess } from './servers/worker.ts';
 
-/** A worker to measure: what reads listings for it, and how many jobs it has at once. */
+/** Measured worker with its model and number of slots. */
 export type Variant = {
   name: string;
   /** Response time of the model server; undefined for the mock. */
@@ -56,7 +56,7 @@ const smokeVariants: readonly Variant[] = [
   },
 ];
 
-/** Measures the collector's worker: jobs a second, calls to the model, and how busy its slots are. */
+/** Measures the rate of jobs, the calls to the model, and the share of time with busy slots. */
 export async function measurePipeline(context: Context): Promise<Report> {
   const { options, results, logProgress } = context;
   const samples: Sample[] = [];
@@ -73,7 +73,7 @@ export async function measurePipeline(context: Context): Promise<Report> {
   return formatReport(samples, options);
 }
 
-/** Runs a worker on a separate database: with new listings, then with the same again. */
+/** Runs a worker on a separate database: with new listings, then with the same ones again. */
 async function measureVariant(
   { name, answerMs, slots, listings, images = 0 }: Variant,
   round: number,
@@ -109,8 +109,8 @@ async function measureVariant(
   const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
   await worker.call('migrate', env);
   const jobs = scope.use(await openJobs(url));
-  const shown = { host: await host?.call('start'), each: images };
-  const payloads = createTextPayloads(listings, { seed: SEED + round }, shown);
+  const imageSettings = { host: await host?.call('start'), each: images };
+  const payloads = createTextPayloads(listings, { seed: SEED + round }, imageSettings);
   const samples: Sample[] = [];
   for (const kind of ['new', 'unchanged'] as const) {
     await jobs.put(payloads);

@@ -5,7 +5,6 @@ import type { Report } from '../suite.ts';
 import type { JobFigures } from './jobs.ts';
 import type { Counts } from './servers/model.ts';
 
-/** One measurement: a worker with new listings, or with the same ones again. */
 export type Sample = JobFigures & {
   variant: string;
   round: number;
@@ -13,11 +12,11 @@ export type Sample = JobFigures & {
   /** Number of images of each listing, and number of requests at the host. */
   images: number;
   fetched: number;
-  /** Requests that came to the model server; undefined for the mock. */
+  /** Requests to the model server; undefined for the mock. */
   requests: Counts | undefined;
 };
 
-/** One call reads the text and one embeds it; each image adds one. */
+/** One call reads the text, and one embeds it; each image needs another call. */
 const MAX_CALLS = 2;
 const MIN_BUSY_SHARE = 0.95;
 
@@ -52,7 +51,7 @@ function findFailures(sample: Sample): string[] {
       ? []
       : ['unchanged listings came to the model server']),
   ];
-  return wrong.map((what) => `${variant}, ${payloads}: ${what}`);
+  return wrong.map((failure) => `${variant}, ${payloads}: ${failure}`);
 }
 
 function callsPerListing({ calls, completed, others }: Sample): number {
@@ -79,7 +78,7 @@ function jobsTable(samples: readonly Sample[]): string {
   );
 }
 
-/** Embeddings of several listings share a request, so the server sees fewer than listings have calls. */
+/** Returns the median of requests per listing, which may share an embedding request. */
 function requestsText(samples: readonly Sample[]): string {
   const each = samples.flatMap(({ requests, completed }) =>
     requests === undefined ? [] : [(requests.chat + requests.embed) / completed],

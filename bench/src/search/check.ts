@@ -8,10 +8,10 @@ import {
   type Question,
 } from './questions.ts';
 
-/** Share of the true nearest listings that a similar search finds, for filters of one selectivity. */
+/** Share of the nearest listings that similar searches find, with filters of one selectivity. */
 export type Recall = { filter: string; share: number; questions: number; recall: number };
 
-/** Full-text searches whose answers were compared with the right ones. */
+/** Number of compared full-text searches by their matches, and wrong answers. */
 export type Equality = { belowBound: number; atBound: number; failures: string[] };
 
 type Answer = {
@@ -19,18 +19,21 @@ type Answer = {
   total?: { value: number; relation: 'eq' | 'gte' };
 };
 
-type Asked = { url: string; exact: Exact; dimensions: number };
+type SearchTarget = { url: string; exact: Exact; dimensions: number };
 
-/** Number of requested neighbours: recall@10. */
-const NEAREST = 10;
-const SHOWN = 20;
-/** Beyond any number of matches. */
+/** Limit of a recall search. */
+const RECALL_LIMIT = 10;
+const RANKING_LIMIT = 20;
 const NO_BOUND = 2 ** 31 - 1;
 const SEED = 31;
 
-/** @param each How many questions for each share. */
+/**
+ * Measures the recall of similar searches.
+ * @param each Number of questions for each filter selectivity.
+ * @returns The recall for each selectivity.
+ */
 export async function measureRecall(
-  { url, exact, dimensions }: Asked,
+  { url, exact, dimensions }: SearchTarget,
   each: number,
 ): Promise<Recall[]> {
   const filters = Object.keys(FILTERS);
@@ -43,37 +46,36 @@ export async function measureRecall(
     const own = questions.filter((question) => question.filter === filter);
     for (const question of own) {
       const { embedding = [], filters: passing } = question;
-      const truth = await exact.nearest(embedding, passing, NEAREST);
-      const found = new Set(readIds(await ask(url, question, NEAREST)));
+      const truth = await exact.nearest(embedding, passing, RECALL_LIMIT);
+      const found = new Set(readIds(await ask(url, question, RECALL_LIMIT)));
       right += truth.filter((id) => found.has(id)).length;
       possible += truth.length;
     }
-    const share = await shareOf(exact, filter);
+    const share = await measureShare(exact, filter);
     recalls.push({ filter, share, questions: own.length, recall: right / possible });
   }
   return recalls;
 }
 
 /**
- * Compares full-text searches with the ranking of all matches where the bound is not reached, and with the
- * ranking of the newest ones where it is.
- * @param bound How many matches the collector ranks.
+ * Compares full-text searches with the ranking of all matches, or of the newest ones above the bound.
+ * @param bound Maximum number of matches that the collector ranks.
  */
 export async function checkRanking(
-  { url, exact, dimensions }: Asked,
+  { url, exact, dimensions }: SearchTarget,
   { bound, each }: { bound: number; each: number },
 ): Promise<Equality> {
   const count = each * BREADTHS.length * Object.keys(FILTERS).length;
   const result: Equality = { belowBound: 0, atBound: 0, failures: [] };
   for (const question of createQuestions('fulltext', { count, seed: SEED, dimensions })) {
     const { query = '', filters } = question;
-    const newest = await exact.ranked(query, filters, { bound, limit: SHOWN });
+    const newest = await exact.ranked(query, filters, { bound, limit: RANKING_LIMIT });
     const isBelow = newest.count < bound;
     result[isBelow ? 'belowBound' : 'atBound'] += 1;
     const right = isBelow
-      ? await exact.ranked(query, filters, { bound: NO_BOUND, limit: SHOWN })
+      ? await exact.ranked(query, filters, { bound: NO_BOUND, limit: RANKING_LIMIT })
       : newest;
-    const answer = await ask(url, question, SHOWN);
+    const answer = await ask(url, question, RANKING_LIMIT);
     const total = { value: right.count, relation: isBelow ? 'eq' : 'gte' };
     const isSame =
       readIds(answer).join() === right.ids.join() &&
@@ -88,7 +90,7 @@ export async function checkRanking(
   return result;
 }
 
-async function shareOf(exact: Exact, filter: string): Promise<number> {
+async function measureShare(exact: Exact, filter: string): Promise<number> {
   const shares = await Promise.all((FILTERS[filter] ?? []).map((one) => exact.share(one)));
   return shares.reduce((sum, share) => sum + share, 0) / shares.length;
 }

@@ -6,12 +6,12 @@ import { measureRecall, type Recall } from './check.ts';
 import { openExact } from './exact.ts';
 import { DIMENSIONS, startStack } from './stack.ts';
 
-/** Vacuum work of a database, and its results. */
+/** Recall after changes of many listings, before or after a vacuum. */
 export type ChurnResult = {
   state: 'changed' | 'vacuumed';
-  /** Dead row versions; the vector index has an entry for each. */
+  /** Number of dead row versions, which the vector index still contains. */
   deadRows: number;
-  /** Of the vector index. */
+  /** Size of the vector index. */
   indexBytes: number;
   recalls: Recall[];
 };
@@ -20,13 +20,12 @@ export type ChurnResult = {
 const BATCH = 500;
 const SEED = 20_260_103;
 
-/** Limit for the vacuum, which repairs the vector index and takes as long as its build. */
+/** Larger databases are not vacuumed, because it takes as long as building the vector index. */
 const MAX_VACUUMED_LISTINGS = 100_000;
 
 /**
- * Measures the recall of similar searches once a tenth of the listings have another price and another
- * vector, one in fifty is archived and one in fifty is deleted; and again after a vacuum, up to 100,000
- * listings. All of it in a copy of the database.
+ * Measures the recall of similar searches in a copy of the database after updates of a tenth of the
+ * listings, archivals and deletions; and, up to 100,000 listings, again after a vacuum.
  */
 export async function measureChurn(
   listings: number,
@@ -44,7 +43,7 @@ export async function measureChurn(
   for (const state of ['changed', 'vacuumed'] as const) {
     if (state === 'vacuumed') {
       if (listings > MAX_VACUUMED_LISTINGS) break;
-      await ask(copy.url, 'vacuum analyze property_listings');
+      await runQuery(copy.url, 'vacuum analyze property_listings');
     }
     const figures = { state, ...(await readFigures(copy.url)) };
     const churned = { ...figures, recalls: await measureRecall(asked, questions) };
@@ -59,7 +58,7 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
   await client.connect();
   const vectors = createVectors(DIMENSIONS);
   try {
-    // Otherwise a vacuum may or may not run in between, and the figure is ambiguous.
+    // An automatic vacuum during the measurement would make the figures ambiguous.
     await client.query('alter table property_listings set (autovacuum_enabled = off)');
     const { rows } = await client.query<{ id: string }>(
       'select id from property_listings where id % 10 = 3 order by id',
@@ -85,7 +84,7 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
 }
 
 async function readFigures(url: string): Promise<{ deadRows: number; indexBytes: number }> {
-  const [row] = await ask<{ deadRows: number; indexBytes: number }>(
+  const [row] = await runQuery<{ deadRows: number; indexBytes: number }>(
     url,
     `select n_dead_tup::float8 as "deadRows",
        pg_relation_size('property_listings_nearest')::float8 as "indexBytes"
@@ -95,8 +94,11 @@ async function readFigures(url: string): Promise<{ deadRows: number; indexBytes:
   return row;
 }
 
-/** Uses a separate connection: statistics of a session are published when it ends. */
-async function ask<Row extends pg.QueryResultRow>(url: string, statement: string): Promise<Row[]> {
+/** Queries on a separate connection, because a session publishes its statistics at its end. */
+async function runQuery<Row extends pg.QueryResultRow>(
+  url: string,
+  statement: string,
+): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {

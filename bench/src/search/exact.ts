@@ -3,9 +3,9 @@ import type { Filters } from './questions.ts';
 
 /** Reference results, computed by the database without text or vector indexes. */
 export type Exact = AsyncDisposable & {
-  /** The ids of the nearest listings, by computing every distance. */
+  /** Returns the IDs of the nearest listings by every distance. */
   nearest(vector: readonly number[], filters: Filters, limit: number): Promise<number[]>;
-  /** The best of the newest `bound` listings that have all words, and how many of those there are. */
+  /** Ranks the newest `bound` listings with all words; returns the best IDs and the number of matches. */
   ranked(
     words: string,
     filters: Filters,
@@ -15,7 +15,7 @@ export type Exact = AsyncDisposable & {
   share(filters: Filters): Promise<number>;
 };
 
-/** The condition of each filter; the column is that of the listing itself. */
+/** SQL condition of each filter. */
 const CONDITIONS: Record<string, string> = {
   city: 'city =',
   source_slug: 'source_slug =',
@@ -26,7 +26,7 @@ const CONDITIONS: Record<string, string> = {
   rooms_max: 'rooms <=',
 };
 
-/** Connects to a database of listings; leaving the scope that uses it ends the connection. */
+/** Connects to a database of listings; the end of the scope closes the connection. */
 export async function openExact(databaseUrl: string): Promise<Exact> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
@@ -39,7 +39,7 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
   ): Promise<Row[]> {
     const conditions = Object.keys(filters).map((name, index) => {
       const condition = CONDITIONS[name];
-      if (condition === undefined) throw new Error(`It is not known what ${name} filters by`);
+      if (condition === undefined) throw new Error(`There is no condition for the filter ${name}`);
       return `${condition} $${parameters.length + index + 1}`;
     });
     const where = ['archived_at is null', ...conditions].join(' and ');

@@ -7,7 +7,7 @@ const MAX_LATENCY_MS = 50;
 const MAX_GROWTH = 2;
 const MIN_RECALL = 0.95;
 
-/** Goals of searches, for the largest database. */
+/** Returns the goals of searches, by the smallest and the largest database. */
 export function judge(findings: readonly Findings[]): Goal[] {
   const bySize = findings.toSorted((a, b) => a.listings - b.listings);
   const [smallest, largest] = [bySize.at(0), bySize.at(-1)];
@@ -20,13 +20,13 @@ export function judge(findings: readonly Findings[]): Goal[] {
   ];
 }
 
-/** The 95th percentiles of a kind, round by round. */
-function p95s(samples: readonly Sample[], kind: Kind): number[] {
+/** Returns the 95th percentile of a kind in each round. */
+function listP95s(samples: readonly Sample[], kind: Kind): number[] {
   return samples.filter((sample) => sample.kind === kind).map(({ all }) => all.p95);
 }
 
 function timeGoal(kind: Kind, { listings, samples }: Findings): Goal {
-  const found = summarize(p95s(samples, kind));
+  const found = summarize(listP95s(samples, kind));
   return {
     goal: `${kind}: p95 at most ${MAX_LATENCY_MS} ms of ${figure(listings)} listings`,
     measured: `${spread(found, 1)} ms`,
@@ -35,7 +35,7 @@ function timeGoal(kind: Kind, { listings, samples }: Findings): Goal {
 }
 
 function growthGoal(kind: Kind, small: Findings, large: Findings): Goal {
-  const found = ratio(p95s(large.samples, kind), p95s(small.samples, kind));
+  const found = ratio(listP95s(large.samples, kind), listP95s(small.samples, kind));
   const sizes = `${figure(large.listings)} against ${figure(small.listings)} listings`;
   return {
     goal: `${kind}: at most ${MAX_GROWTH} × the p95, ${sizes}`,

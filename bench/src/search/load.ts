@@ -1,10 +1,9 @@
-import { Agent, request as httpRequest } from 'node:http';
+import { Agent, request as sendRequest } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { text } from 'node:stream/consumers';
 import { serveMethods } from '../process/child.ts';
 import { createBody, formatGroup, type Question } from './questions.ts';
 
-/** Load for a server. */
 export type Load = {
   url: string;
   questions: readonly Question[];
@@ -12,14 +11,14 @@ export type Load = {
   seconds: number;
 };
 
-/** Results: latencies in milliseconds by group, and answers other than 200. */
+/** Latencies in milliseconds by group, and answers other than 200. */
 export type Outcome = { latencies: Record<string, number[]>; wrong: string[]; seconds: number };
 
 const methods = { run };
 export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
-/** Sends the queries in order from concurrent clients; each client sends the next one after an answer. */
+/** Sends the questions in order from concurrent clients, each after the answer to its last one. */
 async function run({ url, questions, clients, seconds }: Load): Promise<Outcome> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const prepared = questions.map((question) => ({
@@ -30,16 +29,16 @@ async function run({ url, questions, clients, seconds }: Load): Promise<Outcome>
   const latencies: Record<string, number[]> = {};
   const wrong: string[] = [];
   const startedAt = performance.now();
-  let asked = 0;
+  let searches = 0;
 
   async function work(): Promise<void> {
     while (performance.now() - startedAt < seconds * 1000) {
-      const question = prepared[asked % prepared.length];
+      const question = prepared[searches % prepared.length];
       if (question === undefined) throw new Error('There are no questions');
-      asked += 1;
-      const begun = performance.now();
+      searches += 1;
+      const sentAt = performance.now();
       const { status, answer } = await post(agent, question);
-      (latencies[question.group] ??= []).push(performance.now() - begun);
+      (latencies[question.group] ??= []).push(performance.now() - sentAt);
       if (status !== 200) wrong.push(`${question.group}: ${status} ${answer.slice(0, 200)}`);
     }
   }
@@ -58,10 +57,10 @@ function post(
     answer: string;
   }>();
   const headers = { 'content-type': 'application/json', 'content-length': body.length };
-  const asking = httpRequest(url, { method: 'POST', agent, headers }, (response) => {
+  const request = sendRequest(url, { method: 'POST', agent, headers }, (response) => {
     text(response).then((answer) => resolve({ status: response.statusCode, answer }), reject);
   });
-  asking.on('error', reject);
-  asking.end(body);
+  request.on('error', reject);
+  request.end(body);
   return promise;
 }

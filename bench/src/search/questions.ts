@@ -2,7 +2,7 @@ import { createRandom, type Random } from '../listings/random.ts';
 import { createVectors, type Vectors } from '../listings/vector.ts';
 import { getWord } from '../listings/words.ts';
 
-/** The kinds of search, as the addresses of the API have them. */
+/** Kinds of search, as in the paths of the API. */
 export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
 export type Kind = (typeof KINDS)[number];
 
@@ -13,8 +13,7 @@ export type Breadth = (typeof BREADTHS)[number];
 export type Filters = Readonly<Record<string, string | number>>;
 
 /**
- * Filters by how many listings pass them: of each share one that is a fact and one that is a range or a
- * source.
+ * Filters by the share of listings that pass: for each share, two filters on different columns.
  */
 export const FILTERS: Readonly<Record<string, readonly Filters[]>> = {
   none: [{}],
@@ -23,10 +22,9 @@ export const FILTERS: Readonly<Record<string, readonly Filters[]>> = {
   '50 %': [{ deal_type: 'sale' }, { rooms_min: 2, rooms_max: 3 }],
 };
 
-/** A search, and what group of searches it belongs to. */
 export type Question = {
   kind: Kind;
-  /** Of `similar` searches undefined: they have no words. */
+  /** Undefined for `similar` searches, which have no words. */
   breadth: Breadth | undefined;
   filter: string;
   query?: string;
@@ -34,7 +32,7 @@ export type Question = {
   filters: Filters;
 };
 
-/** Ranks of words by frequency: in most listings, in one of a hundred, in one of ten thousand. */
+/** Frequency ranks of words that most listings, one in 100 and one in 10,000 contain. */
 const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
   broad: [0, 8],
   medium: [300, 900],
@@ -42,9 +40,9 @@ const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
 };
 
 /**
- * Searches of a kind, the groups taking turns. Every other one has two words; of `similar` ones each has a
- * vector that no listing has.
- * @param dimensions Of the vectors.
+ * Returns searches of a kind in alternating groups. Half of them have two words; `similar` searches have
+ * vectors that no listing has.
+ * @param dimensions Number of elements of a vector.
  */
 export function createQuestions(
   kind: Kind,
@@ -57,35 +55,35 @@ export function createQuestions(
     const filter = filters[nth % filters.length] ?? 'none';
     const breadth =
       kind === 'similar' ? undefined : BREADTHS[Math.floor(nth / filters.length) % BREADTHS.length];
-    const what =
+    const content =
       breadth === undefined
-        ? { embedding: vectorOf(vectors, random) }
-        : { query: wordsOf(breadth, random) };
-    return { kind, breadth, filter, filters: random.pick(FILTERS[filter] ?? [{}]), ...what };
+        ? { embedding: createVector(vectors, random) }
+        : { query: createWords(breadth, random) };
+    return { kind, breadth, filter, filters: random.pick(FILTERS[filter] ?? [{}]), ...content };
   });
 }
 
-/** Creates the body of a search request. */
+/** Returns the body of a search request. */
 export function createBody({ query, embedding, filters }: Question): object {
   return { ...filters, ...(query === undefined ? { embedding } : { query }) };
 }
 
-/** Formats the name of a group. */
+/** Returns the name of a question's group. */
 export function formatGroup({ breadth, filter }: Pick<Question, 'breadth' | 'filter'>): string {
   return breadth === undefined ? `filter ${filter}` : `${breadth} words, filter ${filter}`;
 }
 
-/** The vector that the model server gives for a text. */
-export function vectorOfText(vectors: Vectors, text: string): number[] {
+/** Returns the vector of a text, equal for equal texts. */
+export function createTextVector(vectors: Vectors, text: string): number[] {
   const hash = Buffer.from(text).reduce((sum, byte) => Math.imul(sum, 31) + byte, 7);
-  return vectorOf(vectors, createRandom(hash));
+  return createVector(vectors, createRandom(hash));
 }
 
-function vectorOf(vectors: Vectors, random: Random): number[] {
+function createVector(vectors: Vectors, random: Random): number[] {
   return Array.from(vectors.of(random));
 }
 
-function wordsOf(breadth: Breadth, random: Random): string {
+function createWords(breadth: Breadth, random: Random): string {
   const word = ([from, to]: readonly [number, number]) => getWord('uk', random.between(from, to));
   const words = [word(RANKS[breadth])];
   if (random.chance(0.5)) words.push(word(RANKS.broad));

@@ -5,7 +5,7 @@ import { KINDS, type Kind } from './questions.ts';
 import type { Equality, Recall } from './check.ts';
 import type { ChurnResult } from './churn.ts';
 
-/** One measurement of one kind of search: latencies in milliseconds, of all and by group. */
+/** One measurement of a kind of search, with latencies in milliseconds. */
 export type Sample = {
   listings: number;
   kind: Kind;
@@ -29,7 +29,7 @@ export type Findings = {
   /** Samples of a single client. */
   alone: Sample[];
   recalls: Recall[];
-  /** Recall after many changes. */
+  /** Recall after changes of many listings. */
   churned: ChurnResult[];
   equality: Equality;
 };

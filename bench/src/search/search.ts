@@ -12,7 +12,7 @@ import type { LoadGenerator } from './load.ts';
 import { KINDS, createQuestions } from './questions.ts';
 import { type Findings, type Latency, formatReport, type Sample } from './report.ts';
 
-/** Clients who search at the same time. */
+/** Number of concurrent clients. */
 const CLIENTS = 8;
 const QUESTIONS = 960;
 const SEED = 20_260_102;
@@ -22,7 +22,7 @@ const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
 
 const LOAD = new URL('load.ts', import.meta.url);
 
-/** Measures searches over HTTP, and compares what they find with what they should. */
+/** Measures searches over HTTP, and compares their results with exact ones. */
 export async function measureSearch(context: Context): Promise<Report> {
   const { options, results } = context;
   const findings: Findings[] = [];
@@ -39,12 +39,12 @@ export async function measureSearch(context: Context): Promise<Report> {
 async function measureSize(listings: number, context: Context): Promise<Findings> {
   const checks = context.options.smoke ? SMOKE : FULL;
   await using database = await openListings(listings, context);
-  const asItIs = await measureAsItIs(listings, database.url, context, checks);
+  const unchanged = await measureUnchanged(listings, database.url, context, checks);
   const churned = await measureChurn(listings, database.url, context, checks.recallQuestions);
-  return { listings, ...asItIs, churned };
+  return { listings, ...unchanged, churned };
 }
 
-async function measureAsItIs(
+async function measureUnchanged(
   listings: number,
   databaseUrl: string,
   { options, results, signal, logProgress }: Context,

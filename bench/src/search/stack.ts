@@ -13,7 +13,7 @@ import type { Context } from '../suite.ts';
 const API = new URL('servers/api.ts', import.meta.url);
 const MODEL = new URL('servers/model.ts', import.meta.url);
 
-/** A collector's API over a database of listings, with a model server; both end with the scope. */
+/** Collector's API with a database of listings and a model server; the end of the scope stops both. */
 export type Stack = {
   url: string;
   api: ReturnType<typeof startProcess<ApiServer>>;
@@ -41,11 +41,11 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
   return { url, api, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
-/** Numbers of a vector, as many as the collector has by default. */
+/** Number of elements of a vector, equal to the collector's default. */
 export const DIMENSIONS = 384;
 const SEED = 20_260_101;
 
-/** A database with generated listings; the end of its scope drops it unless it is kept. */
+/** Opens a database of generated listings; the end of the scope drops it without `--keep`. */
 export async function openListings(
   count: number,
   { options, databases, signal, logProgress }: Context,
@@ -53,9 +53,9 @@ export async function openListings(
   const database = options.keep
     ? { ...(await databases.keepDatabase(`oselya_bench_listings_${count}`)), ...nothingToDrop }
     : await databases.createDatabase();
-  const there = await prepare(database.url);
-  if (there !== count) {
-    if (there > 0) throw new Error(`${database.url} has ${there} listings, not ${count}`);
+  const existing = await prepare(database.url);
+  if (existing !== count) {
+    if (existing > 0) throw new Error(`${database.url} has ${existing} listings, not ${count}`);
     logProgress(`${count} listings are loaded`);
     const generator = { seed: SEED };
     const load = { databaseUrl: database.url, generator, count, dimensions: DIMENSIONS };
@@ -66,7 +66,7 @@ export async function openListings(
 
 const nothingToDrop: AsyncDisposable = { [Symbol.asyncDispose]: () => Promise.resolve() };
 
-/** Brings the tables up to date, and counts the listings. */
+/** Migrates the database and returns the number of its listings. */
 async function prepare(databaseUrl: string): Promise<number> {
   const database = await connect({ url: databaseUrl });
   try {

@@ -1,7 +1,7 @@
 import { type Table, TABLES, type Sample } from './sample.ts';
 import { median, slope } from '../statistics.ts';
 
-/** A figure of a sample, and how many times as large it may be at the end as at the beginning. */
+/** Figure of a sample and its permitted growth. */
 export type Figure = {
   name: string;
   unit: string;
@@ -16,7 +16,7 @@ export type Figure = {
   by?: (values: readonly number[]) => number;
 };
 
-/** A figure at the beginning and at the end, and by how much all samples together say it grows in an hour. */
+/** Figure at the beginning and at the end, and its slope over all samples. */
 export type Comparison = Omit<Figure, 'of' | 'by'> & {
   first: number;
   last: number;
@@ -26,27 +26,33 @@ export type Comparison = Omit<Figure, 'of' | 'by'> & {
 
 const HOUR_SECONDS = 3600;
 const WINDOW_SECONDS = 5 * 60;
-/** Of a run that is shorter than six of these. */
+/** Window as a share of a shorter run. */
 const WINDOW_SHARE = 1 / 6;
 
-/** By PostgreSQL's defaults autovacuum waits for a fifth of a table's live rows to be dead, and 50 more. */
+/** Default threshold of autovacuum: dead rows as a share of live ones, plus a constant. */
 const VACUUM = { share: 0.2, rows: 50 };
 
-/** The dead rows of a table come and go with its vacuum, so their most is what tells. */
-const most = (values: readonly number[]): number => Math.max(...values);
+/** Returns the maximum, because dead rows vary with each vacuum. */
+const getMax = (values: readonly number[]): number => Math.max(...values);
 
-/** Returns the minimum, which shows leaks in spite of temporary work. */
-const least = (values: readonly number[]): number => Math.min(...values);
+/** Returns the minimum, which shows leaks despite temporary files in use. */
+const getMin = (values: readonly number[]): number => Math.min(...values);
 
-/** History stays, and unused images stay for days. */
-const GROWING: ReadonlySet<Table> = new Set(['listing_snapshots', 'images']);
+/** Tables that grow by design: history stays, and unused images stay for days. */
+const GROWING_TABLES: ReadonlySet<Table> = new Set(['listing_snapshots', 'images']);
 
-/** Uses the slope over all samples, not the first and last. */
-const STEADY = 0.1;
+/** Permitted growth in an hour as a share of the initial value. */
+const MAX_HOURLY_GROWTH = 0.1;
 
 /** Compared figures, in the order of the table. */
 const FIGURES: readonly Figure[] = [
-  { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5, mostPerHour: STEADY },
+  {
+    name: 'claim',
+    unit: 'ms',
+    of: ({ claimMs }) => claimMs,
+    most: 1.5,
+    mostPerHour: MAX_HOURLY_GROWTH,
+  },
   { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },
   { name: 'fulltext p95', unit: 'ms', of: ({ searchP95 }) => searchP95.fulltext, most: 1.5 },
   { name: 'similar p95', unit: 'ms', of: ({ searchP95 }) => searchP95.similar, most: 1.5 },
@@ -56,44 +62,43 @@ const FIGURES: readonly Figure[] = [
     unit: 'MiB',
     of: ({ heapMiB }) => heapMiB,
     most: 1.1,
-    mostPerHour: STEADY,
+    mostPerHour: MAX_HOURLY_GROWTH,
   },
   {
     name: 'memory of the process',
     unit: 'MiB',
     of: ({ rssMiB }) => rssMiB,
     most: 1.1,
-    mostPerHour: STEADY,
+    mostPerHour: MAX_HOURLY_GROWTH,
   },
   { name: 'descriptors', unit: '', of: ({ descriptors }) => descriptors, most: 1.25 },
-  { name: 'temporary files', unit: '', of: (one) => one.temporaryFiles, most: 1, by: least },
+  { name: 'temporary files', unit: '', of: (one) => one.temporaryFiles, most: 1, by: getMin },
   ...TABLES.flatMap((name): Figure[] => {
-    const mostSize = GROWING.has(name) ? undefined : 1.5;
+    const mostSize = GROWING_TABLES.has(name) ? undefined : 1.5;
     return [
       {
         name: `${name}: dead rows`,
         unit: 'per live row',
-        of: deadPerLive(name),
+        of: countDeadPerLive(name),
         most: 2,
         negligible: VACUUM.share,
-        by: most,
+        by: getMax,
       },
-      { name: `${name}: table`, unit: 'MiB', of: at(name, 'heapMiB'), most: mostSize },
-      { name: `${name}: indexes`, unit: 'MiB', of: at(name, 'indexesMiB'), most: mostSize },
+      { name: `${name}: table`, unit: 'MiB', of: readSize(name, 'heapMiB'), most: mostSize },
+      { name: `${name}: indexes`, unit: 'MiB', of: readSize(name, 'indexesMiB'), most: mostSize },
     ];
   }),
 ];
 
-function at(table: Table, figure: 'heapMiB' | 'indexesMiB') {
+function readSize(table: Table, figure: 'heapMiB' | 'indexesMiB') {
   return ({ tables }: Sample): number => tables[table][figure];
 }
 
 /**
- * For each live row, since a larger table is vacuumed when more are dead; a share of all rows would hide
- * their growth, since it ends at 100 %. A table counts as one of 250 live rows at least, below which the
- * 50 weigh more than the fifth: otherwise the result would hang on how many of a few are live at the moment.
+ * Returns dead rows per live row; a share of all rows could not exceed 1. Tables below 250 live rows count
+ * as 250, because the constant of autovacuum's threshold outweighs its share there.
  */
-function deadPerLive(table: Table) {
+function countDeadPerLive(table: Table) {
   return ({ tables }: Sample): number => {
     const { live, dead } = tables[table];
     return dead / Math.max(live, VACUUM.rows / VACUUM.share);
@@ -102,7 +107,8 @@ function deadPerLive(table: Table) {
 
 /**
  * Compares the last five minutes with the first, or the last sixth of a shorter run with its first.
- * @param samples At least one.
+ * @param samples At least one sample.
+ * @param seconds Duration of the run.
  */
 export function compare(samples: readonly Sample[], seconds: number): Comparison[] {
   const window = Math.min(WINDOW_SECONDS, seconds * WINDOW_SHARE);

@@ -10,25 +10,24 @@ import {
 } from '../search/questions.ts';
 import { createPayloadForRound } from './payload.ts';
 
-/** Load for a collector. */
 export type Load = {
   url: string;
   /** Address of the image host. */
   images: string;
   listings: number;
-  /** Payloads and searches of each kind, a second. */
+  /** Payloads, and searches of each kind, per second. */
   ingestRate: number;
   searchRate: number;
   dimensions: number;
 };
 
-/** Results since the last call. */
+/** Results since the last `take`. */
 export type Outcome = {
   accepted: number;
   /** Latencies in milliseconds. */
   ingestMs: number[];
   searchMs: Record<Kind, number[]>;
-  /** Answers that were not what they should be. */
+  /** Answers with an unexpected status. */
   wrong: string[];
 };
 
@@ -40,11 +39,11 @@ const FILL_CONNECTIONS = 16;
 const QUESTIONS = 480;
 const SEED = 20_260_104;
 
-let outcome = nothing();
+let outcome = createOutcome();
 /** Number of sent payloads; each round sends each listing once. */
 let sent = 0;
 let running: Promise<unknown> = Promise.resolve();
-const ended = new AbortController();
+const stopSignal = new AbortController();
 
 /** Sends each listing once, without a rate limit. */
 async function fill(load: Load): Promise<void> {
@@ -59,30 +58,32 @@ function start(load: Load): void {
   const searches = KINDS.map((kind) => {
     const { dimensions } = load;
     const questions = createQuestions(kind, { count: QUESTIONS, seed: SEED, dimensions });
-    let asked = 0;
-    return evenly(load.searchRate, () => search(load, questions[(asked += 1) % QUESTIONS]));
+    let searchCount = 0;
+    return repeatAtRate(load.searchRate, () =>
+      search(load, questions[(searchCount += 1) % QUESTIONS]),
+    );
   });
-  running = Promise.all([evenly(load.ingestRate, () => ingest(load)), ...searches]);
+  running = Promise.all([repeatAtRate(load.ingestRate, () => ingest(load)), ...searches]);
 }
 
 function take(): Outcome {
   const taken = outcome;
-  outcome = nothing();
+  outcome = createOutcome();
   return taken;
 }
 
 /** Stops after the last response; returns the results since the last call and the total sent. */
 async function stop(): Promise<Outcome & { sent: number }> {
-  ended.abort();
+  stopSignal.abort();
   await running;
   return { ...take(), sent };
 }
 
 async function ingest({ url, listings, images }: Load): Promise<void> {
   const nth = sent % listings;
-  const turn = Math.floor(sent / listings);
+  const round = Math.floor(sent / listings);
   sent += 1;
-  const tookMs = await post(`${url}/api/v1/ingest`, createPayloadForRound(nth, turn, images), 202);
+  const tookMs = await post(`${url}/api/v1/ingest`, createPayloadForRound(nth, round, images), 202);
   if (tookMs === undefined) return;
   outcome.accepted += 1;
   outcome.ingestMs.push(tookMs);
@@ -97,32 +98,32 @@ async function search({ url }: Load, question: Question | undefined): Promise<vo
 
 /** Returns the response time in milliseconds; undefined for a wrong answer, which is recorded. */
 async function post(url: string, body: object, expected: number): Promise<number | undefined> {
-  const begun = performance.now();
+  const startedAt = performance.now();
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
   const text = await response.text();
-  if (response.status === expected) return performance.now() - begun;
+  if (response.status === expected) return performance.now() - startedAt;
   outcome.wrong.push(`${url}: ${response.status} ${text.slice(0, 200)}`);
   return undefined;
 }
 
 /** Runs work at a fixed rate until the end; late runs are not skipped. */
-async function evenly(rate: number, work: () => Promise<void>): Promise<void> {
-  const begun = performance.now();
-  const working = new Set<Promise<void>>();
-  for (let nth = 0; !ended.signal.aborted; nth += 1) {
-    const waitMs = begun + (nth * 1000) / rate - performance.now();
+async function repeatAtRate(rate: number, work: () => Promise<void>): Promise<void> {
+  const startedAt = performance.now();
+  const pending = new Set<Promise<void>>();
+  for (let nth = 0; !stopSignal.signal.aborted; nth += 1) {
+    const waitMs = startedAt + (nth * 1000) / rate - performance.now();
     if (waitMs > 0) await sleep(waitMs);
-    const piece = work().finally(() => working.delete(piece));
-    working.add(piece);
+    const run = work().finally(() => pending.delete(run));
+    pending.add(run);
   }
-  await Promise.all(working);
+  await Promise.all(pending);
 }
 
-function nothing(): Outcome {
+function createOutcome(): Outcome {
   const searchMs = { fulltext: [], similar: [], hybrid: [] };
   return { accepted: 0, ingestMs: [], searchMs, wrong: [] };
 }

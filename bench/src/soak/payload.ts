@@ -3,19 +3,19 @@ import { createListingPayload, type Payload } from '../listings/listing.ts';
 const SEED = 20_260_103;
 
 /** Number of rounds in which each fact changes once. */
-const TURNS = 4;
+const CHANGE_INTERVAL = 4;
 
 /** One of this many listings has images: one constant image, and one that changes with the text. */
 const IMAGE_INTERVAL = 5;
 
 /**
- * Returns the payload of a listing in a round: in one of four the price changed since the last round, in
- * another the text, so that it needs a new vector; in the others nothing has.
+ * Returns the payload of a listing in a round. In one of four rounds the price changes; in another, the
+ * text and so the vector.
  * @param host Address of the image host.
  */
-export function createPayloadForRound(nth: number, turn: number, host: string): Payload {
+export function createPayloadForRound(nth: number, round: number, host: string): Payload {
   const payload = createListingPayload({ seed: SEED }, nth);
-  const { price, textVersion } = computeFacts(nth, turn);
+  const { price, textVersion } = computeFacts(nth, round);
   const addresses = [`${host}/${nth}/front`, `${host}/${nth}/${textVersion}`];
   return {
     ...payload,
@@ -26,8 +26,10 @@ export function createPayloadForRound(nth: number, turn: number, host: string): 
 }
 
 /** Computes the facts that change between rounds. */
-function computeFacts(nth: number, turn: number): { price: number; textVersion: number } {
-  const priceVersion = Math.floor((turn + nth) / TURNS) - Math.floor(nth / TURNS);
-  const textVersion = Math.floor((turn + nth + 2) / TURNS) - Math.floor((nth + 2) / TURNS);
+function computeFacts(nth: number, round: number): { price: number; textVersion: number } {
+  const priceVersion =
+    Math.floor((round + nth) / CHANGE_INTERVAL) - Math.floor(nth / CHANGE_INTERVAL);
+  const textVersion =
+    Math.floor((round + nth + 2) / CHANGE_INTERVAL) - Math.floor((nth + 2) / CHANGE_INTERVAL);
   return { price: 10_000 + (nth % 1000) + priceVersion, textVersion };
 }

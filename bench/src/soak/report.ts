@@ -13,7 +13,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** Figures that must not grow. */
+/** Returns the goals of figures with limited growth. */
 export function judgeGrowth(comparisons: readonly Comparison[]): Goal[] {
   return comparisons.flatMap((one) => [...ratioGoals(one), ...hourlyGoals(one)]);
 }

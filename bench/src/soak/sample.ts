@@ -7,9 +7,9 @@ import { percentiles, median } from '../statistics.ts';
 import type { Outcome } from './load.ts';
 import type { CollectorProcess, ProcessResources } from './servers/collector.ts';
 
-/** One look at everything; the times are of what was answered since the look before. */
+/** Figures at one time, with latencies since the previous sample. */
 export type Sample = ProcessResources & {
-  /** Since the end of the warm-up. */
+  /** Time since the end of the warm-up. */
   seconds: number;
   claimMs: number;
   accepted: number;
@@ -18,7 +18,10 @@ export type Sample = ProcessResources & {
   tables: Record<Table, TableFigures>;
 };
 
-/** @param outcome What the load came to since the sample before. */
+/**
+ * Takes a sample.
+ * @param outcome Results of the load since the previous sample.
+ */
 export async function takeSample(
   seconds: number,
   {
@@ -30,25 +33,27 @@ export async function takeSample(
   const claimMs = await monitor.claimMs();
   const tables = await monitor.tables();
   const holdings = await collector.call('holdings');
-  const searchP95 = Object.fromEntries(KINDS.map((kind) => [kind, p95(outcome.searchMs[kind])]));
+  const searchP95 = Object.fromEntries(
+    KINDS.map((kind) => [kind, computeP95(outcome.searchMs[kind])]),
+  );
   return {
     seconds,
     claimMs,
     accepted: outcome.accepted,
-    ingestP95: p95(outcome.ingestMs),
-    // Each of the kinds is among the entries.
+    ingestP95: computeP95(outcome.ingestMs),
+    // The entries contain every kind.
     searchP95: searchP95 as Record<Kind, number>,
     ...holdings,
     tables,
   };
 }
 
-/** 0 where nothing was asked, which only a very short sample has. */
-function p95(latencies: readonly number[]): number {
+/** Returns the 95th percentile; 0 without values, as in a very short sample. */
+function computeP95(latencies: readonly number[]): number {
   return latencies.length === 0 ? 0 : (percentiles(latencies, [0.95])[0] ?? 0);
 }
 
-/** The tables that grow or change with every payload. */
+/** Tables that change with every payload. */
 export const TABLES = [
   'raw_data',
   'property_listings',
@@ -63,17 +68,16 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** Size of a table in MiB, and its rows by the server's statistics. */
+/** Size of a table, and its rows by PostgreSQL's statistics. */
 export type TableFigures = { heapMiB: number; indexesMiB: number; live: number; dead: number };
 
-/** Number of payloads by status. */
+/** Number of payloads by status, and of listings from an older payload. */
 export type Counts = { stored: number; left: number; completed: number; outdated: number };
 
-/** Findings of one sample of the database. */
 export type DatabaseMonitor = AsyncDisposable & {
   /**
-   * How long a worker's claim takes, the median of some, in milliseconds, where a source has a backlog. Neither
-   * that nor any claim stays.
+   * Returns the median duration of claims during a source's backlog, in milliseconds. A rollback removes
+   * the backlog and the claims.
    */
   claimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableFigures>>;
@@ -86,7 +90,7 @@ const DAY_SECONDS = 86_400;
 const CLAIMS = 5;
 const BACKLOG = 100;
 
-/** Rolls a transaction back. */
+/** Thrown to roll back a transaction. */
 class RollbackError extends Error {}
 
 const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
@@ -96,12 +100,12 @@ const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
   content_hash: String(nth),
 }));
 
-/** Connects to the database of a run; leaving the scope that uses it ends the connection. */
+/** Connects to the database of a run; the end of the scope closes the connection. */
 export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor> {
   const database = await connect<Tables>({ url, maxConnections: 1 });
   const { db, pool } = database;
-  // A worker claims so often that its connections come to keep one plan. Whether one that claims now and then keeps it,
-  // or has each claim planned anew, hangs on what the table was like at its first claims.
+  // A worker's connections soon use a generic plan. The plan of this rarely used connection would depend
+  // on the size of the table at its first claims.
   await pool.query('set plan_cache_mode = force_generic_plan');
   const clean = createRawCleanup({
     db,
@@ -117,10 +121,10 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
         await trx.insertInto('sources').values({ slug: 'backlog' }).execute();
         await trx.insertInto('raw_data').values(backlog).execute();
         while (times.length < CLAIMS) {
-          const begun = performance.now();
+          const startedAt = performance.now();
           const claimed = await claimJobs(trx, { worker: 'bench', leaseMs: 60_000, count: 1 });
-          times.push(performance.now() - begun);
-          if (claimed.length !== 1) throw new Error('A claim found nothing of a backlog');
+          times.push(performance.now() - startedAt);
+          if (claimed.length !== 1) throw new Error('A claim found no job of the backlog');
         }
         throw new RollbackError();
       });
@@ -138,8 +142,8 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
         from pg_stat_user_tables where relname = any($1)`,
         [TABLES],
       );
-      const figures = rows.map(({ name, ...rest }) => [name, rest] as const);
-      // Each of the tables is there once the collector has started.
+      const figures = rows.map(({ name, ...table }) => [name, table] as const);
+      // All tables exist after the start of the collector.
       return Object.fromEntries(figures) as Record<Table, TableFigures>;
     },
 

@@ -14,19 +14,19 @@ import type { CollectorProcess } from './servers/collector.ts';
 
 const DIMENSIONS = 384;
 
-/** A rate that two cores keep up with beside the searches, so that nothing is owed at the end. */
+/** Two cores sustain these rates, so the queue is short at the end. */
 const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampleSeconds: 5 };
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
-/** Tables reach the size that their vacuum keeps them at, and code is compiled: that is not compared. */
+/** Time in which tables reach their usual size and code compiles. */
 const WARM_UP = { share: 0.1, maxSeconds: 180 };
 /** Retention of payloads, so that a run deletes about as many as it accepts. */
 const RETENTION_SECONDS = 120;
 /** Number of samples between two removals of old payloads. */
 const REMOVE_EVERY = 6;
-/** Time limit for the rest of the queue. */
-const WAIT_MS = 600_000;
+/** Time limit for the remaining jobs. */
+const DRAIN_TIMEOUT_MS = 600_000;
 
-/** Uses a minute. */
+/** Requests per minute. */
 const UNREACHABLE_RATE_LIMIT = '1000000';
 
 const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
@@ -43,8 +43,8 @@ type Parts = {
 };
 
 /**
- * Has a collector take in, process and search at an even rate for long, while old payloads are removed, and
- * compares the end with the beginning: what gets slower or larger in half an hour goes on in a week.
+ * Measures a collector under a constant load of payloads and searches, and compares the end of the run with
+ * the beginning to find slowdowns and leaks.
  */
 export async function measureSoak(context: Context): Promise<Report> {
   const { options, results, logProgress } = context;
@@ -64,18 +64,18 @@ export async function measureSoak(context: Context): Promise<Report> {
     seconds,
     sampleSeconds: settings.sampleSeconds,
   });
-  const rest = await load.call('stop');
+  const end = await load.call('stop');
   await waitUntilDrained(monitor);
 
   const failures = [
-    ...[...filled.wrong, ...wrong, ...rest.wrong].slice(0, 5),
-    ...(await findCountMismatches(monitor, { sent: rest.sent, removed })),
+    ...[...filled.wrong, ...wrong, ...end.wrong].slice(0, 5),
+    ...(await findCountMismatches(monitor, { sent: end.sent, removed })),
   ];
   const comparisons = compare(samples, seconds);
   const goals = options.smoke ? [] : judgeGrowth(comparisons);
   for (const comparison of comparisons) await results.keep('comparison', comparison);
   for (const goal of goals) await results.keep('goal', goal);
-  const { sent } = rest;
+  const { sent } = end;
   const found = { ...settings, seconds, sent, removed, smoke: options.smoke, comparisons, goals };
   return { text: formatReport(found), failures };
 }
@@ -92,7 +92,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
     DATABASE_URL: database.url,
     DATA_DIR: folder,
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-    // They are counted, and never reached.
+    // The collector counts requests but never reaches these limits.
     COLLECTOR_INGEST_PER_MINUTE: UNREACHABLE_RATE_LIMIT,
     COLLECTOR_FULLTEXT_PER_MINUTE: UNREACHABLE_RATE_LIMIT,
     SSRF_ALLOW: '127.0.0.1',
@@ -114,14 +114,14 @@ async function watch(
   const wrong: string[] = [];
   let removed = 0;
   const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.maxSeconds);
-  const begun = performance.now();
+  const startedAt = performance.now();
   for (let nth = 1; nth * sampleSeconds <= warmUp + seconds; nth += 1) {
-    const waitMs = begun + nth * sampleSeconds * 1000 - performance.now();
+    const waitMs = startedAt + nth * sampleSeconds * 1000 - performance.now();
     await sleep(Math.max(0, waitMs), undefined, { signal });
     if (nth % REMOVE_EVERY === 0) removed += await monitor.deleteOldPayloads(RETENTION_SECONDS);
     const outcome = await load.call('take');
     wrong.push(...outcome.wrong);
-    const elapsed = (performance.now() - begun) / 1000 - warmUp;
+    const elapsed = (performance.now() - startedAt) / 1000 - warmUp;
     const sample = await takeSample(elapsed, { outcome, collector, monitor });
     await results.keep('sample', sample);
     if (elapsed > 0) samples.push(sample);
@@ -137,15 +137,15 @@ async function watch(
 }
 
 async function waitUntilDrained(monitor: DatabaseMonitor): Promise<void> {
-  const deadline = Date.now() + WAIT_MS;
+  const deadline = Date.now() + DRAIN_TIMEOUT_MS;
   while (Date.now() < deadline) {
     if ((await monitor.counts()).left === 0) return;
     await sleep(100);
   }
-  throw new BenchError(`Payloads are left after ${WAIT_MS / 60_000} minutes of waiting`);
+  throw new BenchError(`Payloads are left after ${DRAIN_TIMEOUT_MS / 60_000} minutes of waiting`);
 }
 
-/** Each payload that was sent has completed, and is stored unless it was removed. */
+/** Returns a failure for lost, incomplete or outdated payloads. */
 async function findCountMismatches(
   monitor: DatabaseMonitor,
   { sent, removed }: { sent: number; removed: number },

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readTokenAges, stampToken } from '../../src/chat/stamp.ts';
 
-test('each token of a text is as old as it is, wherever it was put together', async () => {
+test('each token of a joined text has a separate age', async () => {
   const first = stampToken();
   await sleep(20);
   const ages = readTokenAges(first + stampToken());

@@ -19,9 +19,9 @@ const methods = {
   /** Starts a model server that answers with stamped tokens. Returns MODEL_BASE_URL. */
   async start(): Promise<string> {
     const { url } = await startModelServer(({ body }): ScriptedResponse =>
-      asksForTitle(body)
+      isTitleRequest(body)
         ? createStreamedResponse([createChunk({ content: 'Title' }), END])
-        : createStreamedResponse([write, END]),
+        : createStreamedResponse([writeTokens, END]),
     );
     return url;
   },
@@ -35,18 +35,18 @@ serveMethods(methods);
 
 const END = createChunk({}, { finishReason: 'stop' });
 
-/** A late token is written at once, and the next ones when they are due: the rate holds. */
-async function write(response: ServerResponse): Promise<void> {
+/** Writes tokens on schedule; a late token does not delay the next ones. */
+async function writeTokens(response: ServerResponse): Promise<void> {
   const { tokens, perSecond } = pace;
-  const begun = performance.now();
+  const startedAt = performance.now();
   for (let nth = 0; nth < tokens && !response.destroyed; nth += 1) {
-    const waitMs = begun + (nth * 1000) / perSecond - performance.now();
+    const waitMs = startedAt + (nth * 1000) / perSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs);
     writeEvent(response, createChunk({ content: stampToken() }));
   }
 }
 
-/** The assistant asks for a session's title beside its first answer. */
-function asksForTitle(body: unknown): boolean {
+/** Returns whether the assistant requests a session's title. */
+function isTitleRequest(body: unknown): boolean {
   return JSON.stringify(body).includes('a title of at most');
 }

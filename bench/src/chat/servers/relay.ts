@@ -7,8 +7,8 @@ import { serve } from '../../process/server.ts';
 export type RelaySettings = { modelUrl: string };
 
 /**
- * A minimal relay of a model's tokens: each is sent as it arrives. It has no users, stores nothing and has no
- * tools, no cancelling and no resuming, so it is the lower bound for a server with these.
+ * Sends each token of the model on arrival. Without users, storage, tools, cancelling and resuming, the
+ * relay is the lower bound for the assistant.
  */
 serve(async ({ modelUrl }: RelaySettings) => {
   const server = createServer();
@@ -52,10 +52,10 @@ async function answer(
 }
 
 async function* readTokens({ body }: Response): AsyncGenerator<string> {
-  let rest = '';
+  let buffer = '';
   for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    const lines = (rest + part).split('\n\n');
-    rest = lines.pop() ?? '';
+    const lines = (buffer + part).split('\n\n');
+    buffer = lines.pop() ?? '';
     for (const line of lines) {
       if (line === 'data: [DONE]') return;
       const { choices } = JSON.parse(line.slice('data: '.length)) as Chunk;

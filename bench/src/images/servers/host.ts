@@ -5,18 +5,18 @@ import { createImage } from '../image.ts';
 
 /** Methods of the image host's process. */
 export type ImageHost = {
-  /** Starts to serve a different image at each path, and returns the address. */
+  /** Starts a server with a different image at each path; returns its URL. */
   start: () => Promise<string>;
-  /** Number of image requests since the last call. */
+  /** Returns the number of image requests since the last call. */
   count: () => number;
 };
 
-let asked = 0;
+let requestCount = 0;
 
 serveMethods({
   async start() {
     const server = createServer((request, response) => {
-      asked += 1;
+      requestCount += 1;
       response.writeHead(200, { 'content-type': 'image/png' });
       response.end(createImage(request.url ?? ''));
     });
@@ -27,8 +27,8 @@ serveMethods({
     return `http://127.0.0.1:${port}`;
   },
   count() {
-    const now = asked;
-    asked = 0;
-    return now;
+    const count = requestCount;
+    requestCount = 0;
+    return count;
   },
 } satisfies ImageHost);

@@ -14,14 +14,14 @@ export type Counts = { chat: number; embed: number; mostTexts: number };
 export type ModelServer = {
   /** Starts the server and returns MODEL_BASE_URL. */
   start: (settings: { answerMs: number; dimensions: number }) => Promise<string>;
-  /** Requests since the last call. */
+  /** Returns the counts since the last call. */
   counts: () => Counts;
 };
 
 const nothing = (): Counts => ({ chat: 0, embed: 0, mostTexts: 0 });
 let counts = nothing();
 
-/** A request about a listing ignores fields of images, and vice versa. */
+/** Answer for listings and images; each request ignores the fields of the other kind. */
 const LISTING_AND_IMAGE = {
   ...LISTING,
   description: 'A room.',
@@ -50,8 +50,8 @@ async function start({ answerMs, dimensions }: { answerMs: number; dimensions: n
 serveMethods({
   start,
   counts() {
-    const now = counts;
+    const result = counts;
     counts = nothing();
-    return now;
+    return result;
   },
 } satisfies ModelServer);

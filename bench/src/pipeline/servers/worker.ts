@@ -4,7 +4,7 @@ import { serveMethods } from '../../process/child.ts';
 /** Methods of a worker process. */
 export type WorkerProcess = {
   migrate: (env: Record<string, string>) => Promise<void>;
-  /** Takes jobs off the queue until it is stopped. */
+  /** Runs jobs until `stop`. */
   start: (env: Record<string, string>) => Promise<void>;
   stop: () => Promise<void>;
 };

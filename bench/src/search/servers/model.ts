@@ -2,19 +2,19 @@ import { createConstantHandler, startModelServer } from '@oselya/model/testing';
 import { createVectors } from '../../listings/vector.ts';
 import { EMBEDDING_MODEL } from '../../listings/rows.ts';
 import { serveMethods } from '../../process/child.ts';
-import { vectorOfText } from '../questions.ts';
+import { createTextVector } from '../questions.ts';
 
 const methods = { start };
 export type ModelServer = typeof methods;
 serveMethods(methods);
 
 /**
- * Starts a model server that embeds texts where the listings are, without a delay.
- * @returns The address for MODEL_BASE_URL.
+ * Starts a model server without delays, whose vectors resemble those of listings.
+ * @returns The value of MODEL_BASE_URL.
  */
 async function start({ dimensions }: { dimensions: number }): Promise<string> {
   const vectors = createVectors(dimensions);
-  const vectorOf = (text: string) => vectorOfText(vectors, text);
+  const vectorOf = (text: string) => createTextVector(vectors, text);
   const { url } = await startModelServer(
     createConstantHandler({ model: EMBEDDING_MODEL, vectorOf }),
   );
