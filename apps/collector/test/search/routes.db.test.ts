@@ -165,18 +165,13 @@ test('At the bound the newest listings are ranked and the total is a lower limit
   assert.deepEqual(pages.flat(), ids.slice(1).toReversed());
 });
 
-test('A highlight marks the words and escapes everything else', async () => {
-  await add({
-    title: 'Об’єкт <b>',
-    description: '<script>alert(1)</script> світлиця & "вікно" <mark>',
-  });
-  const unhighlighted = await searchOk('fulltext', { query: 'світлиця' });
-  assert.ok(!('highlight' in unhighlighted.items[0]));
-  const { items } = await searchOk('fulltext', { query: "світлиця об'єкт", highlight: true });
-  assert.equal(
-    items[0].highlight,
-    '<mark>Об’єкт</mark> &#60;b&#62;\n&#60;script&#62;alert(1)&#60;/script&#62; <mark>світлиця</mark> &#38; &#34;вікно&#34; &#60;mark&#62;',
-  );
+test('A highlight of the title and the description is escaped HTML, on request only', async () => {
+  await add({ title: 'Об’єкт <b>', description: '<script>світлиця' });
+  const query = "світлиця об'єкт";
+  assert.ok(!('highlight' in (await searchOk('fulltext', { query })).items[0]));
+  const { items } = await searchOk('fulltext', { query, highlight: true });
+  const expected = '<mark>Об’єкт</mark> &#60;b&#62;\n&#60;script&#62;<mark>світлиця</mark>';
+  assert.equal(items[0].highlight, expected);
 });
 
 test('An invalid search is rejected with the path of the error', async () => {
