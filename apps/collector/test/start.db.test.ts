@@ -11,7 +11,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { until } from '@oselya/testing';
 import { start, startWorker } from '../src/main.ts';
 import { startCollector } from './support/collector.ts';
@@ -119,19 +119,27 @@ test('A start on a port in use claims no job', async () => {
   assert.deepEqual(rows, [{ n: 0 }]);
 });
 
-test('A worker stops while a slow request is in progress', async () => {
-  const isolatedDatabase = await openDatabase();
+/** Opens another database, and returns a function that waits until a worker stops listening. */
+async function openWatchedDatabase() {
+  const openedDatabase = await openDatabase();
   let isUnlistened = false;
-  const collector = await startCollector({
-    ...isolatedDatabase,
+  const isolatedDatabase: typeof database = {
+    ...openedDatabase,
     async listen(channel, notify) {
-      const unlisten = await isolatedDatabase.listen(channel, notify);
+      const unlisten = await openedDatabase.listen(channel, notify);
       return async () => {
         isUnlistened = true;
         await unlisten();
       };
     },
-  });
+  };
+  const waitForUnlisten = () => until('the worker to stop listening', () => isUnlistened);
+  return { isolatedDatabase, waitForUnlisten };
+}
+
+test('A worker stops while a slow request is in progress', async () => {
+  const { isolatedDatabase, waitForUnlisten } = await openWatchedDatabase();
+  const collector = await startCollector(isolatedDatabase);
   // The request waits for its body.
   const { hostname, port } = new URL(collector.url);
   const socket = connect(Number(port), hostname);
@@ -143,18 +151,23 @@ test('A worker stops while a slow request is in progress', async () => {
   assert.match(responseBytes.toString(), /100 Continue/);
 
   const closing = collector.close();
-  await until('the worker to stop listening', () => isUnlistened);
+  await waitForUnlisten();
   assert.equal(socket.closed, false);
   socket.destroy();
   await closing;
 });
 
-test('The jobs in progress have a minute to end when a worker stops', async (t) => {
-  await using resources = new AsyncDisposableStack();
+/** Creates a data folder, which `resources` removes, and returns the environment of a process. */
+async function createEnv(resources: AsyncDisposableStack) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   resources.defer(() => rm(folder, { recursive: true, force: true }));
-  const env = { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
-  const worker = await startWorker(env, { database: await openDatabase(), log });
+  return { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
+}
+
+test('The jobs in progress have a minute to end when a worker stops', async (t) => {
+  await using resources = new AsyncDisposableStack();
+  const shared = { database: await openDatabase(), log };
+  const worker = await startWorker(await createEnv(resources), shared);
   const timers = t.mock.method(globalThis, 'setTimeout');
   await worker.close();
   assert.ok(timers.mock.calls.some((call) => call.arguments[1] === 60_000));
@@ -196,43 +209,27 @@ for (const { name, open } of [
 ]) {
   test(`The stop of ${name} closes the model client after the jobs end`, async () => {
     await using resources = new AsyncDisposableStack();
-    const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-    resources.defer(() => rm(folder, { recursive: true, force: true }));
+    const env = await createEnv(resources);
     const { server, requestReceived, release, sockets, paths } = await startSlowServer();
     resources.defer(server.close);
     resources.defer(release);
-    const isolatedDatabase = await openDatabase();
+    const { isolatedDatabase, waitForUnlisten } = await openWatchedDatabase();
     const id = await store(isolatedDatabase.db, createPayload());
-    let isUnlistened = false;
     const runningProcess = await open(
       {
-        DATA_DIR: folder,
+        ...env,
         COLLECTOR_PORT: '0',
-        EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-        MIN_FREE_DISK_MB: '0',
         MODEL_MODE: 'openai',
         MODEL_BASE_URL: server.url,
         MODEL_CHAT: 'chat',
         MODEL_EMBEDDING: 'embedding',
       },
-      {
-        log,
-        database: {
-          ...isolatedDatabase,
-          async listen(channel, notify) {
-            const unlisten = await isolatedDatabase.listen(channel, notify);
-            return async () => {
-              isUnlistened = true;
-              await unlisten();
-            };
-          },
-        },
-      },
+      { log, database: isolatedDatabase },
     );
     await requestReceived;
     const closing = runningProcess.close();
     // In the opposite order, the stop would wait for the pending response.
-    await until('the worker to stop listening', () => isUnlistened, 2000).finally(release);
+    await waitForUnlisten().finally(release);
     await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
@@ -242,29 +239,18 @@ for (const { name, open } of [
   });
 }
 
-const folder = await mkdtemp(join(tmpdir(), 'oselya-worker-'));
-after(() => rm(folder, { recursive: true, force: true }));
-
-async function startStandaloneWorker(env: Record<string, string>) {
-  const worker = await startWorker(
-    {
-      DATA_DIR: folder,
-      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-      MIN_FREE_DISK_MB: '0',
-      COLLECTOR_WORKERS: '3',
-      ...env,
-    },
-    { database, log },
-  );
-  after(worker.close);
-  return worker;
-}
-
 test('A standalone worker serves its health and load', async () => {
   await db.deleteFrom('raw_data').execute();
-  const worker = await startStandaloneWorker({ COLLECTOR_WORKER_PORT: '0' });
-  assert.ok(worker.url);
+  await using resources = new AsyncDisposableStack();
+  const env = {
+    ...(await createEnv(resources)),
+    COLLECTOR_WORKERS: '3',
+    COLLECTOR_WORKER_PORT: '0',
+  };
+  const worker = await startWorker(env, { database, log });
+  resources.defer(worker.close);
   const { url } = worker;
+  assert.ok(url);
   for (const path of ['/health', '/health/live', '/health/ready']) {
     assert.equal((await fetch(url + path)).status, 200, path);
   }
