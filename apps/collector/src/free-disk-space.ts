@@ -10,7 +10,7 @@ export type Disk = {
   /** Number of bytes that must stay free. */
   readonly minFreeBytes: number;
   /** Returns the free bytes that an unprivileged process can use. */
-  freeBytes(): Promise<number>;
+  readFreeBytes(): Promise<number>;
   /**
    * Checks that the minimum stays free after writing `bytes`.
    * @throws ProblemError `disk_low`.
@@ -20,25 +20,25 @@ export type Disk = {
 
 /**
  * Creates the `Disk` that holds a folder. Contract 1, MIN_FREE_DISK_MB.
- * @param options.freeBytes Replaces the system call in tests.
+ * @param options.readFreeBytes Replaces the system call in tests.
  */
 export function createDisk(options: {
   folder: string;
   minFreeMb: number;
-  freeBytes?: () => Promise<number>;
+  readFreeBytes?: () => Promise<number>;
 }): Disk {
   const minFreeBytes = options.minFreeMb * MEBIBYTE;
   const {
-    freeBytes = async () => {
+    readFreeBytes = async () => {
       const { bavail, bsize } = await statfs(options.folder);
       return bavail * bsize;
     },
   } = options;
   return {
     minFreeBytes,
-    freeBytes,
+    readFreeBytes,
     async requireFree(bytes = 0) {
-      if ((await freeBytes()) - bytes < minFreeBytes) throw problem('disk_low');
+      if ((await readFreeBytes()) - bytes < minFreeBytes) throw problem('disk_low');
     },
   };
 }
@@ -55,12 +55,12 @@ export function isDiskLow(error: unknown): boolean {
  * @returns A function that resolves to true if there is enough free space.
  */
 export function createDiskGate(
-  disk: Pick<Disk, 'freeBytes' | 'minFreeBytes'>,
+  disk: Pick<Disk, 'readFreeBytes' | 'minFreeBytes'>,
   log: Pick<Logger, 'warn' | 'info'>,
 ): () => Promise<boolean> {
   let wasLow = false;
   return async () => {
-    const isLow = (await disk.freeBytes()) < disk.minFreeBytes;
+    const isLow = (await disk.readFreeBytes()) < disk.minFreeBytes;
     if (isLow && !wasLow) log.warn('too little disk is free: nothing is claimed');
     if (!isLow && wasLow) log.info('there is room on the disk again');
     wasLow = isLow;
@@ -81,7 +81,7 @@ export function registerDiskMetrics(
     help: 'What may still be written to the disk of DATA_DIR.',
     registers: [registry],
     collect: createMeasure({
-      read: () => disk.freeBytes(),
+      read: () => disk.readFreeBytes(),
       show: (bytes) => freeBytesGauge.set(bytes),
       forget: () => freeBytesGauge.remove(),
       onError,

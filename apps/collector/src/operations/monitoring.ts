@@ -69,7 +69,7 @@ export function registerMonitoringRoutes(
     },
     disk: async (signal) => {
       const [freeBytes, isAvailable] = await Promise.all([
-        disk.freeBytes(),
+        disk.readFreeBytes(),
         imageStore.isReachable(signal),
       ]);
       return {

@@ -22,15 +22,15 @@ const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_M
 /** Creates a disk whose free space the test sets. */
 function createScriptedDisk(freeMb: number) {
   const state = { freeMb };
-  const freeBytes = async () => state.freeMb * MIB;
-  return { state, disk: createDisk({ folder: tmpdir(), minFreeMb: 100, freeBytes }) };
+  const readFreeBytes = async () => state.freeMb * MIB;
+  return { state, disk: createDisk({ folder: tmpdir(), minFreeMb: 100, readFreeBytes }) };
 }
 
 test('The minimum stays free beside the needed bytes, and a full disk is recognized by its error', async () => {
   const { disk } = createScriptedDisk(150);
   await disk.requireFree(50 * MIB);
   await assert.rejects(disk.requireFree(50 * MIB + 1), isDiskLow);
-  assert.ok((await createDisk({ folder: tmpdir(), minFreeMb: 0 }).freeBytes()) > 0);
+  assert.ok((await createDisk({ folder: tmpdir(), minFreeMb: 0 }).readFreeBytes()) > 0);
   const fullDiskError = Object.assign(new Error('write'), { code: 'ENOSPC' });
   assert.ok(isDiskLow(new Error('The image could not be stored', { cause: fullDiskError })));
   assert.ok(!isDiskLow(Object.assign(new Error('write'), { code: 'EIO' })));
@@ -41,9 +41,9 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
   let readCount = 0;
   const watchedDisk: Disk = {
     ...disk,
-    freeBytes() {
+    readFreeBytes() {
       readCount += 1;
-      return disk.freeBytes();
+      return disk.readFreeBytes();
     },
   };
   await using collector = await startCollector(database, env, { disk: watchedDisk });

@@ -267,7 +267,7 @@ test('A failure of this machine on the way to the store is an outage of the stor
   const disk = createDisk({
     folder: '/',
     minFreeMb: 0,
-    freeBytes: () => Promise.reject(staleError),
+    readFreeBytes: () => Promise.reject(staleError),
   });
   const toOutageError = (error: unknown) => new StoreOutageError({}, error);
   const listing = await addListing();
@@ -288,7 +288,7 @@ test('A failure of this machine on the way to the store is an outage of the stor
 
 test('No image is fetched while the disk is low, and the recorded images stay', async () => {
   let freeBytes = 2 ** 30;
-  const disk = createDisk({ folder: '/', minFreeMb: 100, freeBytes: async () => freeBytes });
+  const disk = createDisk({ folder: '/', minFreeMb: 100, readFreeBytes: async () => freeBytes });
   const { images } = openService({ disk });
   const listing = await addListing();
   const storedImage = await putImage('/stored-before.png', 'png', { width: 61 });
