@@ -171,10 +171,9 @@ test('Equal and similar images lead to duplicates without a city, even if finger
   await searchAll();
   assert.deepEqual(await readPairs(), [[firstId, equalId]]);
   for (const [index, fingerprint] of fingerprints.entries()) {
-    const nearFingerprint = BigInt.asIntN(64, BigInt(fingerprint) ^ 1n).toString();
-    await sql`update images set fingerprint = ${nearFingerprint} where sha256 = ${createHash(index + 100)}`.execute(
-      db,
-    );
+    const nearFingerprint = String(BigInt.asIntN(64, BigInt(fingerprint) ^ 1n));
+    await sql`update images set fingerprint = ${nearFingerprint}
+      where sha256 = ${createHash(index + 100)}`.execute(db);
   }
   await searchAll();
   assert.deepEqual(await readPairs(), [
@@ -231,15 +230,16 @@ function startSearch(warnings: object[] = []) {
 }
 
 test('Several processes search the marked listings together', async () => {
-  for (let index = 0; index < 70; index += 1)
-    await addListing({ ...FLAT_FACTS, floor: index % 35 });
+  for (let index = 0; index < 40; index += 1) {
+    await addListing({ ...FLAT_FACTS, floor: index % 20 });
+  }
   const searches = [startSearch(), startSearch()];
   await until('all are searched', async () => (await countMarks()) === 0);
   await Promise.all(searches.map(({ close }) => close()));
-  assert.equal((await readPairs()).length, 35);
+  assert.equal((await readPairs()).length, 20);
   const groups = await listGroups();
-  assert.equal(new Set(groups).size, 35);
-  assert.ok(groups.every((group) => group !== null));
+  assert.equal(new Set(groups).size, 20);
+  assert.ok(!groups.includes(null));
 });
 
 test('A failed search is repeated and does not hold up others', async () => {

@@ -65,14 +65,13 @@ test('An error about one image is recorded with it, and the others are described
     await images.processRemote({ ...listing, urls: [badImage.url, goodImage.url] });
     assert.ok((await readRows(listing.listingId)).every((row) => row.error === null));
     const { describe_error: recordedError } = await findImage(badImage.sha256);
-    const { failed_at: failedAt, ...reason } = recordedError ?? assert.fail();
-    assert.deepEqual(reason, {
+    assert.partialDeepStrictEqual(recordedError, {
       code: error.code,
       message: error.message.replace('\0', ''),
       requested_model: 'eyes',
       prompt_version: descriptionPrompt.version,
     });
-    assert.ok(!Number.isNaN(Date.parse(failedAt)));
+    assert.ok(!Number.isNaN(Date.parse(recordedError?.failed_at ?? '')));
     assert.deepEqual(await findImage(goodImage.sha256), describedImage);
     assert.deepEqual(events.toSorted(), ['stored', 'stored', 'undescribed']);
     const { listingId, fence } = listing;
@@ -105,19 +104,15 @@ test('Every other failure of the model propagates, and the next attempt continue
 
 test('A failed image is described again only with another model or prompt', async () => {
   const { url, sha256 } = await putImage('/logo.png', 'png', { width: 90 });
-  const describeWithFailure = async (visionModelName: string) => {
+  for (const [visionModelName, requestCount] of [
+    ['eyes', 1],
+    ['eyes', 0],
+    ['other', 1],
+  ] as const) {
     const vision = createFailingModel(getRejection, visionModelName);
     await openService(vision).images.processRemote({ ...(await addListing()), urls: [url] });
-    return vision.visionRequests.length;
-  };
-  assert.deepEqual(
-    [
-      await describeWithFailure('eyes'),
-      await describeWithFailure('eyes'),
-      await describeWithFailure('other'),
-    ],
-    [1, 0, 1],
-  );
+    assert.equal(vision.visionRequests.length, requestCount);
+  }
   assert.equal((await findImage(sha256)).describe_error?.requested_model, 'other');
   const error = JSON.stringify({ requested_model: 'eyes', prompt_version: 'earlier' });
   await db.updateTable('images').set({ describe_error: error }).execute();
@@ -129,10 +124,8 @@ test('Only a temporary error leaves an image outdated', async () => {
   for (const [index, code] of ['MODEL_RATE_LIMITED', 'MODEL_REFUSED'].entries()) {
     const { url, sha256 } = await putImage(`/limited-${index}.png`, 'png', { width: 98 + index });
     const listing = await addListing();
-    await openService(createFailingModel(getRejection)).images.processRemote({
-      ...listing,
-      urls: [url],
-    });
+    const job = { ...listing, urls: [url] };
+    await openService(createFailingModel(getRejection)).images.processRemote(job);
     await sql`update images set describe_error = describe_error || ${JSON.stringify({ code })}
       where sha256 = ${sha256}`.execute(db);
     const { model, visionRequests } = createVisionModel();
