@@ -11,10 +11,11 @@ import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
 import { DatabaseError } from '@oselya/db';
 import type { ProblemError } from '@oselya/kit';
-import { until } from '@oselya/testing';
+import { exchange, until } from '@oselya/testing';
 import { watchDatabase } from '@oselya/testing/database';
 import {
-  readDocumentedErrors,
+  readDocumentedRoutes,
+  encodeRequestHead,
   BOUNDARY,
   FORM_TYPE,
   encodeForm,
@@ -24,7 +25,6 @@ import {
   type Part,
   createForm,
   sendForm,
-  exchange,
 } from '../support/collector.ts';
 import {
   readRawRecord,
@@ -43,6 +43,7 @@ const { db, folder, start, collector, send, count, waitUntilResourcesAreFree } =
 
 afterEach(waitUntilResourcesAreFree);
 
+const PATH = '/api/v1/ingest/with-images';
 const [redFile, blueFile] = [await createImageFile('red'), await createImageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
@@ -270,7 +271,8 @@ test('A payload whose outcome an outage of the database hides is answered with i
 });
 
 test('Every failure has a documented status', async () => {
-  const documented = await readDocumentedErrors(collector, '/api/v1/ingest/with-images');
+  const routes = await readDocumentedRoutes(collector);
+  const route = routes.find(({ path }) => path === PATH);
   const processWithEnd = (end: object) =>
     createProcessForm({
       db,
@@ -299,7 +301,7 @@ test('Every failure has a documented status', async () => {
   for (const [status, code, raw] of rawEndings) {
     const error = JSON.stringify({ code, message: 'Why.' });
     await assert.rejects(processWithEnd({ status: raw, error }), { status, code });
-    assert.ok(documented[status]?.includes(code), code);
+    assert.ok(route?.answers[status]?.includes(code), code);
   }
 });
 
@@ -477,11 +479,14 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
   }
 });
 
-const PATH = '/api/v1/ingest/with-images';
 const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
-const sendBytes = (body: Buffer, type = FORM_TYPE) => exchange(collector.url, PATH, { type, body });
+function sendBytes(body: Buffer, type = FORM_TYPE) {
+  const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
+  const head = Buffer.from(encodeRequestHead(PATH, headers));
+  return exchange(collector.url, Buffer.concat([head, body]));
+}
 const repeat = (formPart: Part) => Array<Part>(10_000).fill(formPart);
 
 test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', async () => {

@@ -1,7 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { after } from 'node:test';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
+import { startServer } from './images.ts';
 
 const SIGNATURE =
   /^AWS4-HMAC-SHA256 Credential=key-id\/\d{8}\/test-region\/s3\/aws4_request, ?SignedHeaders=[\w;-]*host[\w;-]*x-amz-content-sha256[\w;-]*, ?Signature=[0-9a-f]{64}$/;
@@ -61,18 +60,12 @@ export async function startBucket() {
     response.end(method === 'HEAD' ? undefined : object);
   }
 
-  const server = createServer((request, response) => void respond(request, response));
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
+  const { url: endpoint } = await startServer(
+    (request, response) => void respond(request, response),
+  );
   const env = {
     IMAGE_STORE: 's3',
-    S3_ENDPOINT: `http://127.0.0.1:${port}`,
+    S3_ENDPOINT: endpoint,
     S3_REGION: 'test-region',
     S3_BUCKET: 'images',
     S3_ACCESS_KEY_ID: 'key-id',

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { deferCleanup, exchange as sendBytes, until } from '@oselya/testing';
+import { deferCleanup, until } from '@oselya/testing';
 import { type TestDatabase } from '@oselya/testing/database';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { start, type SharedResources } from '../../src/main.ts';
@@ -276,29 +276,10 @@ function getBody(
   return { type, schema, example };
 }
 
-/** Reads the documented errors of a POST, by status. */
-export async function readDocumentedErrors(
-  collector: { url: string },
-  path: string,
-): Promise<Record<string, string[]>> {
-  const routes = await readDocumentedRoutes(collector);
-  return routes.find((route) => route.path === path && route.method === 'post')?.answers ?? {};
-}
-
 /** Encodes the request line and headers of a POST request. */
 export function encodeRequestHead(path: string, headers: Record<string, string | number>): string {
   const lines = Object.entries({ host: 'localhost:1', ...headers }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );
   return `POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;
-}
-
-/** Sends the bytes of a request, and returns the status and text of the response. */
-export async function exchange(
-  url: string,
-  path: string,
-  { type, body }: { type: string; body: Uint8Array },
-): Promise<{ status: number; text: string }> {
-  const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
-  return sendBytes(url, Buffer.concat([Buffer.from(encodeRequestHead(path, headers)), body]));
 }
