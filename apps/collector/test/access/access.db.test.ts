@@ -114,13 +114,13 @@ test('A revoked key is rejected at once and stays in the list', async () => {
   assert.equal(await keys.verify(key), undefined);
   assert.equal(await keys.revoke(id), false);
   assert.equal(await keys.revoke('no such id'), false);
-  const listedKey = (await keys.list()).find((key) => key.id === id);
+  const listedKey = (await keys.list()).find((apiKey) => apiKey.id === id);
   assert.ok(listedKey?.revoked_at instanceof Date);
 });
 
 test('The list shows when a key was last used', async () => {
   const { id, key } = await keys.create({ name: 'used', scopes: ['search'] });
-  const getLastUse = async () => (await keys.list()).find((key) => key.id === id)?.last_used_at;
+  const getLastUse = async () => (await keys.list()).find((apiKey) => apiKey.id === id)?.last_used_at;
   assert.equal(await getLastUse(), null);
   await keys.verify(key);
   const first = await getLastUse();
