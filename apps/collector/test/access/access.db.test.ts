@@ -120,7 +120,8 @@ test('A revoked key is rejected at once and stays in the list', async () => {
 
 test('The list shows when a key was last used', async () => {
   const { id, key } = await keys.create({ name: 'used', scopes: ['search'] });
-  const getLastUse = async () => (await keys.list()).find((apiKey) => apiKey.id === id)?.last_used_at;
+  const getLastUse = async () =>
+    (await keys.list()).find((apiKey) => apiKey.id === id)?.last_used_at;
   assert.equal(await getLastUse(), null);
   await keys.verify(key);
   const first = await getLastUse();

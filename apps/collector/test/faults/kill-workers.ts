@@ -38,9 +38,9 @@ const handleConstantly = createConstantHandler({ vectorOf: createConstantVector(
  * @param moment Calls `onMoment` before or after the first response to an operation.
  */
 export async function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
-  const state = { requests: 0 };
+  const state = { requestCount: 0 };
   const server = await startModelServer((request) => {
-    state.requests += 1;
+    state.requestCount += 1;
     const answer = createAnswer(request);
     if (moment === undefined || getOperation(request) !== moment.operation) return answer;
     if (moment.when === 'before') {

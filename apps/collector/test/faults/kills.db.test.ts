@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect, type Database, migrate } from '@oselya/db';
+import { connect, migrate } from '@oselya/db';
 import { createModelClient, type ModelClient } from '@oselya/model';
 import { until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
+import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
 import { createMetrics } from '../../src/metrics.ts';
@@ -42,8 +43,6 @@ import {
 } from './kill-workers.ts';
 import { countUnfinished, checkCounts } from './load.ts';
 import { startProxy, type StatementMoment } from './proxy.ts';
-
-type Db = Database<Tables>['db'];
 
 const KILLED_CONNECTION_NAME = 'worker-to-be-killed';
 const CUT_CONNECTION_NAME = 'worker-to-be-cut';
@@ -115,7 +114,7 @@ if (database?.url === undefined) {
 
 /** Processes one payload with a worker whose connections break at a moment, and stops it. */
 async function processWithCut(
-  target: { db: Db; url: string; dataDir: string; imageHost: string },
+  target: { db: Kysely<Tables>; url: string; dataDir: string; imageHost: string },
   moment: StatementMoment = { statement: 'none', when: 'before' },
 ) {
   const { db, url, dataDir, imageHost } = target;
@@ -178,7 +177,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
   const root = await openFolder();
   const [dataDir, folder] = [join(root, 'var'), join(root, 'images')];
   await fillDataFolder(dataDir);
-  const useDatabase = async (work: (db: Db) => Promise<void>) => {
+  const useDatabase = async (work: (db: Kysely<Tables>) => Promise<void>) => {
     const embeddedDatabase = await connect<Tables>({ dataDir });
     try {
       await migrate(embeddedDatabase, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
@@ -195,8 +194,8 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
   });
   for (let kill = 0; kill < FOLDER_KILLS; kill += 1) {
     const worker = startWorkerProcess({ dataDir, folder, modelUrl: server.url });
-    const target = server.state.requests + 1 + Math.floor(random() * 8);
-    await until('requests to the model', () => server.state.requests >= target);
+    const target = server.state.requestCount + 1 + Math.floor(random() * 8);
+    await until('requests to the model', () => server.state.requestCount >= target);
     await sleep(random() * 15);
     worker.child.kill('SIGKILL');
     await worker.ended;

@@ -41,7 +41,7 @@ const MODEL_ENV = {
 
 beforeEach(async () => {
   for (const { state } of [server, embedder]) {
-    Object.assign(state, { up: true, requests: 0, chatRequestCount: 0 });
+    Object.assign(state, { isUp: true, requestCount: 0, chatRequestCount: 0 });
     Object.assign(state, {
       writeResponse: undefined,
       createResponse: undefined,
@@ -109,7 +109,7 @@ async function waitUntilCompleted(jobs: number): Promise<void> {
 }
 
 /** Counts the requests to the servers. */
-const countRequests = () => server.state.requests + embedder.state.requests;
+const countRequests = () => server.state.requestCount + embedder.state.requestCount;
 
 /** Counts the claims, including those of returned jobs. */
 async function countClaims(): Promise<number> {
@@ -331,13 +331,13 @@ test('The record and the health name the reason why a payload waits', async () =
 type Faults = Partial<typeof server.state>;
 
 for (const [name, jobs, options, faultyServer, fault] of [
-  ['an outage', 40, {}, server, { up: false }],
+  ['an outage', 40, {}, server, { isUp: false }],
   [
     'an outage of the embedding server',
     40,
     { embeddingBaseUrl: embedder.url },
     embedder,
-    { up: false },
+    { isUp: false },
   ],
   ['an unresponsive server', 20, { timeoutMs: 500 }, server, { writeResponse: () => undefined }],
   [
@@ -350,7 +350,7 @@ for (const [name, jobs, options, faultyServer, fault] of [
 ] as [string, number, Parameters<typeof startTestWorker>[0], typeof server, Faults][]) {
   test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
     Object.assign(faultyServer.state, fault);
-    const isRead = server.state.up && server.state.writeResponse === undefined;
+    const isRead = server.state.isUp && server.state.writeResponse === undefined;
     await addJobs(jobs, { image_urls: ['https://images.example/1.jpg'] });
     await using testWorker = startTestWorker(options);
     const { model } = testWorker;
@@ -366,7 +366,7 @@ for (const [name, jobs, options, faultyServer, fault] of [
     ];
     const maxClaims = SLOT_COUNT * (probes + 1);
     assert.ok(claims <= maxClaims, `${claims} claims for ${probes} requests, and not ${maxClaims}`);
-    Object.assign(faultyServer.state, { up: true, writeResponse: undefined });
+    Object.assign(faultyServer.state, { isUp: true, writeResponse: undefined });
     await waitUntilCompleted(jobs);
     // A call without a response within half a second is repeated.
     if (isRead && options?.timeoutMs === undefined)
@@ -387,18 +387,18 @@ test('An outage of ten minutes fails none of 200 jobs, and one call retries earl
   }
   delete server.state.writeResponse;
 
-  server.state.up = false;
-  server.state.requests = 0;
+  server.state.isUp = false;
+  server.state.requestCount = 0;
   await addJobs(jobs);
   await using testWorker = startTestWorker({ slots: 16 });
   await until('the breaker to open', () => testWorker.model.breaker.state !== 'closed');
   // At one probe per half minute, twenty probes take ten minutes.
-  const requestsBefore = server.state.requests;
-  await until('twenty probes', () => server.state.requests >= requestsBefore + 20);
+  const requestsBefore = server.state.requestCount;
+  await until('twenty probes', () => server.state.requestCount >= requestsBefore + 20);
   const { completed, failed } = await countByStatus(db);
   assert.deepEqual([completed, failed], [0, rejectedCount]);
 
-  server.state.up = true;
+  server.state.isUp = true;
   const retryResponse = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
   assert.deepEqual([retryResponse.status, retryResponse.json()], [200, { retried: rejectedCount }]);
   await waitUntilCompleted(jobs + rejectedCount);
@@ -437,7 +437,7 @@ for (const [name, path, slots] of [
 test('An outage of the embedding server shows in the metrics, the queue and the health', async () => {
   // The collector would search duplicates among the listings of earlier tests.
   await sql`truncate property_listings, duplicate_marks cascade`.execute(db);
-  embedder.state.up = false;
+  embedder.state.isUp = false;
   await using collector = await startCollector(database, {
     ...MODEL_ENV,
     MODEL_EMBEDDING_BASE_URL: embedder.url,

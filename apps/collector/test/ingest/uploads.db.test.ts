@@ -128,7 +128,7 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   uploadSocket.write(formStart);
   await until('a temporary file', async () => (await listTemporaryFiles(otherFolder)).length === 1);
   const processing = sendForm(stopping.url, createForm(createPayload(), []));
-  await until('the model to be asked', () => server.state.requests > 0);
+  await until('the model to be asked', () => server.state.requestCount > 0);
   const closing = stopping.close();
   assert.equal((await processing).status, 200);
   uploadSocket.destroy();

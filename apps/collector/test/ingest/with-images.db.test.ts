@@ -440,7 +440,7 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
       ...createModelEnv(server.url),
       COLLECTOR_INGEST_PER_MINUTE: '0',
     });
-    server.state.up = false;
+    server.state.isUp = false;
     const source_slug = `failing-with-${files.length}`;
     const payload = createPayload({ source_slug });
     const sendAgain = () =>

@@ -264,10 +264,10 @@ test('Every log line of a job names its payload and request', async () => {
   await until('the probes', () => lines.filter(({ msg }) => msg.startsWith('Probed')).length === 2);
   lines.length = 0;
   // During an outage the client retries, the stage fails, and the job returns to the queue.
-  server.state.up = false;
+  server.state.isUp = false;
   const firstId = await send('request-one', 'one');
   await waitUntilEnded(firstId);
-  server.state.up = true;
+  server.state.isUp = true;
   const secondId = await send('request-two', 'two');
   await waitUntilEnded(secondId);
   await makeJobsDue(loggedDatabase.db);

@@ -58,7 +58,7 @@ export function openDatabase(): Promise<TestDatabase<Tables>> {
 }
 
 /** Stores a payload without ingest limits and checks. */
-export async function store(db: TestDatabase<Tables>['db'], payload: Payload): Promise<number> {
+export async function store(db: Kysely<Tables>, payload: Payload): Promise<number> {
   const raw = {
     source_slug: payload.source_slug,
     external_id: payload.external_id,
@@ -71,13 +71,13 @@ export async function store(db: TestDatabase<Tables>['db'], payload: Payload): P
 }
 
 /** Reads a raw record. */
-export function readRawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
+export function readRawRecord(db: Kysely<Tables>, rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
 
 /** Changes columns of a raw record. */
 export async function updateRawRecord(
-  db: TestDatabase<Tables>['db'],
+  db: Kysely<Tables>,
   rawId: number,
   values: UpdateObject<Tables, 'raw_data'>,
 ): Promise<void> {
@@ -195,10 +195,7 @@ export async function claimJob(db: Kysely<Tables>): Promise<Job> {
 }
 
 /** Creates a harness that runs payloads one after another, like a worker with one slot. */
-export function createHarness(
-  db: TestDatabase<Tables>['db'],
-  overrides: Partial<PipelineDeps> = {},
-) {
+export function createHarness(db: Kysely<Tables>, overrides: Partial<PipelineDeps> = {}) {
   const metrics = createMetrics(new Registry());
   const deps: PipelineDeps = {
     db,
@@ -233,7 +230,7 @@ export function createHarness(
 
 /** Creates a function that runs single stages of a job. */
 export function createStageRunner(
-  db: TestDatabase<Tables>['db'],
+  db: Kysely<Tables>,
   images: StageDeps['images'] = emptyImageService,
 ): (context: JobContext, name: StageName) => Promise<StageResult> {
   const model = createCountingModel();
@@ -258,7 +255,7 @@ export const getOutcomes = (raw: { stages: { stage: string; outcome: string }[] 
   Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
 
 /** Reads all rows that the pipeline writes. */
-export async function readAllRows(db: TestDatabase<Tables>['db']) {
+export async function readAllRows(db: Kysely<Tables>) {
   return {
     raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
     listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
@@ -274,7 +271,7 @@ export async function readAllRows(db: TestDatabase<Tables>['db']) {
 }
 
 /** Reads the enrichments of a listing by kind. */
-export async function readEnrichments(db: TestDatabase<Tables>['db'], listingId: number | null) {
+export async function readEnrichments(db: Kysely<Tables>, listingId: number | null) {
   const rows = await db
     .selectFrom('listing_enrichments')
     .select(['kind', 'value'])
@@ -284,7 +281,7 @@ export async function readEnrichments(db: TestDatabase<Tables>['db'], listingId:
 }
 
 /** Reads a listing's snapshots, the oldest first. */
-export function readSnapshots(db: TestDatabase<Tables>['db'], listingId: number | null) {
+export function readSnapshots(db: Kysely<Tables>, listingId: number | null) {
   return db
     .selectFrom('listing_snapshots')
     .select(['raw_id', 'changes', 'listing', 'model', 'prompt_version'])
@@ -295,7 +292,7 @@ export function readSnapshots(db: TestDatabase<Tables>['db'], listingId: number 
 }
 
 export function findListingPayloads(
-  db: TestDatabase<Tables>['db'],
+  db: Kysely<Tables>,
   { source_slug, external_id }: Pick<Payload, 'source_slug' | 'external_id'>,
 ) {
   return db
@@ -306,7 +303,7 @@ export function findListingPayloads(
     .executeTakeFirst();
 }
 
-export function findListing(db: TestDatabase<Tables>['db'], { external_id }: Payload) {
+export function findListing(db: Kysely<Tables>, { external_id }: Payload) {
   return db
     .selectFrom('property_listings')
     .selectAll()
@@ -316,7 +313,6 @@ export function findListing(db: TestDatabase<Tables>['db'], { external_id }: Pay
 
 export const OVERLOADED = { status: 503, body: { error: { message: 'overloaded' } } };
 const DESCRIPTION = { description: 'A bright kitchen.', room_type: 'kitchen', quality: 'good' };
-const REJECTION = { error: { message: 'The image is too small' } };
 
 /** Writes the response to a request instead of the server. */
 export type ResponseWriter = (response: ServerResponse) => void;
@@ -324,16 +320,10 @@ export type ResponseWriter = (response: ServerResponse) => void;
 /** Starts a model server with faults that the test sets. */
 export async function startModelServer() {
   const state: {
-    up: boolean;
-    /** Whether embeddings work while the server is up. */
-    canEmbed: boolean;
-    /** Whether descriptions work while the server is up. */
-    canDescribe: boolean;
-    requests: number;
+    isUp: boolean;
+    requestCount: number;
     /** Number of chat requests without an image. */
     chatRequestCount: number;
-    /** Selects requests with status 400. */
-    isRejected?: ((request: ReceivedRequest) => boolean) | undefined;
     /** Selects requests with status 500. */
     isServerError?: ((request: ReceivedRequest) => boolean) | undefined;
     writeResponse?: ResponseWriter | undefined;
@@ -343,21 +333,18 @@ export async function startModelServer() {
     createResponse?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
     /** Called before each response. */
     delay?: (() => Promise<void>) | undefined;
-  } = { up: true, canEmbed: true, canDescribe: true, requests: 0, chatRequestCount: 0 };
+  } = { isUp: true, requestCount: 0, chatRequestCount: 0 };
   const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
   const server = await start(async (request) => {
-    state.requests += 1;
+    state.requestCount += 1;
     if (request.path.endsWith('/chat/completions') && !hasImage(request))
       state.chatRequestCount += 1;
     await state.delay?.();
     if (state.writeResponse !== undefined) return { write: state.writeResponse };
     const response = state.createResponse?.(request);
     if (response !== undefined) return response;
-    if (state.isRejected?.(request) === true) return { status: 400, body: REJECTION };
     if (state.isServerError?.(request) === true) return { status: 500, body: {} };
-    const hasEmbeddings = state.canEmbed || !request.path.endsWith('/embeddings');
-    const hasDescriptions = state.canDescribe || !hasImage(request);
-    if (!(state.up && hasEmbeddings && hasDescriptions)) return OVERLOADED;
+    if (!state.isUp) return OVERLOADED;
     if (!isDescriptionRequest(request)) return answer(request);
     return state.describeImage?.(request) ?? createCompletion(JSON.stringify(DESCRIPTION));
   });
