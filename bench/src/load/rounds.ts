@@ -13,8 +13,8 @@ type Race = {
   expected: string;
 };
 
-/** Share of a measurement, and upper limit. */
-const WARM_UP = { share: 0.4, maxSeconds: 2 };
+/** Share of a measurement, and limits. A busy machine may take long for the first answer. */
+const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
 
 /**
  * Measures every variant once in each round. The order reverses from round to round, so a machine that
@@ -61,8 +61,8 @@ async function measure(
   const targets = await running.targets();
   const wrong = await checkAnswers(running, targets);
   const load = { url: running.url, targets, expected, connections, seconds };
-  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.maxSeconds);
-  await runLoad({ ...load, seconds: warmUp });
+  const warmUp = Math.max(seconds * WARM_UP.share, WARM_UP.minSeconds);
+  await runLoad({ ...load, seconds: Math.min(warmUp, WARM_UP.maxSeconds) });
   const before = await running.counters();
   const outcome = await runLoad(load);
   const after = await running.counters();
