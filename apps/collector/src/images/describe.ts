@@ -47,7 +47,7 @@ const IMAGE_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_INPUT_TOO_LARGE',
 ]);
 
-/** Statuses that reject the request content, unlike those of a wrong key or URL. */
+/** HTTP statuses that reject the content of a request, as opposed to a wrong key or URL. */
 const CONTENT_REJECTION_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
 
 /** Errors that new settings or a new copy of the image can resolve. */

@@ -136,7 +136,7 @@ function decompress({ headers, body }: FetchResponse): Readable {
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
-  // The code that reads the decoder receives the errors.
+  // The reader of the decoder receives these errors.
   return pipeline(body, decoder, () => undefined);
 }
 

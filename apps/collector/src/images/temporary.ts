@@ -37,7 +37,7 @@ export async function saveTemporary(
       yield chunk;
     }
   }
-  // A stream with a path could create the file after the removal below.
+  // A stream opens its path later, and could create the file after its removal.
   const file = await open(path, 'wx');
   try {
     await pipeline(measure, file.createWriteStream());

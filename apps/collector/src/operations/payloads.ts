@@ -212,7 +212,7 @@ function listRaw(
       .selectFrom('raw_data')
       .select(['id', 'source_slug', 'external_id', 'status', 'attempts', 'error', 'listing_id'])
       .select(['request_id', 'created_at', 'updated_at'])
-      // In microseconds: with the milliseconds of a Date, pages would overlap.
+      // A Date has only milliseconds, so pages would overlap.
       .select(sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'))
       .where('status', '=', status)
       .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))

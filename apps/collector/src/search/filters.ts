@@ -76,7 +76,7 @@ const MAX_INDEXED_ROOMS = 10;
 /** Larger prices and areas share the last step. */
 const MAX_INDEXED_AMOUNT = 1e14;
 
-/** Tolerance for rounding errors: larger than any rounding error, and much smaller than a step. */
+/** Larger than any rounding error of a logarithm, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
 /** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */

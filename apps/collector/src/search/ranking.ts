@@ -34,7 +34,7 @@ export type WordQuery = {
 const FIRST_QUERY_BANDS = 2;
 /** Bounds for the bands that a query adds, relative to the bands read so far. */
 const BAND_GROWTH = { min: 0.5, max: 256 };
-/** A query that reaches back to the first listing names its bands only if there are at most this many. */
+/** Maximum number of bands that a query for the oldest listings names. */
 const MAX_NAMED_LAST_BANDS = 2048;
 /**
  * Maximum number of bands that a query names, which are about 300 terms. The index compares each term with all others,
