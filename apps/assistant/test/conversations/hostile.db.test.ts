@@ -73,7 +73,9 @@ async function createSessionWithFile(client: RawClient): Promise<string> {
 
 /** Returns the contents of the tool messages, or of all others, in the newest request. */
 const getContents = (isTool: boolean) =>
-  JSON.stringify(model.seen.at(-1)?.messages.filter(({ role }) => (role === 'tool') === isTool));
+  JSON.stringify(
+    model.chatRequests.at(-1)?.messages.filter(({ role }) => (role === 'tool') === isTool),
+  );
 
 for (const [carrier, input] of Object.entries(readerCalls)) {
   test(`A text that ${carrier} reads changes no memory, and is not sent to later answers`, async (t) => {
@@ -158,8 +160,8 @@ const toolErrors: ReadonlyMap<string, RegExp> = new Map([
 for (const [text, name, input] of hostileListings) {
   test(`A model that obeys a hostile text cannot run ${name}`, async (t) => {
     collector.listings = [listing(1, { title: text, description: text, summary: text })];
-    const requestCount = collector.asked.length;
-    const conversationCount = model.seen.length;
+    const requestCount = collector.requests.length;
+    const conversationCount = model.chatRequests.length;
     const search = createToolScript('search_listings', { query: 'квартира' });
     model.scripts.push(search, createToolScript(name, input), { words: ['Ось.'] });
     const { client: olena, id } = await openRawSession(t, { url, sid });
@@ -169,8 +171,8 @@ for (const [text, name, input] of hostileListings) {
     assert.partialDeepStrictEqual(finishedEvent?.['tool'], { status: 'failed', changes: [] });
     assert.deepEqual(await readFacts(), [budget, secret]);
     // Only the first search has reached the collector.
-    assert.equal(collector.asked.length, requestCount + 1);
-    const conversations = model.seen.slice(conversationCount);
+    assert.equal(collector.requests.length, requestCount + 1);
+    const conversations = model.chatRequests.slice(conversationCount);
     assert.equal(conversations.length, 3);
     assert.ok(!JSON.stringify(conversations).includes(secret.value));
     const toolError = conversations.at(-1)?.messages.findLast(({ role }) => role === 'tool');

@@ -333,7 +333,7 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   const releaseSecondTool = scriptTwoTools(t, detailsCall);
   await ivan.say(id, 'Шукай');
   await ivan.waitFor('tool.finished');
-  const requestCount = collector.asked.length;
+  const requestCount = collector.requests.length;
   assert.equal(await ivan.client.outcome(createMessage), 'ok');
 
   provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
@@ -341,7 +341,7 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   await until(async () => (await ivan.client.outcome(createMessage)) === 'permission_missing');
   releaseSecondTool();
   await waitForDeniedTool(ivan, 'it needs svc.tools.use');
-  assert.equal(collector.asked.length, requestCount);
+  assert.equal(collector.requests.length, requestCount);
 });
 
 test('A profile for admins runs no tool after the loss of the role', async (t) => {

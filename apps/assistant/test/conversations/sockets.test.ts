@@ -20,14 +20,14 @@ import { SocketClient, handshakeRejection } from '../helpers/socket-client.ts';
 import {
   HANDSHAKE,
   ScriptedIdentity,
-  account,
-  admin,
-  answeredBySessions,
-  gated,
+  createUser,
+  adminMessage,
+  createFloodMessage,
+  createGatedMessage,
   openSockets,
-  own,
-  ping,
-  sid,
+  userMessage,
+  pingMessage,
+  createSessionId,
 } from '../helpers/sockets.ts';
 import { until } from '@oselya/testing';
 import { clientMessages, closeStatuses } from '@oselya/protocol';
@@ -41,7 +41,7 @@ import { promisify } from 'node:util';
 import { Type } from 'typebox';
 
 test('A handshake is accepted by its origin', async () => {
-  const { url } = await openSockets({ types: { ping } });
+  const { url } = await openSockets({ types: { ping: pingMessage } });
   const origins: [origin: string | undefined, isAccepted: boolean][] = [
     [undefined, true],
     ['https://assistant.test', true],
@@ -116,7 +116,10 @@ test('Only a well-formed handshake for the path opens a socket', async () => {
 });
 
 test('An address has a maximum number of sockets, until one closes', async () => {
-  const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
+  const { url, sockets } = await openSockets({
+    types: { ping: pingMessage },
+    caps: { perAddress: 2 },
+  });
   const firstClient = await SocketClient.open(url);
   await SocketClient.open(url);
   assert.deepEqual(await handshakeRejection(url), { status: 429, code: 'too_many_connections' });
@@ -134,7 +137,10 @@ test('An address has a maximum number of sockets, until one closes', async () =>
 });
 
 test('An IPv6 network counts as one address, and so do two spellings of IPv4', async () => {
-  const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
+  const { url, sockets } = await openSockets({
+    types: { ping: pingMessage },
+    caps: { perAddress: 2 },
+  });
   const first = await requestHandshake(url, '2001:db8:1:2::1');
   for (const [address, status] of [
     ['2001:db8:1:2:ffff::2', 101],
@@ -159,8 +165,8 @@ const requestHandshake = (url: string, address = '127.0.0.1') =>
   requestUpgrade(`${url}/ws`, { headers: { ...HANDSHAKE, 'x-forwarded-for': address } });
 
 test('An unknown, malformed or empty cookie closes the socket with 4401', async () => {
-  const { url, sockets } = await openSockets({ types: { ping } });
-  for (const value of [sid('z'), 'short', '']) {
+  const { url, sockets } = await openSockets({ types: { ping: pingMessage } });
+  for (const value of [createSessionId('z'), 'short', '']) {
     const client = SocketClient.begin(url, { sid: value });
     assert.deepEqual(await client.closed, closeStatuses.signedOut);
     await until(() => sockets.size.connections === 0);
@@ -170,7 +176,7 @@ test('An unknown, malformed or empty cookie closes the socket with 4401', async 
 const { answers } = clientMessages.ping;
 
 test('An answer repeats the id of its message', async () => {
-  const { url } = await openSockets({ types: { ping } });
+  const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url);
   const longId = 'ї'.repeat(128);
   for (const id of ['1', '', longId, undefined, null]) client.send({ type: 'ping', id });
@@ -185,7 +191,7 @@ test('An answer repeats the id of its message', async () => {
 });
 
 test('Anything but a text frame with a typed JSON object is malformed', async () => {
-  const { url } = await openSockets({ types: { ping } });
+  const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url);
   const texts = ['', 'ping', '{', 'null', '1', '"ping"', '[]', '["type"]', '{}', '{"type":1}'];
   const frames = [...texts, '{"type":null}', '{"__proto__":{"type":"ping"}}', "{'type':'ping'}"];
@@ -196,7 +202,7 @@ test('Anything but a text frame with a typed JSON object is malformed', async ()
 });
 
 test('An error is a problem with the request id of the handshake', async () => {
-  const { url } = await openSockets({ types: { ping } });
+  const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url, { headers: { 'x-request-id': 'hand-1' } });
   const answer = await client.ask({ type: 'ping', surplus: 1, 'b\u0000': 2 });
   assert.deepEqual(answer.problem, {
@@ -216,9 +222,9 @@ test('The permission is checked before the members', async () => {
     (_, { answer }) => answer({ type: 'pong' }),
   );
   const { url, identity } = await openSockets({ types: { named: namedMessage } });
-  identity.users.set(sid('a'), account('a', ['svc.tools.use']));
-  identity.users.set(sid('b'), account('b'));
-  const holder = await SocketClient.open(url, { sid: sid('a') });
+  identity.users.set(createSessionId('a'), createUser('a', ['svc.tools.use']));
+  identity.users.set(createSessionId('b'), createUser('b'));
+  const holder = await SocketClient.open(url, { sid: createSessionId('a') });
   for (const name of [1, null, ['x'], undefined]) {
     assert.equal(await holder.outcome({ type: 'named', name }), 'validation_failed');
   }
@@ -230,26 +236,26 @@ test('The permission is checked before the members', async () => {
     const answer = holder.frames.at(-1);
     assert.deepEqual([answer?.problem?.code, answer?.id], ['validation_failed', undefined]);
   }
-  const otherClient = await SocketClient.open(url, { sid: sid('b') });
+  const otherClient = await SocketClient.open(url, { sid: createSessionId('b') });
   assert.equal(await otherClient.outcome({ type: 'named', name: 1 }), 'permission_missing');
   const anonymous = await SocketClient.open(url);
   assert.equal(await anonymous.outcome({ type: 'named', name: 1 }), 'not_signed_in');
 });
 
 test('An optional member may be null', async () => {
-  const seenMessages: unknown[] = [];
+  const receivedMessages: unknown[] = [];
   const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
   const countedMessage = defineMessage(
     { access: 'public', members, answers },
     (message, { answer }) => {
-      seenMessages.push(message);
+      receivedMessages.push(message);
       answer({ type: 'pong' });
     },
   );
   const { url } = await openSockets({ types: { counted: countedMessage } });
   const client = await SocketClient.open(url);
   assert.equal(await client.outcome({ type: 'counted', name: null, count: 1 }), 'ok');
-  assert.deepEqual(seenMessages, [{ type: 'counted', count: 1, id: 'ask-1' }]);
+  assert.deepEqual(receivedMessages, [{ type: 'counted', count: 1, id: 'ask-1' }]);
   for (const frame of [{ count: null }, { count: 1, surplus: null }, { count: 1, name: [null] }]) {
     assert.equal(await client.outcome({ type: 'counted', ...frame }), 'validation_failed');
   }
@@ -259,12 +265,12 @@ test('An optional member may be null', async () => {
 });
 
 test('Messages are handled in order, one at a time', async () => {
-  const { type, letGo } = gated();
-  const { url } = await openSockets({ types: { ping, slow: type } });
+  const { type, release } = createGatedMessage();
+  const { url } = await openSockets({ types: { ping: pingMessage, slow: type } });
   const client = await SocketClient.open(url);
   client.send({ type: 'slow', id: '1' });
   const laterReply = client.ask({ type: 'ping' });
-  letGo();
+  release();
   await laterReply;
   assert.deepEqual(
     client.frames.map(({ id }) => id),
@@ -288,21 +294,27 @@ test('An unexpected error is logged, and does not close the socket', async () =>
 });
 
 test('No cookie and no message is logged', async () => {
-  const { url, identity, lines } = await openSockets({ types: { own } });
-  identity.users.set(sid('a'), account('u-1'));
-  const client = await SocketClient.open(url, { sid: sid('a') });
+  const { url, identity, lines } = await openSockets({ types: { own: userMessage } });
+  identity.users.set(createSessionId('a'), createUser('u-1'));
+  const client = await SocketClient.open(url, { sid: createSessionId('a') });
   await client.outcome({ type: 'own', surplus: 'private words' });
   client.send('private words');
   client.socket.close();
   await until(() => lines.some((line) => line.includes('socket closed')));
-  assert.ok(!lines.some((line) => line.includes(sid('a')) || line.includes('private words')));
+  assert.ok(
+    !lines.some((line) => line.includes(createSessionId('a')) || line.includes('private words')),
+  );
 });
 
 test('A user has a maximum number of sockets, over all sign-ins', async () => {
-  const { url, sockets, identity } = await openSockets({ types: { own }, caps: { perUser: 2 } });
-  for (const letter of ['a', 'b', 'c']) identity.users.set(sid(letter), account('u-1'));
-  identity.users.set(sid('d'), account('u-2'));
-  const open = (letter: string) => SocketClient.open(url, { sid: sid(letter) });
+  const { url, sockets, identity } = await openSockets({
+    types: { own: userMessage },
+    caps: { perUser: 2 },
+  });
+  for (const letter of ['a', 'b', 'c'])
+    identity.users.set(createSessionId(letter), createUser('u-1'));
+  identity.users.set(createSessionId('d'), createUser('u-2'));
+  const open = (letter: string) => SocketClient.open(url, { sid: createSessionId(letter) });
   const [firstClient, secondClient] = [await open('a'), await open('b')];
   for (const client of [firstClient, secondClient]) {
     assert.equal(await client.outcome({ type: 'own' }), 'ok');
@@ -318,13 +330,15 @@ const errorCases = [
   ['errors', closeStatuses.tooManyErrors, { type: 'nothing' }, {}],
   ['messages that are no JSON', closeStatuses.tooManyErrors, '{', {}],
   ['messages of signed-out clients', closeStatuses.signedOut, { type: 'own' }, {}],
-  ['denied messages', closeStatuses.forbidden, { type: 'admin' }, { sid: sid('a') }],
+  ['denied messages', closeStatuses.forbidden, { type: 'admin' }, { sid: createSessionId('a') }],
 ] as const;
 
 for (const [name, closeStatus, message, options] of errorCases) {
   test(`More than 20 ${name} in a minute close the socket with ${closeStatus.code}`, async () => {
-    const { url, identity } = await openSockets({ types: { own, admin } });
-    identity.users.set(sid('a'), account('u-1'));
+    const { url, identity } = await openSockets({
+      types: { own: userMessage, admin: adminMessage },
+    });
+    identity.users.set(createSessionId('a'), createUser('u-1'));
     const client = await SocketClient.open(url, options);
     for (let count = 1; count <= 21; count += 1) {
       client.send(message);
@@ -335,7 +349,7 @@ for (const [name, closeStatus, message, options] of errorCases) {
 }
 
 test('More than 240 messages in a minute close the socket with 4429', async () => {
-  const { url } = await openSockets({ types: { ping } });
+  const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url);
   for (let sent = 0; sent < 240; sent += 1) {
     assert.equal(await client.outcome({ type: 'ping' }), 'ok');
@@ -346,16 +360,16 @@ test('More than 240 messages in a minute close the socket with 4429', async () =
 });
 
 test('More than 32 waiting messages close the socket with 4429', async () => {
-  const { type, letGo } = gated();
+  const { type, release } = createGatedMessage();
   const { url } = await openSockets({ types: { slow: type } });
   const client = await SocketClient.open(url);
   for (let sent = 0; sent < 34; sent += 1) client.send({ type: 'slow' });
   assert.deepEqual(await client.closed, closeStatuses.tooManyMessages);
-  letGo();
+  release();
 });
 
 test('A message of 64 KiB is accepted, and a larger one closes the socket with 1009', async () => {
-  const { url } = await openSockets({ types: { ping } });
+  const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url);
   const spaces = ' '.repeat(64 * 1024 - '{"type":"ping"}'.length);
   client.send(`{"type":"ping"}${spaces}`);
@@ -366,7 +380,7 @@ test('A message of 64 KiB is accepted, and a larger one closes the socket with 1
 });
 
 test('A client that does not read is closed with 4429', async () => {
-  const floodMessage = answeredBySessions('x'.repeat(256 * 1024), 200);
+  const floodMessage = createFloodMessage('x'.repeat(256 * 1024), 200);
   const { url, registry } = await openSockets({ types: { flood: floodMessage } });
   const client = await SocketClient.open(url);
   client.socket.pause();
@@ -378,7 +392,10 @@ test('A client that does not read is closed with 4429', async () => {
 });
 
 test('A client that answers no ping is closed after the second', async () => {
-  const { url, sockets } = await openSockets({ types: { ping }, limits: { pingIntervalMs: 20 } });
+  const { url, sockets } = await openSockets({
+    types: { ping: pingMessage },
+    limits: { pingIntervalMs: 20 },
+  });
   const deadClient = await SocketClient.open(url, { autoPong: false });
   const liveClient = await SocketClient.open(url);
   let pings = 0;
@@ -392,9 +409,9 @@ test('A client that answers no ping is closed after the second', async () => {
 });
 
 test('A shutdown closes all sockets with 1012 and waits for messages in progress', async () => {
-  const { type, letGo } = gated();
+  const { type, release } = createGatedMessage();
   const { app, url, sockets } = await openSockets({
-    types: { ping, slow: type },
+    types: { ping: pingMessage, slow: type },
     limits: { shutdownMs: 60_000 },
   });
   const clients = await Promise.all(Array.from({ length: 5 }, () => SocketClient.open(url)));
@@ -407,7 +424,7 @@ test('A shutdown closes all sockets with 1012 and waits for messages in progress
   void closing.then(() => (hasClosed = true));
   for (let iteration = 0; iteration < 100; iteration += 1) await setImmediate();
   assert.ok(!hasClosed);
-  letGo();
+  release();
   await closing;
 });
 
@@ -428,13 +445,18 @@ test('A client that does not answer the close does not delay the shutdown', asyn
 });
 
 test('Closed sockets leave no state', async () => {
-  const { url, sockets, identity, app } = await openSockets({ types: { ping, own } });
-  identity.users.set(sid('a'), account('u-1'));
+  const { url, sockets, identity, app } = await openSockets({
+    types: { ping: pingMessage, own: userMessage },
+  });
+  identity.users.set(createSessionId('a'), createUser('u-1'));
   const countConnections = promisify(app.server.getConnections.bind(app.server));
   for (let round = 0; round < 20; round += 1) {
     const clients = await Promise.all(
       Array.from({ length: 10 }, (_, index) =>
-        SocketClient.open(url, index % 2 === 0 ? {} : { sid: index === 1 ? sid('z') : sid('a') }),
+        SocketClient.open(
+          url,
+          index % 2 === 0 ? {} : { sid: index === 1 ? createSessionId('z') : createSessionId('a') },
+        ),
       ),
     );
     for (const [index, client] of clients.entries()) {
@@ -449,15 +471,17 @@ test('Closed sockets leave no state', async () => {
 });
 
 test('Metrics count sockets, messages and closes', async () => {
-  const { url, identity, registry } = await openSockets({ types: { ping, own } });
-  identity.users.set(sid('a'), account('u-1'));
+  const { url, identity, registry } = await openSockets({
+    types: { ping: pingMessage, own: userMessage },
+  });
+  identity.users.set(createSessionId('a'), createUser('u-1'));
   const hasMetrics = async (...lines: string[]) => {
     const text = await registry.metrics();
     return lines.every((line) => text.includes(line));
   };
   const createGauges = (count: number) =>
     ['signed_in', 'anonymous'].map((state) => `assistant_sockets{state="${state}"} ${count}`);
-  const client = await SocketClient.open(url, { sid: sid('a') });
+  const client = await SocketClient.open(url, { sid: createSessionId('a') });
   const anonymous = await SocketClient.open(url);
   assert.ok(await hasMetrics(...createGauges(1)));
   await client.outcome({ type: 'own' });
@@ -480,7 +504,7 @@ test('Metrics count sockets, messages and closes', async () => {
 /** Creates live users for signed-in sessions. */
 function createTestUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}) {
   const identity = new ScriptedIdentity();
-  for (const id of sessions) identity.users.set(id, account(`u-${id}`));
+  for (const id of sessions) identity.users.set(id, createUser(`u-${id}`));
   const warnings: object[] = [];
   const users = createLiveUsers({
     resolve: identity.resolve,
@@ -552,7 +576,7 @@ test('Idle users are resolved again, a few at a time', async () => {
   });
   for (const name of names) watchUser(name);
   await until(() => identity.resolutions > 200);
-  assert.ok(identity.most <= 3, String(identity.most));
+  assert.ok(identity.maxConcurrency <= 3, String(identity.maxConcurrency));
   for (const name of names.slice(0, 10)) identity.users.delete(name);
   await until(() => endedIds.length === 10);
 });

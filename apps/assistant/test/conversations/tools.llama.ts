@@ -51,28 +51,28 @@ async function forceCall(definition: (typeof definitions)[number], seed: number)
 
 for (const definition of definitions) {
   test(`The server makes a grammar of the input of ${definition.name}, which calls follow`, async () => {
-    let complete = 0;
+    let completeCount = 0;
     for (let seed = 1; seed <= 4; seed += 1) {
       const choice = await forceCall(definition, seed);
       if (choice?.finish_reason !== 'tool_calls') continue;
       for (const { function: call } of choice.message.tool_calls ?? []) {
-        complete += 1;
+        completeCount += 1;
         const input: unknown = JSON.parse(call.arguments);
         assert.deepEqual(Object.keys(input as object), definition.input.required);
       }
     }
-    assert.ok(complete > 0, 'no call was complete');
+    assert.ok(completeCount > 0, 'no call was complete');
   });
 }
 
 test('Questions with all tools are answered, some of them by calls', async () => {
-  let calls = 0;
-  for (let nth = 0; nth < 15; nth += 1) {
+  let callCount = 0;
+  for (let round = 0; round < 15; round += 1) {
     const request = { operation: 'chat', system: 'Help.', messages, tools: definitions };
     const parts = model.streamChat({ ...request, maxOutputTokens: 1_000 });
-    for await (const part of parts) if (part.type === 'tool_call') calls += 1;
+    for await (const part of parts) if (part.type === 'tool_call') callCount += 1;
   }
-  assert.ok(calls > 0, 'no tool was called');
+  assert.ok(callCount > 0, 'no tool was called');
 });
 
 test('The server counts the tokens of an answer, and its limit holds', async () => {
@@ -84,7 +84,7 @@ test('The server counts the tokens of an answer, and its limit holds', async () 
       laterOutput: '{}',
       summary: '',
     } as const;
-    const answering = runAgent({
+    const agentRun = runAgent({
       model,
       onText: (part) => (text += part),
       request: { system: 'Help.', messages, tools: definitions },
@@ -94,7 +94,7 @@ test('The server counts the tokens of an answer, and its limit holds', async () 
       signal: new AbortController().signal,
     });
     try {
-      await answering;
+      await agentRun;
     } catch (error) {
       assert.ok(error instanceof ProblemError, String(error));
       assert.ok(['answer_too_long', 'model_failed'].includes(error.code), error.message);

@@ -128,7 +128,7 @@ test('A cancelled answer is kept and can be retried', async (t) => {
   model.scripts.push({ words: ['Усе.'] });
   await client.retry(id).waitFor('message.completed');
   // The request omits the replaced answer.
-  const [, ...sentMessages] = model.seen.at(-1)?.messages ?? [];
+  const [, ...sentMessages] = model.chatRequests.at(-1)?.messages ?? [];
   assert.deepEqual(
     sentMessages.map(({ role }) => role),
     ['user'],
@@ -149,9 +149,9 @@ test('A retry without text keeps the earlier answer', async (t) => {
 
   const silenceGate = createGate(t);
   model.scripts.push({ words: [silenceGate.opened, 'Пізно'] });
-  const requestCount = model.seen.length;
+  const requestCount = model.chatRequests.length;
   const silentAnswer = client.retry(id);
-  await until(() => model.seen.length > requestCount);
+  await until(() => model.chatRequests.length > requestCount);
   await client.cancel(id);
   assert.deepEqual((await silentAnswer.waitFor('message.completed')).message, message);
   assert.deepEqual(await readMessages(id), expectedMessages);
@@ -287,7 +287,7 @@ test('One of two concurrent messages on two processes begins a turn', async (t) 
 test('A message that is sent again with its client id is stored and answered once', async (t) => {
   const { client, id } = await openRawSession(t, olena);
   const otherClient = await openRawClient(t, otherProcess);
-  const requestCount = model.seen.length;
+  const requestCount = model.chatRequests.length;
   const messageKey = { client_message_id: 'm-1' };
   const replies = await Promise.all(
     [client, otherClient].map((sender) => sender.say(id, 'Один раз', messageKey)),
@@ -301,7 +301,7 @@ test('A message that is sent again with its client id is stored and answered onc
   const conflictReply = await client.say(id, 'Інше', messageKey);
   assert.equal(conflictReply.problem?.code, 'message_name_taken');
   assert.deepEqual(await readMessages(id), createExchange('Один раз', 'Готово.'));
-  assert.equal(model.seen.length, requestCount + 1);
+  assert.equal(model.chatRequests.length, requestCount + 1);
 });
 
 test('A user has at most three running answers', async (t) => {
@@ -507,9 +507,9 @@ test('An answer ends at its maximum time, during the model or a tool', async (t)
   for (const { script, text, steps } of slowAnswers) {
     model.scripts.push(script);
     const { client, id } = await openRawSession(t, { url: hurriedUrl, sid });
-    const requestCount = model.seen.length;
+    const requestCount = model.chatRequests.length;
     await client.say(id, 'Розкажи');
-    await until(() => model.seen.length > requestCount);
+    await until(() => model.chatRequests.length > requestCount);
     endChecks.push(async () => {
       assert.equal(await waitForFailureCode(client, id), 'answer_too_slow');
       assert.equal(client.streamedText, text);
@@ -525,19 +525,21 @@ test('The smallest window has room for tools, and rejects a question that is too
   const smallUrl = await stage.startInstance({ MODEL_CONTEXT_TOKENS: '2048' });
   collector.listings = Array.from({ length: 5 }, (_, index) => listing(index + 1));
   const { client, id } = await openRawSession(t, { url: smallUrl, sid });
-  const requestCount = model.seen.length;
+  const requestCount = model.chatRequests.length;
   const search = createToolScript('search_listings', { query: 'двокімнатна' });
   model.scripts.push(search, { words: ['Є одна.'] });
   await client.complete(id, 'Двокімнатна у Львові?');
   assert.equal(client.streamedText, 'Є одна.');
-  const output = String(model.seen.at(-1)?.messages.at(-1)?.content);
+  const output = String(model.chatRequests.at(-1)?.messages.at(-1)?.content);
   assert.match(output, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
 
   await client.say(id, 'слово '.repeat(500));
   assert.equal((await client.waitFor('error')).problem?.code, 'message_too_long');
   await client.complete(id, 'Скільки коштує?');
   // Instructions and tools alone are more than 1,500 tokens.
-  for (const { max_tokens } of model.seen.slice(requestCount) as { max_tokens?: number }[]) {
+  for (const { max_tokens } of model.chatRequests.slice(requestCount) as {
+    max_tokens?: number;
+  }[]) {
     assert.ok(max_tokens !== undefined && max_tokens > 100 && max_tokens < 548, String(max_tokens));
   }
 });

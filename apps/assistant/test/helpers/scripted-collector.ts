@@ -41,13 +41,13 @@ export async function startScriptedCollector() {
   const collector = {
     url: '',
     listings: [] as Listing[],
-    asked: [] as ReceivedRequest[],
+    requests: [] as ReceivedRequest[],
     /** Problem that replaces all answers; `silent` sends no answer. */
     failure: undefined as { status: number; title: string } | 'silent' | undefined,
   };
   const server = createServer((request, response) => void answer(request, response));
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    collector.asked.push({
+    collector.requests.push({
       path: request.url ?? '',
       body: request.method === 'POST' ? await json(request) : undefined,
       authorization: request.headers.authorization,

@@ -22,9 +22,9 @@ export type Conversation = {
 /** Starts a model server that answers with the scripts of a test, and with default answers, titles and summaries. */
 export async function startScriptedModel() {
   const scripts: (Script | ((conversation: Conversation) => Script))[] = [];
-  const seen: Conversation[] = [];
+  const chatRequests: Conversation[] = [];
   const summaries: Script[] = [];
-  const summarized: Conversation[] = [];
+  const summaryRequests: Conversation[] = [];
   let callCount = 0;
   const server = await startModelServer(({ path, body }: ReceivedRequest): ScriptedResponse => {
     // Health checks list the models.
@@ -32,13 +32,13 @@ export async function startScriptedModel() {
     const conversation = body as Conversation;
     if (hasInstructions(conversation, 'Give the conversation')) {
       model.titles += 1;
-      return model.titleAnswer ?? createWordResponse([model.titled, 'Назва']);
+      return model.titleAnswer ?? createWordResponse([model.titleDelay, 'Назва']);
     }
     if (hasInstructions(conversation, 'Summarize a conversation')) {
-      summarized.push(conversation);
-      return play(summaries.shift() ?? { words: [`Підсумок ${summarized.length}.`] });
+      summaryRequests.push(conversation);
+      return play(summaries.shift() ?? { words: [`Підсумок ${summaryRequests.length}.`] });
     }
-    seen.push(conversation);
+    chatRequests.push(conversation);
     const script = scripts.shift() ?? { words: ['Готово.'] };
     return play(typeof script === 'function' ? script(conversation) : script);
   });
@@ -59,15 +59,15 @@ export async function startScriptedModel() {
     /** Number of title requests. */
     titles: 0,
     /** Promise that delays each title. */
-    titled: Promise.resolve(),
+    titleDelay: Promise.resolve(),
     /** Replaces the title. */
     titleAnswer: undefined as ScriptedResponse | undefined,
     scripts,
-    seen,
+    chatRequests,
     /** Answers to summary requests; numbered by default. */
     summaries,
     /** Received summary requests. */
-    summarized,
+    summaryRequests,
     env: { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'test' },
   };
   return model;

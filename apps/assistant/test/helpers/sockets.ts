@@ -1,5 +1,6 @@
 import cookie from '@fastify/cookie';
 import { after } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { createLogger, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guards.ts';
@@ -14,7 +15,7 @@ import {
   socketLimits,
 } from '../../src/conversations/socket.ts';
 
-export function account(id: string, permissions: string[] = []): User {
+export function createUser(id: string, permissions: string[] = []): User {
   return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
 }
 
@@ -23,12 +24,9 @@ export class ScriptedIdentity {
   readonly users = new Map<string, User>();
   failure: Error | undefined;
   resolutions = 0;
-  /** Maximum number of concurrent resolutions. */
-  most = 0;
+  /** Highest number of concurrent resolutions. */
+  maxConcurrency = 0;
   private concurrentCount = 0;
-  looks = 0;
-  /** Promise that delays each resolution. */
-  gate: Promise<void> | undefined;
 
   /** Returns a known user unchanged while the session exists. */
   readonly resolve: ResolveSession = async (sessionId, knownUser) => {
@@ -39,9 +37,9 @@ export class ScriptedIdentity {
     }
     this.resolutions += 1;
     this.concurrentCount += 1;
-    this.most = Math.max(this.most, this.concurrentCount);
+    this.maxConcurrency = Math.max(this.maxConcurrency, this.concurrentCount);
     const user = this.users.get(sessionId);
-    await this.gate;
+    await setImmediate();
     this.concurrentCount -= 1;
     if (this.failure !== undefined) throw this.failure;
     return user === undefined
@@ -50,14 +48,13 @@ export class ScriptedIdentity {
   };
 
   readonly findActive = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
-    this.looks += 1;
     if (this.failure !== undefined) throw this.failure;
     return new Set(ids.filter((id) => this.users.has(id)));
   };
 }
 
 /** Returns a well-formed session id. */
-export const sid = (character: string) => character.repeat(43);
+export const createSessionId = (character: string) => character.repeat(43);
 
 /** Starts a server that has only sockets, with scripted users and messages. */
 export async function openSockets({
@@ -135,27 +132,30 @@ export async function openSockets({
 
 /** Messages for all clients, for signed-in users, and for admins, answered by `pong`. */
 const { ping: pingDefinition } = clientMessages;
-export const ping = defineMessage(pingDefinition, (_, { answer }) => answer({ type: 'pong' }));
-export const own = defineMessage({ ...pingDefinition, access: 'signed-in' }, (_, { answer }) =>
+export const pingMessage = defineMessage(pingDefinition, (_, { answer }) =>
   answer({ type: 'pong' }),
 );
-export const admin = defineMessage(
+export const userMessage = defineMessage(
+  { ...pingDefinition, access: 'signed-in' },
+  (_, { answer }) => answer({ type: 'pong' }),
+);
+export const adminMessage = defineMessage(
   { ...pingDefinition, access: { role: 'admin' } },
   (_, { answer }) => answer({ type: 'pong' }),
 );
 
 /** Creates a message type whose handler waits until the test releases it. */
-export function gated() {
+export function createGatedMessage() {
   const { promise, resolve } = Promise.withResolvers<void>();
   const type = defineMessage(pingDefinition, async (_, { answer }) => {
     await promise;
     answer({ type: 'pong' });
   });
-  return { type, letGo: resolve };
+  return { type, release: resolve };
 }
 
 /** Creates a message type that answers with `times` sessions of one message. */
-export function answeredBySessions(content: string, times = 1) {
+export function createFloodMessage(content: string, times = 1) {
   const session = {
     session_id: 's',
     profile_id: 'default',

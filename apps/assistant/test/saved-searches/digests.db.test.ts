@@ -237,7 +237,7 @@ test('A model sees the ids of a digest without its texts, and an answer can stil
   await ivan.retry(sessionId).waitFor('message.completed');
   assert.deepEqual(await listReported(sessionId), [[id]]);
   await ivan.say(sessionId, 'А ще?').waitFor('message.completed');
-  const { messages } = model.seen.at(-1) ?? { messages: [] };
+  const { messages } = model.chatRequests.at(-1) ?? { messages: [] };
   assert.deepEqual(
     messages.map(({ role }) => role),
     ['system', 'user', 'assistant', 'user', 'assistant', 'user'],
