@@ -97,7 +97,7 @@ suite('agent', async () => {
     tools: [LOOK_TOOL],
   });
 
-  /** Runs an agent on scripted model rounds. */
+  /** Runs the agent with a scripted model. */
   async function answer(
     rounds: readonly Round[],
     {
@@ -269,7 +269,7 @@ suite('agent', async () => {
     assert.equal(countedAnswer.requests[1]?.maxOutputTokens, 9);
   });
 
-  /** Creates an arbitrary text of characters of one to four bytes. */
+  /** Creates an arbitrary text. Its characters have one to four bytes. */
   const createText = (maxLength: number) =>
     fc
       .tuple(fc.constantFrom('x', 'ж', '語', '🏠', '"', 'слово '), fc.nat(maxLength))
@@ -673,7 +673,6 @@ suite('agent', async () => {
   const SYSTEM =
     'You help.\n\nWhat is remembered:\n- wishes/pets: кіт Мурчик\n- wishes/city: Львів';
 
-  /** Returns the mock's reply to a message that follows other messages. */
   const getReply = (text: string, earlierMessages: ChatMessage[] = []) =>
     mockAgent({
       system: SYSTEM,

@@ -57,7 +57,7 @@ async function waitUntilSignedOut(sockets: SocketClient[]) {
 
 type SignOutMethod = { run: (browser: Browser) => Promise<unknown>; isOne?: true };
 
-/** Methods to sign a user out. `isOne` means that other sign-ins stay. */
+/** Methods to sign a user out. With `isOne`, the user's other sign-ins stay. */
 const signOutMethods: Record<string, SignOutMethod> = {
   'A logout': { run: (browser) => browser.post('/auth/logout', { app: secondApp }), isOne: true },
   'A webhook': {
@@ -220,7 +220,7 @@ for (const message of changingMessages.slice(0, 2)) {
   });
 }
 
-// The embedded database has no connection for notifications that could break.
+// Only PostgreSQL has a separate connection for notifications.
 if (engine === 'postgres') {
   /** Terminates the notification connections of all instances and returns their number. */
   const breakListeners = async () => {
@@ -301,7 +301,7 @@ test('Closing the socket does not end the answer, and a sign-out still does', as
   await waitForSignedOutEnd(signedOutAnswer.id);
 });
 
-/** Scripts an answer with a search, and a second call that waits until the returned function is called. */
+/** Scripts a search and a second tool call. The second call waits until the returned function is called. */
 function scriptTwoTools(
   t: TestContext,
   secondCall: { name: string; arguments: string },

@@ -465,7 +465,7 @@ async function ask(name: Sender, frame: object): Promise<Frame> {
   return client.ask(frame);
 }
 
-/** Errors for senders without the required permission. */
+/** Errors of senders that are signed out or lack the permission. */
 const useErrors = { signedOut: 'not_signed_in', denied: 'permission_missing' };
 const USERS: readonly Sender[] = ['speaker', 'other', 'reader'];
 const createErrors = (code: string, names: readonly Sender[] = [...USERS, 'admin']) =>
@@ -473,7 +473,7 @@ const createErrors = (code: string, names: readonly Sender[] = [...USERS, 'admin
 
 const ownerErrors = createErrors('session_not_yours', ['other', 'reader', 'admin']);
 
-/** Client messages with the expected errors by sender. Senders without an entry succeed. */
+/** Client messages with the expected errors by sender. The other senders succeed. */
 const messageCases: Record<ClientType, readonly [object, Partial<Record<Sender, string>>][]> = {
   ping: [[{}, {}]],
   'session.create': [

@@ -284,7 +284,7 @@ test('An unexpected error is logged, and does not close the socket', async () =>
   });
   const { url, lines } = await openSockets({ types: { broken: brokenMessage } });
   const client = await SocketClient.open(url);
-  // Server errors do not count.
+  // Server errors do not count towards the limit of errors.
   for (let time = 0; time < 25; time += 1) {
     const answer = await client.ask({ type: 'broken' });
     assert.equal(answer.problem?.code, 'internal_error');
@@ -557,7 +557,7 @@ test('A failed resolution is retried after 5 s and logged once', async (t) => {
   watchUser('a');
   watchUser('b');
   await until(() => warnings.length === 1);
-  // The third resolution shows that the sweep skips the first two users.
+  // The warning for one session shows that the sweep has skipped the first two users.
   watchUser('c');
   await until(() => warnings.length === 2);
   currentTime += 5000;
@@ -585,7 +585,7 @@ suite('protocol', async () => {
   const { operations, components } = document;
 
   test('The document is valid AsyncAPI 3.0', () => {
-    // The official schema embeds the JSON Schema meta-schema.
+    // Ajv must not add its meta-schema, because the official schema contains the same one.
     const ajv = new Ajv({ strict: false, meta: false, validateSchema: false });
     formats.default(ajv);
     const validate = ajv.compile(asyncapi);

@@ -71,7 +71,7 @@ export async function openStage(env: Record<string, string> = {}) {
         .where('session_id', '=', sessionId)
         .orderBy('position')
         .execute(),
-    /** Starts another instance as a second process and returns its URL. */
+    /** Starts another assistant on the same database, like a second process, and returns its URL. */
     async startInstance(overrides: Record<string, string> = {}): Promise<string> {
       return listen(await assistant.createInstance(overrides));
     },
@@ -134,7 +134,7 @@ export class RawClient {
     return frame;
   }
 
-  /** Text streamed so far. */
+  /** The text of all received events. */
   get streamedText(): string {
     return this.getFrames('message.delta')
       .map(({ text }) => String(text))
@@ -200,7 +200,7 @@ export class AnswerReader {
     void this.#read(answer);
   }
 
-  /** Text streamed so far. */
+  /** The text of all received events. */
   get streamedText(): string {
     return this.events.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
   }

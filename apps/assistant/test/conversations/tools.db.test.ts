@@ -207,7 +207,7 @@ suite('tools', async () => {
     model.titleDelay = titleGate.opened;
     await firstClient.say(id, 'Шукаю дім');
     await otherClient.waitFor('message.completed');
-    // The model generates the session name of the first answer after the second answer.
+    // The gate delays the name of the first answer until the second answer is complete.
     await otherClient.say(id, 'Дешевше');
     await otherClient.waitFor('message.completed', 2);
     titleGate.open();
@@ -260,7 +260,7 @@ suite('tools', async () => {
         return increase > 0 && !name.includes('_bucket') ? [[name, increase]] : [];
       });
     };
-    // A turn is counted after its end is sent.
+    // The turn is counted after the client gets its end.
     const expected = {
       'assistant_turns_total{outcome="completed"}': 1,
       'assistant_turns_total{outcome="failed"}': 1,
@@ -489,7 +489,7 @@ suite('tools', async () => {
       })),
       sentRequest.tools,
     );
-    // An empty name stands for the configured model.
+    // In the context, an empty name means the configured model.
     assert.deepEqual([request.model, sentRequest.model], ['', 'test']);
     assert.deepEqual(
       [...request.messages.map(toServerMessage), { role: 'user', content: 'А ще?' }],
@@ -516,7 +516,7 @@ suite('tools', async () => {
 
   const cityFact = { category: 'home', key: 'city' };
 
-  /** Returns the user's facts with their exact times, which a `Date` cannot hold. */
+  /** Returns a user's facts with times in microseconds. A `Date` has only milliseconds. */
   const readExactFacts = async (userId: string) => {
     const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
     return (await sql`select ${columns} from memory_facts where user_id = ${userId}`.execute(db))
@@ -569,7 +569,7 @@ suite('tools', async () => {
 
   const log = { info: () => undefined, warn: () => undefined };
 
-  /** Makes the database reject step results, as in an outage. */
+  /** Makes the database reject step results with the error of an outage. */
   async function breakSteps(): Promise<void> {
     await sql`
     create or replace function reject_step() returns trigger language plpgsql as $$
@@ -752,7 +752,7 @@ suite('tools', async () => {
     }
   });
 
-  // A process with other files simulates changed profiles.
+  // A second process with other profile files simulates a change of the profiles.
   const marketProfile = profile('market', 'model: own-model\ntools: [get_listing]\n');
   const usualProfile = profile(
     'default',
@@ -947,7 +947,7 @@ suite('summaries', async () => {
     const { client: olena, id } = await openRawSession(t, { url, sid });
     const names = Array.from({ length: 30 }, (_, index) => `old${index}`);
     await addMessages(db, id, ...names.map(createLongText));
-    // Such rows may lack a time, so their numbers order them.
+    // Rows from an older system may have no time, and are then ordered by number.
     await sql`update conversation_messages set created_at = null where session_id = ${id}`.execute(
       db,
     );
@@ -981,7 +981,7 @@ suite('summaries', async () => {
     assert.ok(!getMessageNames(lastRequest).includes('one'));
     assert.equal(lastRequest.messages[1]?.role, 'user', 'an answer goes with its question');
     assert.deepEqual(await findSummaries(id), []);
-    // The next answer summarizes them.
+    // The next answer summarizes the omitted messages.
     const summaryCount = model.summaryRequests.length;
     await sendMessages(olena, id, ['five']);
     assert.equal(getSummarizedNames(model.summaryRequests.slice(summaryCount))[0], 'one');

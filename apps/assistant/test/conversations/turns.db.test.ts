@@ -42,7 +42,7 @@ const olena = { url, sid };
 const otherProcess = { url: otherUrl, sid };
 const shortAnswers = { url: await stage.startInstance({ ANSWER_MAX_TOKENS: '5' }), sid };
 
-/** Creates a gate that opens when the test ends at the latest. */
+/** Creates a gate. The end of the test opens it. */
 function createGate(t: TestContext) {
   const testGate = gate();
   t.after(testGate.open);
@@ -107,7 +107,7 @@ test('An impossible `after` is rejected, and one beyond the end brings no event'
 
 const noSuchModel = { status: 400, body: { error: { message: 'No such model' } } };
 
-/** Cancels an answer after its first word and returns its session. */
+/** Cancels an answer after its first word. Returns the client, the session id and the message. */
 async function cancelAnswer(t: TestContext) {
   const restGate = createGate(t);
   model.scripts.push({ words: ['Початок', restGate.opened, ' і кінець'] });
@@ -203,14 +203,14 @@ test('The answer of a dead process is cut, and every client gets its end', async
     return rows.length > 0;
   };
   await until(isStored);
-  // One client has more events than the database, another one opens the session again.
+  // The raw client claims to have more events than the database.
   const client = await openRawClient(t, olena);
   const turnId = answer.events[0]?.turn_id;
   const openMessage = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
   assert.deepEqual((await client.client.ask(openMessage))['turn'], { turn_id: turnId });
   const secondClient = await openChatClient(t, olena);
   await until(async () => {
-    // The process renews its lease.
+    // Repeat the update, because the process renews its lease.
     await sql`update chat_turns set lease_until = now() - interval '1 second'
       where session_id = ${id}`.execute(db);
     return (await secondClient.open(id)).answer === undefined;
@@ -218,12 +218,12 @@ test('The answer of a dead process is cut, and every client gets its end', async
   const { message } = await client.waitFor('message.completed');
   assert.partialDeepStrictEqual(message, { content: 'Почав', status: 'cut' });
   assert.deepEqual(await readMessages(id), createExchange('Пиши', 'Почав', 'cut'));
-  // The process presumed dead also publishes the end.
+  // The process with the expired lease also publishes the end.
   restGate.open();
   assert.partialDeepStrictEqual((await answer.waitFor('message.completed')).message, {
     status: 'cut',
   });
-  // A returning client with more events gets the end as well.
+  // A client with more events than the database also gets the end after a reconnect.
   const lateClient = await openRawClient(t, olena);
   assert.equal((await lateClient.client.ask(openMessage))['turn'], null);
   await lateClient.waitFor('message.completed');
@@ -235,7 +235,7 @@ test('The answer of a dead process is cut, and every client gets its end', async
 test('Deleting a session ends its answer for every client', async (t) => {
   const { client, id } = await openChatSession(t, olena);
   const { turn_id, seq: after } = await client.say(id, 'Привіт').waitFor('message.completed');
-  // This client has all events of the previous answer.
+  // The raw client has all events of the previous answer.
   const currentClient = await openRawClient(t, olena);
   await currentClient.client.ask({ type: 'session.open', session_id: id, turn_id, after });
   const restGate = createGate(t);
@@ -319,7 +319,7 @@ test('A user has at most three running answers', async (t) => {
   const { problem } = await otherClient.say(fourthSessionId, 'І ще');
   assert.partialDeepStrictEqual(problem, { code: 'too_many_turns', status: 409 });
   assert.deepEqual(await readMessages(fourthSessionId), []);
-  // The limit is for each user.
+  // Each user has a separate limit.
   const taras = await openRawClient(t, { url, sid: await stage.signIn('u-taras') });
   assert.equal((await taras.say(await taras.newSession(), 'Привіт')).type, 'message.started');
 
@@ -344,7 +344,7 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   const turnId = firstClient.getFrames('message.started')[0]?.['turn_id'];
   const open = { type: 'session.open', session_id: id };
 
-  // This client knows that the tool started.
+  // The second client already has the event `tool.started`.
   const secondClient = await openRawClient(t, otherProcess);
   const startedSeq = firstClient.getFrames('tool.started')[0]?.['seq'];
   assert.equal(startedSeq, 2);
@@ -365,7 +365,7 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   const { turn_id: retryTurnId, replaces } = await secondClient.waitFor('message.started');
   assert.equal(typeof replaces, 'string');
   await secondClient.waitForText('Знову ');
-  // One client has some events of the retry, and another one those of the replaced answer.
+  // The third client has an event of the retry, the fourth has events of the replaced answer.
   const thirdClient = await openRawClient(t, olena);
   await thirdClient.client.ask({ ...open, turn_id: retryTurnId, after: 1 });
   const fourthClient = await openRawClient(t, olena);
@@ -438,7 +438,7 @@ test('A starting process cuts the turns without a process, and their clients get
   });
   await stage.startInstance();
   await until(async () => {
-    // The process renews its lease.
+    // Repeat the update, because the process renews its lease.
     await sql`update chat_turns set lease_until = now() - interval '1 second'
       where session_id = ${silentSessionId}`.execute(db);
     return (await findTurnStatus(silentSessionId)) === 'cut';
@@ -452,7 +452,7 @@ test('A starting process cuts the turns without a process, and their clients get
     await until(async () => (await findTurnStatus(freshSessionId)) === 'completed');
     return;
   }
-  // No other process can have the embedded database open.
+  // No other process can use the embedded database, so the start cuts all turns.
   await until(async () => (await findTurnStatus(freshSessionId)) === 'cut');
   assert.deepEqual(
     await readMessages(freshSessionId),
@@ -591,7 +591,7 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
 test('A resumed listener sends the events and the rename of its pause', async (t) => {
   const events = await openEventLog({ db, listen: stage.listen, log });
   t.after(() => events.close());
-  // The poll reaches a session last if others wait longer.
+  // The other subscribers precede this session in the order of polls.
   const otherSubscriber = { onAppend: () => undefined, onNotify: () => undefined };
   for (let index = 0; index < 100; index += 1) {
     events.subscribe(`session-${index}`, otherSubscriber);
