@@ -223,7 +223,7 @@ suite('agent', async () => {
     const rounds = [{ tools: 10 }, { tools: 10 }, { words: ['Done.'], tools: 5 }];
     const { requests, statuses, text, toolCallCount } = await answer(rounds);
     assert.deepEqual(statuses.slice(15, 18), ['done', 'failed', 'failed']);
-    assert.deepEqual([toolCallCount, text], [16, 'Done.']);
+    assert.deepEqual([statuses.length, toolCallCount, text], [20, 16, 'Done.']);
     assert.match(JSON.stringify(requests.at(-1)?.messages.at(-1)), /at most 16 tools/);
     const toolChoices = requests.map(({ toolChoice = 'auto' }) => toolChoice);
     assert.deepEqual(toolChoices, ['auto', 'auto', 'none']);

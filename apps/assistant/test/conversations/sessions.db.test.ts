@@ -347,12 +347,13 @@ for (const endpoint of ['context', 'planning']) {
       }
     }
     await addSessions(db, { id: 'mine', user_id: 'u-admin' });
-    for (const [id, status] of [
-      ['none', 404],
-      ['mine', 200],
-      ['own', 200],
+    for (const [id, status, code] of [
+      ['none', 404, 'session_not_found'],
+      ['mine', 200, undefined],
+      ['own', 200, undefined],
     ] as const) {
-      assert.equal((await admin.get(`/sessions/${id}/${endpoint}`)).statusCode, status, id);
+      const answer = await admin.get(`/sessions/${id}/${endpoint}`);
+      assert.deepEqual([answer.statusCode, answer.json().code], [status, code], id);
     }
     const details = { data: `session_${endpoint}`, session_id: 'own' };
     assert.deepEqual(await drainAudit(db), [createAuditEntry('others_data_read', details)]);
