@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { type User } from '../../src/access/permissions.ts';
 import { computeMaxAnswerTokens } from '../../src/config.ts';
 import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { buildContext } from '../../src/conversations/agent/context.ts';

@@ -51,7 +51,10 @@ export type Field = {
   isSearched?: true;
   /** Comparison in `oselya evaluate`. The field is not evaluated if unset. */
   evaluation?: 'exact' | 'words' | 'digits';
-  /** View that shows the field: the line of a list, the entry of a list, or the details of one listing. */
+  /**
+   * Views that show the field. `line`: `oselya search`, and the agent's lists and details. `list`: the agent's lists and
+   * details. `detail`: the agent's details.
+   */
   display?: 'line' | 'list' | 'detail';
   label: string;
   /** Unit after the number, or its singular and plural forms. */
@@ -92,8 +95,8 @@ const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
 export const dealTypeSchema = choice(DEAL_TYPES);
 
 /**
- * Listing fields, in the order of API responses and the prompt. To add a field, add an entry here, a migration
- * and, if the mock model should extract it, a mock rule.
+ * Listing fields, in the order of API responses and the prompt. To add a field, add an entry here, a migration for its
+ * column and, if the mock model should extract it, a rule in `readSimpleFields`. Then run `npm run generate`.
  */
 export const FIELDS = {
   url: {

@@ -11,7 +11,10 @@ import { readFile } from './read-file.ts';
 import { searchListings, similarListings } from './search-listings.ts';
 import { type DefinedTool, type ToolContext, ToolError, type ToolServices } from './tool.ts';
 
-/** All tools. The mock agent uses the first one with a matching rule. Contract 3, Profiles. */
+/**
+ * All tools. The mock agent uses the first one with a matching rule. To add a tool, add its file here, and its name to
+ * the profiles that should have it. Contract 3, Profiles.
+ */
 export const TOOLS: readonly DefinedTool[] = [
   rememberFact,
   forgetFact,
