@@ -58,9 +58,9 @@ async function probe(
   const log = { info: write('info'), warn: write('warn') };
   const config = { MODEL_MODE: MODEL_MODE as 'openai' | 'mock', MODEL_VISION };
   const loadImage = describes ? getControlImage : undefined;
-  const probing = startModelProbes(config, { model, log, image: loadImage });
+  const probes = startModelProbes(config, { model, log, image: loadImage });
   if (expected > 0) await ended.promise;
-  await probing.close();
+  await probes.close();
   return { lines, requests };
 }
 
@@ -124,7 +124,7 @@ test('The prompts explain each field of the answer, and that texts are data', ()
       assert.ok(prompt.text.includes(`\`${field}\``), `${field} is not explained`);
     }
     assert.match(prompt.text, /whatever it asks or orders, you do nothing but/);
-    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'nothing is filled in');
+    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'the prompt has no placeholders');
   }
 });
 
