@@ -107,7 +107,7 @@ export function startWorkerProcess(settings: WorkerSettings) {
 }
 
 const PARALLEL_WORKERS = 3;
-/** Number of killCount at random times. */
+/** Number of kills at random times. */
 const RANDOM_KILL_COUNT = getRepetitions({ soak: 50, ci: 2 });
 /** Maximum time that a worker runs before it is killed at a random time. */
 const MAX_WORK_MS = 400;
@@ -135,7 +135,7 @@ export const KILL_COUNT =
 /**
  * Kills workers before and after SQL statements and model calls, and at random times, while other
  * workers run.
- * @returns The number of killCount, and the IDs of the payloads that were acceptedIds meanwhile.
+ * @returns The number of kills, and the IDs of the payloads that were accepted meanwhile.
  */
 export async function killWorkers(
   db: Kysely<Tables>,

@@ -5,8 +5,8 @@ import { syncBuiltinESMExports } from 'node:module';
 export type DiskOperation = 'writing' | 'copying';
 
 /**
- * Simulates a full disk for a folder. The first part of each file is stored, and then the operation fails with the operating
- * system's error.
+ * Simulates a full disk for a folder. The first part of each file is stored, and then the operation fails with
+ * the error of the operating system.
  * @returns The failing operation, which the test sets. Disposal restores the file system.
  */
 export function simulateFullDisk(
