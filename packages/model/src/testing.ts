@@ -5,7 +5,7 @@ import { PROBE_PREFIX } from './probes.ts';
 export type { ReceivedRequest, ScriptedResponse } from '@oselya/testing/server';
 export { listModelSchemas } from './schema.ts';
 
-export type RequestHandler = Parameters<typeof openServer>[0];
+type RequestHandler = Parameters<typeof openServer>[0];
 
 /** Fake model server on a free loopback port. Its `url` is the value for `MODEL_BASE_URL`. */
 export type ModelServer = Awaited<ReturnType<typeof startModelServer>>;

@@ -38,12 +38,9 @@ export type ScriptedResponse =
 export async function openServer(
   handle: (request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>,
 ) {
-  const requests: ReceivedRequest[] = [];
   const server = createServer((incoming, response) => {
     void (async () => {
-      const request = await receiveRequest(incoming);
-      requests.push(request);
-      sendResponse(await handle(request), response);
+      sendResponse(await handle(await receiveRequest(incoming)), response);
     })();
   });
   const port = await listen(server);
@@ -56,7 +53,6 @@ export async function openServer(
   };
   return {
     url: `http://127.0.0.1:${port}`,
-    requests,
     connections: promisify(server.getConnections.bind(server)),
     close,
   };
