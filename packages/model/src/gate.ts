@@ -19,12 +19,13 @@ export function createGate() {
   const waitingRequests = new Set<() => void>();
   let requestCount = 0;
   let limit = Infinity;
-  let limitedAt = -Infinity;
+  let halvedAt = -Infinity;
+  let raisedAt = -Infinity;
 
   function admit(): void {
-    while (limit < Infinity && performance.now() - limitedAt >= DOUBLING_INTERVAL_MS) {
+    while (limit < Infinity && performance.now() - raisedAt >= DOUBLING_INTERVAL_MS) {
       limit = limit * 2 > MAX_LIMIT ? Infinity : limit * 2;
-      limitedAt += DOUBLING_INTERVAL_MS;
+      raisedAt += DOUBLING_INTERVAL_MS;
     }
     for (const startRequest of waitingRequests) {
       if (requestCount >= limit) return;
@@ -40,9 +41,10 @@ export function createGate() {
       if (error instanceof ModelError && error.code === 'MODEL_CONTEXT_FULL') {
         error.outage = { since: new Date() };
         // Concurrent failures halve the limit only once.
-        if (startedAt >= limitedAt) {
+        if (startedAt >= halvedAt) {
           limit = Math.max(1, Math.floor(requestCount / 2));
-          limitedAt = performance.now();
+          halvedAt = performance.now();
+          raisedAt = halvedAt;
         }
       }
       requestCount -= 1;
