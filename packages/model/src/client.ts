@@ -143,7 +143,7 @@ const CALLER_FAILURE_CODES = new Set<string>([
   'MODEL_CLOSED',
 ] satisfies ModelErrorCode[]);
 
-/** Failures of a single input. Many consecutive ones mean that the server's context is too small. */
+/** Failures of a single input. Many consecutive ones mean that the server cannot process usual inputs. */
 const INPUT_FAILURE_CODES = new Set<string>([
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
@@ -167,6 +167,7 @@ function createLastFailures() {
         inputFailureCounts.set(kind, failureCount);
         if (failureCount >= MAX_INPUT_FAILURES) reasons.set(kind, reason);
       } else if (!CALLER_FAILURE_CODES.has(outcome)) {
+        inputFailureCounts.delete(kind);
         reasons.set(kind, reason);
       }
     },
