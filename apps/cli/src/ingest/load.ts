@@ -90,7 +90,7 @@ export async function loadRecords(
     consecutiveFailures = delivery.outcome === 'failed' ? consecutiveFailures + 1 : 0;
     if ('reason' in delivery) addBadRow(row, delivery.reason, delivery.outcome);
     else counts[delivery.outcome] += 1;
-    if (consecutiveFailures === MAX_CONSECUTIVE_FAILURES) {
+    if (consecutiveFailures === MAX_CONSECUTIVE_FAILURES && errors.length === 0) {
       hasGivenUp = true;
       readController.abort();
     }
