@@ -75,7 +75,7 @@ export function createJobRunner<Input = never>(
   const heartbeatLoop = repeat(intervalMs, () => heartbeat(renewJobs), {
     signal: closeController.signal,
     retryMs: HEARTBEAT_RETRY_MS,
-    onError: (error) => log.warn({ err: error }, 'a heartbeat failed: leases may expire'),
+    onError: (error) => log.warn({ err: error }, 'a heartbeat failed'),
   });
 
   async function runProcess(

@@ -164,15 +164,16 @@ export function startWorker(options: WorkerOptions) {
  * Creates a sweep, which rescues the jobs of lost workers, and releases payloads that a killed process left waiting.
  * It first renews the leases of this worker, which expire while its process is frozen.
  */
-function createSweep({ db, log, maxAttempts }: WorkerOptions, onReleased: () => void) {
-  let hasLostDatabase = false;
+function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions, onReleased: () => void) {
+  let sweptAt = Date.now();
   let cursor: ListingKey | undefined;
   return async (renew: () => Promise<void>): Promise<void> => {
     try {
       await renew();
-      // No worker can renew its leases during an outage, so the first sweep after it rescues nothing.
-      const rescuedJobs = hasLostDatabase ? [] : await rescueJobs(db, maxAttempts);
-      hasLostDatabase = false;
+      // After an outage or a frozen process, the other workers must renew their leases first.
+      const wasInterrupted = Date.now() - sweptAt > leaseMs;
+      const rescuedJobs = wasInterrupted ? [] : await rescueJobs(db, maxAttempts);
+      sweptAt = Date.now();
       for (const { status, ...job } of rescuedJobs) {
         log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
       }
@@ -180,7 +181,7 @@ function createSweep({ db, log, maxAttempts }: WorkerOptions, onReleased: () => 
       cursor = nextCursor;
       if (rescuedJobs.length + releasedCount > 0) onReleased();
     } catch (error) {
-      hasLostDatabase ||= isDatabaseOutage(error);
+      if (isDatabaseOutage(error)) sweptAt = 0;
       throw error;
     }
   };
