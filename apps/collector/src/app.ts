@@ -98,7 +98,7 @@ export async function createApp(
         breaker: model.breaker,
         imageStore,
         disk,
-        temporary: temporary.path,
+        getTemporaryFolder: temporary.path,
         concurrency: config.COLLECTOR_UPLOADS,
         metrics,
       });

@@ -32,7 +32,7 @@ type ReceiveOptions = {
   /** Maximum size of the metadata and the files together. */
   maxBytes: number;
   /** Returns the folder of temporary files. */
-  temporary: () => string;
+  getTemporaryFolder: () => string;
   /** Parses and checks the field `metadata` before later parts are read. */
   readMetadata: (content: Buffer) => Promise<Payload>;
   /** Called for each temporary file. The caller removes the file. */
@@ -105,7 +105,7 @@ async function receiveFile(
   fileName: string,
   index: number,
   remainingBytes: number,
-  { disk, temporary, maxBytes }: ReceiveOptions,
+  { disk, getTemporaryFolder, maxBytes }: ReceiveOptions,
 ): Promise<UploadedFile> {
   const name = truncateText(cleanText(fileName), MAX_NAME_LENGTH);
   const label = JSON.stringify(name);
@@ -115,7 +115,7 @@ async function receiveFile(
   }
   await disk.requireFree();
   const chunks = mapParserErrors<Uint8Array>(part.file);
-  const file = await saveTemporary(temporary(), chunks, (bytes) => {
+  const file = await saveTemporary(getTemporaryFolder(), chunks, (bytes) => {
     if (bytes > MAX_IMAGE_BYTES) {
       throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MB.` });
     }

@@ -37,7 +37,7 @@ export const PayloadSchema = Type.Object(
 export type Payload = Static<typeof PayloadSchema>;
 
 /** Violated rule, and the path of the invalid value. */
-export type PayloadIssue = { path: string; message: string };
+type PayloadIssue = { path: string; message: string };
 
 const validate = createValidatorCompiler()({
   schema: PayloadSchema,

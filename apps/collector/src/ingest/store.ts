@@ -9,7 +9,7 @@ import type { RawStatus, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 import { toCanonicalJson, type Payload } from './payload.ts';
 
-export type NewRawRecord = {
+type NewRawRecord = {
   source_slug: string;
   external_id: string;
   /** JSON text. */

@@ -81,7 +81,7 @@ const PROBLEM_CODES = [
  * Registers `POST /ingest/with-images` in a separate Fastify scope, because of its content type. It rejects
  * forms as early as possible: before the body, or at the field `metadata`. Specification 001,
  * Endpoints and Behaviour rules, 3; Contract 4, Answers.
- * @param deps.temporary Returns the folder of temporary files.
+ * @param deps.getTemporaryFolder Returns the folder of temporary files.
  * @param deps.concurrency Maximum number of payloads to process at a time.
  */
 export async function registerUploadRoutes(
@@ -92,13 +92,13 @@ export async function registerUploadRoutes(
     breaker: Pick<BreakerView, 'state'>;
     imageStore: Pick<StoreState, 'isUnavailable'>;
     disk: Disk;
-    temporary: () => string;
+    getTemporaryFolder: () => string;
     concurrency: number;
     maxBytes?: number;
     metrics: Pick<Metrics, 'ingestRequests'>;
   },
 ): Promise<void> {
-  const { processForm, limit, breaker, imageStore, disk, temporary, concurrency, metrics } = deps;
+  const { processForm, limit, breaker, imageStore, disk, getTemporaryFolder, concurrency, metrics } = deps;
   const { maxBytes = MAX_FORM_BYTES } = deps;
   const parseMetadata = createMetadataParser(app);
   const runWithinFormLimit = createFormLimit(concurrency);
@@ -163,7 +163,7 @@ export async function registerUploadRoutes(
         const form = await receiveForm(request, {
           disk,
           maxBytes,
-          temporary,
+          getTemporaryFolder,
           onFile: ({ path }) => temporaryFiles.defer(() => rm(path, { force: true })),
           async readMetadata(content) {
             const payload = await parseMetadata(request, content);

@@ -47,17 +47,15 @@ const PATH = '/api/v1/ingest/with-images';
 const [redFile, blueFile] = [await createImageFile('red'), await createImageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
-  for (const isMetadataLast of [false, true]) {
+  for (const metadataLast of [false, true]) {
     const payload = createPayload();
-    const answer = await send(
-      createForm(payload, [redFile, textFile, redFile], { isMetadataLast }),
-    );
+    const answer = await send(createForm(payload, [redFile, textFile, redFile], { metadataLast }));
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
     assert.equal(status, 'completed');
     const storedImage = { sha256: hashFile(redFile), width: 64, height: 48 };
     assert.deepEqual(images, [
-      { ...storedImage, duplicate: isMetadataLast },
+      { ...storedImage, duplicate: metadataLast },
       { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
       { ...storedImage, duplicate: true },
     ]);
@@ -228,12 +226,12 @@ test('A payload whose key expires between two statements is stored again', async
   };
   const [first] = await storeRaws(db, [raw], assert.ifError);
   assert.ok(first !== undefined && 'id' in first);
-  const racingDb = watchDatabase(db, {
+  const expiring = watchDatabase(db, {
     async after(text) {
       if (text.includes('set idempotency_key = null')) await setFailed(first.id, true);
     },
   });
-  const [second] = await storeRaws(racingDb, [raw], assert.ifError);
+  const [second] = await storeRaws(expiring, [raw], assert.ifError);
   assert.ok(second !== undefined && 'id' in second && second.isNew && second.id !== first.id);
 });
 
@@ -255,7 +253,7 @@ test('Of concurrent requests with one key, one is processed and the others must 
 
 const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
 
-test('A payload whose outcome an outage of the database hides is answered with its ID', async () => {
+test('A payload whose outcome an outage of the database hides is answered with its id', async () => {
   const unavailableDb = new Proxy(db, {
     get() {
       throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer');
@@ -303,11 +301,11 @@ test('Every failure has a documented status', async () => {
   for (const [status, code, raw] of rawEndings) {
     const error = JSON.stringify({ code, message: 'Why.' });
     await assert.rejects(processWithEnd({ status: raw, error }), { status, code });
-    assert.ok(route?.errorCodesByStatus[status]?.includes(code), code);
+    assert.ok(route?.answers[status]?.includes(code), code);
   }
 });
 
-test('A payload that is not a listing is 422 with the reason, and its images are not kept', async () => {
+test('A payload that is no listing is 422 with the reason, and its images are not kept', async () => {
   const payload = createPayload({
     source_slug: 'bicycles',
     title: 'Продам велосипед',
