@@ -39,7 +39,7 @@ export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictur
 /** Evidence for or against a duplicate, with its part of the score. */
 export type Reason = { reason: ReasonName; part: number; detail: string };
 
-export type ChangeKind = 'new' | 'price_changed' | 'returned';
+type ChangeKind = 'new' | 'price_changed' | 'returned';
 
 type FieldColumns = {
   [Name in FieldName]: (typeof FIELDS)[Name]['kind'] extends 'time'

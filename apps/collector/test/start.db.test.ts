@@ -150,11 +150,11 @@ test('A worker stops while a slow request is in progress', async () => {
   const [responseBytes] = (await once(socket, 'data')) as [Buffer];
   assert.match(responseBytes.toString(), /100 Continue/);
 
-  const closePromise = collector.close();
+  const closing = collector.close();
   await waitForUnlisten();
   assert.equal(socket.closed, false);
   socket.destroy();
-  await closePromise;
+  await closing;
 });
 
 /** Creates a data folder, which `resources` removes, and returns the environment of a process. */
@@ -227,10 +227,10 @@ for (const { name, open } of [
       { log, database: isolatedDatabase },
     );
     await requestReceived;
-    const closePromise = runningProcess.close();
+    const closing = runningProcess.close();
     // In the opposite order, the stop would wait for the pending response.
     await waitForUnlisten().finally(release);
-    await closePromise;
+    await closing;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
     assert.equal((await readRawRecord(isolatedDatabase.db, id)).status, 'completed');

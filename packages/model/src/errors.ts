@@ -39,7 +39,7 @@ export type Outage = { readonly since: Date };
 export type TokenCounts = { inputTokens?: number; limit?: number };
 
 /** Additional details of a model error. `retryAfterMs` is the delay that the server requested. */
-export type ModelErrorDetails = {
+type ModelErrorDetails = {
   status?: number;
   retryAfterMs?: number | undefined;
   tokens?: TokenCounts | undefined;

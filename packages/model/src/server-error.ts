@@ -6,7 +6,7 @@ import { type ConfidentialParts, quote } from './quote.ts';
  * Error in a response of a server. The type (`invalid_request_error`) and the code (`context_length_exceeded`, or a
  * status) are empty if there are none.
  */
-export type ServerError = { message: string; type: string; code: string };
+type ServerError = { message: string; type: string; code: string };
 
 /**
  * Extracts an error from the JSON of a server. Supported formats:

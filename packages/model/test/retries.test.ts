@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type BreakerState, ModelError, type ModelErrorCode } from '../src/index.ts';
 import { type ScriptedResponse, createEmbeddings } from '../src/testing.ts';
 import { createGate, type Gate } from '../src/gate.ts';
@@ -175,6 +176,13 @@ suite('the closed breaker', () => {
     assert.equal(client.breaker.state, 'open');
   });
 
+  test('Timeouts open the breaker', async (t) => {
+    const options = { timeoutMs: 40, breaker: { failures: 2 } };
+    const { client } = await startScene(t, ['silence'], options);
+    for (const _ of [1, 2]) await expectFailure(ask(client), 'MODEL_TIMEOUT');
+    assert.equal(client.breaker.state, 'open');
+  });
+
   test('Rejected requests and invalid or truncated answers neither open nor reset the breaker', async (t) => {
     const nonsense = createChat('nonsense');
     const otherCalls = [failure.missingModel, nonsense, nonsense, createChat(FLAT, 'length')];
@@ -292,6 +300,28 @@ async function enterGate(gate: Gate, count: number) {
 }
 
 suite('a context too small for concurrent requests', () => {
+  test('A server with a full context gets fewer concurrent requests, and answers all', async (t) => {
+    const maxRequests = 2;
+    let inProgress = 0;
+    let maxInProgress = 0;
+    const script: ScriptEntry = async () => {
+      inProgress += 1;
+      maxInProgress = Math.max(maxInProgress, inProgress);
+      const isFull = inProgress > maxRequests;
+      await sleep(20);
+      inProgress -= 1;
+      return isFull ? failure.contextFull : createChat(FLAT);
+    };
+    const { client, outcomes } = await startScene(t, [script], { breaker: { failures: 2 } });
+    await Promise.all(Array.from({ length: 4 }, () => ask(client)));
+    assert.deepEqual([maxInProgress, client.breaker.state], [4, 'closed']);
+    maxInProgress = 0;
+    const outcomesBefore = outcomes().length;
+    await Promise.all(Array.from({ length: 12 }, () => ask(client)));
+    assert.ok(maxInProgress <= maxRequests, `${maxInProgress} concurrent`);
+    assert.deepEqual(new Set(outcomes().slice(outcomesBefore)), new Set(['ok']));
+  });
+
   test('The limit doubles each minute up to 64 requests, and then ends', async (t) => {
     let now = 0;
     t.mock.method(performance, 'now', () => now);

@@ -257,7 +257,3 @@ export const clientMessages = {
 };
 type ClientMessages = typeof clientMessages;
 export type ClientType = keyof ClientMessages;
-
-export type ClientFrame<Key extends ClientType = ClientType> = {
-  [Name in Key]: { type: Name } & Static<TObject<ClientMessages[Name]['members']>>;
-}[Key];

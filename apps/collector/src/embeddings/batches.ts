@@ -10,7 +10,7 @@ import DataLoader from 'dataloader';
 import { toError } from '../async/group-commit.ts';
 
 /** Text to embed, with the abort signal, cost observer and log fields of its job. */
-export type EmbedRequest = {
+type EmbedRequest = {
   text: string;
   signal: AbortSignal;
   observe: (event: ModelCallEvent) => void;

@@ -98,7 +98,8 @@ const limitUploads = pLimit(4);
 
 /**
  * Opens the configured S3 bucket as a disk. Contract 1, IMAGE_STORE.
- * @param options.idleTimeoutMs Timeout for a request or response without progress, in milliseconds.
+ * @param options.idleTimeoutMs Timeout for a request or response without progress, also if the reader of a
+ *   stream is slow, in milliseconds.
  */
 export async function openBucket(
   config: Config,

@@ -32,7 +32,7 @@ export type DownloadLimits = typeof DOWNLOAD_LIMITS;
  * Creates a function that downloads a URL to a temporary file and hashes it. It retries network errors, 408, 429 and
  * 5xx, and honours `Retry-After`. It removes the file on failure, and throws ImageError if the image is unavailable,
  * `signal.reason`, or local errors such as a full disk.
- * @param options.folder Returns the folder for temporary files.
+ * @param options.getFolder Returns the folder for temporary files.
  */
 export function createDownload(options: {
   fetch: SafeFetch;

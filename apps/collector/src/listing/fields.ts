@@ -329,7 +329,7 @@ export type FieldName = keyof FieldDefinitions;
 type FieldNameFrom<Provider extends Field['provider']> = {
   [Name in FieldName]: FieldDefinitions[Name]['provider'] extends Provider ? Name : never;
 }[FieldName];
-export type PayloadField = FieldNameFrom<'source' | 'both'>;
+type PayloadField = FieldNameFrom<'source' | 'both'>;
 export type ModelField = FieldNameFrom<'model' | 'both'>;
 
 /** Field value in a payload or an extraction. */

@@ -8,7 +8,7 @@ import { sumModelUsage } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 
 /** Version of the prompt, and the configured name of the model. */
-export type ExtractorVersion = { promptVersion: string; requestedModel: string };
+type ExtractorVersion = { promptVersion: string; requestedModel: string };
 
 export type ListingSelection = {
   source?: string | undefined;

@@ -249,8 +249,8 @@ function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFail
 }
 
 /**
- * Wraps a job processor. A completed payload then stays completed if the job did not write its
- * listing, or if the model failed after the write. Other commands add the missing embedding and
+ * Wraps a job processor. A completed payload then stays completed if the job did not try to
+ * write its listing, or if the model failed after the write. Other commands add the missing embedding and
  * descriptions.
  */
 export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<ReprocessInput> {

@@ -113,7 +113,7 @@ export const searchHitSchema = Type.Object(
   { $id: 'FulltextSearchResult' },
 );
 
-export type SearchHit = Static<typeof searchHitSchema>;
+type SearchHit = Static<typeof searchHitSchema>;
 
 const durationSchema = Type.Integer({ description: 'Milliseconds that the search took.' });
 

@@ -12,9 +12,11 @@ import {
   startModelServer,
 } from '@oselya/model/testing';
 import { getControlImage } from '../../src/images/decode.ts';
+import { Registry } from 'prom-client';
 import { descriptionPrompt } from '../../src/images/describe.ts';
-import { type Prompt, startModelProbes } from '../../src/model.ts';
+import { type Prompt, registerModelMetrics, startModelProbes } from '../../src/model.ts';
 import { extractionPrompt, extractionCompletion } from '../../src/pipeline/extraction.ts';
+import { createFakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
 
@@ -58,9 +60,9 @@ async function probe(
   const log = { info: write('info'), warn: write('warn') };
   const config = { MODEL_MODE: MODEL_MODE as 'openai' | 'mock', MODEL_VISION };
   const loadImage = describes ? getControlImage : undefined;
-  const probes = startModelProbes(config, { model, log, image: loadImage });
+  const probing = startModelProbes(config, { model, log, image: loadImage });
   if (expected > 0) await ended.promise;
-  await probes.close();
+  await probing.close();
   return { lines, requests };
 }
 
@@ -98,6 +100,23 @@ test('Vision is probed only for descriptions, and the mock is not probed', async
   assert.deepEqual((await probe(t, {}, { MODEL_MODE: 'mock' })).requests, []);
 });
 
+test('The gauge of the breaker is 1 while it is open or probed', async () => {
+  const registry = new Registry();
+  const breaker = createFakeBreaker();
+  registerModelMetrics(registry, { breaker });
+  const shown = async () =>
+    /^collector_model_breaker_open (\d)$/m.exec(await registry.metrics())?.[1];
+  assert.equal(await shown(), '0');
+  breaker.set('open');
+  assert.equal(await shown(), '1');
+  breaker.set('half-open');
+  assert.equal(await shown(), '0');
+  breaker.probe(true);
+  assert.equal(await shown(), '1');
+  breaker.set('closed');
+  assert.equal(await shown(), '0');
+});
+
 const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
   { prompt: extractionPrompt, schema: extractionCompletion.sentSchema, file: 'listing-extraction' },
   { prompt: descriptionPrompt, schema: imageDescription.sentSchema, file: 'image-description.v2' },
@@ -124,7 +143,7 @@ test('The prompts explain each field of the answer, and that texts are data', ()
       assert.ok(prompt.text.includes(`\`${field}\``), `${field} is not explained`);
     }
     assert.match(prompt.text, /whatever it asks or orders, you do nothing but/);
-    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'the prompt has no placeholders');
+    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'nothing is filled in');
   }
 });
 

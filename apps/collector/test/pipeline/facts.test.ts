@@ -62,7 +62,7 @@ test('An empty text of the source yields to the model, and property types are in
 const impossibleFacts: [string, Partial<Extraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],
-  ['a currency that is not a code', { currency: '$' }],
+  ['a currency that is no code', { currency: '$' }],
   ['half a room', { rooms: 2.5 }],
   ['an area below 0', { area_total: -1 }],
   ['a title too long', { title: 'т'.repeat(501) }],
@@ -157,6 +157,14 @@ test('A value of the source keeps its origin while it is unchanged', () => {
   // If several rules apply, the last rule is the origin.
   const type = merge({ property_type: ' House' }, {}).origins['property_type'];
   assert.deepEqual(type, createRuleOrigin('lower_case', 'payload'));
+});
+
+test('Numbers have the two decimals of their columns', () => {
+  const { facts, origins } = merge({ area_total: 54.567, price: 99_999_999_999_999 }, {});
+  assert.equal(facts.area_total, 54.57);
+  assert.deepEqual(origins['area_total'], createRuleOrigin('rounded', 'payload'));
+  assert.equal(facts.price, 99_999_999_999_999);
+  assert.deepEqual(origins['price'], fromPayload);
 });
 
 test('A truncated summary has the origin "rule"', () => {

@@ -11,7 +11,7 @@ import { start, type SharedResources } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, log, createPayload } from './pipeline.ts';
 
-/** Starts a collector on a database, by default the one of DATABASE_URL. The collector stops after the tests of the file. */
+/** Starts a collector on a database, by default that of DATABASE_URL. It ends with the file's tests. */
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,
   env: Record<string, string> = {},
@@ -67,7 +67,7 @@ export async function startCollector(
 
 type Collector = Pick<Awaited<ReturnType<typeof startCollector>>, 'get' | 'post'>;
 
-/** Fields of a raw record that tests read. */
+/** Part of a raw record. */
 export type Raw = {
   raw_id: number;
   status: string;
@@ -89,13 +89,13 @@ const COLLECTOR = join(import.meta.dirname, 'collector-process.ts');
 
 export type CollectorProcess = {
   url: string;
-  /** Kills the process and waits until it has exited. */
+  /** Kills the process and waits until it is gone. */
   kill: () => Promise<void>;
 };
 
 /**
  * Starts a collector in another process, which ends with this process.
- * @throws Error if the collector does not start.
+ * @throws Error if it does not start.
  */
 export async function forkCollector(env: Record<string, string>): Promise<CollectorProcess> {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -146,17 +146,17 @@ type FormResponse = {
   };
 };
 
-/** Creates a form as a browser does, with the metadata before the files unless `isMetadataLast` is set. */
+/** Creates a form as a browser does, with the field before the files unless `metadataLast`. */
 export function createForm(
   metadata: Payload | string,
   files: readonly FormFile[],
-  { isMetadataLast = false } = {},
+  { metadataLast = false } = {},
 ): FormData {
   const form = new FormData();
   const text = typeof metadata === 'string' ? metadata : JSON.stringify(metadata);
-  if (!isMetadataLast) form.append('metadata', text);
+  if (!metadataLast) form.append('metadata', text);
   for (const { name, bytes } of files) form.append('images', new Blob([bytes]), name);
-  if (isMetadataLast) form.append('metadata', text);
+  if (metadataLast) form.append('metadata', text);
   return form;
 }
 
@@ -180,7 +180,7 @@ export async function sendForm(
 
 export const BOUNDARY = 'oselya-boundary';
 
-/** Content type of a form that `encodeForm` encodes. */
+/** The content type of `encodeForm`. */
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
 /** Form part, which may be malformed. */
@@ -194,10 +194,10 @@ export const part = (name: string, content: Buffer | string, parameters = ''): P
 export const image = (name: string, content: Buffer | string): Part =>
   part('images', content, `; filename="${name}"`);
 
-export const metadata = (...overrides: Parameters<typeof createPayload>): Part =>
-  part('metadata', JSON.stringify(createPayload(...overrides)));
+export const metadata = (...facts: Parameters<typeof createPayload>): Part =>
+  part('metadata', JSON.stringify(createPayload(...facts)));
 
-/** Encodes a form. An empty `end` leaves the form incomplete. */
+/** Encodes a form, which is incomplete with an empty `end`. */
 export function encodeForm(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
   const chunks = parts.flatMap(({ headers, content }) => [
     `--${BOUNDARY}\r\n${headers}\r\n\r\n`,
@@ -234,9 +234,10 @@ export type Route = {
   method: string;
   path: string;
   parameters: Parameter[];
-  /** Media type and schema of the body, and a valid example. */
+  /** The body's media type, schema and a valid example. */
   body?: { type: string; schema: ObjectSchema; example: object };
-  errorCodesByStatus: Record<string, string[]>;
+  /** Error codes by status. */
+  answers: Record<string, string[]>;
 };
 
 /** Reads the routes of a collector's OpenAPI document. */
@@ -249,7 +250,7 @@ export async function readDocumentedRoutes(collector: { url: string }): Promise<
       path,
       parameters,
       ...(requestBody && { body: getBody(requestBody, components) }),
-      errorCodesByStatus: Object.fromEntries(
+      answers: Object.fromEntries(
         Object.entries(responses).map(([status, { content }]) => [
           status,
           Object.keys(content?.['application/problem+json']?.examples ?? {}).toSorted(),
@@ -271,7 +272,7 @@ function getBody(
       ? schemas[schemaReference.$ref.split('/').at(-1) ?? '']
       : schemaReference;
   const example = mediaType.example ?? schema?.examples?.[0];
-  assert.ok(schema !== undefined && example !== undefined, `a valid example of ${type}`);
+  assert.ok(schema !== undefined && example !== undefined, `a good body of ${type}`);
   return { type, schema, example };
 }
 

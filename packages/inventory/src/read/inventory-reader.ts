@@ -24,7 +24,7 @@ import {
 } from './input.ts';
 import type { LocatedRecord } from './yaml.ts';
 
-export type ReaderOptions = {
+type ReaderOptions = {
   /** Inventory format. Defaults to the format that the file name implies. */
   format?: InventoryFormat;
   /** Source label in findings. Defaults to the path. */

@@ -164,7 +164,7 @@ export async function findConversationSummary(
 
 /**
  * Stores a summary that replaces the previous one.
- * @param next.revision Revision of the previous summary; 0 if there was none.
+ * @param nextSummary.revision Revision of the previous summary; 0 if there was none.
  * @returns Undefined if another process has stored a summary, or the session was deleted.
  */
 async function storeConversationSummary(
