@@ -98,7 +98,16 @@ export async function registerUploadRoutes(
     metrics: Pick<Metrics, 'ingestRequests'>;
   },
 ): Promise<void> {
-  const { processForm, limit, breaker, imageStore, disk, getTemporaryFolder, concurrency, metrics } = deps;
+  const {
+    processForm,
+    limit,
+    breaker,
+    imageStore,
+    disk,
+    getTemporaryFolder,
+    concurrency,
+    metrics,
+  } = deps;
   const { maxBytes = MAX_FORM_BYTES } = deps;
   const parseMetadata = createMetadataParser(app);
   const runWithinFormLimit = createFormLimit(concurrency);
