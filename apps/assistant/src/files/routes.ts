@@ -37,10 +37,10 @@ const fileParams = Type.Object({
 });
 
 const fileProperties = {
-  name: Type.String({ description: 'In the normal form C.' }),
+  name: Type.String({ description: 'The name in Unicode normalization form C.' }),
   size_bytes: Type.Integer(),
-  sha256: Type.String({ description: 'Of the content, in hex.' }),
-  media_type: Type.String({ description: 'Determined by the content.' }),
+  sha256: Type.String({ description: 'SHA-256 of the content, in hex.' }),
+  media_type: Type.String({ description: 'The media type, detected from the content.' }),
   updated_at: timestamp(),
 };
 
@@ -91,7 +91,7 @@ export async function registerFileRoutes(
         querystring: Type.Object(createPageQuery({ limit: MAX_FILES, maxLimit: MAX_FILES })),
         response: {
           200: Type.Array(Type.Object({ ...fileProperties, created_at: timestamp() }), {
-            description: 'Sorted by name.',
+            description: 'Files, sorted by name.',
             examples: [[{ ...fileExample, created_at: '2026-03-02T09:15:00.000Z' }]],
           }),
         },
@@ -189,8 +189,8 @@ export async function registerFileRoutes(
           params: fileParams,
           body: { content: { 'application/octet-stream': { schema: binarySchema } } },
           response: {
-            200: { ...fileSchema, description: 'It replaced the file of that name.' },
-            201: { ...fileSchema, description: 'It is new.' },
+            200: { ...fileSchema, description: 'The file replaced an earlier file of that name.' },
+            201: { ...fileSchema, description: 'The file was created.' },
           },
         },
       },

@@ -33,7 +33,7 @@ const factSchema = Type.Object(
     key: Type.String({ description: 'Unique within the category and user.' }),
     value: Type.String(),
     source_session_id: nullable(
-      Type.String({ description: 'The conversation in which the assistant learnt it.' }),
+      Type.String({ description: 'The conversation in which the assistant learned the fact.' }),
     ),
     created_at: nullable(timestamp("Null if an older system's row does not say.")),
     updated_at: nullable(timestamp()),
@@ -60,7 +60,7 @@ const summaryExample = {
 const summarySchema = Type.Object(
   {
     user_id: ownerIdSchema,
-    summary: Type.String({ description: 'Empty if there is none.' }),
+    summary: Type.String({ description: 'The summary; empty if there is none.' }),
     updated_at: nullable(timestamp()),
   },
   { $id: 'MemorySummary', examples: [summaryExample] },
@@ -123,7 +123,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
           ...createPageQuery(PAGE_LIMITS),
         }),
         response: {
-          200: Type.Array(factRef, { description: 'The most recently updated first.' }),
+          200: Type.Array(factRef, { description: 'Facts, most recently updated first.' }),
         },
       },
     },
@@ -158,8 +158,8 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
           },
         ),
         response: {
-          200: { ...factRef, description: 'It replaced the value of an existing fact.' },
-          201: { ...factRef, description: 'It is new.' },
+          200: { ...factRef, description: 'The value of an existing fact was replaced.' },
+          201: { ...factRef, description: 'The fact was created.' },
         },
       },
     },
@@ -199,7 +199,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
         response: {
           200: Type.Union([summaryRef, Type.Array(summaryRef)], {
             description:
-              "The caller's own; with `scope=all` an array, the most recently updated first.",
+              "The caller's summary; with `scope=all` an array of all summaries, most recently updated first.",
             examples: [summaryExample, [summaryExample]],
           }),
         },
@@ -230,7 +230,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
         response: {
           200: Type.Object(
             {
-              facts: Type.Array(factRef, { description: 'The most recently updated first.' }),
+              facts: Type.Array(factRef, { description: 'Facts, most recently updated first.' }),
               count: Type.Integer({ description: 'The number of facts on all pages.' }),
             },
             { description: 'A page of the facts.', examples: [{ facts: [factExample], count: 1 }] },
