@@ -65,7 +65,8 @@ function* readService(
   const { ports, image, network_mode: network, extends: extendedService } = definition;
   const skip = (reason: string) => result.skip(() => `${shorten(service)}: ${reason}`);
   if (extendedService !== undefined) skip('it extends another service, whose ports count too');
-  if (ports !== undefined && ports !== null && !Array.isArray(ports)) skip('its ports are no list');
+  if (ports !== undefined && ports !== null && !Array.isArray(ports))
+    skip('its ports are not a list');
   for (const portDefinition of toList(ports)) {
     const publishedPorts = parsePorts(portDefinition);
     if (publishedPorts === null) {

@@ -154,7 +154,7 @@ function addServer(server: Server, result: ImportResult): void {
   for (const [address = '', ...flags] of listens.length === 0 ? [['80']] : listens) {
     const listenAddress = parseListen(address);
     if (listenAddress === null) {
-      result.skip(() => `listen ${shorten([address, ...flags].join(' '))}: it is no port`);
+      result.skip(() => `listen ${shorten([address, ...flags].join(' '))}: it is not a port`);
       continue;
     }
     const isSecure =

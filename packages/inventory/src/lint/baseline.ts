@@ -9,7 +9,7 @@ type BaselineEntry = {
   /** Path relative to the folder of the baseline, with `/` as separator. */
   file: string;
   code: string;
-  /** Id of the record, or its index if it has no id. */
+  /** ID of the record, or its index if it has no ID. */
   record: string | number;
   /** JSON pointer within the record. */
   pointer: string;
@@ -134,7 +134,7 @@ export function parseBaseline(text: string, file: string): Baseline {
     throw new ConfigError(message, { cause: error });
   }
   throw new ConfigError(
-    `${file} is no baseline; name another FILE, or remove it and create one with --update-baseline`,
+    `${file} is not a baseline; name another FILE, or remove it and create one with --update-baseline`,
   );
 }
 

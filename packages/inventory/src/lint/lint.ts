@@ -32,7 +32,7 @@ export type LintOptions = {
   config?: LintConfig;
   /** Reference day, such as 2026-11-20. Defaults to the current day in UTC. */
   today?: string;
-  /** Ids of previously linted inventories. The ids of this inventory are added. */
+  /** IDs in the inventories linted so far. The IDs of this inventory are added. */
   ids?: SeenIds;
 } & Omit<ValidateOptions, 'inspect'>;
 
@@ -107,7 +107,7 @@ function silenceProblems(
       if (typeof rule !== 'string') return ['must be a list of objects with "rule" and "reason"'];
       if (!(code in LINT_RULES) || code === 'lint/ignore') {
         return [
-          `names ${quoteText(rule)}, which is no rule that can be silenced; correct or remove it`,
+          `names ${quoteText(rule)}, which is not a rule that can be silenced; correct or remove it`,
         ];
       }
       if (typeof reason !== 'string' || reason.trim() === '') {
