@@ -140,7 +140,7 @@ export async function runInventoryProcess(argv: string[], io: InventoryIo): Prom
     return 2;
   };
   const onUncaughtException = (error: unknown) => process.exit(reportError(error));
-  // All other commands keep records or ids in memory.
+  // All other commands keep records or IDs in memory.
   if (argv[0] === 'validate') keepHeapSmall();
   process.once('uncaughtException', onUncaughtException);
   try {

@@ -105,7 +105,7 @@ test('Masking takes linear time', { timeout: 60_000 }, async () => {
   }
 });
 
-test('Ids, URLs and other values have different masking rules', () => {
+test('IDs, URLs and other values have different masking rules', () => {
   for (const id of ['ssh:root@web1', 'ssh:git@web1:22', 'olena@x/y']) assert.equal(maskId(id), id);
   assert.equal(maskId('https://u:p@a/'), 'https://***@a/');
   const record = { id: 'ssh:git@web1:22', notes: 'u:p@a:22', url: 'https://u:p "s@a/' };

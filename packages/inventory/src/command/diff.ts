@@ -95,7 +95,7 @@ export class RepeatedIdError extends Error {
 }
 
 /**
- * Compares two inventories by the ids of their records (Contract 5). Holds the older inventory in memory.
+ * Compares two inventories by the IDs of their records (Contract 5). Holds the older inventory in memory.
  * @throws RepeatedIdError, and errors of the iterables.
  */
 export async function diffInventories(
@@ -129,7 +129,7 @@ export async function diffInventories(
 
 /**
  * Yields records until an id repeats.
- * @param seenIds Ids of the earlier records. The caller adds each id.
+ * @param seenIds IDs of the earlier records. The caller adds each ID.
  * @throws RepeatedIdError
  */
 async function* readUnique(

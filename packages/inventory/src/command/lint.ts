@@ -240,7 +240,7 @@ export function applyFixes(
 }
 
 /**
- * Replaces a file atomically, also in case of a power failure. Keeps symbolic links and permissions.
+ * Replaces a file atomically, even after a power failure. Keeps symbolic links and permissions.
  * @throws UsageError for file system errors.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {
