@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 import { CommandError } from '../command.ts';
-import { createBadRow, peek, type Row, type RowPosition } from './row.ts';
+import { createInvalidRow, peek, type Row, type RowPosition } from './row.ts';
 
 /** Delimiters by option name. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as const;
@@ -98,7 +98,7 @@ function parseHeader(name: string, cells: string[]): string[] {
 function createRow(columns: string[], cells: string[], position: RowPosition): Row {
   if (cells.length !== columns.length) {
     const reason = `has ${cells.length} cells, but the header has ${columns.length}`;
-    return createBadRow(position, reason, JSON.stringify(cells));
+    return createInvalidRow(position, reason, JSON.stringify(cells));
   }
   // fromEntries defines keys, so a column may be named `__proto__`.
   const fields = Object.fromEntries(columns.map((column, index) => [column, cells[index]]));

@@ -116,7 +116,7 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
 }
 
 /**
- * Returns the id of a load, which is part of every idempotency key. An unchanged file with the same
+ * Returns the ID of a load, which is part of every idempotency key. An unchanged file with the same
  * options has the same id, so a repeated command resumes an interrupted load within 24 hours.
  */
 function createLoadId(options: IngestOptions): { id: string; canResume: boolean } {

@@ -86,13 +86,13 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
 }
 
 /**
- * Converts a file value to the kind of its field: numbers and lists from text, and ids from numbers.
+ * Converts a file value to the kind of its field: numbers and lists from text, and IDs from numbers.
  * Other values remain unchanged for validation by the payload schema.
  * @returns Undefined for null and blank text.
  */
 export function convertValue(kind: FieldKind, value: unknown): unknown {
   if (isBlank(value)) return undefined;
-  // JSON.parse rounds unsafe integers, so different ids could become equal.
+  // JSON.parse rounds unsafe integers, so different IDs could become equal.
   if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
   if (typeof value !== 'string') return value;
   const text = value.trim();

@@ -5,7 +5,7 @@ import { ArrayScanner } from '@oselya/inventory/array-scanner';
 import { CommandError, type Io } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type CsvOptions, readCsv } from './csv.ts';
-import { createBadRow, isRecord, type Row, type RowPosition } from './row.ts';
+import { createInvalidRow, isRecord, type Row, type RowPosition } from './row.ts';
 import { type ByteCounts, decodeText } from './text.ts';
 
 export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
@@ -113,7 +113,7 @@ async function* readJsonArray(text: AsyncIterable<string>, name: string): AsyncG
         const position = { line: start.line, end, index };
         const value = parseJson(content);
         if (truncation?.code.startsWith('limit/'))
-          yield createBadRow(position, truncation.message, content);
+          yield createInvalidRow(position, truncation.message, content);
         else if (truncation !== null) throw createSyntaxError(start.line, truncation.message);
         else if (value === undefined) {
           throw createSyntaxError(start.line, `record ${index} is not JSON`);
@@ -166,16 +166,16 @@ async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerator<Row> 
 
 function parseLine(line: string, position: RowPosition): Row {
   if (line.length > MAX_LINE_LENGTH) {
-    return createBadRow(position, `has more than ${MAX_LINE_LENGTH} characters`, line);
+    return createInvalidRow(position, `has more than ${MAX_LINE_LENGTH} characters`, line);
   }
   try {
     return createObjectRow(position, JSON.parse(line), line);
   } catch (error) {
-    return createBadRow(position, `is not JSON: ${(error as SyntaxError).message}`, line);
+    return createInvalidRow(position, `is not JSON: ${(error as SyntaxError).message}`, line);
   }
 }
 
 function createObjectRow(position: RowPosition, value: unknown, text: string): Row {
   if (isRecord(value)) return { ...position, fields: value };
-  return createBadRow(position, 'is not a JSON object', text);
+  return createInvalidRow(position, 'is not a JSON object', text);
 }
