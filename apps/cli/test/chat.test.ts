@@ -33,7 +33,7 @@ function startConversation(
   return { stdin, stdout, status };
 }
 
-/** Ids in each event of an answer. */
+/** IDs in each event of an answer. */
 const TURN = { session_id: 's', turn_id: 't' };
 
 const createMessage = (content: string) => ({

@@ -203,14 +203,14 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   );
 
   server.behavior.requestCount = 0;
-  let readings = 0;
+  let readCount = 0;
   const runningCommand = run(['reprocess', '--yes'], server.variables);
   server.behavior.answers = (path) => {
     if (path.endsWith('/embeddings')) return true;
-    readings += 1;
+    readCount += 1;
     // A second Ctrl-C would end the process immediately.
-    if (readings === 31) runningCommand.child.kill('SIGINT');
-    return readings <= 30;
+    if (readCount === 31) runningCommand.child.kill('SIGINT');
+    return readCount <= 30;
   };
   const stopped = await runningCommand.ended;
   server.behavior.answers = () => true;
@@ -234,9 +234,9 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
     findNumber(remainingRun.lines, /^(\d+) listings were written/),
     LISTING_COUNT - doneCount,
   );
-  const slots = 4;
+  const slotCount = 4;
   assert.ok(
-    server.behavior.requestCount <= 2 * LISTING_COUNT + 3 * slots,
+    server.behavior.requestCount <= 2 * LISTING_COUNT + 3 * slotCount,
     `one reading and at most one embedding each, and what was on its way: ${server.behavior.requestCount}`,
   );
 

@@ -123,7 +123,7 @@ async function readMessages(sessionId: string): Promise<string[]> {
   return messages.map(({ content }) => String(content));
 }
 
-/** Returns the listing ids in all digests of a session. */
+/** Returns the listing IDs in all digests of a session. */
 async function readDigests(sessionId: string): Promise<number[]> {
   const text = (await readMessages(sessionId)).join('\n');
   return Array.from(text.matchAll(/#(\d+)/g), ([, id]) => Number(id));

@@ -30,13 +30,13 @@ type ReprocessOptions = {
 
 /** Reason and position of a run that stopped early. */
 type EarlyStop = {
-  /** Id up to which all selected listings are done. */
+  /** ID up to which all selected listings are processed. */
   after: number | undefined;
   /** Failure of the run. Undefined if the operator stopped it. */
   error?: unknown;
 };
 
-/** Number of failed listings, and the early end of the run, if any. */
+/** Result of a run. `earlyStop` is set if the run stopped early. */
 type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined };
 
 /**
@@ -155,9 +155,9 @@ export async function reprocessImages(
 }
 
 /**
- * Processes listings in the order of their ids, several concurrently. Never throws.
- * @param options.after Id of the last listing that is already done.
- * @returns Undefined if all listings are done.
+ * Processes listings ordered by ID, several concurrently. Never throws.
+ * @param options.after ID of the last listing already processed.
+ * @returns Undefined if all listings are processed.
  */
 async function processListings<Listing extends { listingId: number }>(
   listings: AsyncIterable<Listing>,
