@@ -147,10 +147,10 @@ export type ReceivedMessage = { sessionId: string; message: Message; answer?: St
 /** Detects messages that this client did not request, each exactly once across reconnects. */
 export class ReceivedMessageTracker {
   onArrived: ((received: ReceivedMessage) => void) | undefined;
-  /** Known message ids by session, least recently used first. */
+  /** Known message IDs by session, least recently used first. */
   readonly #knownMessageIds = new Map<string, Set<string>>();
 
-  /** Ids of the sessions to reopen after a reconnect. The server only sends events of open sessions. */
+  /** IDs of the sessions to reopen after a reconnect. The server only sends events of open sessions. */
   get sessionIds(): string[] {
     return [...this.#knownMessageIds.keys()];
   }

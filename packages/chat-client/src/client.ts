@@ -55,7 +55,7 @@ export async function openChat({
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
   const receivedMessages = new ReceivedMessageTracker();
-  /** Ids of running turns in newly opened sessions, until their answers are followed. */
+  /** IDs of running turns in newly opened sessions, until the client follows their answers. */
   const openedTurns = new Set<string>();
   const connection = new ChatConnection(
     { url, openSocket, onStatus, patienceMs, quietMs, getDelayMs },

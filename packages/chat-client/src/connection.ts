@@ -59,7 +59,7 @@ export type ConnectionOptions = {
   onStatus: (status: ConnectionStatus) => void;
   /** Maximum time to reconnect after the last data from the server. */
   patienceMs: number;
-  /** Silence before the status `quiet` while an answer is expected. */
+  /** Idle time before the status `quiet` while an answer is expected. */
   quietMs: number;
   /** Returns the delay before a reconnect, in milliseconds; null if the client must not reconnect. */
   getDelayMs: (code: number, attempt: number) => number | null;

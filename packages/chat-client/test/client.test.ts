@@ -176,7 +176,7 @@ test('A retry without an answer is looked up before it is repeated', async (t) =
 
 const createDigest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
 
-test('A digest is no answer to a question', async (t) => {
+test('A digest is not an answer to a question', async (t) => {
   const { script, client, peer } = await openClientAndPeer(t);
   const arrivedMessages: string[] = [];
   client.onArrived(({ message: { id: messageId } }) => arrivedMessages.push(messageId));
