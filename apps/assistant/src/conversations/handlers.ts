@@ -27,7 +27,7 @@ const OPENING_COST_CHARS = 1000;
 
 type OpenSession = {
   listener: Listener;
-  /** The latest turn that this socket began. Its events repeat the id of the client's message. */
+  /** The latest turn that this socket began. Its events repeat the ID of the client's message. */
   latestRequest: { turnId: string; messageId: MessageId } | undefined;
 };
 
@@ -228,8 +228,8 @@ export function createHandlers({
   }
 
   async function createOpenedFrame(user: User, sessionId: string, turn: RunningTurnRef) {
-    const page = { sessionId, limit: MAX_OPENED_MESSAGES };
-    const conversation = await sessions.openConversation(user, page);
+    const pageQuery = { sessionId, limit: MAX_OPENED_MESSAGES };
+    const conversation = await sessions.openConversation(user, pageQuery);
     const session = presentSession(conversation.session);
     const messages = conversation.messages.toReversed().map(presentMessage);
     openingBudgets.spend(user.id, OPENING_COST_CHARS + JSON.stringify(messages).length);

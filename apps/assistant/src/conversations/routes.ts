@@ -59,8 +59,11 @@ export function registerSessionRoutes(app: Server, sessions: SessionService): vo
     async (request, reply) => {
       const { limit = MESSAGES_PAGE_LIMITS.limit, cursor } = request.query;
       const before = messageCursors.read(cursor);
-      const page = { sessionId: request.params.id, before, limit: limit + 1 };
-      const { session, messages } = await sessions.openConversation(getSignedInUser(request), page);
+      const pageQuery = { sessionId: request.params.id, before, limit: limit + 1 };
+      const { session, messages } = await sessions.openConversation(
+        getSignedInUser(request),
+        pageQuery,
+      );
       const pageMessages = paginate(messages, {
         limit,
         cursorOf: ({ position }) => messageCursors.write(position),

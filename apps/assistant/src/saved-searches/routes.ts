@@ -137,8 +137,8 @@ export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearc
     },
     async (request, reply) => {
       const { limit = PAGE_LIMITS.limit, cursor } = request.query;
-      const page = { after: positionCursors.read(cursor), limit: limit + 1 };
-      const rows = await savedSearches.list(getSignedInUser(request), page);
+      const pageQuery = { after: positionCursors.read(cursor), limit: limit + 1 };
+      const rows = await savedSearches.list(getSignedInUser(request), pageQuery);
       return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(
         ({ position: _position, ...savedSearch }) => presentSearch(savedSearch),
       );

@@ -738,7 +738,7 @@ suite('tools', async () => {
     await attachFile(id, 'план.txt', Buffer.from(image, 'base64'));
     const rejectedOutput = await readAttachedFile(olena, id, { name: 'план.txt' });
     assert.deepEqual(rejectedOutput, {
-      error: 'план.txt is no text, but image/png: only text can be read',
+      error: 'план.txt is image/png, not text: only text can be read',
     });
 
     const foreignCookie = await stage.signIn('u-taras');

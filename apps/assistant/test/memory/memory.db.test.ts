@@ -290,8 +290,8 @@ test('Only a search in the facts of all users has a time limit', async () => {
   );
   const memory = createMemory({ db, searchTimeoutMs: 1 });
   const user = (await admin.get('/auth/me')).json();
-  const page = { scope: 'all', limit: 10, after: undefined } as const;
-  const query = { ...page, q: 'no-owner' };
+  const pageQuery = { scope: 'all', limit: 10, after: undefined } as const;
+  const query = { ...pageQuery, q: 'no-owner' };
   const response = await memory.listAndCountFacts(user, { ...query, userId: 'taras' });
   assert.deepEqual(response, { facts: [], count: 0 });
   const searches = [
@@ -317,7 +317,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
     }
   }
   // The cancelled connection serves the next reader.
-  assert.equal((await memory.listFacts(user, page)).length, 10);
+  assert.equal((await memory.listFacts(user, pageQuery)).length, 10);
 });
 
 test('Summaries are empty by default, and the list for all users has pages', async () => {

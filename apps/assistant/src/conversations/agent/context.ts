@@ -69,8 +69,8 @@ export async function loadRequest(
   ]);
   const after = summary?.lastPosition;
   // The extra message shows whether older messages exist.
-  const page = { sessionId, scope, after, limit: MAX_REQUEST_MESSAGES + 1 };
-  const storedMessages = (await listMessages(db, page)).map(toModelText);
+  const pageQuery = { sessionId, scope, after, limit: MAX_REQUEST_MESSAGES + 1 };
+  const storedMessages = (await listMessages(db, pageQuery)).map(toModelText);
   const questionIndex = storedMessages.slice(0, MAX_REQUEST_MESSAGES).findIndex(isQuestion);
   const messages = storedMessages.slice(isAnswering ? Math.max(0, questionIndex) : 0);
   const selectedTools =

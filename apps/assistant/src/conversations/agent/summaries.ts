@@ -68,8 +68,8 @@ export async function summarizeEarlier(
   let messageCount = 0;
   for (let requestCount = 0; requestCount < MAX_SUMMARY_REQUESTS; requestCount += 1) {
     const after = currentSummary?.lastPosition;
-    const page = { ...session, after, lastPosition, limit: MAX_MESSAGES_PER_REQUEST };
-    const messages = await listOldestMessages(db, page);
+    const pageQuery = { ...session, after, lastPosition, limit: MAX_MESSAGES_PER_REQUEST };
+    const messages = await listOldestMessages(db, pageQuery);
     const previousSummary = currentSummary?.text ?? '';
     const options = { previousSummary, modelName, summaryTokens, contextTokens };
     const { request, count } = createSummaryRequest(messages.map(toModelText), options);

@@ -32,10 +32,14 @@ export const readFile = defineTool({
   title: ({ name }) => `Reading ${name}`,
   async run({ name: requestedName, from: offset = 0 }, { files, user, sessionId, outputBytes }) {
     const name = parseFileName(requestedName);
-    const file = { sessionId, name, from: offset, bytes: MAX_PART_BYTES };
-    const { part, size_bytes: size, media_type: mediaType } = await files.readPart(user, file);
+    const partRequest = { sessionId, name, from: offset, bytes: MAX_PART_BYTES };
+    const {
+      part,
+      size_bytes: size,
+      media_type: mediaType,
+    } = await files.readPart(user, partRequest);
     if (mediaType !== TEXT_TYPE) {
-      throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
+      throw new ToolError(`${name} is ${mediaType}, not text: only text can be read`);
     }
     // The part may begin and end inside a multi-byte character.
     const firstByte = part.findIndex((byte) => byte >> 6 !== 0b10);
