@@ -23,14 +23,14 @@ const MAX_PAGES = 100;
 
 const MAX_BATCH_SIZE = 500;
 
-/** Reason why a listing can be a hit: it is new, or cheaper than `oldPrice` in the same currency. */
-type Candidate = {
+/** Reason to consider a listing: it is new, or cheaper than `oldPrice` in the same currency. */
+type CandidateReason = {
   kind: 'new' | 'cheaper';
   oldPrice: number | null;
   currency: string | null;
 };
 
-const NEW_CANDIDATE: Candidate = { kind: 'new', oldPrice: null, currency: null };
+const NEW_CANDIDATE: CandidateReason = { kind: 'new', oldPrice: null, currency: null };
 
 export type FeedDeps = {
   db: Kysely<Tables>;
@@ -94,8 +94,8 @@ async function readPage(
 }
 
 /** Returns the new and cheaper listings of a page. A new listing never counts as cheaper. */
-export function findCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
-  const candidates = new Map<number, Candidate>();
+export function findCandidates(changes: ChangesPage['items']): Map<number, CandidateReason> {
+  const candidates = new Map<number, CandidateReason>();
   for (const change of changes) {
     const id = change.listing_id;
     if (change.kind !== 'price_changed') {
@@ -117,7 +117,7 @@ export function findCandidates(changes: ChangesPage['items']): Map<number, Candi
 
 /** Returns whether a matching listing is still new or cheaper. */
 export function isStillHit(
-  { kind, oldPrice, currency: oldCurrency }: Candidate,
+  { kind, oldPrice, currency: oldCurrency }: CandidateReason,
   { price, currency }: Pick<Listing, 'price' | 'currency'>,
 ): boolean {
   if (kind === 'new') return true;
@@ -127,7 +127,7 @@ export function isStillHit(
 /** Requests the candidates that each distinct search finds, and stores them as hits of all equal searches. */
 async function storeHits(
   { db, collector, metrics, log }: FeedDeps,
-  candidates: ReadonlyMap<number, Candidate>,
+  candidates: ReadonlyMap<number, CandidateReason>,
   signal: AbortSignal,
 ): Promise<void> {
   if (candidates.size === 0) return;
@@ -144,7 +144,7 @@ async function storeHits(
       });
       if (rows.length === 0) continue;
       const { rows: storedHits } = await retryConflicts(() =>
-        sql<{ kind: Candidate['kind'] }>`
+        sql<{ kind: CandidateReason['kind'] }>`
           insert into saved_search_hits (search_id, listing_id, kind, old_price, listing)
           select saved_searches.id, found.* from saved_searches,
             jsonb_to_recordset(${toStorableJson(rows)}::jsonb) as found
