@@ -13,7 +13,7 @@ type NullableJson = ColumnType<unknown, string | null | undefined, string | null
 /** Identity column, which only the database sets. */
 type Identity = ColumnType<number, never, never>;
 
-/** End of an incomplete turn: by its user, by an error, or with its process. */
+/** How an incomplete turn ended: cancelled by the user, failed, or cut off when its process ended. */
 export type IncompleteTurnStatus = 'cancelled' | 'failed' | 'cut';
 
 /** Request of a terminal for a sign-in. `port` is on 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */

@@ -99,7 +99,7 @@ async function readResponse<Data>(
   if (data !== undefined) return data;
   if (response.status === 401 || response.status === 403) {
     throw new CollectorError(
-      'the collector does not let the assistant in: COLLECTOR_API_KEY must be one of its keys',
+      'the collector denied access: COLLECTOR_API_KEY must be one of its keys',
       { response },
     );
   }

@@ -214,7 +214,7 @@ function listMatching<Value>(map: ReadonlyMap<string, Value>, key: string): Valu
 
 /**
  * Stores the new events of running turns, and notifies {@link TURN_CHANNEL}. Readers ignore duplicate events.
- * @returns The ids of the turns that still run.
+ * @returns The IDs of the turns that are still running.
  */
 export async function storeEvents(
   db: Kysely<Tables>,

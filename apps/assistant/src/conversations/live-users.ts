@@ -20,7 +20,7 @@ type LiveUserLimits = typeof liveUserLimits;
 /** Access to auth sessions, which the identity module provides. */
 export type AuthSessionProvider = {
   resolve: ResolveSession;
-  /** Returns the ids of the given auth sessions that are still active. */
+  /** Returns the IDs of the given auth sessions that are still active. */
   findActive: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
@@ -191,7 +191,7 @@ export function createLiveUsers({
     failures = [];
   }
 
-  /** @param userId Id of the changed user. Empty for all users, after notifications may have been lost. */
+  /** @param userId ID of the changed user. Empty for all users, after notifications may have been lost. */
   function onNotify(userId: string): void {
     for (const session of sessions.values()) {
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;

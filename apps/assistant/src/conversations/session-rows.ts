@@ -27,7 +27,7 @@ export const summaryColumns = [
 export type SessionSummary = {
   session_id: string;
   profile_id: string;
-  /** Id of the owner. Null for an unassigned session from an older system. */
+  /** ID of the owner. Null for an unassigned session from an older system. */
   user_id: string | null;
   name: string;
   message_count: number;
@@ -121,7 +121,7 @@ export async function listSessions(
 
 /**
  * Returns a user's sessions ordered by id, because activity between two pages does not change this order.
- * @param after The last id of the previous page.
+ * @param after The last ID of the previous page.
  */
 export function listSessionsOfUser(
   db: Kysely<Tables>,

@@ -128,7 +128,7 @@ export async function endTurn(
 export type StartedTurn = {
   key: TurnKey;
   question: Message;
-  /** Id of the earlier answer, which the new answer replaces. */
+  /** ID of the previous answer, which the new answer replaces. */
   replacedAnswerId?: string | undefined;
 };
 

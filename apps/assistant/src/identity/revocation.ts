@@ -149,7 +149,7 @@ async function recordInvalidation(trx: Transaction<Tables>, row: Invalidation): 
   await trx.insertInto('invalidations').values(row).execute();
 }
 
-/** Position in the invalidation log, with its time by the database's clock. */
+/** Position in the invalidation log, with its time on the database clock. */
 export type InvalidationCursor = { readAt: Date; latestId: number };
 
 /** Returns the current end of the invalidation log. */

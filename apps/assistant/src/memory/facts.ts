@@ -75,8 +75,8 @@ const factColumns = [
 ] as const;
 
 /**
- * Serializes changes to a user's memory, also with an adoption of legacy data. Callers lock memory before a turn: a wait
- * with a locked turn would stop the lease renewal of all turns of the process.
+ * Serializes changes to a user's memory, including the adoption of legacy data. Callers lock memory before a turn:
+ * waiting while a turn is locked would stop the lease renewal of all turns of the process.
  */
 export async function lockMemory(trx: Transaction<Tables>, userId: string): Promise<void> {
   await lockOwner(trx, userId);
@@ -124,7 +124,7 @@ function selectFacts(db: Kysely<Tables>, scope: AccessScope, { category, words =
   );
 }
 
-/** Lists at most `limit` facts of a user with ids above `after`, in the order of their ids. */
+/** Lists at most `limit` facts of a user with IDs above `after`, ordered by ID. */
 export function listFactsOfUser(
   db: Kysely<Tables>,
   { userId, after = '', limit }: { userId: string; after?: string | undefined; limit: number },

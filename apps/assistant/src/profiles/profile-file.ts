@@ -101,7 +101,7 @@ export function parseProfile(
   const unknownFieldFaults = document.contents.items
     .map(({ key }) => ({
       offset: isNode(key) ? (key.range?.[0] ?? 0) : 0,
-      name: isScalar(key) ? String(key.value) : 'a key that is no text',
+      name: isScalar(key) ? String(key.value) : 'a key that is not text',
     }))
     .filter(({ name }) => !names.includes(name))
     .map(({ offset, name }) =>

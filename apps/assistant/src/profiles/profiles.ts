@@ -28,7 +28,7 @@ const POLL_INTERVAL_MS = 1000;
 /** Broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
 type FileFault = { file: string; message: string };
 
-/** Content of a folder: profiles with unique ids by file name, in order, and faults. */
+/** Content of a folder: profiles with unique IDs by file name, in order, and faults. */
 type Folder = { profiles: ReadonlyMap<string, ParsedProfile>; faults: readonly FileFault[] };
 
 export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
@@ -169,7 +169,7 @@ const indexById = ({ profiles }: Folder): ReadonlyMap<string, Profile> =>
   new Map([...profiles.values()].map(({ profile }) => [profile.profile_id, profile]));
 
 /**
- * Reads all files. An invalid file, such as one with the id of another file, keeps its last valid profile.
+ * Reads all files. An invalid file, such as one with the ID of another file, keeps its last valid profile.
  * @param previous Profiles of the last call, by file name.
  */
 async function readFolder(

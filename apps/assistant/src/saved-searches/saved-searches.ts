@@ -237,7 +237,7 @@ export async function listSavedSearches(
   }));
 }
 
-/** Lists at most `limit` hits of a search in an access scope, in the order of the listings' ids. */
+/** Lists at most `limit` hits of a search in an access scope, ordered by listing ID. */
 export function listHits(
   db: Kysely<Tables>,
   hits: { searchId: string; scope: AccessScope; after?: number | undefined; limit: number },

@@ -225,7 +225,7 @@ async function endSessions(trx: Transaction<Tables>, subject: Effect['subject'])
   return (await endUserSessions(trx, subject.userId)).length;
 }
 
-/** Lists at most `limit` ledger rows with ids below `beforeId`, newest first. */
+/** Lists at most `limit` ledger rows with IDs below `beforeId`, newest first. */
 export function listWebhooks(
   db: Kysely<Tables>,
   { beforeId, limit }: { beforeId: number | undefined; limit: number },

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Verified signature of the body alone, or of Standard Webhooks, which also sign the id of the delivery. */
+/** Verified signature of the body alone, or of Standard Webhooks, which also sign the ID of the delivery. */
 export type VerifiedSignature = { form: 'hmac' | 'standard'; deliveryId: string | null };
 
 /** Reason for the rejection of a signature. It is logged and not sent. */
