@@ -90,7 +90,7 @@ test('Users are listed in pages, and found by parts of their names and addresses
   }
 });
 
-test('Invalid queries, roles and user ids are rejected', async () => {
+test('Invalid queries, roles and user IDs are rejected', async () => {
   for (const query of [
     'users?q=',
     'users?q=%00',

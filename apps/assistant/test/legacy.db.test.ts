@@ -286,7 +286,7 @@ suite('tables of an older system', async () => {
     .replace("'Own', false, '2025-01-01', '2025-01-02'", "null, null, null, '2025-01-02'")
     .replace("('f-4', null, 'home', 'city'", "(null, null, 'home', null");
 
-  /** Tables with ids of other types and other keys. */
+  /** Tables with IDs of other types and other keys. */
   const OTHER_TYPE_TABLES = `
     create table svc_users (
       id integer primary key, email text not null, display_name text, role text, permissions jsonb,
@@ -315,7 +315,7 @@ suite('tables of an older system', async () => {
   const legacyDatabases = [
     await openLegacyDatabase('the tables of the specification', 'u-1', SPECIFIED_TABLES),
     await openLegacyDatabase('tables without keys, with nulls', 'u-1', KEYLESS_TABLES),
-    await openLegacyDatabase('tables with ids of other types', '1', OTHER_TYPE_TABLES),
+    await openLegacyDatabase('tables with IDs of other types', '1', OTHER_TYPE_TABLES),
   ];
 
   async function openLegacyDatabase(kind: string, userId: string, legacySchema: string) {

@@ -113,7 +113,11 @@ test('Every body has valid examples', () => {
       if (status === undefined || status < 400 || path.at(-1) === 'application/json') continue;
       const code = String(Reflect.get(Object(example), 'code'));
       const definition = Object.entries(errors).find(([errorCode]) => errorCode === code)?.[1];
-      assert.equal(definition?.status, status, `${location}: ${code} is no error of that status`);
+      assert.equal(
+        definition?.status,
+        status,
+        `${location}: ${code} is not an error with that status`,
+      );
     }
   }
 });

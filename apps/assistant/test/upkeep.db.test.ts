@@ -77,7 +77,7 @@ suite('upkeep', () => {
       [age],
     );
 
-  /** Adds events of a turn that began and, unless it runs, ended at an age. */
+  /** Adds events of a turn that started, and unless it is running also finished, the given time ago. */
   const addEvents = (status: string, age: string, count: number) =>
     sql`with session as (
         insert into conversation_sessions (user_id, profile_id, name) values ('u-1', 'default', '')
@@ -193,7 +193,7 @@ suite('plans of frequent statements', async () => {
 
   const us = (Date.now() - 12 * 3_600_000) * 1000;
   const limit = 11;
-  const session = { sessionId: 's-1', scope: 'everything', limit } as const;
+  const messageQuery = { sessionId: 's-1', scope: 'everything', limit } as const;
   const question = { sessionId: 's-8', questionId: 'q-7' };
   const user = { userId: 'u-1' };
 
@@ -207,9 +207,12 @@ suite('plans of frequent statements', async () => {
       'conversation_sessions_owner',
       (on) => listSessions(on, { scope: user, after: [us, 's'], limit }),
     ],
-    ['conversation_messages_session', (on) => listMessages(on, session)],
-    ['conversation_messages_session', (on) => listMessages(on, { ...session, before: [us, 1] })],
-    ['agent_steps_session', (on) => listSteps(on, session)],
+    ['conversation_messages_session', (on) => listMessages(on, messageQuery)],
+    [
+      'conversation_messages_session',
+      (on) => listMessages(on, { ...messageQuery, before: [us, 1] }),
+    ],
+    ['agent_steps_session', (on) => listSteps(on, messageQuery)],
   ];
   const lookups: [indexes: string[], send: Send][] = [
     [['agent_steps_session'], (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' })],

@@ -434,7 +434,7 @@ suite('agent', async () => {
   };
   const pendingPromise = new Promise<never>(() => undefined);
 
-  const createBox = (
+  const createTestToolBox = (
     tools: readonly DefinedTool[],
     { limits = LIMITS, currentUser = () => Promise.resolve(USER) } = {},
   ) =>
@@ -454,7 +454,8 @@ suite('agent', async () => {
       signal = unabortedSignal,
       outputBytes = Infinity,
       ...options
-    }: Partial<Pick<ToolContext, 'signal' | 'outputBytes'>> & Parameters<typeof createBox>[1] = {},
+    }: Partial<Pick<ToolContext, 'signal' | 'outputBytes'>> &
+      Parameters<typeof createTestToolBox>[1] = {},
   ) {
     const tool = defineTool({
       name: 'look',
@@ -466,7 +467,7 @@ suite('agent', async () => {
     });
     const call = { id: '1', name: tool.name, input: {} };
     const callContext = { hasReadThirdPartyText: false, signal, recordChange, outputBytes };
-    return createBox([tool], options).run(call, callContext);
+    return createTestToolBox([tool], options).run(call, callContext);
   }
 
   /** Waits until the signal is aborted. */
@@ -494,7 +495,7 @@ suite('agent', async () => {
         return { data: 1, summary: '' };
       },
     });
-    const box = createBox([tool]);
+    const box = createTestToolBox([tool]);
     const callContext = { ...context, hasReadThirdPartyText: false };
     const createCall = (input: object, name = tool.name) => ({ id: '1', name, input });
     assert.equal(

@@ -251,7 +251,7 @@ test('500 hostile frames are each answered, errors of the client as such', async
   assert.equal((await app.inject('/health/live')).statusCode, 200);
 });
 
-test('Bytes that are no WebSocket frames close one socket only', async () => {
+test('Bytes that are not WebSocket frames close only one socket', async () => {
   const witness = await SocketClient.open(url);
   after(() => witness.socket.terminate());
   await fc.assert(

@@ -205,7 +205,7 @@ async function addContents(id: string): Promise<void> {
     values (${id}, 'a', 1, '', 'a')`.execute(db);
 }
 
-/** Returns the ids of the sessions with rows in a table. */
+/** Returns the IDs of the sessions with rows in a table. */
 const listSessionIds = async (table: (typeof CONTENT_TABLES)[number]) =>
   (await db.selectFrom(table).select('session_id').distinct().execute()).map(
     (row) => row.session_id,

@@ -66,7 +66,7 @@ test('A handshake is accepted by its origin', async () => {
   }
 });
 
-test('A request that is no handshake is 426 with the required protocol', async () => {
+test('A request that is not a handshake is 426 with the required protocol', async () => {
   const { url } = await openSockets();
   const answer = await fetch(`${url}/ws`, { headers: { origin: 'https://evil.test' } });
   assert.equal(answer.status, 426);
@@ -175,7 +175,7 @@ test('An unknown, malformed or empty cookie closes the socket with 4401', async 
 
 const { answers } = clientMessages.ping;
 
-test('An answer repeats the id of its message', async () => {
+test('An answer repeats the ID of its message', async () => {
   const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url);
   const longId = 'ї'.repeat(128);
@@ -201,7 +201,7 @@ test('Anything but a text frame with a typed JSON object is malformed', async ()
   for (const { problem } of client.frames) assert.equal(problem?.code, 'malformed_message');
 });
 
-test('An error is a problem with the request id of the handshake', async () => {
+test('An error is a problem with the request ID of the handshake', async () => {
   const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url, { headers: { 'x-request-id': 'hand-1' } });
   const answer = await client.ask({ type: 'ping', surplus: 1, 'b\u0000': 2 });
@@ -328,7 +328,7 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
 
 const errorCases = [
   ['errors', closeStatuses.tooManyErrors, { type: 'nothing' }, {}],
-  ['messages that are no JSON', closeStatuses.tooManyErrors, '{', {}],
+  ['messages that are not JSON', closeStatuses.tooManyErrors, '{', {}],
   ['messages of signed-out clients', closeStatuses.signedOut, { type: 'own' }, {}],
   ['denied messages', closeStatuses.forbidden, { type: 'admin' }, { sid: createSessionId('a') }],
 ] as const;
@@ -417,15 +417,15 @@ test('A shutdown closes all sockets with 1012 and waits for messages in progress
   const clients = await Promise.all(Array.from({ length: 5 }, () => SocketClient.open(url)));
   clients[0]?.send({ type: 'slow' });
   await clients[1]?.outcome({ type: 'ping' });
-  const closing = app.close();
+  const closePromise = app.close();
   for (const client of clients) assert.deepEqual(await client.closed, closeStatuses.restarting);
   await until(() => sockets.size.connections === 0);
   let hasClosed = false;
-  void closing.then(() => (hasClosed = true));
+  void closePromise.then(() => (hasClosed = true));
   for (let iteration = 0; iteration < 100; iteration += 1) await setImmediate();
   assert.ok(!hasClosed);
   release();
-  await closing;
+  await closePromise;
 });
 
 test('A client that does not answer the close does not delay the shutdown', async () => {

@@ -400,13 +400,13 @@ test('A stopping process serves only liveness and metrics until its last turn en
     );
   assert.deepEqual(await fetchStatuses('/health/ready', '/sessions'), [200, 200]);
 
-  const closing = closeServer(stoppingApp, 60_000);
+  const closePromise = closeServer(stoppingApp, 60_000);
   await until(() => client.statuses.some(({ type }) => type === 'waiting'));
   const rejectedPaths = ['/health/ready', '/health', '/sessions'];
   assert.deepEqual(await fetchStatuses(...rejectedPaths), [503, 503, 503]);
   assert.deepEqual(await fetchStatuses('/health/live', '/metrics'), [200, 200]);
   restGate.open();
-  await closing;
+  await closePromise;
   assert.deepEqual((await readMessages(id)).at(-1), ['assistant', 'Ще дещо', null]);
 });
 
@@ -582,9 +582,9 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
   };
   await chat.send(user, { sessionId, text: 'Пиши' }, sender);
   await startGate.opened;
-  const closing = chat.close();
+  const closePromise = chat.close();
   await assert.rejects(chat.send(user, { sessionId, text: 'Ще' }, sender), { code: 'unavailable' });
-  await closing;
+  await closePromise;
   assert.deepEqual(await readMessages(sessionId), createExchange('Пиши', 'Почав', 'cut'));
 });
 

@@ -380,7 +380,7 @@ suite('token refresh', () => {
 });
 
 suite('metrics', () => {
-  /** Returns metric samples by their labels. */
+  /** Returns the samples of a metric, keyed by labels. */
   async function readSamples(server: typeof app, name: string): Promise<Record<string, number>> {
     const { body } = await server.inject('/metrics');
     const matches = body.matchAll(new RegExp(`^${name}(\\{.*\\}) (.*)$`, 'gm'));

@@ -179,8 +179,8 @@ suite('sign-in', () => {
     const me = await app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
     assert.equal(me.statusCode, 200);
     const headers = { 'user-agent': 'NotSvcAndroid/1.0.5' };
-    const browserLogin = await app.inject({ url: '/auth/login?platform=android', headers });
-    assert.equal(browserLogin.cookies.length, 1, 'only the user agent selects Android');
+    const browserLoginResponse = await app.inject({ url: '/auth/login?platform=android', headers });
+    assert.equal(browserLoginResponse.cookies.length, 1, 'only the user agent selects Android');
   });
 
   test('The first request after a redirect from the provider sets a Strict cookie', async () => {

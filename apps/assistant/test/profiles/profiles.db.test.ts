@@ -198,7 +198,7 @@ test('Changed, added, renamed and removed files take effect', async () => {
   assert.deepEqual(
     [listIds(listAll()), profiles.errors],
     [['a', 'c'], []],
-    'files may exchange their ids',
+    'files may exchange their IDs',
   );
 });
 
@@ -226,7 +226,7 @@ test('An invalid file keeps its last valid profile, and its error is logged once
   assert.ok(infoEntries.length > earlierCount);
 });
 
-test('A file that changes to the id of another file keeps its earlier profile', async () => {
+test('A file that changes to the ID of another file keeps its earlier profile', async () => {
   const profiles = await openAndReload({ 'b.yaml': profile('b'), 'c.yaml': profile('c') });
   const { folder, reload, errors } = profiles;
   await writeFile(join(folder, 'a.yaml'), profile('b', 'description: Impostor.\n'));

@@ -223,7 +223,7 @@ test('Digests are sent only to signed-in users with access to tools, and hits wa
   assert.deepEqual((await listReported(sessionId)).at(-1), [lastId]);
 });
 
-test('A model sees the ids of a digest without its texts, and an answer can still be retried', async (t) => {
+test('A model sees the IDs of a digest without its texts, and an answer can still be retried', async (t) => {
   const sid = await stage.signIn('u-ivan');
   const { sessionId } = await stage.saveSearch('u-ivan');
   const ivan = await openChatClient(t, { url: stage.url, sid });

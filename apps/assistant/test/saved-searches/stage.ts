@@ -117,7 +117,7 @@ export async function openDigestStage() {
       await workPromise;
     },
 
-    /** Returns the ids of the listings in each digest of a session. */
+    /** Returns the IDs of the listings in each digest of a session. */
     listReported: async (sessionId: string): Promise<number[][]> => {
       const rows = await db
         .selectFrom('conversation_messages')

@@ -190,7 +190,7 @@ test('During a rotation the old secrets are accepted too, and no others', async 
   }
 });
 
-test('A signed body that is no JSON object is rejected with a reason', async () => {
+test('A signed body that is not a JSON object is rejected with a reason', async () => {
   for (const body of ['', '{', '[]', 'null', '"user.blocked"', '\ud800']) {
     const answer = await post(app, body, createStandardHeaders(body));
     assert.deepEqual([answer.statusCode, answer.json().code], [400, 'malformed_request'], body);
