@@ -18,7 +18,7 @@ import {
 export { MAX_MESSAGE_LENGTH } from '@oselya/protocol';
 export type { MemoryChange, Message, Session, ToolCallInfo } from '@oselya/protocol';
 export type { ReceivedMessage } from './answer.ts';
-export { ChatError, describeClose, reconnectDelayMs } from './errors.ts';
+export { ChatError, describeClose, describeProblem, reconnectDelayMs } from './errors.ts';
 export type { StreamedAnswer, AnswerEvent } from './frames.ts';
 export type { Socket, ConnectionStatus } from './connection.ts';
 

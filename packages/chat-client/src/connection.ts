@@ -2,6 +2,7 @@ import { clientMessages, type ClientType, type Problem, type ServerFrame } from 
 import {
   ChatError,
   createCloseError,
+  describeProblem,
   type ConnectionClose,
   isNoAssistant,
   createProtocolError,
@@ -287,8 +288,7 @@ export class ChatConnection {
     }
     this.#pendingRequests.delete(id);
     if (!isRejection) return request.resolve(frame);
-    const { problem } = frame;
-    request.reject(new ChatError('rejected', problem.detail ?? problem.title, problem));
+    request.reject(new ChatError('rejected', describeProblem(frame.problem), frame.problem));
   }
 
   #onClose(closing: ConnectionClose): void {

@@ -35,6 +35,12 @@ export class ChatError extends Error {
   }
 }
 
+/** Describes a problem in one line: what happened, and what to do. */
+export function describeProblem({ title, detail, errors = [] }: Problem): string {
+  const advice = errors.map(({ path, message }) => `${path} ${message}`).join('; ') || detail;
+  return advice === undefined ? title : `${title}: ${advice}`;
+}
+
 /** Creates the error for a frame that violates the protocol. */
 export function createProtocolError(violation: string): ChatError {
   return new ChatError('no_assistant', `the server sent ${violation}`);

@@ -97,6 +97,7 @@ export const problemSchema = Type.Object(
     status: Type.Integer(),
     code: Type.String(),
     detail: Type.Optional(Type.String()),
+    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
   },
   { $id: 'Problem' },
 );

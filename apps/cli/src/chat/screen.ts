@@ -1,6 +1,12 @@
 import { clearLine, cursorTo, type Interface } from 'node:readline';
 import { styleText } from 'node:util';
-import type { AnswerEvent, MemoryChange, Message, StreamedAnswer } from '@oselya/chat-client';
+import {
+  type AnswerEvent,
+  describeProblem,
+  type MemoryChange,
+  type Message,
+  type StreamedAnswer,
+} from '@oselya/chat-client';
 import type { Output } from '../command.ts';
 import { sanitizeLine, formatJson, sanitizeText } from '../terminal.ts';
 
@@ -70,9 +76,7 @@ export async function showAnswer(
       }
       case 'error':
         finishOutput(event.message);
-        screen.writeNote(
-          `The answer failed: ${sanitizeLine(event.problem.detail ?? event.problem.title)}`,
-        );
+        screen.writeNote(`The answer failed: ${sanitizeLine(describeProblem(event.problem))}`);
         return 'failed';
     }
   }
