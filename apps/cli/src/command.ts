@@ -88,6 +88,15 @@ export function parseSourceSlug(value: string): string {
 }
 
 /**
+ * Parses an argument that must not be empty. An empty one usually comes from an unset shell variable.
+ * @throws InvalidArgumentError
+ */
+export function parseNonEmpty(value: string): string {
+  if (value.trim() !== '') return value;
+  throw new InvalidArgumentError('It must not be empty.');
+}
+
+/**
  * Parses a count or an id.
  * @throws InvalidArgumentError
  */

@@ -5,6 +5,7 @@ import {
   CommandError,
   type Context,
   openDatabase,
+  parseNonEmpty,
   parseSourceSlug,
 } from '../command.ts';
 
@@ -25,7 +26,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
   apiKey
     .command('create')
     .description('make a key and print it alone on standard output, this once')
-    .argument('<name>', 'the person or program that uses the key')
+    .argument('<name>', 'the person or program that uses the key', parseNonEmpty)
     .addOption(
       new Option('--scope <scopes...>', 'its permissions').choices(SCOPES).default([...SCOPES]),
     )

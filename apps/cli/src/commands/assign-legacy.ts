@@ -1,6 +1,6 @@
 import type { LegacyReport, Tables } from '@oselya/assistant';
-import { type Command, InvalidArgumentError } from 'commander';
-import { addCommand, CommandError, type Context, openDatabase } from '../command.ts';
+import type { Command } from 'commander';
+import { addCommand, CommandError, type Context, openDatabase, parseNonEmpty } from '../command.ts';
 import { formatFirstLines, sanitizeLine } from '../terminal.ts';
 
 /** Large databases need more time than the queries of a service. */
@@ -16,11 +16,7 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
     needs: 'the database of the assistant: DATABASE_URL or DATA_DIR.',
     note: 'The user must have signed in once. The embedded database is open in one process at a time.',
   })
-    .argument('<user-id>', 'the new owner: the id at the identity provider', (value: string) => {
-      // An empty value usually comes from an unset shell variable.
-      if (value.trim() !== '') return value;
-      throw new InvalidArgumentError('Name the user: the id must not be empty.');
-    })
+    .argument('<user-id>', 'the new owner: the id at the identity provider', parseNonEmpty)
     .option('--dry-run', 'only report what would happen')
     .action(async (userId: string, { dryRun = false }: { dryRun?: boolean }) => {
       const { commonConfig, loadConfig } = await import('@oselya/kit');

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { addCommand, type Context } from '../command.ts';
+import { addCommand, type Context, parseNonEmpty } from '../command.ts';
 
 const USAGE = `
 Without a message on a terminal it starts a conversation; /help lists its commands.
@@ -26,8 +26,8 @@ export function addChatCommand(program: Command, context: Context): void {
   })
     .argument('[words...]', 'the message')
     .option('--url <origin>', 'address of the assistant, instead of BASE_URL')
-    .option('--session <id>', 'continue a session')
-    .option('--profile <id>', 'start the session with this profile')
+    .option('--session <id>', 'continue a session', parseNonEmpty)
+    .option('--profile <id>', 'start the session with this profile', parseNonEmpty)
     .option('--json', 'print one JSON event a line')
     .option('--no-browser', 'print the sign-in address and open no browser')
     .option('--sign-out', 'sign this terminal out')

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Static, Type } from 'typebox';
-import { addCommand, CommandError, type Context } from '../command.ts';
+import { addCommand, CommandError, type Context, parseNonEmpty } from '../command.ts';
 
 /** Maximum number of results that the API returns. Contract 4, Search. */
 const MAX_LIMIT = 100;
@@ -16,7 +16,10 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
     needs: 'a running collector: COLLECTOR_URL or COLLECTOR_PORT.',
     note: 'If it requires API keys, set COLLECTOR_API_KEY.',
   })
-    .argument('<words...>', 'the words to find')
+    .argument('<words...>', 'the words to find', (value: string, words: string[] | undefined) => [
+      ...(words ?? []),
+      parseNonEmpty(value),
+    ])
     .option('--similar', 'find listings near in meaning, instead of those with all the words')
     .option('--limit <n>', `how many to show, 1 to ${MAX_LIMIT}`, parseLimit, 10)
     .option('--json', 'print the answer of the API')
