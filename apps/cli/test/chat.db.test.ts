@@ -276,7 +276,10 @@ test('--session continues a session and reports a missing one', async () => {
   assert.equal(JSON.parse(secondRun.stdout.split('\n')[0] ?? '').session_id, id);
   const wrongSessionRun = await chat(['--session', 'none', QUESTION], mockEnv);
   assert.equal(wrongSessionRun.status, 1);
-  assert.match(wrongSessionRun.stderr, /^oselya: No such session: It does not exist or has been deleted\..*$/m);
+  assert.match(
+    wrongSessionRun.stderr,
+    /^oselya: No such session: It does not exist or has been deleted\..*$/m,
+  );
 });
 
 test('--profile starts a session and reports a missing profile', async () => {
