@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inflateSync } from 'node:zlib';
-import { normaliseText } from '@oselya/collector/internals';
+import { normalizeText } from '@oselya/collector/internals';
 import { createImage } from '../src/images/image.ts';
 import {
   createListing,
@@ -45,7 +45,7 @@ test('cities, deals and sources have their shares', () => {
 });
 
 test('words are frequent, medium and rare', () => {
-  const texts = listings.map(({ description }) => new Set(normaliseText(description).split(' ')));
+  const texts = listings.map(({ description }) => new Set(normalizeText(description).split(' ')));
   const share = (...ranks: number[]) => {
     const counts = ranks.map(
       (rank) => texts.filter((words) => words.has(getWord('uk', rank))).length,

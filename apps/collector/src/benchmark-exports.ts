@@ -11,5 +11,5 @@ export { buildSearchText } from './pipeline/listing-state.ts';
 export { claimJobs } from './queue/claim.ts';
 export { CHANNEL, createNotifications } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';
-export { normaliseText } from './text.ts';
+export { normalizeText } from './text.ts';
 export { MAX_RANKED_MATCHES } from './search/schemas.ts';

@@ -31,7 +31,7 @@ export type {
   RepeatedExtraction,
   WriteOutcome,
 } from './reprocess/reprocess.ts';
-export { normaliseText } from './text.ts';
+export { normalizeText } from './text.ts';
 export type { SharedResources } from './services.ts';
 export { openTrial, type Trial, type TrialExtraction } from './commands/trial.ts';
 

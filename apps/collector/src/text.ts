@@ -72,7 +72,7 @@ const PATTERNS = {
  *   but "54,5" as two, and "ok.example" as a host.
  * - "м²" becomes "м2".
  */
-export function normaliseText(text: string): string {
+export function normalizeText(text: string): string {
   return (
     text
       .replaceAll(PATTERNS.invisible, '')
@@ -92,10 +92,10 @@ export function normaliseText(text: string): string {
 }
 
 /**
- * Normalizes the spelling of a property type for documents and filters. Unlike `normaliseText`, it
+ * Normalizes the spelling of a property type for documents and filters. Unlike `normalizeText`, it
  * keeps punctuation, as in "1/2 дома" and "об'єкт". It is idempotent. Contract 4, Search.
  */
-export function normaliseSpelling(text: string): string {
+export function normalizeSpelling(text: string): string {
   return text
     .replaceAll(PATTERNS.invisible, '')
     .toLowerCase()

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import {
   truncateText,
   toStorableMessage,
-  normaliseText,
-  normaliseSpelling,
+  normalizeText,
+  normalizeSpelling,
   toPlainText,
 } from '../src/text.ts';
 import { toPlainPayload } from '../src/ingest/payload.ts';
@@ -35,7 +35,7 @@ const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
 const hyphens = ['-', '‐', '‑', '‒', '–', '—', '−', '﹣', '－'];
 const invisibleCharacters = ['\u00AD', '\u200B', '\u200C', '\u200D', '\u2060', '\uFEFF', '\uFE0F'];
 
-const normalisedCases: [string, string][] = [
+const normalizationCases: [string, string][] = [
   ['', ''],
   [' \t\n ', ''],
   ['?!…«»—', ''],
@@ -57,8 +57,8 @@ const normalisedCases: [string, string][] = [
   ['a\u0000b', 'a b'],
 ];
 
-test('Normalised text has lower-case words of letters and digits', () => {
-  for (const [text, expected] of normalisedCases) assert.equal(normaliseText(text), expected);
+test('Normalized text has lower-case words of letters and digits', () => {
+  for (const [text, expected] of normalizationCases) assert.equal(normalizeText(text), expected);
 });
 
 const arbitraryText = fc.string({ unit: 'binary', maxLength: 60 });
@@ -72,23 +72,23 @@ function checkProperty<T>(arbitrary: fc.Arbitrary<T>, check: (value: T) => void)
   fc.assert(fc.property(arbitrary, check), { numRuns: 2000 });
 }
 
-test('Normalised text has single spaces and is stable', () => {
+test('Normalized text has single spaces and is stable', () => {
   checkProperty(arbitraryText, (text) => {
-    const normalisedText = normaliseText(text);
-    assert.match(normalisedText, /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
-    assert.equal(normaliseText(normalisedText), normalisedText);
-    assert.equal(normaliseText(text.normalize('NFD')), normaliseText(text.normalize('NFC')));
-    assert.ok(normalisedText.length <= 3 * text.length);
+    const normalizedText = normalizeText(text);
+    assert.match(normalizedText, /^(?:[\p{L}\p{Nd}]+(?: [\p{L}\p{Nd}]+)*)?$/u);
+    assert.equal(normalizeText(normalizedText), normalizedText);
+    assert.equal(normalizeText(text.normalize('NFD')), normalizeText(text.normalize('NFC')));
+    assert.ok(normalizedText.length <= 3 * text.length);
   });
 });
 
 test('Apostrophes join words, and hyphens separate them', () => {
   checkProperty(fc.tuple(arbitraryWord, arbitraryWord), ([left, right]) => {
     for (const apostrophe of apostrophes) {
-      assert.equal(normaliseText(left + apostrophe + right), left + right);
+      assert.equal(normalizeText(left + apostrophe + right), left + right);
     }
     for (const hyphen of hyphens) {
-      assert.equal(normaliseText(left + hyphen + right), `${left} ${right}`);
+      assert.equal(normalizeText(left + hyphen + right), `${left} ${right}`);
     }
   });
 });
@@ -98,7 +98,7 @@ test('Case, stress marks and invisible characters do not matter', () => {
   checkProperty(fc.array(fc.tuple(arbitraryWord, decoration), { maxLength: 5 }), (parts) => {
     const plainText = parts.map(([word]) => word).join('');
     const decoratedText = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
-    assert.equal(normaliseText(decoratedText), plainText);
+    assert.equal(normalizeText(decoratedText), plainText);
   });
 });
 
@@ -117,18 +117,18 @@ const spellings: [string, string][] = [
 ];
 
 test('Property types have one spelling', () => {
-  for (const [text, expected] of spellings) assert.equal(normaliseSpelling(text), expected);
+  for (const [text, expected] of spellings) assert.equal(normalizeSpelling(text), expected);
 });
 
 test('The unified spelling is stable and keeps the words', () => {
   checkProperty(arbitraryText, (text) => {
-    const spelling = normaliseSpelling(text);
-    assert.equal(normaliseSpelling(spelling), spelling);
+    const spelling = normalizeSpelling(text);
+    assert.equal(normalizeSpelling(spelling), spelling);
     assert.equal(
-      normaliseSpelling(text.normalize('NFD')),
-      normaliseSpelling(text.normalize('NFC')),
+      normalizeSpelling(text.normalize('NFD')),
+      normalizeSpelling(text.normalize('NFC')),
     );
-    assert.equal(normaliseText(spelling), normaliseText(text));
+    assert.equal(normalizeText(spelling), normalizeText(text));
   });
 });
 
@@ -210,7 +210,7 @@ for (const unit of [
 }
 
 const highlightQuery = (text: string, query: string) =>
-  highlight(text, new Set(normaliseText(query).split(' ')));
+  highlight(text, new Set(normalizeText(query).split(' ')));
 
 const htmlCases: [string, string, string][] = [
   ['Продам квартиру в Києві', 'КИЄВІ', 'Продам квартиру в <mark>Києві</mark>'],

@@ -1,4 +1,4 @@
-import { normaliseText, buildSearchText } from '@oselya/collector/internals';
+import { normalizeText, buildSearchText } from '@oselya/collector/internals';
 import { type Generator, createListing } from './listing.ts';
 import { createRandom } from './random.ts';
 import { createVectors, type Vectors } from './vector.ts';
@@ -61,7 +61,7 @@ export function createRowFormatter(
     const vector = createVector(vectors, generator, { nth, copyOf: listing.copy_of });
     const values = {
       ...listing,
-      city_key: normaliseText(listing.city),
+      city_key: normalizeText(listing.city),
       phones: formatArray(listing.phones),
       features: formatArray(listing.features),
       search_text: buildSearchText({ ...listing, summary: null }),

@@ -1,4 +1,4 @@
-import { ModelError, normaliseText, type TrialExtraction } from '@oselya/collector';
+import { ModelError, normalizeText, type TrialExtraction } from '@oselya/collector';
 import { FIELD_NAMES, getField } from '@oselya/collector/fields';
 import { type ExpectedValues, type GoldenText, EVALUATED_FIELDS } from './golden.ts';
 
@@ -96,7 +96,7 @@ function normalizeValue(value: unknown, comparison: string | undefined): unknown
   if (typeof value !== 'string') return value;
   if (comparison === 'digits') return value.replaceAll(/\D/g, '');
   if (comparison !== 'words') return value;
-  const words = normaliseText(value).split(/[^\p{L}\p{N}'/]+/u);
+  const words = normalizeText(value).split(/[^\p{L}\p{N}'/]+/u);
   return words.filter((word) => word !== '').join(' ');
 }
 

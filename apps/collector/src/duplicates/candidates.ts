@@ -38,7 +38,7 @@ export type ComparedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof COMPARED_COLUMNS)[number]
 > & {
-  /** Beginning of the normalised text. */
+  /** Beginning of the normalized text. */
   text: string;
   images: readonly ComparedImage[];
 };

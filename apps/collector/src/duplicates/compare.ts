@@ -1,6 +1,6 @@
 import { MAX_COPY_DISTANCE, getHammingDistance } from '../images/decode.ts';
 import type { Reason, ReasonName } from '../tables.ts';
-import { normaliseText } from '../text.ts';
+import { normalizeText } from '../text.ts';
 import {
   MAX_AREA_RATIO,
   type ComparedImage,
@@ -130,7 +130,7 @@ function scoreText(a: ComparedListing, b: ComparedListing): Evidence {
 const MIN_WORD_PAIRS = 8;
 
 /**
- * Returns the similarity of two normalised texts from 0 to 1: Dice's coefficient of their pairs of adjacent words.
+ * Returns the similarity of two normalized texts from 0 to 1: Dice's coefficient of their pairs of adjacent words.
  * Returns undefined if either text is too short.
  */
 function getTextSimilarity(a: string, b: string): number | undefined {
@@ -184,8 +184,8 @@ function parseAddress({ address, city }: ComparedListing): {
   street: ReadonlySet<string>;
   house: string | undefined;
 } {
-  const cityWords = new Set(normaliseText(city ?? '').split(' '));
-  const words = normaliseText(address ?? '').split(' ');
+  const cityWords = new Set(normalizeText(city ?? '').split(' '));
+  const words = normalizeText(address ?? '').split(' ');
   const isIgnored = (word: string) =>
     word === '' || GENERIC_WORDS.has(word) || FLAT_WORDS.has(word) || cityWords.has(word);
   const streetWords = new Set<string>();
@@ -218,7 +218,7 @@ function scoreDistance(a: ComparedListing, b: ComparedListing): Evidence {
 }
 
 function scoreDistrict(a: ComparedListing, b: ComparedListing): Evidence {
-  const [districtA, districtB] = [normaliseText(a.district ?? ''), normaliseText(b.district ?? '')];
+  const [districtA, districtB] = [normalizeText(a.district ?? ''), normalizeText(b.district ?? '')];
   if (districtA === '' || districtB === '') return undefined;
   // "Шевченківський" and "Шевченківський район" are the same district.
   return districtA.includes(districtB) || districtB.includes(districtA)

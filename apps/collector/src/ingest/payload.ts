@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import { PAYLOAD_FIELDS, FIELDS, payloadFieldSchemas, createUrlSchema } from '../listing/fields.ts';
 import { problem } from '../errors.ts';
 import { MAX_BODY_BYTES, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
-import { normaliseText, toPlainText, sha256 } from '../text.ts';
+import { normalizeText, toPlainText, sha256 } from '../text.ts';
 
 /** Strict schema of a payload. Contract 4, PayloadSchema. */
 export const PayloadSchema = Type.Object(
@@ -111,7 +111,7 @@ function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
 const PLAIN_CHARACTER = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
-  return PLAIN_CHARACTER.test(text) || normaliseText(text) !== '';
+  return PLAIN_CHARACTER.test(text) || normalizeText(text) !== '';
 }
 
 /** Finds values that PostgreSQL cannot store. It does not recurse, because deep nesting would overflow the stack. */

@@ -8,7 +8,7 @@ import {
   mapFields,
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
-import { truncateText, normaliseText, toPlainText } from '../text.ts';
+import { truncateText, normalizeText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
 export type ListingState = FieldValues;
@@ -78,5 +78,5 @@ export function buildSearchText(state: Partial<ListingState>): string {
   const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],
   );
-  return truncateText(normaliseText(texts.join('\n')), MAX_SEARCH_TEXT_LENGTH);
+  return truncateText(normalizeText(texts.join('\n')), MAX_SEARCH_TEXT_LENGTH);
 }

@@ -19,7 +19,7 @@ import {
   traceOrigin,
 } from '../listing/provenance.ts';
 import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts';
-import { cleanList, cleanText, truncateText, normaliseSpelling } from '../text.ts';
+import { cleanList, cleanText, truncateText, normalizeSpelling } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
 /** Listing fields that the model may provide. Unknown fields are absent. */
@@ -34,7 +34,7 @@ const VALUE_RULES: Record<
   shortened: (value, { value: schema }) =>
     truncateText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
-  one_spelling: (value) => normaliseSpelling(String(value)),
+  one_spelling: (value) => normalizeSpelling(String(value)),
   // The columns have two decimals, and stored values must compare equal.
   rounded: (value) => Number(Number(value).toFixed(2)),
 };

@@ -1,7 +1,7 @@
 import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { normaliseText, normaliseSpelling } from '../text.ts';
+import { normalizeText, normalizeSpelling } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGE_FILTERS = [
@@ -29,8 +29,8 @@ function listValueFilters(filters: SearchFilters): [column: ValueColumn, value: 
   const { deal_type, city, property_type, source_slug } = filters;
   const values: Record<ValueColumn, string | undefined> = {
     deal_type,
-    city_key: city === undefined ? undefined : normaliseText(city),
-    property_type: property_type === undefined ? undefined : normaliseSpelling(property_type),
+    city_key: city === undefined ? undefined : normalizeText(city),
+    property_type: property_type === undefined ? undefined : normalizeSpelling(property_type),
     source_slug,
   };
   // The keys are those of `values`.

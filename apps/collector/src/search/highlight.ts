@@ -1,9 +1,9 @@
 import { escapeHtml } from '@oselya/kit';
-import { APOSTROPHES, INVISIBLE_CHARACTERS, normaliseText } from '../text.ts';
+import { APOSTROPHES, INVISIBLE_CHARACTERS, normalizeText } from '../text.ts';
 
 const WORD_CHARACTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
-/** Matches a word: letters and digits, and between them characters that the normaliser removes. */
+/** Matches a word: letters and digits, and between them characters that the normalizer removes. */
 const WORD_PATTERN = new RegExp(
   `${WORD_CHARACTER}(?:[${APOSTROPHES}${INVISIBLE_CHARACTERS}]*${WORD_CHARACTER})*`,
   'gu',
@@ -23,8 +23,8 @@ type WordMatch = { start: number; end: number; word: string };
 /**
  * Returns the passage with the most query words, or the beginning of the text if none match. The result is HTML:
  * matched words are in `<mark>`, and everything else is escaped. PostgreSQL's `ts_headline` neither escapes
- * HTML nor applies our normaliser.
- * @param words Normalised query words.
+ * HTML nor applies our normalizer.
+ * @param words Normalized query words.
  */
 export function highlight(text: string, words: ReadonlySet<string>): string {
   const matches = [...findWords(text, words)];
@@ -46,10 +46,10 @@ function* findWords(text: string, words: ReadonlySet<string>): Generator<WordMat
   for (const { 0: writtenWord, index } of text
     .slice(0, MAX_SEARCHED_LENGTH)
     .matchAll(WORD_PATTERN)) {
-    // The normaliser can split a word: "5'6" becomes "5 6".
-    const word = normaliseText(writtenWord)
+    // The normalizer can split a word: "5'6" becomes "5 6".
+    const word = normalizeText(writtenWord)
       .split(' ')
-      .find((normalisedPart) => words.has(normalisedPart));
+      .find((normalizedPart) => words.has(normalizedPart));
     if (word !== undefined) yield { start: index, end: index + writtenWord.length, word };
   }
 }

@@ -22,7 +22,7 @@ export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): num
 }
 
 export type WordQuery = {
-  /** Normalised query with at least one word. */
+  /** Normalized query with at least one word. */
   text: string;
   filters: SearchFilters;
   maxMatches: number;

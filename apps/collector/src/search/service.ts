@@ -6,7 +6,7 @@ import { problem } from '../errors.ts';
 import { type Listing, listingColumns, presentListing } from '../listing/listing.ts';
 import { MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
-import { normaliseText } from '../text.ts';
+import { normalizeText } from '../text.ts';
 import { validateRanges, whereFilters } from './filters.ts';
 import { highlight } from './highlight.ts';
 import {
@@ -98,13 +98,13 @@ export function createSearchService({ db, model }: SearchDeps) {
     } = request;
     const { fold_duplicates: shouldFold = false, ...filters } = searchOptions;
     validateRanges(filters);
-    const normalisedQuery = normaliseText(query);
-    const searchHash = hashSearch(filters, kind, normalisedQuery, shouldFold);
+    const normalizedQuery = normalizeText(query);
+    const searchHash = hashSearch(filters, kind, normalizedQuery, shouldFold);
     const cursorPosition = cursor === undefined ? undefined : readCursor(searchHash, cursor);
-    if (normalisedQuery === '')
+    if (normalizedQuery === '')
       return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
 
-    const wordQuery = { text: normalisedQuery, filters, newestId: cursorPosition?.newestId };
+    const wordQuery = { text: normalizedQuery, filters, newestId: cursorPosition?.newestId };
     const ranking =
       signal === undefined
         ? await rankByWords(wordQuery)
@@ -117,7 +117,7 @@ export function createSearchService({ db, model }: SearchDeps) {
         : hits.filter((hit) => compareByRank(cursorPosition, hit) < 0);
     const page = remainingHits.slice(0, limit);
     const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
-    const words = shouldHighlight === true ? new Set(normalisedQuery.split(' ')) : undefined;
+    const words = shouldHighlight === true ? new Set(normalizedQuery.split(' ')) : undefined;
     const results = await loadResults(db, page, shouldFold ? filters : undefined);
     return {
       items: results.map(({ hit, ...result }) => {
@@ -180,7 +180,7 @@ export function createSearchService({ db, model }: SearchDeps) {
         const message = `must have exactly one of query, embedding and listing_id, not ${targetCount}`;
         throw problem('validation_failed', { errors: [{ path: 'body', message }] });
       }
-      if (query !== undefined && normaliseText(query) === '') return { items: [] };
+      if (query !== undefined && normalizeText(query) === '') return { items: [] };
       const queryVector =
         query === undefined
           ? await loadVector(db, embedding, listing_id)
@@ -202,11 +202,11 @@ export function createSearchService({ db, model }: SearchDeps) {
     async matches(request: MatchesRequest): Promise<WithoutDuration<MatchesResponse>> {
       const { ids, query, ...filters } = request;
       validateRanges(filters);
-      const normalisedQuery = query === undefined ? undefined : normaliseText(query);
-      if (normalisedQuery === '') return { items: [] };
-      const wordCondition = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${normalisedQuery})`;
+      const normalizedQuery = query === undefined ? undefined : normalizeText(query);
+      if (normalizedQuery === '') return { items: [] };
+      const wordCondition = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${normalizedQuery})`;
       const condition =
-        normalisedQuery === undefined
+        normalizedQuery === undefined
           ? whereFilters(filters)
           : sql<SqlBool>`${whereFilters(filters)} and ${wordCondition}`;
       const listingsById = await loadListings(db, ids, condition);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { ComparedImage, ComparedListing } from '../../src/duplicates/candidates.ts';
 import { compareListings, MIN_DUPLICATE_SCORE } from '../../src/duplicates/compare.ts';
 import { findComponents, type DuplicatePair } from '../../src/duplicates/groups.ts';
-import { normaliseText } from '../../src/text.ts';
+import { normalizeText } from '../../src/text.ts';
 
 let listingCount = 0;
 
@@ -17,7 +17,7 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
     archived_at: null,
     deal_type: 'sale',
     city,
-    city_key: city === null ? null : normaliseText(city),
+    city_key: city === null ? null : normalizeText(city),
     district: null,
     address: null,
     rooms: null,
@@ -31,7 +31,7 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
     phones: [],
     images: [],
     ...facts,
-    text: normaliseText(facts.text ?? ''),
+    text: normalizeText(facts.text ?? ''),
   };
 }
 

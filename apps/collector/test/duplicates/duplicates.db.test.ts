@@ -19,7 +19,7 @@ import {
 } from '../../src/duplicates/duplicates.ts';
 import { findComponents, type DuplicatePair, MAX_GROUP_SIZE } from '../../src/duplicates/groups.ts';
 import type { Tables } from '../../src/tables.ts';
-import { normaliseText } from '../../src/text.ts';
+import { normalizeText } from '../../src/text.ts';
 import { until } from '@oselya/testing';
 import { explain, log, openDatabase } from '../support/pipeline.ts';
 
@@ -54,7 +54,7 @@ async function addListing(facts: Facts = FLAT_FACTS): Promise<number> {
       source_slug: 'doshka',
       external_id: `listing-${listingCount}`,
       description: text,
-      search_text: normaliseText(text),
+      search_text: normalizeText(text),
       phones: [],
       features: [],
       attributes: '{}',

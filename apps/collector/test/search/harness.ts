@@ -7,7 +7,7 @@ import { getMigrateOptions } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
-import { normaliseText } from '../../src/text.ts';
+import { normalizeText } from '../../src/text.ts';
 import { type SearchRouteDeps, searchRoutes } from '../../src/search/routes.ts';
 import { log } from '../support/pipeline.ts';
 
@@ -69,8 +69,8 @@ export async function openSearch() {
         description,
         source_slug,
         external_id: String(addedCount),
-        city_key: seed.city === undefined ? null : normaliseText(seed.city),
-        search_text: normaliseText([seed.title, description, seed.city].join(' ')),
+        city_key: seed.city === undefined ? null : normalizeText(seed.city),
+        search_text: normalizeText([seed.title, description, seed.city].join(' ')),
         embedding: embedding === undefined ? null : formatVector(embedding),
         embedding_model: seed.embedding_model ?? null,
         archived_at: archived === true ? '2026-01-02T03:04:05Z' : null,

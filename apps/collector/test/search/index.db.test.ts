@@ -7,7 +7,7 @@ import { whereFilters } from '../../src/search/filters.ts';
 import { findNearest } from '../../src/search/nearest.ts';
 import { rankMatches } from '../../src/search/ranking.ts';
 import type { SearchFilters } from '../../src/search/schemas.ts';
-import { normaliseText } from '../../src/text.ts';
+import { normalizeText } from '../../src/text.ts';
 import { watchDatabase } from '@oselya/testing/database';
 import { explain } from '../support/pipeline.ts';
 import { createPointAtAngle, type ListingSeed, openSearch } from './harness.ts';
@@ -310,10 +310,10 @@ suite('Ranking', () => {
   });
 });
 
-test('Any normalised text finds itself', async () => {
+test('Any normalized text finds itself', async () => {
   const texts = fc
     .sample(fc.string({ unit: 'binary', maxLength: 40 }), 500)
-    .map(normaliseText)
+    .map(normalizeText)
     .filter((text) => text !== '');
   const { rows } = await pool.query<{ text: string }>(
     `select text from unnest($1::text[]) as text

@@ -3,7 +3,7 @@ import type { Tables } from '../../tables.ts';
 import type { Provenance } from '../../listing/provenance.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
 import { type Job, LeaseLostError } from '../../queue/job-types.ts';
-import { normaliseText } from '../../text.ts';
+import { normalizeText } from '../../text.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
 import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
@@ -16,7 +16,7 @@ export const upsert: StageRun = async (context, { db }) => {
   );
   const row = {
     ...state,
-    city_key: state.city === null ? null : normaliseText(state.city),
+    city_key: state.city === null ? null : normalizeText(state.city),
     search_text: buildSearchText(state),
   };
   const provenance = requireOutput(context, 'provenance');
