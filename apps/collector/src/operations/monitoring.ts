@@ -17,7 +17,7 @@ import { type Disk, registerDiskMetrics } from '../free-disk-space.ts';
 import { registerDuplicateMetrics } from '../duplicates/duplicates.ts';
 import { registerStoreMetrics, type StoreState } from '../images/store.ts';
 import { registerModelMetrics } from '../model.ts';
-import { createQueueFigures, type ReadQueue, registerQueueMetrics } from '../queue/figures.ts';
+import { createQueueStatistics, type ReadQueue, registerQueueMetrics } from '../queue/statistics.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 
@@ -44,7 +44,7 @@ export function registerMonitoringRoutes(
   const createWarning = (subject: string) => (error: unknown) =>
     log.warn({ err: error }, `${subject} could not be measured`);
   registerHttpMetrics(app, registry, { token: deps.metricsToken });
-  const readQueue = createQueueFigures({ db, onError: createWarning('ended payloads') });
+  const readQueue = createQueueStatistics({ db, onError: createWarning('ended payloads') });
   registerQueueMetrics(registry, { readQueue, onError: createWarning('the queue') });
   registerModelMetrics(registry, model);
   registerStoreMetrics(registry, deps);

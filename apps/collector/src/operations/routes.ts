@@ -3,7 +3,7 @@ import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { problemResponses } from '../errors.ts';
-import type { ReadQueue } from '../queue/figures.ts';
+import type { ReadQueue } from '../queue/statistics.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';

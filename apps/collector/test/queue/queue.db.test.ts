@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { startWorker } from '../../src/main.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import { createQueueFigures, registerQueueMetrics } from '../../src/queue/figures.ts';
+import { createQueueStatistics, registerQueueMetrics } from '../../src/queue/statistics.ts';
 import { finishJobs, returnJobs } from '../../src/queue/job-writes.ts';
 import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
 import { requeuePayload } from '../../src/queue/retry.ts';
@@ -30,7 +30,7 @@ import { completedOutcome } from './harness.ts';
 const database = await openDatabase();
 const { db } = database;
 const onError = (error: unknown) => assert.fail(String(error));
-const readQueue = createQueueFigures({ db, onError });
+const readQueue = createQueueStatistics({ db, onError });
 const claimant = { worker: 'test', leaseMs: 60_000 };
 
 const setAge = (rawId: number, seconds: number) =>
@@ -101,7 +101,7 @@ test('Large counts run in the background', async () => {
     select 'doshka', n::text, '{}', '', status, now() - n / 4 * interval '1 hour'
     from unnest(array['completed', 'invalid', 'failed']) as status,
       generate_series(1, 25) as n`.execute(db);
-  const read = createQueueFigures({ db, maxCounted: 10, onError });
+  const read = createQueueStatistics({ db, maxCounted: 10, onError });
   const first = await read();
   assert.deepEqual([first.counts.completed, first.ended_age_seconds], [null, null]);
   const counts = await until('the counts', async () => {

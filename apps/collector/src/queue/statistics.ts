@@ -6,20 +6,20 @@ import type { Tables } from '../tables.ts';
 const ENDED_STATUSES = ['completed', 'invalid', 'failed'] as const;
 type EndedStatus = (typeof ENDED_STATUSES)[number];
 
-/** Maximum number of ended payloads per status that a read counts. The count takes about 50 ms. */
+/** Maximum number of finished payloads per status that one read counts, which takes about 50 ms. */
 const MAX_COUNTED_PAYLOADS = 100_000;
 
-/** Minimum pause between counts in the background. */
+/** Minimum pause between background counts. */
 const COUNT_PAUSE_MS = 60_000;
 
-export type ReadQueue = ReturnType<typeof createQueueFigures>;
+export type ReadQueue = ReturnType<typeof createQueueStatistics>;
 
 /**
- * Creates a reader of the queue figures for `GET /admin/queue`. It counts a status with more than 100,000 ended
- * payloads in the background.
- * @param deps.onError Called when a count in the background fails. The last count remains.
+ * Creates a reader of the queue statistics for `GET /admin/queue`. A status with more than 100,000 finished payloads is
+ * counted in the background.
+ * @param deps.onError Called when a background count fails. The previous count is kept.
  */
-export function createQueueFigures(deps: {
+export function createQueueStatistics(deps: {
   db: Kysely<Tables>;
   onError: (error: unknown) => void;
   maxCounted?: number;
@@ -50,14 +50,14 @@ export function createQueueFigures(deps: {
 
   return async () => {
     const asOf = performance.now();
-    const [figures] = (await selectFigures(maxCounted).execute(db)).rows;
-    if (figures === undefined) throw new Error('The query for the queue returned no row');
+    const [statistics] = (await selectStatistics(maxCounted).execute(db)).rows;
+    if (statistics === undefined) throw new Error('The query for the queue returned no row');
     const largeStatuses = ENDED_STATUSES.filter(
-      (status) => figures.endedCounts[status] > maxCounted,
+      (status) => statistics.endedCounts[status] > maxCounted,
     );
     for (const status of ENDED_STATUSES) {
       if (!largeStatuses.includes(status))
-        lastCounts.set(status, { count: figures.endedCounts[status], asOf });
+        lastCounts.set(status, { count: statistics.endedCounts[status], asOf });
     }
     if (largeStatuses.length > 0 && asOf >= nextCountAt) void countInBackground(largeStatuses);
     const oldestCountAt = Math.min(
@@ -65,8 +65,8 @@ export function createQueueFigures(deps: {
     );
     return {
       counts: {
-        pending: figures.pending,
-        processing: figures.processing,
+        pending: statistics.pending,
+        processing: statistics.processing,
         completed: getCount('completed'),
         invalid: getCount('invalid'),
         failed: getCount('failed'),
@@ -74,8 +74,8 @@ export function createQueueFigures(deps: {
       ended_age_seconds: Number.isFinite(oldestCountAt)
         ? (performance.now() - oldestCountAt) / 1000
         : null,
-      oldest_pending_seconds: figures.oldestSeconds,
-      finished_per_minute: figures.recentCount / 5,
+      oldest_pending_seconds: statistics.oldestSeconds,
+      finished_per_minute: statistics.recentCount / 5,
     };
   };
 }
@@ -95,7 +95,7 @@ const selectRecentEndedCount = (status: EndedStatus) => sql`
 
 const waitingSince = sql`coalesce(queued_at, created_at) as since`;
 
-type FigureRow = {
+type StatisticsRow = {
   pending: number;
   processing: number;
   oldestSeconds: number | null;
@@ -108,7 +108,7 @@ type FigureRow = {
  * Returns one statement, because two statements could count a payload twice. It reads only partial indexes. The oldest
  * pending payload is the first payload of a source, or of a listing with a job in progress.
  */
-const selectFigures = (maxCounted: number) => sql<FigureRow>`
+const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
   with recursive
   source as (
     (select source_slug from raw_data where status = 'pending' and not waits
@@ -140,7 +140,7 @@ const selectFigures = (maxCounted: number) => sql<FigureRow>`
 
 /**
  * Registers the queue gauges. An unknown count has no gauge value. Contract 4, Metrics.
- * @param onError Called when the database does not answer. The other metrics are still served.
+ * @param onError Called when the database does not respond. The other metrics are still served.
  */
 export function registerQueueMetrics(
   registry: Registry,
@@ -162,13 +162,13 @@ export function registerQueueMetrics(
   });
   const oldestGauge = new Gauge({
     name: 'collector_queue_oldest_pending_seconds',
-    help: 'Age of the oldest pending payload, since it came or was put back; 0 while there is none.',
+    help: 'Age of the oldest pending payload in seconds, since it arrived or returned to the queue; 0 if no payload is pending.',
     registers: [registry],
     collect,
   });
   const jobsGauge = new Gauge({
     name: 'collector_queue_jobs',
-    help: 'Payloads by status; those that have ended, where more than 100000 have, as they were counted last.',
+    help: 'Payloads by status. A status with more than 100000 finished payloads has the result of the last background count.',
     labelNames: ['status'],
     registers: [registry],
     collect,
