@@ -112,7 +112,7 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
-    /** Earliest time of the next download; null for never. */
+    /** Earliest time of the next download; null if it is never retried. */
     retry_at: NullableTimestamp;
     created_at: Timestamp;
   };
@@ -131,7 +131,7 @@ export type Tables = {
     status: Generated<RawStatus>;
     attempt: Generated<number>;
     attempts: Generated<number>;
-    /** Last attempt that reprocessed the payload; 0 for none. */
+    /** Last attempt that reprocessed the payload; 0 if the payload was never reprocessed. */
     revision: Generated<number>;
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;

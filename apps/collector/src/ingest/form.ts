@@ -156,8 +156,8 @@ async function* mapParserErrors<Value>(values: AsyncIterable<Value>): AsyncGener
 }
 
 /**
- * Creates the parser of the field `metadata`, with the rules of `POST /ingest`.
- * @returns Rejects with `malformed_request` or `validation_failed`.
+ * Creates a parser of the metadata field, which is validated like the body of `POST /ingest`.
+ * @returns An async parser that rejects with `malformed_request` or `validation_failed`.
  */
 export function createMetadataParser(app: Server) {
   const parse = promisify(createJsonParser(app));

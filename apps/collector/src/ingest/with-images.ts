@@ -200,8 +200,9 @@ export async function registerUploadRoutes(
   );
 }
 
-/** Maximum forms in progress per processed payload: in total, and of one caller. */
+/** Forms in progress allowed per concurrent payload. */
 const MAX_FORMS_PER_PAYLOAD = 4;
+/** The same limit for one caller. */
 const MAX_FORMS_PER_CALLER = 3;
 
 /**

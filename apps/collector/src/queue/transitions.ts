@@ -2,9 +2,9 @@ import { type RawBuilder, sql } from 'kysely';
 import type { RawError } from '../tables.ts';
 
 /*
- * Every transition of `raw_data.status`, as the `set` list of an update. Specification 001, Raw data status.
+ * Every transition of `raw_data.status`, as the SET clause of an update. Specification 001, Raw data status.
  *
- *   from               to                          set list
+ *   from               to                          SET clause
  *   (none)             pending, or processing      in the insert of ingest/store.ts
  *   pending            processing                  createClaimTransition
  *   ended              processing                  createReprocessTransition
@@ -22,12 +22,12 @@ export const hasLostUploads = sql<boolean>`(inline and uploads is not null)`;
 /** Worker of a claim, and duration of its lease. */
 export type Claimant = { worker: string; leaseMs: number };
 
-/** Returns the set list that claims a pending payload. It counts an attempt. */
+/** Returns the SET clause that claims a pending payload and increments its attempts. */
 export function createClaimTransition(claimant: Claimant): RawBuilder<unknown> {
   return sql`${setProcessing(claimant)}, attempts = attempts + 1`;
 }
 
-/** Returns the set list that claims an ended payload, with all its attempts and a new revision. */
+/** Returns the SET clause that claims an ended payload, resets its attempts and raises its revision. */
 export function createReprocessTransition(claimant: Claimant): RawBuilder<unknown> {
   return sql`
     ${setProcessing(claimant)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
@@ -54,7 +54,7 @@ export function sumModelUsage(usage: RawBuilder<unknown>): RawBuilder<unknown> {
     raw_data.model_usage)`;
 }
 
-/** Returns the last record of each stage, over this attempt and earlier attempts, in the order of time. */
+/** Returns the last record of each stage across all attempts, in chronological order. */
 export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`(
     select coalesce(jsonb_agg(record order by record ->> 'started_at', nth), '[]')
@@ -68,7 +68,7 @@ export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
         where newer ->> 'stage' = record ->> 'stage')) as known)`;
 }
 
-/** Ends a job with the columns of `ending`. A completed job is no longer inline, because its images are stored. */
+/** SET clause that ends a job with the columns of `ending`. A completed job is no longer inline, because its images are stored. */
 export const endTransition = sql`
   status = ending.status,
   error = ending.error,
@@ -84,7 +84,7 @@ const interruptedError: RawError = {
     'The database or the disk was not available, or the process was stopped. The images are gone: send the payload again.',
 };
 
-/** Returns a job to the queue without counting its attempt, with the columns of `back`. */
+/** SET clause that returns a job to the queue with the columns of `back`. The attempt does not count. */
 export const returnTransition = sql`
   status = case when ${hasLostUploads} then 'failed' else 'pending' end,
   error = case when ${hasLostUploads} then ${JSON.stringify(interruptedError)}::jsonb
@@ -107,7 +107,10 @@ const uploadsLostError: RawError = {
     'The process that took this payload and its images ended before it was done. Send it again.',
 };
 
-/** Returns the set list that rescues a job of a lost worker. The attempt counts, and the last attempt fails the job. */
+/**
+ * Returns the SET clause that requeues the job of a lost worker. The lost attempt counts; after the last attempt, the job
+ * fails.
+ */
 export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
   const isExhausted = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
   return sql`
@@ -120,7 +123,7 @@ export function createRescueTransition(maxAttempts: number): RawBuilder<unknown>
     ${CLAIM_RESET}`;
 }
 
-/** Returns an ended payload to the queue, with all its attempts. */
+/** SET clause that returns an ended payload to the queue and resets its attempts. */
 export const requeueTransition = sql`
   status = 'pending', attempts = 0, error = null, inline = false, retry_at = null, queued_at = now(),
   updated_at = now()`;
