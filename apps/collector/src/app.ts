@@ -25,7 +25,7 @@ const OPENAPI_TAGS = [
   { name: 'ingest', description: 'Payloads of sources, and their processing.' },
   { name: 'search', description: 'Listings by words, by meaning, or by both.' },
   { name: 'listings', description: 'One listing, its history and its images.' },
-  { name: 'images', description: 'The bytes of images.' },
+  { name: 'images', description: 'Image files.' },
   { name: 'operations', description: 'For operators.' },
 ];
 
@@ -45,7 +45,7 @@ export async function createApp(
     openapi: {
       title: 'Oselya collector',
       description:
-        'Accepts property listings, reads them with a language model, and searches them.',
+        'Accepts property listings, extracts their facts with a language model, and searches them.',
       version: manifest.version,
       tags: OPENAPI_TAGS,
       securitySchemes: { api_key: API_KEY_SCHEME },
@@ -86,7 +86,7 @@ export async function createApp(
                 name: 'sources',
                 perDay: config.COLLECTOR_NEW_SOURCES_PER_DAY,
                 variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
-                what: 'new sources for one API key, or address without one,',
+                what: 'new sources for one API key, or one address without a key,',
               }),
       });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });

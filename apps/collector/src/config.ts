@@ -76,7 +76,7 @@ function requireVariables(
 }
 
 const AUTH_MISSING_MESSAGE =
-  'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)';
+  'is not set: on a host that other machines can reach, set it to "required" (API keys) or "off" (open to all)';
 
 const requireAuthChoice: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
   COLLECTOR_HOST !== undefined && COLLECTOR_AUTH === undefined && !isLoopback(COLLECTOR_HOST)

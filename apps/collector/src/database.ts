@@ -58,7 +58,7 @@ export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number)
   const { version = 'missing', isRecent = false, width } = rows[0] ?? {};
   if (!isRecent) {
     throw new StartError(
-      `The database's pgvector is ${version}, 0.8 or later is needed: install it, then run "alter extension vector update"`,
+      `The database has pgvector ${version}, but 0.8 or later is needed: install a newer version, then run "alter extension vector update"`,
     );
   }
   if (width !== dimensions) {

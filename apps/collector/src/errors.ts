@@ -26,23 +26,24 @@ export const errors = {
   cross_site_request: {
     status: 403,
     title: 'Request from another site',
-    advice: 'Without API keys, requests from other sites that change something are rejected.',
+    advice:
+      'Without API keys, the collector rejects changes that other websites request. Use the same website, or set COLLECTOR_AUTH.',
   },
   unknown_host: {
     status: 421,
-    title: 'Asked for another host',
+    title: 'Request for another host',
     advice:
-      'Without API keys the collector answers for this machine only. Use its loopback address, or set COLLECTOR_AUTH.',
+      'Without API keys, the collector accepts only requests for this machine. Use its loopback address, or set COLLECTOR_AUTH.',
   },
   raw_not_found: {
     status: 404,
     title: 'No such payload',
-    advice: 'There is no payload with this id. Use the `raw_id` that the ingest answered.',
+    advice: 'There is no payload with this ID. Use the `raw_id` from the response of the ingest.',
   },
   listing_not_found: {
     status: 404,
     title: 'No such listing',
-    advice: 'There is no listing with this id. Search for it, or look at its payload.',
+    advice: 'There is no listing with this ID. Search for the listing, or look at its payload.',
   },
   image_not_found: {
     status: 404,
@@ -51,41 +52,41 @@ export const errors = {
   },
   ingest_failed: {
     status: 500,
-    title: 'The payload could not be taken in',
+    title: 'The payload could not be stored',
     advice:
-      'The database did not respond. Send it again; with the same `Idempotency-Key` it is stored once.',
+      'The database did not respond. Send the payload again; with the same `Idempotency-Key`, it is stored once.',
     canRetry: true,
   },
   ingest_busy: {
     status: 503,
     title: 'Too many payloads at once',
     advice:
-      'This process has as many payloads in progress as it may hold, because the database is slow or the load is high. Send it again in a moment.',
+      'This process has reached its limit of payloads in progress, because the database is slow or the load is high. Send the payload again in a moment.',
     canRetry: true,
   },
   uploads_busy: {
     status: 503,
     title: 'Too many uploads at once',
     advice:
-      'Four times as many payloads with images as COLLECTOR_UPLOADS are being received or processed. Send it again in a moment.',
+      'Four times as many payloads with images as COLLECTOR_UPLOADS are being received or processed. Send the payload again in a moment.',
     canRetry: true,
   },
   idempotency_conflict: {
     status: 409,
     title: 'Idempotency key used before',
     advice:
-      'The key was sent with another payload within 24 hours. Send a new key for a new payload.',
+      'The key was sent with another payload in the last 24 hours. Send a new key with a new payload.',
   },
   not_retryable: {
     status: 409,
     title: 'Nothing to retry',
-    advice: 'Only payloads that ended `failed` or `invalid` can be put back in the queue.',
+    advice: 'Only payloads with the status `failed` or `invalid` can be retried.',
   },
   not_a_listing: {
     status: 422,
     title: 'Not a property listing',
     advice:
-      'The model found no property listing in the payload. See its reason; correct the source.',
+      'The model found no property listing in the payload. Read the reason, then correct the source.',
   },
   listing_not_embedded: {
     status: 409,
@@ -97,7 +98,7 @@ export const errors = {
   model_unavailable: {
     status: 503,
     title: 'The model does not answer',
-    advice: 'The request needs the model. Check the model server; try again.',
+    advice: 'The request needs the model. Check the model server, then try again.',
     canRetry: true,
   },
   model_failed: {
@@ -110,41 +111,42 @@ export const errors = {
   stage_timed_out: {
     status: 503,
     title: 'A stage took too long',
-    advice: 'A stage of the pipeline did not end in its time. Retry the payload.',
+    advice: 'A stage of the pipeline exceeded its time limit. Retry the payload.',
     canRetry: true,
   },
   lease_lost: {
     status: 503,
     title: 'The workers were lost',
-    advice: 'Each worker that claimed the payload ended before it was done. Retry the payload.',
+    advice:
+      'Each worker that claimed the payload ended before the payload was processed. Retry the payload.',
     canRetry: true,
   },
   still_processing: {
     status: 409,
     title: 'Still being processed',
     advice:
-      'The payload of this idempotency key is not done yet. Send the request again in a moment.',
+      'The payload with this idempotency key is still being processed. Send the request again in a moment.',
     canRetry: true,
   },
   interrupted: {
     status: 503,
     title: 'Processing was interrupted',
     advice:
-      'A service was not available, or the process was stopped. Uploaded images are gone: send the payload again. A payload without uploads is back in the queue.',
+      'A service was not available, or the process was stopped. Uploaded images were deleted: send the payload again. A payload without uploads is back in the queue.',
     canRetry: true,
   },
   image_store_unavailable: {
     status: 503,
     title: 'The image store cannot be used',
     advice:
-      'Images cannot be stored for now. Check the folder or the bucket and its permissions; try again.',
+      'Images cannot be stored at present. Check the folder or the bucket and its permissions, then try again.',
     canRetry: true,
   },
   disk_low: {
     status: 503,
     title: 'Too little disk space',
     advice:
-      'Less than MIN_FREE_DISK_MB is free, so nothing is stored. Free some space, then send it again.',
+      'Less than MIN_FREE_DISK_MB is free, so nothing is stored. Free some space, then send the request again.',
     canRetry: true,
   },
 } satisfies Record<string, ErrorDefinition>;

@@ -61,8 +61,8 @@ export function createDiskGate(
   let wasLow = false;
   return async () => {
     const isLow = (await disk.readFreeBytes()) < disk.minFreeBytes;
-    if (isLow && !wasLow) log.warn('too little disk is free: nothing is claimed');
-    if (!isLow && wasLow) log.info('there is room on the disk again');
+    if (isLow && !wasLow) log.warn('too little disk space is free: no job is claimed');
+    if (!isLow && wasLow) log.info('enough disk space is free again');
     wasLow = isLow;
     return !isLow;
   };
@@ -78,7 +78,7 @@ export function registerDiskMetrics(
 ): void {
   const freeBytesGauge = new Gauge({
     name: 'collector_disk_free_bytes',
-    help: 'What may still be written to the disk of DATA_DIR.',
+    help: 'Free bytes on the disk of DATA_DIR.',
     registers: [registry],
     collect: createMeasure({
       read: () => disk.readFreeBytes(),
@@ -89,7 +89,7 @@ export function registerDiskMetrics(
   });
   new Gauge({
     name: 'collector_disk_min_free_bytes',
-    help: 'MIN_FREE_DISK_MB: with less than this nothing is processed, and /health is down.',
+    help: 'MIN_FREE_DISK_MB in bytes. With less free space, no payload is claimed, and /health is down.',
     registers: [registry],
   }).set(disk.minFreeBytes);
 }

@@ -71,7 +71,8 @@ export async function start(
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   if (config.COLLECTOR_AUTH !== 'required') {
-    const warning = 'API keys are off: everyone who can reach this address may use the collector';
+    const warning =
+      'API keys are off: every client that can reach this address may use the collector';
     if (isLoopback(host))
       services.log.info('API keys are off: every user of this machine may use the collector');
     else services.log.warn(warning);

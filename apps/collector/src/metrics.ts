@@ -24,48 +24,52 @@ export function createMetrics(registry: Registry) {
   ) => new Histogram({ name, help, labelNames, buckets: BUCKETS_SECONDS, registers });
   return {
     ingestRequests: createIngestRequestCounter(registers),
-    jobs: createCounter('collector_jobs_total', 'Claimed jobs, by how the claim ended.', 'outcome'),
+    jobs: createCounter(
+      'collector_jobs_total',
+      'Claimed jobs, by outcome of the claim.',
+      'outcome',
+    ),
     stageDuration: createHistogram(
       'collector_stage_duration_seconds',
-      'Time that a stage of the pipeline took.',
+      'Duration of a stage of the pipeline.',
       'stage',
       'outcome',
     ),
     modelRequests: createCounter(
       'collector_model_requests_total',
-      'Requests to the model server, each attempt counted.',
+      'Requests to the model server, including retries.',
       'operation',
       'outcome',
     ),
     modelRequestDuration: createHistogram(
       'collector_model_request_duration_seconds',
-      'Time of one request to the model server.',
+      'Duration of one request to the model server.',
       'operation',
     ),
     modelTokens: createCounter(
       'collector_model_tokens_total',
-      'Tokens that the model server counted, in ("input") and out ("output").',
+      'Tokens that the model server counted, by direction: "input" or "output".',
       'operation',
       'direction',
     ),
     workerSlots: new Gauge({
       name: 'collector_worker_slots',
-      help: 'Jobs that the worker of this process has in progress at most; 0 without a worker.',
+      help: 'Maximum number of jobs in progress in the worker of this process; 0 without a worker.',
       registers,
     }),
     workerJobs: new Gauge({
       name: 'collector_worker_jobs',
-      help: 'Jobs that the worker of this process has in progress.',
+      help: 'Number of jobs in progress in the worker of this process.',
       registers,
     }),
     workerLastClaim: new Gauge({
       name: 'collector_worker_last_claim_timestamp_seconds',
-      help: 'When the worker of this process last took a job; 0 before the first.',
+      help: 'Time at which the worker of this process last claimed a job; 0 before the first claim.',
       registers,
     }),
     archiveChecks: createCounter(
       'collector_archive_checks_total',
-      'Requested addresses of listings, by outcome.',
+      'Requested URLs of listings, by outcome.',
       'outcome',
     ),
     rawDeleted: createCounter(
@@ -74,13 +78,13 @@ export function createMetrics(registry: Registry) {
     ),
     duplicateLooks: createCounter(
       'collector_duplicate_looks_total',
-      'Searches for duplicates of a listing, by outcome; a failed one is repeated.',
+      'Searches for duplicates of a listing, by outcome; a failed search is repeated.',
       'outcome',
     ),
     images: createCounter('collector_images_total', 'Images of listings, by outcome.', 'outcome'),
     searchDuration: createHistogram(
       'collector_search_duration_seconds',
-      'Time of one search.',
+      'Duration of one search.',
       'kind',
     ),
   };
@@ -89,7 +93,7 @@ export function createMetrics(registry: Registry) {
 function createIngestRequestCounter(registers: Registry[]) {
   const counter = new Counter({
     name: 'collector_ingest_requests_total',
-    help: `Requests with payloads, by outcome; rejected ones have the source "unknown", and those of a source of which this process has accepted nothing, or beyond the first ${MAX_SOURCE_LABELS}, have "other".`,
+    help: `Requests with payloads, by outcome. Requests with an invalid payload have the source "unknown". Sources without an accepted payload in this process, and sources beyond the first ${MAX_SOURCE_LABELS}, have "other".`,
     labelNames: ['source', 'outcome'],
     registers,
   });

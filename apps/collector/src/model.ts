@@ -71,7 +71,7 @@ export function registerModelMetrics(
 ): void {
   const openGauge = new Gauge({
     name: 'collector_model_breaker_open',
-    help: '1 while a breaker in front of the model server is open, or a request tries whether it can be closed.',
+    help: '1 while a breaker of the model server is open or half-open.',
     registers: [registry],
     collect() {
       openGauge.set(breaker.isOpen ? 1 : 0);

@@ -29,7 +29,7 @@ export const nullable = <Schema extends TSchema>(schema: Schema) =>
 
 export const sourceSlugSchema = Type.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
-  description: 'The source; it is created with its first payload.',
+  description: 'Name of the source, which its first payload creates.',
 });
 
 /**
@@ -55,7 +55,7 @@ const stageOutcomeSchema = choice(
   ['done', 'skipped', 'unchanged', 'superseded', 'invalid', 'failed', 'postponed'],
   {
     description:
-      '`skipped` had nothing to do. `unchanged`: the payload is unchanged. `superseded`: a newer payload has updated ' +
+      '`skipped`: the stage was not needed. `unchanged`: the payload is unchanged. `superseded`: a newer payload has updated ' +
       'the listing. `invalid` and `failed` ended the payload, whose `error` has the reason. ' +
       '`postponed`: a service was not available, and the payload returned to the queue.',
   },
@@ -78,9 +78,9 @@ export const uploadOutcomeSchema = Type.Union([
     sha256: Type.String(),
     width: Type.Integer(),
     height: Type.Integer(),
-    duplicate: Type.Boolean({ description: 'Whether these bytes were stored before.' }),
+    duplicate: Type.Boolean({ description: 'Whether the same file was stored before.' }),
   }),
-  Type.Object({ error: Type.String({ description: 'Why this image cannot be used.' }) }),
+  Type.Object({ error: Type.String({ description: 'Reason why the image cannot be used.' }) }),
 ]);
 
 /** Schema of a finished stage. Contract 4, Answers. */
@@ -94,7 +94,9 @@ export const stageSchema = Type.Object({
 /** Schema of the requests to the model for a payload, and their tokens. */
 export const modelUsageSchema = Type.Object(
   {
-    calls: Type.Integer({ description: 'Requests made; one that several shared counts for each.' }),
+    calls: Type.Integer({
+      description: 'Number of requests; a request shared by several payloads counts for each.',
+    }),
     input_tokens: Type.Integer(),
     output_tokens: Type.Integer(),
   },

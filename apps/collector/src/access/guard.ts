@@ -25,7 +25,7 @@ declare module 'fastify' {
 export const API_KEY_SCHEME = {
   type: 'http',
   scheme: 'bearer',
-  description: 'An API key with the scope of the route, where `COLLECTOR_AUTH` is `required`.',
+  description: 'An API key with the scope of the route, if `COLLECTOR_AUTH` is `required`.',
 } as const;
 
 /** Errors that can reject a write before its route runs, for the OpenAPI document. */
@@ -76,7 +76,7 @@ export function canUseSource({ apiKey }: FastifyRequest, sourceSlug: string): bo
  */
 export function requireSource(request: FastifyRequest, sourceSlug: string): void {
   if (canUseSource(request, sourceSlug)) return;
-  throw problem('forbidden', { detail: 'This API key may not send for this source.' });
+  throw problem('forbidden', { detail: 'This API key may not send payloads for this source.' });
 }
 
 /** Returns the rate-limit key of a request: the ID of its API key, or the client's network. */

@@ -44,20 +44,23 @@ export const duplicatesSchema = Type.Array(
     score: Type.Number({
       minimum: MIN_DUPLICATE_SCORE,
       maximum: 1,
-      description: 'How likely it is the same property: the sum of the parts, at most 1.',
+      description:
+        'Likelihood that both listings are the same property: the sum of the parts, at most 1.',
     }),
     reasons: Type.Array(
       Type.Object({
         reason: choice(REASONS),
-        part: Type.Number({ description: 'Its part of the score; negative if it speaks against.' }),
-        detail: Type.String({ description: 'The finding, for people.' }),
+        part: Type.Number({
+          description: 'Part of the score; negative for evidence against a duplicate.',
+        }),
+        detail: Type.String({ description: 'The finding, as text.' }),
       }),
     ),
   }),
   {
     description:
-      'Other listings that are likely the same property, the likeliest first: of other sources or ids, ' +
-      'for the same kind of offer, and not archived. They are searched some seconds after a change.',
+      'Other listings that are likely the same property, likeliest first. They have another source or ID and the ' +
+      'same kind of offer, and are not archived. The search runs some seconds after a change.',
     examples: [
       [
         {
@@ -311,7 +314,7 @@ export function registerDuplicateMetrics(
 ): void {
   const gauge = new Gauge({
     name: 'collector_duplicate_marks',
-    help: 'Changes whose duplicates are still to be looked for: "waiting", or "retried" after a failure; at most 100000 are counted.',
+    help: 'Changes that wait for the search for duplicates: "waiting", or "retried" after a failure. At most 100000 are counted.',
     labelNames: ['state'],
     registers: [registry],
     collect: createMeasure({

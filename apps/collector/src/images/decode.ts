@@ -54,15 +54,16 @@ export function inspectImage(path: string): Promise<DecodedImage> {
     // A sharp error does not say whether the file is unreadable or the image is corrupt.
     const content = await readFile(path);
     const mediaType = detectMediaType(content);
-    if (mediaType === undefined) throw new ImageError('It is no JPEG, PNG, WebP, AVIF or GIF');
+    if (mediaType === undefined)
+      throw new ImageError('The file is not a JPEG, PNG, WebP, AVIF or GIF image');
     try {
       const { autoOrient } = await sharp(content, SHARP_OPTIONS).metadata();
       return { mediaType, ...autoOrient, fingerprint: await computeFingerprint(content) };
     } catch (cause) {
       throw new ImageError(
         /pixel limit/i.test(String(cause))
-          ? `It has more than ${MAX_PIXELS / 1_000_000} megapixels`
-          : 'It is broken: it could not be decoded to its end',
+          ? `The image has more than ${MAX_PIXELS / 1_000_000} megapixels`
+          : 'The image is corrupt: it could not be decoded to its end',
         { cause },
       );
     }
@@ -83,9 +84,12 @@ export async function convertToJpeg(content: Uint8Array, side: number): Promise<
       .jpeg({ quality: 85 })
       .toBuffer();
   } catch (cause) {
-    throw new ImageError('It is broken in the image store: it could not be decoded to its end', {
-      cause,
-    });
+    throw new ImageError(
+      'The image in the image store is corrupt: it could not be decoded to its end',
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -127,7 +127,7 @@ export function createImageDescriber(deps: {
         if (outages.isCause(sha256, error.outage, maxFailures)) {
           throw new RepeatedOutageError(
             error.code,
-            `The model server failed on it ${maxFailures} times, though it answered another image in between: ${error.message}`,
+            `The model server failed on the image ${maxFailures} times, but described another image in between: ${error.message}`,
             { cause: error },
           );
         }

@@ -76,7 +76,7 @@ export function createDownload(options: {
     } catch (error) {
       signal.throwIfAborted();
       if (!deadlineSignal.aborted) throw error;
-      const message = `It took longer than ${limits.totalMs / 1000} s to fetch`;
+      const message = `The download took longer than ${limits.totalMs / 1000} s`;
       throw new ImageError(message, { retryable: true, cause: error });
     }
   };
@@ -96,7 +96,7 @@ function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): voi
 }
 
 const createSizeError = (maxBytes: number) =>
-  new ImageError(`It is larger than ${maxBytes / MEBIBYTE} MB`);
+  new ImageError(`The image is larger than ${maxBytes / MEBIBYTE} MB`);
 
 async function* readBody(response: FetchResponse, signal: AbortSignal): AsyncGenerator<Buffer> {
   const chunks = decompress(response)[Symbol.asyncIterator]();
@@ -117,8 +117,8 @@ async function convertErrors<T>(work: Promise<T>, signal: AbortSignal): Promise<
       throw new ImageError(cause.message, { retryable: cause.retryable, cause });
     }
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
-    const reason = typeof code === 'string' ? code : 'the answer is no HTTP';
-    throw new ImageError(`It could not be fetched (${reason})`, { retryable: true, cause });
+    const reason = typeof code === 'string' ? code : 'the response is not HTTP';
+    throw new ImageError(`The image could not be fetched (${reason})`, { retryable: true, cause });
   }
 }
 
@@ -135,7 +135,7 @@ function decompress({ headers, body }: FetchResponse): Readable {
   const encoding = getFirstHeaderValue(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
-  if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
+  if (decoder === undefined) throw new ImageError('The image has an unknown content encoding');
   // The reader of the decoder receives these errors.
   return pipeline(body, decoder, () => undefined);
 }

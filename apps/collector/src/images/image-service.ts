@@ -192,7 +192,9 @@ export function createImageService(options: ImageServiceOptions) {
       ...job
     }: ListingJob & { urls: readonly string[]; onlyDue?: boolean | undefined }) {
       const results = await fetchImages(job, urls, onlyDue);
-      const orderedResults = urls.map((url) => results.get(url) ?? { error: 'It was not fetched' });
+      const orderedResults = urls.map(
+        (url) => results.get(url) ?? { error: 'The image was not fetched' },
+      );
       return recordAndDescribe(job, orderedResults, { urls });
     },
 

@@ -12,7 +12,7 @@ const querySchema = Type.Object(
     // Arbitrary sizes would fill caches.
     size: Type.Optional(
       Type.Union([Type.Literal(THUMBNAIL_SIDES[0]), Type.Literal(THUMBNAIL_SIDES[1])], {
-        description: 'Longest side in pixels of a JPEG; without it the bytes come as they are.',
+        description: 'Longest side of a JPEG thumbnail in pixels; the original file if omitted.',
       }),
     ),
   },
@@ -21,7 +21,7 @@ const querySchema = Type.Object(
 
 const contentSchema = Type.Unsafe<ImageContent['content']>(Type.String({ format: 'binary' }));
 const notModifiedSchema = Type.Unsafe<undefined>(
-  Type.Null({ description: 'The copy that the caller has is good' }),
+  Type.Null({ description: 'The cached copy is current' }),
 );
 
 /** Registers `GET /images/{sha256}`, which clients may cache indefinitely. Contract 4, Images. */
@@ -32,7 +32,7 @@ export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'ope
       config: { scope: 'search' },
       schema: {
         tags: ['images'],
-        summary: "An image's bytes, or a smaller copy",
+        summary: 'An image, or a smaller copy of it',
         params: paramsSchema,
         querystring: querySchema,
         response: {

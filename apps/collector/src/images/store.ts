@@ -88,7 +88,7 @@ export function createImageStore(
       return error;
     if (outage === undefined) {
       outage = {};
-      log.warn({ err: error }, 'the image store failed: nothing is claimed until it can be used');
+      log.warn({ err: error }, 'the image store failed: no job is claimed until it can be used');
       void endOutageWhenUsable();
     }
     return new StoreOutageError(outage, error);
@@ -177,7 +177,7 @@ export function registerStoreMetrics(
 ): void {
   const gauge = new Gauge({
     name: 'collector_image_store_away',
-    help: '1 while the image store cannot be used: no payload is taken off the queue then.',
+    help: '1 while the image store cannot be used. No payload is claimed then.',
     registers: [registry],
     collect() {
       gauge.set(imageStore.isUnavailable ? 1 : 0);

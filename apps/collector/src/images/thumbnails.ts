@@ -23,7 +23,7 @@ export function createThumbnails(
       return await store.read(sha256);
     } catch (cause) {
       if (!isNotFoundError(cause)) throw cause;
-      throw new ImageError('It is not in the image store any more', { cause });
+      throw new ImageError('The image is not in the image store any more', { cause });
     }
   }
 

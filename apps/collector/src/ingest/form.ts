@@ -149,7 +149,7 @@ async function* mapParserErrors<Value>(values: AsyncIterable<Value>): AsyncGener
     throw isLimit
       ? problem('body_too_large', { detail: 'The form has too many parts.', cause })
       : problem('malformed_request', {
-          detail: 'The body is no well-formed multipart/form-data, or it ended early.',
+          detail: 'The body is not well-formed multipart/form-data, or it ended early.',
           cause,
         });
   }
@@ -165,7 +165,7 @@ export function createMetadataParser(app: Server) {
   return async (request: FastifyRequest, content: Buffer): Promise<Payload> => {
     const value = await parse(request, content.toString()).catch((cause: unknown) => {
       if (cause instanceof ProblemError) throw cause;
-      const detail = 'The field "metadata" is no well-formed JSON.';
+      const detail = 'The field "metadata" is not well-formed JSON.';
       throw problem('malformed_request', { detail, cause });
     });
     return requirePayload(value, 'metadata');

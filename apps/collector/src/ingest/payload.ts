@@ -13,11 +13,11 @@ export const PayloadSchema = Type.Object(
       minLength: 1,
       maxLength: 200,
       pattern: '\\S',
-      description: "The listing's id at its source.",
+      description: 'ID of the listing at its source.',
     }),
     ...payloadFieldSchemas,
     image_urls: Type.Optional(
-      Type.Array(createUrlSchema('The address of an image.'), { maxItems: MAX_IMAGES }),
+      Type.Array(createUrlSchema('URL of an image.'), { maxItems: MAX_IMAGES }),
     ),
   },
   {

@@ -17,7 +17,8 @@ export const processedFormSchema = Type.Object({
   status: Type.Literal('completed'),
   listing_id: Type.Integer(),
   images: Type.Array(uploadOutcomeSchema, {
-    description: 'In their order. Empty if a newer payload has changed the listing since.',
+    description:
+      'Outcomes of the images, in order. Empty if a newer payload has changed the listing since.',
   }),
 });
 
@@ -82,10 +83,11 @@ export function createProcessForm(deps: {
       throw createError(rawId, code, error.message);
     }
     if (isNew && status === 'pending') {
-      const detail = 'It is back in the queue, and is processed when what it needs is available.';
+      const detail =
+        'The payload is back in the queue, and is processed when the required services are available.';
       throw createError(rawId, 'interrupted', detail);
     }
-    const detail = 'The payload is not done yet. Send the request again in a moment.';
+    const detail = 'The payload is still being processed. Send the request again in a moment.';
     throw createError(rawId, isNew ? 'lease_lost' : 'still_processing', detail, {
       headers: { 'retry-after': '5' },
     });

@@ -28,7 +28,7 @@ export const ingestHeaders = Type.Object({
       maxLength: 255,
       pattern: '^[\\x20-\\x7e]+$',
       description:
-        'The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew.',
+        'The same key with the same payload within 24 hours gives the same response, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the current status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key, and can be sent again.',
     }),
   ),
 });
@@ -36,7 +36,10 @@ export const ingestHeaders = Type.Object({
 /** Response to a stored payload, and to each repetition of its key. Contract 4, Answers. */
 export const acceptedSchema = Type.Object(
   { raw_id: Type.Integer(), status: Type.Literal('pending') },
-  { description: 'It waits in the queue.', examples: [{ raw_id: 4211, status: 'pending' }] },
+  {
+    description: 'The payload waits in the queue.',
+    examples: [{ raw_id: 4211, status: 'pending' }],
+  },
 );
 
 export const rawParams = Type.Object({ raw_id: idParam });
@@ -51,8 +54,8 @@ export const rawSchema = Type.Object({
   error: rawErrorSchema,
   stages: Type.Array(stageSchema, {
     description:
-      'The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, ' +
-      'is as an earlier attempt left it.',
+      'The last run of each stage, in chronological order. If the last attempt did not reach or need a stage, its run ' +
+      'is from an earlier attempt.',
   }),
   listing_id: nullable(Type.Integer()),
   model_usage: nullable(modelUsageSchema),
@@ -131,7 +134,7 @@ export function registerIngestRoutes(
       config: { scope: 'ingest' },
       schema: {
         tags: ['ingest'],
-        summary: "A payload's way through the pipeline",
+        summary: 'The state of a payload in the pipeline',
         params: rawParams,
         response: { 200: rawSchema, ...problemResponses(401, 403, 'raw_not_found', 422, 503) },
       },

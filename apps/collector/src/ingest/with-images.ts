@@ -22,13 +22,13 @@ const formSchema = Type.Object(
     metadata: Type.String({
       contentMediaType: 'application/json',
       description:
-        'The payload: JSON of `PayloadSchema`. If it is sent before the files, it can be rejected before they are read.',
+        'The payload as JSON of `PayloadSchema`. A payload that is sent before the files can be rejected before the files are read.',
     }),
     images: Type.Optional(
       Type.Array(Type.String({ format: 'binary' }), {
         maxItems: MAX_IMAGES,
         description:
-          'JPEG, PNG, WebP, AVIF or GIF, at most 50 MB each and 512 MB in all. The listing then has these images; without any it has those of `image_urls`.',
+          'JPEG, PNG, WebP, AVIF or GIF files, at most 50 MB each and 512 MB in total. They become the images of the listing. Without files, the listing has the images of `image_urls`.',
       }),
     ),
   },
@@ -46,13 +46,13 @@ const formSchema = Type.Object(
 
 const DESCRIPTION = `A form must arrive with at least ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
 ${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. A slower form is 408 \`request_too_slow\`,
-and nothing of it is stored. One API key, or address without one, may have three times COLLECTOR_UPLOADS forms in
-progress. A further form is 503 \`uploads_busy\`.
+and nothing of the form is stored. One API key, or one address without a key, may have three times COLLECTOR_UPLOADS
+forms in progress. A further form is 503 \`uploads_busy\`.
 
-The pipeline runs before the response, which can take minutes. A payload that ends \`invalid\` is 422 with the reason.
-The problem of a stored payload has its \`raw_id\`. A failed payload is 502 if the model failed, 503 if it can be sent again
-at once (a stage took too long, the image store failed, or the process ended), and 500 otherwise. It must be sent again,
-since its images are not kept. The same \`Idempotency-Key\` with the same payload and images within 24 hours returns the
+The pipeline runs before the response, which can take minutes. A payload with the status \`invalid\` gets 422 with the
+reason. The problem of a stored payload has its \`raw_id\`. A failed payload gets 502 if the model failed, 503 if it can be
+sent again immediately (a stage took too long, the image store failed, or the process ended), and 500 otherwise. A failed
+payload must be sent again, since its images are not kept. The same \`Idempotency-Key\` with the same payload and images within 24 hours returns the
 earlier outcome, unless the earlier payload failed.`;
 
 const PROBLEM_CODES = [
@@ -129,12 +129,12 @@ export async function registerUploadRoutes(
     if (declaredBytes > maxBytes) throw createFormSizeError(maxBytes, 'by its Content-Length');
     if (breaker.state === 'open') {
       const detail =
-        'The model server has failed several times and is not called for a while. Nothing was stored: send it again.';
+        'The model server has failed several times and is not called for a while. Nothing was stored: send the payload again.';
       throw problem('model_unavailable', { detail });
     }
     if (imageStore.isUnavailable) {
       const detail =
-        'The image store cannot be used at present. Nothing was stored: send it again.';
+        'The image store cannot be used at present. Nothing was stored: send the payload again.';
       throw problem('image_store_unavailable', { detail });
     }
     await disk.requireFree(declaredBytes);
@@ -146,7 +146,7 @@ export async function registerUploadRoutes(
       config: { scope: 'ingest' },
       schema: {
         tags: ['ingest'],
-        summary: 'Accept a payload with its images, and answer when it is processed',
+        summary: 'Accept a payload with its images, and respond when the payload is processed',
         description: DESCRIPTION,
         consumes: ['multipart/form-data'],
         headers: ingestHeaders,
@@ -218,7 +218,7 @@ export function createFormLimit(concurrency: number) {
     if (
       activeCallers.filter((activeCaller) => activeCaller === caller).length >= maxFormsOfCaller
     ) {
-      const detail = `One API key, or address without one, may have ${maxFormsOfCaller} payloads with images (three times COLLECTOR_UPLOADS) on their way or being processed. Send it again when one of yours has been answered.`;
+      const detail = `One API key, or one address without a key, may have ${maxFormsOfCaller} payloads with images (three times COLLECTOR_UPLOADS) in progress. Wait for one of their responses, then send the payload again.`;
       throw problem('uploads_busy', { detail });
     }
     activeCallers.push(caller);

@@ -33,7 +33,7 @@ const CHANGE_LOG: Log = {
 
 const cursorError = {
   path: 'querystring/after',
-  message: 'must be the cursor of an earlier answer; without it the answer begins now',
+  message: 'must be the cursor of an earlier response; omit it to begin with the next change',
 };
 
 /** Encodes a position and the time of its change, in ms since the epoch; null if the position has no change. */
@@ -49,8 +49,8 @@ const changesQuerySchema = Type.Object(
         minLength: 1,
         maxLength: 256,
         description:
-          'The `cursor` of the previous answer. Without it the answer has changes from now on, and those of the last ' +
-          'minute if many are not in order yet (`has_more`).',
+          'The `cursor` of the previous response. Without it, the response has the changes from now on, and those of the last ' +
+          'minute if many changes are not in order yet (`has_more`).',
       }),
     ),
     limit: Type.Optional(
@@ -69,8 +69,8 @@ const changeSchema = Type.Object({
   source_slug: Type.String(),
   kind: choice(['new', 'price_changed', 'returned'], {
     description:
-      '`price_changed`: its source sent another price or currency; one that is read differently from the same payload ' +
-      'does not count. `returned`: it was archived, and its source has it again.',
+      '`price_changed`: the source sent another price or currency. A price that the model reads differently from the same payload ' +
+      'does not count. `returned`: the listing was archived, and its source sent it again.',
   }),
   price_from: priceSchema,
   price_to: priceSchema,
@@ -94,14 +94,14 @@ const changesResponseSchema = Type.Object(
   {
     items: Type.Array(changeSchema),
     cursor: Type.String({
-      description: 'Send it as `after` the next time, also if `items` is empty.',
+      description: 'The value of `after` in the next request, even if `items` is empty.',
     }),
     has_more: Type.Boolean({
-      description: 'Whether to ask again at once, also if `items` is empty.',
+      description: 'Whether more changes are available immediately, even if `items` is empty.',
     }),
   },
   {
-    description: 'Changes in the order in which they were committed.',
+    description: 'Changes in the order of their commits.',
     examples: [{ items: [exampleChange], cursor: 'WzQwNywxNzc3ODg1MjAxNTAwXQ', has_more: false }],
   },
 );
@@ -118,11 +118,12 @@ export function changeRoutes(
       onRequest: createRateLimitHook(rateLimit),
       schema: {
         tags: ['listings'],
-        summary: 'Listings that are new, have another price, or are back',
+        summary: 'List listings that are new, have another price, or have returned',
         description:
-          'Ask without `after` once, then send the `cursor` of each answer the next time: no change is left out or ' +
+          'Send the first request without `after`, then send the `cursor` of each response as `after`: no change is omitted or ' +
           `repeated. Changes are kept for ${RETENTION_DAYS} days. A key with a list of sources gets the changes of ` +
-          'these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.',
+          'these sources. After the database was restored from a backup, a newer cursor is rejected (422): begin again without ' +
+          'a cursor.',
         querystring: changesQuerySchema,
         response: { 200: changesResponseSchema, ...problemResponses(401, 403, 422, 429, 503) },
       },

@@ -101,7 +101,7 @@ export const dealTypeSchema = choice(DEAL_TYPES);
 export const FIELDS = {
   url: {
     kind: 'code',
-    value: createUrlSchema("The listing's page at its source."),
+    value: createUrlSchema('URL of the listing at its source.'),
     provider: 'source',
     label: 'address of its page',
     display: 'list',
@@ -303,7 +303,7 @@ export const FIELDS = {
       {},
       {
         additionalProperties: true,
-        description: 'Other data of the source, up to 64 KiB of JSON, at most 32 levels deep.',
+        description: 'Other data of the source: at most 64 KiB of JSON, at most 32 levels deep.',
       },
     ),
     provider: 'source',

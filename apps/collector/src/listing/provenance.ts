@@ -4,17 +4,17 @@ export type ValueProvider = 'payload' | 'model';
 
 /** Rules that change, omit or derive values, with their descriptions for the API. */
 export const RULES = {
-  plain_text: 'written without the tags and entities of HTML',
+  plain_text: 'converted from HTML to plain text',
   cleaned:
-    'written on one line with single spaces, and without what is not kept: characters that cannot be ' +
-    'stored, and entries of a list that are empty, repeated, too long or too many',
+    'written on one line with single spaces, and without characters that cannot be ' +
+    'stored, or list entries that are empty, repeated, too long or too many',
   lower_case: 'written in lower case',
-  one_spelling: 'written in the one spelling that filters look for',
+  one_spelling: 'written in the spelling that filters use',
   rounded: 'rounded to two decimals',
-  shortened: 'cut at its longest length',
-  not_valid: 'left out, since it breaks a rule of payloads',
-  contradiction: 'left out, since it contradicts another fact',
-  leap_second: 'a leap second, taken for the second before it',
+  shortened: 'truncated to the maximum length',
+  not_valid: 'omitted, since it violates a rule for payloads',
+  contradiction: 'omitted, since it contradicts another fact',
+  leap_second: 'converted from a leap second to the preceding second',
   price_by_area: 'the price divided by the total area',
 } as const;
 

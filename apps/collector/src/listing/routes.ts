@@ -36,10 +36,11 @@ const provenanceSchema = Type.Object(
   {
     raw_id: nullable(
       Type.Integer({
-        description: 'The last payload with this content; null once it was removed for its age.',
+        description:
+          'ID of the last payload with this content; null after the payload was removed because of its age.',
       }),
     ),
-    model: nullable(Type.String({ description: "The model's name as its server gave it." })),
+    model: nullable(Type.String({ description: 'Model name that the server reported.' })),
     prompt_version: nullable(Type.String()),
     fields: Type.Record(
       Type.String(),
@@ -47,10 +48,10 @@ const provenanceSchema = Type.Object(
         origin: choice(['payload', 'model', 'rule']),
         rule: Type.Optional(Type.String({ description: `${ruleDescriptions.join('; ')}.` })),
         of: Type.Optional(
-          Type.String({ description: 'Whose value the rule changed or left out.' }),
+          Type.String({ description: 'Provider of the value that the rule changed or omitted.' }),
         ),
       }),
-      { description: 'By the name of the field; one without a value is missing.' },
+      { description: 'Values by field name; fields without a value are omitted.' },
     ),
   },
   { description: 'The origin of each field.' },
@@ -58,11 +59,13 @@ const provenanceSchema = Type.Object(
 
 const listingDetailsSchema = Type.Object({
   ...listingSchema.properties,
-  price_per_m2: nullable(Type.Number({ description: "In the listing's currency." })),
+  price_per_m2: nullable(
+    Type.Number({ description: 'Price per square metre in the currency of the listing.' }),
+  ),
   provenance: nullable(provenanceSchema),
   duplicate_group: nullable(
     Type.Integer({
-      description: 'The smallest id of the listings that are likely the same property.',
+      description: 'The smallest ID of the listings that are likely the same property.',
     }),
   ),
   duplicates: duplicatesSchema,
@@ -70,19 +73,25 @@ const listingDetailsSchema = Type.Object({
 
 const historySchema = Type.Array(
   Type.Object({
-    raw_id: Type.Integer({ description: 'The payload that it was made from.' }),
+    raw_id: Type.Integer({ description: 'ID of the payload that created the snapshot.' }),
     reprocessed: Type.Boolean({
       description:
-        'Whether `oselya reprocess` had that payload read again: its source need not have sent anything new.',
+        'Whether `oselya reprocess` created the snapshot from an earlier payload, so its source may not have sent a new one.',
     }),
     created_at: Type.String({ format: 'date-time' }),
     changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
       description:
-        'The changes since the snapshot before, by field; empty in the first. `pictures` are addresses, ' +
+        'Changes since the previous snapshot, by field; empty in the first snapshot. `pictures` are URLs, ' +
         'or the SHA-256 of uploaded images.',
     }),
-    listing: Type.Object({}, { additionalProperties: true, description: 'The listing then.' }),
-    model: nullable(Type.String({ description: 'The model that read the payload.' })),
+    listing: Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'State of the listing at the time of the snapshot.',
+      },
+    ),
+    model: nullable(Type.String({ description: 'Model that extracted the payload.' })),
     prompt_version: nullable(Type.String()),
   }),
 );
@@ -95,7 +104,7 @@ const imagesSchema = Type.Array(
     position: Type.Integer(),
     url: textSchema,
     sha256: nullable(Type.String({ description: 'See GET /api/v1/images/{sha256}.' })),
-    error: nullable(Type.String({ description: 'Why the image could not be used.' })),
+    error: nullable(Type.String({ description: 'Reason why the image cannot be used.' })),
     media_type: textSchema,
     width: integerSchema,
     height: integerSchema,
@@ -105,10 +114,12 @@ const imagesSchema = Type.Array(
     quality: textSchema,
     described_by: nullable(
       Type.String({
-        description: 'The name of the model that described it, as its server gave it.',
+        description: 'Name of the model that described the image, as its server reported it.',
       }),
     ),
-    prompt_version: nullable(Type.String({ description: 'The prompt of its description.' })),
+    prompt_version: nullable(
+      Type.String({ description: 'Version of the prompt for the description.' }),
+    ),
     describe_error: nullable(
       Type.Object(
         {
@@ -118,7 +129,9 @@ const imagesSchema = Type.Array(
           prompt_version: Type.String(),
           failed_at: Type.String({ format: 'date-time' }),
         },
-        { description: 'Why it could not be described, and the request to the model.' },
+        {
+          description: 'Reason why the image could not be described, and the request to the model.',
+        },
       ),
     ),
   }),
@@ -140,7 +153,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config: routeConfig,
       schema: {
         ...baseSchema,
-        summary: 'A listing, the origin of its fields, and its likely duplicates',
+        summary: 'Get a listing, the origin of its fields, and its likely duplicates',
         response: createResponseSchemas(listingDetailsSchema),
       },
     },
@@ -169,7 +182,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config: routeConfig,
       schema: {
         ...baseSchema,
-        summary: 'The snapshots of a listing and their changes, the newest first',
+        summary: 'List the snapshots of a listing and their changes, newest first',
         querystring,
         response: createResponseSchemas(historySchema),
       },
@@ -198,7 +211,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config: routeConfig,
       schema: {
         ...baseSchema,
-        summary: "A listing's images in their order",
+        summary: 'List the images of a listing in order',
         querystring,
         response: createResponseSchemas(imagesSchema),
       },

@@ -17,7 +17,11 @@ import { type Disk, registerDiskMetrics } from '../free-disk-space.ts';
 import { registerDuplicateMetrics } from '../duplicates/duplicates.ts';
 import { registerStoreMetrics, type StoreState } from '../images/store.ts';
 import { registerModelMetrics } from '../model.ts';
-import { createQueueStatistics, type ReadQueue, registerQueueMetrics } from '../queue/statistics.ts';
+import {
+  createQueueStatistics,
+  type ReadQueue,
+  registerQueueMetrics,
+} from '../queue/statistics.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 

@@ -28,7 +28,7 @@ const PAGE_SIZE = 100;
 /** Maximum number of payloads per statement, to hold their locks only briefly. */
 const MAX_BATCH_SIZE = 1000;
 
-const DEADLINE_NOTE = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: repeat it until nothing is left to do.`;
+const DEADLINE_NOTE = `The request ends after ${DEADLINE_MS / 1000} seconds with a partial result: repeat it until the result is 0.`;
 
 /** Cursors contain integers, since PostgreSQL rejects some strings that pass as timestamps in JavaScript. */
 const cursorCodec = createCursorCodec(
@@ -50,10 +50,12 @@ const rawListQuerySchema = Type.Object(
 const rawListSchema = Type.Array(
   Type.Object({
     ...Type.Omit(rawSchema, ['stages', 'model_usage']).properties,
-    request_id: nullable(Type.String({ description: 'The request that sent it, as in the log.' })),
+    request_id: nullable(
+      Type.String({ description: 'ID of the request that sent the payload, as in the log.' }),
+    ),
   }),
   {
-    description: 'A page; the next one is in `Link`.',
+    description: 'A page of payloads; the header `Link` has the next page.',
     examples: [
       [
         {
@@ -78,7 +80,7 @@ const cleanupQuerySchema = Type.Object(
     older_than_days: Type.Integer({
       minimum: 0,
       maximum: 36_500,
-      description: 'How long ago they came, at least; 0 is all of them.',
+      description: 'Minimum age of the payloads; 0 selects all.',
       examples: [90],
     }),
   },
@@ -115,8 +117,9 @@ export function registerPayloadRoutes(
   app.get(
     '/admin/raw',
     createAdminRoute({
-      summary: 'The payloads of a status, the last changed first',
-      description: 'For admins who decide what to retry. The content of payloads is not shown.',
+      summary: 'List the payloads with a status, most recently changed first',
+      description:
+        'Helps administrators to decide which payloads to retry. The content of the payloads is not shown.',
       querystring: rawListQuerySchema,
       response: { 200: rawListSchema, ...problemResponses(401, 403, 422, 503) },
     }),
@@ -137,8 +140,8 @@ export function registerPayloadRoutes(
   app.post(
     '/admin/raw/:raw_id/retry',
     createAdminRoute({
-      summary: 'Put a failed or invalid payload back in the queue',
-      description: 'It then has all its attempts again.',
+      summary: 'Return a failed or invalid payload to the queue',
+      description: 'Resets the attempts of the payload.',
       params: rawParams,
       response: {
         200: acceptedSchema,
@@ -155,15 +158,18 @@ export function registerPayloadRoutes(
   app.post(
     '/admin/raw/retry',
     createAdminRoute({
-      summary: 'Put all failed or all invalid payloads back in the queue',
+      summary: 'Return all failed or all invalid payloads to the queue',
       description:
-        'After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are ' +
-        `left out: the images are gone, so send those again. ${DEADLINE_NOTE}`,
+        'Use it after an outage of the model, or after a source or a prompt was corrected. Payloads with uploaded images are ' +
+        `omitted, because their images were deleted: send these payloads again. ${DEADLINE_NOTE}`,
       body: retryBodySchema,
       response: {
         200: Type.Object(
           { retried: Type.Integer() },
-          { description: 'How many wait in the queue again.', examples: [{ retried: 17 }] },
+          {
+            description: 'Number of payloads that returned to the queue.',
+            examples: [{ retried: 17 }],
+          },
         ),
         ...problemResponses(400, 401, 403, 413, 415, 422, 503),
       },
@@ -178,14 +184,14 @@ export function registerPayloadRoutes(
     createAdminRoute({
       summary: 'Remove old completed payloads',
       description:
-        'By when they came (`created_at`), also those that listings were made from: the listings and their history ' +
+        'Removes payloads by their age (`created_at`), even the latest payloads of listings: the listings and their history ' +
         'stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
         DEADLINE_NOTE,
       querystring: cleanupQuerySchema,
       response: {
         200: Type.Object(
           { deleted: Type.Integer() },
-          { description: 'How many were removed.', examples: [{ deleted: 1250 }] },
+          { description: 'Number of removed payloads.', examples: [{ deleted: 1250 }] },
         ),
         ...problemResponses(401, 403, 422, 503),
       },

@@ -26,31 +26,33 @@ const queueSchema = Type.Object(
       },
       {
         description:
-          'Payloads by status at one moment. A status in which more than 100,000 have ended is counted in the ' +
-          'background, and `null` until this process has counted it once.',
+          'Number of payloads by status, at the same time. A status with more than 100,000 finished payloads is counted in the ' +
+          'background, and is `null` until this process has counted it once.',
       },
     ),
     ended_age_seconds: nullable(
       Type.Number({
         description:
-          'The age of the oldest of the counts `completed`, `invalid` and `failed`; `null` while one is missing. Counts ' +
-          'made in the background are up to a minute old, and one or two seconds for each 100,000 counted.',
+          'Age of the oldest of the counts `completed`, `invalid` and `failed`; `null` while a count is missing. ' +
+          'Background counts are up to a minute old, plus one or two seconds for each 100,000 payloads.',
       }),
     ),
     oldest_pending_seconds: nullable(
       Type.Number({
         description:
-          'How long the oldest pending payload has waited since it came, or was put back; `null` if none waits. Payloads ' +
-          'that were put back precede newer ones of their source.',
+          'Time since the oldest pending payload arrived or returned to the queue; `null` if no payload is pending. Payloads ' +
+          'that returned to the queue precede newer payloads of their source.',
       }),
     ),
-    finished_per_minute: Type.Number({ description: 'Over the last five minutes.' }),
+    finished_per_minute: Type.Number({
+      description: 'Mean number of payloads finished per minute, over the last five minutes.',
+    }),
     breaker: choice(['closed', 'open', 'half-open'], {
-      description: 'Of this process, which claims nothing while it is open.',
+      description: "State of this process's breaker. The process claims no jobs while it is open.",
     }),
   },
   {
-    description: 'The queue of all processes.',
+    description: 'State of the queue of all processes.',
     examples: [
       {
         counts: { pending: 12, processing: 4, completed: 90_210, invalid: 310, failed: 2 },
@@ -71,7 +73,7 @@ const archiveCheckBodySchema = Type.Object(
         maximum: MAX_LIMIT,
         default: DEFAULT_LIMIT,
         description:
-          'How many listings; those that were never checked come first, then those that were checked longest ago.',
+          'Maximum number of listings. Unchecked listings come first, then the listings with the oldest checks.',
       }),
     ),
     source_slug: Type.Optional(sourceSlugSchema),
@@ -80,7 +82,8 @@ const archiveCheckBodySchema = Type.Object(
         minimum: 0,
         maximum: MAX_INTERVAL_SECONDS,
         default: HOUR_SECONDS,
-        description: 'How far apart two checks must be that find a listing gone.',
+        description:
+          'Minimum interval between the two checks that find a listing gone, in seconds.',
       }),
     ),
   },
@@ -89,14 +92,14 @@ const archiveCheckBodySchema = Type.Object(
 
 const archiveCheckResultSchema = Type.Object(
   {
-    checked: Type.Integer({ description: 'Addresses that were requested.' }),
-    archived: Type.Integer({ description: 'Of these, listings that were archived.' }),
+    checked: Type.Integer({ description: 'Number of requested URLs.' }),
+    archived: Type.Integer({ description: 'Number of archived listings.' }),
     unreachable: Type.Integer({
-      description: 'Of these, addresses without an answer, and those that are not allowed.',
+      description: 'Number of URLs that did not respond or are not allowed.',
     }),
   },
   {
-    description: 'The result of the check.',
+    description: 'Result of the check.',
     examples: [{ checked: 100, archived: 3, unreachable: 1 }],
   },
 );
@@ -122,7 +125,7 @@ export function registerOperationRoutes(
   app.get(
     '/admin/queue',
     createAdminRoute({
-      summary: 'The state of the queue',
+      summary: 'Get the state of the queue',
       response: { 200: queueSchema, ...problemResponses(401, 403, 503) },
     }),
     async () => ({ ...(await readQueue()), breaker: model.breaker.state }),
@@ -132,13 +135,13 @@ export function registerOperationRoutes(
     '/admin/archive-check',
     {
       ...createAdminRoute({
-        summary: 'Archive listings whose addresses are gone',
+        summary: 'Archive listings whose pages are gone',
         description:
-          'Requests the addresses of listings. A listing whose address answers 404 or 410 in two checks ' +
-          'at least `min_interval_seconds` apart is archived, and comes back when it is ingested again. ' +
-          'Any other answer, and a payload between the checks, restart the count; a timeout, a ' +
-          'server error or an address that is not allowed changes nothing. A run ends after ' +
-          `${DEADLINE_MS / 1000} seconds with what it has done by then.`,
+          'Requests the URLs of listings. A listing whose URL returns 404 or 410 in two checks ' +
+          'at least `min_interval_seconds` apart is archived, and returns when it is ingested again. ' +
+          'Any other response, or a payload between the checks, restarts the count; a timeout, a ' +
+          'server error or a URL that is not allowed changes nothing. A run ends after ' +
+          `${DEADLINE_MS / 1000} seconds with a partial result.`,
         body: archiveCheckBodySchema,
         response: {
           200: archiveCheckResultSchema,

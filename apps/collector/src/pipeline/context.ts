@@ -74,7 +74,7 @@ export function requireOutput<Key extends keyof StageOutputs>(
   key: Key,
 ): StageOutputs[Key] {
   const value = outputs[key];
-  if (value === undefined) throw new Error(`No stage has made "${key}" yet`);
+  if (value === undefined) throw new Error(`No stage has produced "${key}" yet`);
   return value;
 }
 

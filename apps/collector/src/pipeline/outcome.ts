@@ -63,7 +63,7 @@ export function toFailureResult(
       ? createRawError('model_unavailable', error.message, stage)
       : createRawError(
           'image_store_unavailable',
-          'The image store failed to store or read the images; the log has more.',
+          'The image store failed to store or read the images; see the log.',
           stage,
         );
     if (canWait && retryable && !(outage !== undefined && isCause(outage))) {
@@ -74,7 +74,7 @@ export function toFailureResult(
   return createFailedResult(
     error instanceof StageTimeoutError
       ? createRawError('stage_timed_out', error.message, stage)
-      : createRawError('internal_error', `The stage "${stage}" failed; the log has more.`, stage),
+      : createRawError('internal_error', `The stage "${stage}" failed; see the log.`, stage),
   );
 }
 

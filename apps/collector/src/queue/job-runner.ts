@@ -88,7 +88,7 @@ export function createJobRunner<Input = never>(
     } catch (error) {
       if (signal.aborted || error instanceof LeaseLostError || isDatabaseOutage(error)) throw error;
       log.error({ err: error }, 'a job threw an exception');
-      const failure = { code: 'internal_error', message: 'The worker failed; its log has more.' };
+      const failure = { code: 'internal_error', message: 'The worker failed; see its log.' };
       return { status: 'failed', error: failure, stages, listingId: null };
     }
   }

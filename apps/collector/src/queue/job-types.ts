@@ -62,7 +62,7 @@ export class SupersededError extends Error {
   override readonly name = 'SupersededError';
 
   constructor({ rawId }: Fence) {
-    super(`A newer payload than raw record ${rawId} made the listing`);
+    super(`A payload newer than raw record ${rawId} has updated the listing`);
   }
 }
 

@@ -10,7 +10,7 @@ import { hasLostUploads, requeueTransition } from './transitions.ts';
 const MAX_BATCH_SIZE = 1000;
 
 const IMAGES_GONE_DETAIL =
-  'The payload came with its images, which are kept only when it is completed: send it again with them.';
+  'The images of the payload were uploaded with it and have been deleted: send the payload again with its images.';
 
 /**
  * Creates the retry of payloads that ended `failed` or `invalid`. Contract 4, Operations.

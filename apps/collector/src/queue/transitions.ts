@@ -81,7 +81,7 @@ export const endTransition = sql`
 const interruptedError: RawError = {
   code: 'interrupted',
   message:
-    'The database or the disk was not available, or the process was stopped. The images are gone: send the payload again.',
+    'The database or the disk was not available, or the process was stopped. The images were deleted: send the payload again.',
 };
 
 /** SET clause that returns a job to the queue with the columns of `back`. The attempt does not count. */
@@ -98,13 +98,13 @@ export const returnTransition = sql`
 
 const leaseLostError: RawError = {
   code: 'lease_lost',
-  message: 'Each worker that took this payload ended before it was done.',
+  message: 'Each worker that claimed this payload ended before the payload was processed.',
 };
 
 const uploadsLostError: RawError = {
   code: 'lease_lost',
   message:
-    'The process that took this payload and its images ended before it was done. Send it again.',
+    'The process that received this payload and its images ended before the payload was processed. Send the payload again.',
 };
 
 /**

@@ -169,7 +169,7 @@ export function createReprocess(
       if (isSystemicFailure(failure)) throw failure;
       const outcome = getWriteOutcome(status, unchangedReason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
-      return { outcome, error: toError(failure ?? unchangedReason ?? `Its payload is ${status}.`) };
+      return { outcome, error: toError(failure ?? unchangedReason ?? `The payload is ${status}.`) };
     },
   };
 }
@@ -197,7 +197,7 @@ export function createReprocessImages(
     if (job === undefined) return { listingId, outcome: 'left' };
     const { status, failure } = await runJob(jobs, job, { shouldDescribeAgain: true });
     if (failure === undefined && status === 'completed') return { listingId, outcome: 'described' };
-    const error = toError(failure ?? `Its payload is ${status}.`);
+    const error = toError(failure ?? `The payload is ${status}.`);
     return { listingId, outcome: 'failed', error };
   }
 
@@ -267,7 +267,7 @@ export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<Reproce
     );
     const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
     if (isWritten && !hasModelFailed) return result;
-    const reason = error?.message ?? 'A service that it needs is unavailable.';
+    const reason = error?.message ?? 'A required service is unavailable.';
     if (!isWritten) input.onUnchanged?.(reason);
     return { status: 'completed', error: null, stages, listingId: null };
   };

@@ -55,7 +55,7 @@ export function createUrlCheck(options: {
       throw new FetchError(`The address must be http or https, not ${url.protocol}`);
     }
     if (url.username !== '' || url.password !== '') {
-      throw new FetchError('The address must not hold a user name or password');
+      throw new FetchError('The address must not contain a user name or password');
     }
     // The URL parser has normalized decimal, octal and hexadecimal IPv4 hosts.
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');

@@ -76,10 +76,10 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       ...createRouteOptions(limits.fulltext),
       schema: {
         ...baseSchema,
-        summary: 'Find listings by their words',
+        summary: 'Search listings by their words',
         description:
-          `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
-          'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
+          `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, best first. If more listings match, ` +
+          'the older listings are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
         response: { 200: fulltextResponse, ...problemResponses(400, 401, 403, 422, 429, 503) },
       },
@@ -93,7 +93,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       ...createRouteOptions(limits.similar),
       schema: {
         ...baseSchema,
-        summary: 'Find listings near to a text, an embedding or a listing',
+        summary: 'Search the listings nearest to a text, an embedding or a listing',
         body: createRef<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
           200: createRef<SimilarSearchResponse>('SimilarSearchResponse'),
@@ -112,7 +112,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       ...createRouteOptions(limits.fulltext),
       schema: {
         ...baseSchema,
-        summary: 'Find listings by their words and their meaning together',
+        summary: 'Search listings by words and meaning',
         description:
           `Fuses the ${HYBRID_DEPTH} best listings by words (ranked as in the full-text search) with ` +
           `the ${HYBRID_DEPTH} nearest by meaning.`,
@@ -133,10 +133,10 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
       ...createRouteOptions(limits.fulltext),
       schema: {
         ...baseSchema,
-        summary: 'Tell which of some listings a search finds now',
+        summary: 'Return which of the given listings a search finds',
         description:
-          'For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the ' +
-          'full-text search of the same words and filters would find, however many newer ones it finds. A query ' +
+          'For clients with saved searches: send the listings of `GET /listings/changes`. The response has the listings that a ' +
+          'full-text search with the same words and filters would find, even if many newer listings match. A query ' +
           'without a word finds nothing.',
         body: createRef<MatchesRequest>('SearchMatchesRequest'),
         response: {

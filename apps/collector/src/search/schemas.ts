@@ -26,10 +26,10 @@ const areaSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
 const filterSchemas = {
   deal_type: Type.Optional(dealTypeSchema),
-  city: createTextFilter(200, 'In any spelling: "Івано-Франківськ" finds "івано франківськ".'),
+  city: createTextFilter(200, 'City in any spelling: "Івано-Франківськ" finds "івано франківськ".'),
   property_type: createTextFilter(
     100,
-    'As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
+    'Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
   ),
   price_min: priceSchema,
   price_max: priceSchema,
@@ -60,8 +60,8 @@ const duplicatesSchema = Type.Optional(
   Type.Array(Type.Integer(), {
     maxItems: MAX_NAMED_DUPLICATES,
     description:
-      'With `fold_duplicates`: the ids of the other listings that are likely the same property, ' +
-      `also of those that the search itself does not find; the first ${MAX_NAMED_DUPLICATES} of them.`,
+      'With `fold_duplicates`: the IDs of the other listings that are likely the same property, ' +
+      `even if the search does not find them; at most ${MAX_NAMED_DUPLICATES} IDs.`,
   }),
 );
 
@@ -69,7 +69,7 @@ const querySchema = Type.String({
   minLength: 1,
   maxLength: 512,
   pattern: STORABLE_PATTERN,
-  description: 'Plain text. A listing is found when it has all the words, in any order.',
+  description: 'Plain text. The search finds listings that contain all words, in any order.',
 });
 
 const filtersSchema = Type.Object(filterSchemas);
@@ -83,7 +83,7 @@ export const fulltextSearchRequestSchema = Type.Object(
     ...filterSchemas,
     limit: limitSchema,
     cursor: Type.Optional(
-      Type.String({ maxLength: 512, description: 'The `next_cursor` of the page before.' }),
+      Type.String({ maxLength: 512, description: 'The `next_cursor` of the previous page.' }),
     ),
     highlight: Type.Optional(Type.Boolean({ default: false })),
     fold_duplicates: foldDuplicatesSchema,
@@ -105,7 +105,7 @@ export const searchHitSchema = Type.Object(
     highlight: Type.Optional(
       Type.String({
         description:
-          'A passage of the listing as HTML: the found words in <mark>, everything else escaped.',
+          'A passage of the listing as HTML: the matched words are in <mark>, and everything else is escaped.',
       }),
     ),
     duplicates: duplicatesSchema,
@@ -115,7 +115,7 @@ export const searchHitSchema = Type.Object(
 
 type SearchHit = Static<typeof searchHitSchema>;
 
-const durationSchema = Type.Integer({ description: 'Milliseconds that the search took.' });
+const durationSchema = Type.Integer({ description: 'Duration of the search in milliseconds.' });
 
 /** Page of hits, best first. */
 export const fulltextSearchResponseSchema = Type.Object(
@@ -126,9 +126,9 @@ export const fulltextSearchResponseSchema = Type.Object(
       relation: choice(['eq', 'gte'], {
         description:
           `\`gte\`: the number is a lower bound. A full-text search returns it when ${MAX_RANKED_MATCHES} ` +
-          'or more listings match: only the newest of them were ranked. Of the hybrid search it is ' +
-          `when one of its two rankings has ${HYBRID_DEPTH} or more: no more were fused. With ` +
-          '`fold_duplicates` each group counts once.',
+          'or more listings match: only the newest of them were ranked. A hybrid search returns it ' +
+          `when one of its two rankings has ${HYBRID_DEPTH} or more listings: no more were fused. With ` +
+          '`fold_duplicates`, each group counts once.',
       }),
     }),
     next_cursor: nullable(Type.String()),
@@ -148,7 +148,7 @@ export const matchesRequestSchema = Type.Object(
       minItems: 1,
       maxItems: MAX_MATCHED_IDS,
       uniqueItems: true,
-      description: 'The listings to look at.',
+      description: 'IDs of the listings to match.',
     }),
     query: Type.Optional(querySchema),
     ...filterSchemas,
@@ -156,7 +156,7 @@ export const matchesRequestSchema = Type.Object(
   {
     $id: 'SearchMatchesRequest',
     additionalProperties: false,
-    description: 'A full-text search without its pages; without `query` the filters alone decide.',
+    description: 'A full-text search without pages. Without `query`, only the filters decide.',
     examples: [{ ids: [640, 812], query: 'балкон', city: 'Львів', price_max: 60_000 }],
   },
 );
@@ -166,7 +166,7 @@ export type MatchesRequest = Static<typeof matchesRequestSchema>;
 export const matchesResponseSchema = Type.Object(
   {
     items: Type.Array(Type.Object({ listing: listingSchema }), {
-      description: 'The listings that the search finds now, in the order of `ids`.',
+      description: 'The listings that the search finds, in the order of `ids`.',
     }),
     took_ms: durationSchema,
   },
@@ -195,7 +195,7 @@ export const createSimilarSearchRequestSchema = (dimensions: number) =>
       $id: 'SimilarSearchRequest',
       examples: [{ query: 'flat with a balcony in Lviv', limit: 3 }],
       additionalProperties: false,
-      description: 'Has exactly one of `query`, `embedding` and `listing_id`.',
+      description: 'A request with exactly one of `query`, `embedding` and `listing_id`.',
     },
   );
 
@@ -206,7 +206,9 @@ export const similarSearchResponseSchema = Type.Object(
     items: Type.Array(
       Type.Object({
         listing: listingSchema,
-        distance: Type.Number({ description: 'Cosine distance: 0 the same, 2 the opposite.' }),
+        distance: Type.Number({
+          description: 'Cosine distance: 0 for the same direction, 2 for the opposite.',
+        }),
         duplicates: duplicatesSchema,
       }),
     ),

@@ -243,7 +243,7 @@ function foldGroups<FoundHit extends { group: number | null }>(
 const idSchema = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const cursorError = {
   path: 'body/cursor',
-  message: 'must be the next_cursor of a page of this same search',
+  message: 'must be the next_cursor of a page of the same search',
 };
 
 /**
@@ -346,6 +346,6 @@ async function loadVector(
   }
   const vector = toUnitVector(embedding ?? []);
   if (vector !== undefined) return { vector, embeddingModel: null };
-  const message = 'must not be all zeros: such a vector is near to nothing';
+  const message = 'must not be all zeros: such a vector has no direction';
   throw problem('validation_failed', { errors: [{ path: 'body/embedding', message }] });
 }

@@ -145,7 +145,7 @@ const invalidResponses: [name: string, path: string, reason: RegExp, requests: n
   ['a redirect to such a body', createRedirectPath('/bomb'), /larger than/, 1],
   ['an unknown encoding', '/encoded/unknown', /unknown content encoding/, 1],
   ['an encoding named like a property', '/encoded/constructor', /unknown content encoding/, 1],
-  ['no HTTP', '/garbage', /the answer is no HTTP|HPE_/, 3],
+  ['no HTTP', '/garbage', /the response is not HTTP|HPE_/, 3],
   ['a redirect without a target', '/nowhere', /redirects to a malformed one/, 1],
   ['redirects in a circle', '/loop', /more than 5 times/, 6],
   ['six redirects', '/hop/6', /more than 5 times/, 1],

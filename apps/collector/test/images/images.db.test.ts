@@ -210,7 +210,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
   const storedImage = { sha256: sha256(silverImage), width: 64, height: 48, duplicate: false };
   const expected = [
     storedImage,
-    { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
+    { error: 'The file is not a JPEG, PNG, WebP, AVIF or GIF image' },
     { ...storedImage, duplicate: true },
     { ...storedImage, sha256: knownImage.sha256, duplicate: true },
   ];
@@ -238,7 +238,7 @@ test('An image of 50 MB is stored, and a larger image is not', async () => {
   const [exactOutcome, oversizedOutcome] = await openService().images.processRemote(job);
   assert.ok(exactOutcome !== undefined && 'sha256' in exactOutcome, JSON.stringify(exactOutcome));
   assert.equal((await findImage(exactOutcome.sha256))?.bytes, 50 * 1024 * 1024);
-  assert.partialDeepStrictEqual(oversizedOutcome, { error: 'It is larger than 50 MB' });
+  assert.partialDeepStrictEqual(oversizedOutcome, { error: 'The image is larger than 50 MB' });
 });
 
 test('Bad images are recorded with their reason and leave the good ones alone', async () => {

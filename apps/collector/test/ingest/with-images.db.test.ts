@@ -56,7 +56,7 @@ test('A payload with images is processed before the response, in any order of pa
     const storedImage = { sha256: hashFile(redFile), width: 64, height: 48 };
     assert.deepEqual(images, [
       { ...storedImage, duplicate: metadataLast },
-      { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
+      { error: 'The file is not a JPEG, PNG, WebP, AVIF or GIF image' },
       { ...storedImage, duplicate: true },
     ]);
     const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<{

@@ -240,7 +240,7 @@ export interface paths {
             parameters: {
                 query?: never;
                 header?: {
-                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew. */
+                    /** @description The same key with the same payload within 24 hours gives the same response, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the current status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key, and can be sent again. */
                     "idempotency-key"?: string;
                 };
                 path?: never;
@@ -252,7 +252,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description It waits in the queue. */
+                /** @description The payload waits in the queue. */
                 202: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -332,7 +332,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description Asked for another host */
+                /** @description Request for another host */
                 421: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -366,7 +366,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description The payload could not be taken in; Internal error */
+                /** @description The payload could not be stored; Internal error */
                 500: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -402,7 +402,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A payload's way through the pipeline */
+        /** The state of a payload in the pipeline */
         get: {
             parameters: {
                 query?: never;
@@ -434,10 +434,10 @@ export interface paths {
                                 message: string;
                                 stage?: string;
                             } | null;
-                            /** @description The last run of each stage, in the order of their times. A stage that an attempt has not reached, or did not need, is as an earlier attempt left it. */
+                            /** @description The last run of each stage, in chronological order. If the last attempt did not reach or need a stage, its run is from an earlier attempt. */
                             stages: {
                                 stage: string;
-                                /** @description `skipped` had nothing to do. `unchanged`: the payload is unchanged. `superseded`: a newer payload has updated the listing. `invalid` and `failed` ended the payload, whose `error` has the reason. `postponed`: a service was not available, and the payload returned to the queue. */
+                                /** @description `skipped`: the stage was not needed. `unchanged`: the payload is unchanged. `superseded`: a newer payload has updated the listing. `invalid` and `failed` ended the payload, whose `error` has the reason. `postponed`: a service was not available, and the payload returned to the queue. */
                                 outcome: "done" | "skipped" | "unchanged" | "superseded" | "invalid" | "failed" | "postponed";
                                 /** Format: date-time */
                                 started_at: string;
@@ -445,7 +445,7 @@ export interface paths {
                             }[];
                             listing_id: number | null;
                             model_usage: {
-                                /** @description Requests made; one that several shared counts for each. */
+                                /** @description Number of requests; a request shared by several payloads counts for each. */
                                 calls: number;
                                 input_tokens: number;
                                 output_tokens: number;
@@ -544,23 +544,23 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Accept a payload with its images, and answer when it is processed
+         * Accept a payload with its images, and respond when the payload is processed
          * @description A form must arrive with at least 8 MB in each
          *     2 minutes until it is complete, half a megabit a second. A slower form is 408 `request_too_slow`,
-         *     and nothing of it is stored. One API key, or address without one, may have three times COLLECTOR_UPLOADS forms in
-         *     progress. A further form is 503 `uploads_busy`.
+         *     and nothing of the form is stored. One API key, or one address without a key, may have three times COLLECTOR_UPLOADS
+         *     forms in progress. A further form is 503 `uploads_busy`.
          *
-         *     The pipeline runs before the response, which can take minutes. A payload that ends `invalid` is 422 with the reason.
-         *     The problem of a stored payload has its `raw_id`. A failed payload is 502 if the model failed, 503 if it can be sent again
-         *     at once (a stage took too long, the image store failed, or the process ended), and 500 otherwise. It must be sent again,
-         *     since its images are not kept. The same `Idempotency-Key` with the same payload and images within 24 hours returns the
+         *     The pipeline runs before the response, which can take minutes. A payload with the status `invalid` gets 422 with the
+         *     reason. The problem of a stored payload has its `raw_id`. A failed payload gets 502 if the model failed, 503 if it can be
+         *     sent again immediately (a stage took too long, the image store failed, or the process ended), and 500 otherwise. A failed
+         *     payload must be sent again, since its images are not kept. The same `Idempotency-Key` with the same payload and images within 24 hours returns the
          *     earlier outcome, unless the earlier payload failed.
          */
         post: {
             parameters: {
                 query?: never;
                 header?: {
-                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the present status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key: sent again, it is accepted anew. */
+                    /** @description The same key with the same payload within 24 hours gives the same response, with the headers `Idempotent-Replayed: true` and `Raw-Status`, the current status of the payload. A payload that failed within its request (`/ingest/with-images`) releases its key, and can be sent again. */
                     "idempotency-key"?: string;
                 };
                 path?: never;
@@ -578,9 +578,9 @@ export interface paths {
                      *     }
                      */
                     "multipart/form-data": {
-                        /** @description The payload: JSON of `PayloadSchema`. If it is sent before the files, it can be rejected before they are read. */
+                        /** @description The payload as JSON of `PayloadSchema`. A payload that is sent before the files can be rejected before the files are read. */
                         metadata: string;
-                        /** @description JPEG, PNG, WebP, AVIF or GIF, at most 50 MB each and 512 MB in all. The listing then has these images; without any it has those of `image_urls`. */
+                        /** @description JPEG, PNG, WebP, AVIF or GIF files, at most 50 MB each and 512 MB in total. They become the images of the listing. Without files, the listing has the images of `image_urls`. */
                         images?: string[];
                     };
                 };
@@ -598,15 +598,15 @@ export interface paths {
                             /** @enum {string} */
                             status: "completed";
                             listing_id: number;
-                            /** @description In their order. Empty if a newer payload has changed the listing since. */
+                            /** @description Outcomes of the images, in order. Empty if a newer payload has changed the listing since. */
                             images: ({
                                 sha256: string;
                                 width: number;
                                 height: number;
-                                /** @description Whether these bytes were stored before. */
+                                /** @description Whether the same file was stored before. */
                                 duplicate: boolean;
                             } | {
-                                /** @description Why this image cannot be used. */
+                                /** @description Reason why the image cannot be used. */
                                 error: string;
                             })[];
                         };
@@ -682,7 +682,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description Asked for another host */
+                /** @description Request for another host */
                 421: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -716,7 +716,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description The payload could not be taken in; Internal error */
+                /** @description The payload could not be stored; Internal error */
                 500: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -762,7 +762,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A listing, the origin of its fields, and its likely duplicates */
+        /** Get a listing, the origin of its fields, and its likely duplicates */
         get: {
             parameters: {
                 query?: never;
@@ -824,20 +824,20 @@ export interface paths {
                                 raw_id: number | null;
                                 model: string | null;
                                 prompt_version: string | null;
-                                /** @description By the name of the field; one without a value is missing. */
+                                /** @description Values by field name; fields without a value are omitted. */
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
-                                        /** @description `plain_text`, written without the tags and entities of HTML; `cleaned`, written on one line with single spaces, and without what is not kept: characters that cannot be stored, and entries of a list that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the one spelling that filters look for; `rounded`, rounded to two decimals; `shortened`, cut at its longest length; `not_valid`, left out, since it breaks a rule of payloads; `contradiction`, left out, since it contradicts another fact; `leap_second`, a leap second, taken for the second before it; `price_by_area`, the price divided by the total area. */
+                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the spelling that filters use; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
-                                        /** @description Whose value the rule changed or left out. */
+                                        /** @description Provider of the value that the rule changed or omitted. */
                                         of?: string;
                                     };
                                 };
                             } | null;
                             duplicate_group: number | null;
                             /**
-                             * @description Other listings that are likely the same property, the likeliest first: of other sources or ids, for the same kind of offer, and not archived. They are searched some seconds after a change.
+                             * @description Other listings that are likely the same property, likeliest first. They have another source or ID and the same kind of offer, and are not archived. The search runs some seconds after a change.
                              * @example [
                              *       {
                              *         "listing_id": 118,
@@ -874,13 +874,13 @@ export interface paths {
                                 url: string | null;
                                 price: number | null;
                                 currency: string | null;
-                                /** @description How likely it is the same property: the sum of the parts, at most 1. */
+                                /** @description Likelihood that both listings are the same property: the sum of the parts, at most 1. */
                                 score: number;
                                 reasons: {
                                     reason: "text" | "place" | "area" | "rooms" | "price" | "pictures" | "seller";
-                                    /** @description Its part of the score; negative if it speaks against. */
+                                    /** @description Part of the score; negative for evidence against a duplicate. */
                                     part: number;
-                                    /** @description The finding, for people. */
+                                    /** @description The finding, as text. */
                                     detail: string;
                                 }[];
                             }[];
@@ -971,7 +971,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The snapshots of a listing and their changes, the newest first */
+        /** List the snapshots of a listing and their changes, newest first */
         get: {
             parameters: {
                 query?: {
@@ -997,20 +997,20 @@ export interface paths {
                     };
                     content: {
                         "application/json": {
-                            /** @description The payload that it was made from. */
+                            /** @description ID of the payload that created the snapshot. */
                             raw_id: number;
-                            /** @description Whether `oselya reprocess` had that payload read again: its source need not have sent anything new. */
+                            /** @description Whether `oselya reprocess` created the snapshot from an earlier payload, so its source may not have sent a new one. */
                             reprocessed: boolean;
                             /** Format: date-time */
                             created_at: string;
-                            /** @description The changes since the snapshot before, by field; empty in the first. `pictures` are addresses, or the SHA-256 of uploaded images. */
+                            /** @description Changes since the previous snapshot, by field; empty in the first snapshot. `pictures` are URLs, or the SHA-256 of uploaded images. */
                             changes: {
                                 [key: string]: {
                                     from: unknown;
                                     to: unknown;
                                 };
                             };
-                            /** @description The listing then. */
+                            /** @description State of the listing at the time of the snapshot. */
                             listing: {
                                 [key: string]: unknown;
                             };
@@ -1103,7 +1103,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A listing's images in their order */
+        /** List the images of a listing in order */
         get: {
             parameters: {
                 query?: {
@@ -1238,13 +1238,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Listings that are new, have another price, or are back
-         * @description Ask without `after` once, then send the `cursor` of each answer the next time: no change is left out or repeated. Changes are kept for 30 days. A key with a list of sources gets the changes of these. A cursor from after the copy of the database that was restored is rejected (422): begin again without it.
+         * List listings that are new, have another price, or have returned
+         * @description Send the first request without `after`, then send the `cursor` of each response as `after`: no change is omitted or repeated. Changes are kept for 30 days. A key with a list of sources gets the changes of these sources. After the database was restored from a backup, a newer cursor is rejected (422): begin again without a cursor.
          */
         get: {
             parameters: {
                 query?: {
-                    /** @description The `cursor` of the previous answer. Without it the answer has changes from now on, and those of the last minute if many are not in order yet (`has_more`). */
+                    /** @description The `cursor` of the previous response. Without it, the response has the changes from now on, and those of the last minute if many changes are not in order yet (`has_more`). */
                     after?: string;
                     limit?: number;
                 };
@@ -1254,7 +1254,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description Changes in the order in which they were committed. */
+                /** @description Changes in the order of their commits. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1283,7 +1283,7 @@ export interface paths {
                             items: {
                                 listing_id: number;
                                 source_slug: string;
-                                /** @description `price_changed`: its source sent another price or currency; one that is read differently from the same payload does not count. `returned`: it was archived, and its source has it again. */
+                                /** @description `price_changed`: the source sent another price or currency. A price that the model reads differently from the same payload does not count. `returned`: the listing was archived, and its source sent it again. */
                                 kind: "new" | "price_changed" | "returned";
                                 price_from: number | null;
                                 price_to: number | null;
@@ -1292,9 +1292,9 @@ export interface paths {
                                 /** Format: date-time */
                                 changed_at: string;
                             }[];
-                            /** @description Send it as `after` the next time, also if `items` is empty. */
+                            /** @description The value of `after` in the next request, even if `items` is empty. */
                             cursor: string;
-                            /** @description Whether to ask again at once, also if `items` is empty. */
+                            /** @description Whether more changes are available immediately, even if `items` is empty. */
                             has_more: boolean;
                         };
                     };
@@ -1387,11 +1387,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An image's bytes, or a smaller copy */
+        /** An image, or a smaller copy of it */
         get: {
             parameters: {
                 query?: {
-                    /** @description Longest side in pixels of a JPEG; without it the bytes come as they are. */
+                    /** @description Longest side of a JPEG thumbnail in pixels; the original file if omitted. */
                     size?: 320 | 1024;
                 };
                 header?: never;
@@ -1412,7 +1412,7 @@ export interface paths {
                         "image/*": string;
                     };
                 };
-                /** @description The copy that the caller has is good */
+                /** @description The cached copy is current */
                 304: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1507,8 +1507,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Find listings by their words
-         * @description Ranks the 1000 newest listings that match, the best first. Where more match, the older ones are not found and `total.relation` is `gte`: narrow the search by filters.
+         * Search listings by their words
+         * @description Ranks the 1000 newest listings that match, best first. If more listings match, the older listings are not found and `total.relation` is `gte`: narrow the search by filters.
          */
         post: {
             parameters: {
@@ -1625,7 +1625,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Find listings near to a text, an embedding or a listing */
+        /** Search the listings nearest to a text, an embedding or a listing */
         post: {
             parameters: {
                 query?: never;
@@ -1772,7 +1772,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Find listings by their words and their meaning together
+         * Search listings by words and meaning
          * @description Fuses the 50 best listings by words (ranked as in the full-text search) with the 50 nearest by meaning.
          */
         post: {
@@ -1901,8 +1901,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Tell which of some listings a search finds now
-         * @description For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the full-text search of the same words and filters would find, however many newer ones it finds. A query without a word finds nothing.
+         * Return which of the given listings a search finds
+         * @description For clients with saved searches: send the listings of `GET /listings/changes`. The response has the listings that a full-text search with the same words and filters would find, even if many newer listings match. A query without a word finds nothing.
          */
         post: {
             parameters: {
@@ -2018,14 +2018,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The payloads of a status, the last changed first
-         * @description For admins who decide what to retry. The content of payloads is not shown.
+         * List the payloads with a status, most recently changed first
+         * @description Helps administrators to decide which payloads to retry. The content of the payloads is not shown.
          */
         get: {
             parameters: {
                 query: {
                     status: "pending" | "processing" | "completed" | "invalid" | "failed";
-                    /** @description The source; it is created with its first payload. */
+                    /** @description Name of the source, which its first payload creates. */
                     source_slug?: string;
                     limit?: number;
                     /** @description From the `Link` of the page before. */
@@ -2037,7 +2037,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description A page; the next one is in `Link`. */
+                /** @description A page of payloads; the header `Link` has the next page. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2162,8 +2162,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Put a failed or invalid payload back in the queue
-         * @description It then has all its attempts again.
+         * Return a failed or invalid payload to the queue
+         * @description Resets the attempts of the payload.
          */
         post: {
             parameters: {
@@ -2177,7 +2177,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description It waits in the queue. */
+                /** @description The payload waits in the queue. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2286,8 +2286,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Put all failed or all invalid payloads back in the queue
-         * @description After an outage of the model, or when a source or a prompt was corrected. Payloads with uploaded images are left out: the images are gone, so send those again. It ends after 50 seconds with what it has done by then: repeat it until nothing is left to do.
+         * Return all failed or all invalid payloads to the queue
+         * @description Use it after an outage of the model, or after a source or a prompt was corrected. Payloads with uploaded images are omitted, because their images were deleted: send these payloads again. The request ends after 50 seconds with a partial result: repeat it until the result is 0.
          */
         post: {
             parameters: {
@@ -2306,13 +2306,13 @@ export interface paths {
                      */
                     "application/json": {
                         status: "failed" | "invalid";
-                        /** @description The source; it is created with its first payload. */
+                        /** @description Name of the source, which its first payload creates. */
                         source_slug?: string;
                     };
                 };
             };
             responses: {
-                /** @description How many wait in the queue again. */
+                /** @description Number of payloads that returned to the queue. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2430,13 +2430,13 @@ export interface paths {
         post?: never;
         /**
          * Remove old completed payloads
-         * @description By when they came (`created_at`), also those that listings were made from: the listings and their history stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. It ends after 50 seconds with what it has done by then: repeat it until nothing is left to do.
+         * @description Removes payloads by their age (`created_at`), even the latest payloads of listings: the listings and their history stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. The request ends after 50 seconds with a partial result: repeat it until the result is 0.
          */
         delete: {
             parameters: {
                 query: {
                     /**
-                     * @description How long ago they came, at least; 0 is all of them.
+                     * @description Minimum age of the payloads; 0 selects all.
                      * @example 90
                      */
                     older_than_days: number;
@@ -2447,7 +2447,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description How many were removed. */
+                /** @description Number of removed payloads. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2529,7 +2529,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The state of the queue */
+        /** Get the state of the queue */
         get: {
             parameters: {
                 query?: never;
@@ -2539,7 +2539,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description The queue of all processes. */
+                /** @description State of the queue of all processes. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2562,7 +2562,7 @@ export interface paths {
                          *     }
                          */
                         "application/json": {
-                            /** @description Payloads by status at one moment. A status in which more than 100,000 have ended is counted in the background, and `null` until this process has counted it once. */
+                            /** @description Number of payloads by status, at the same time. A status with more than 100,000 finished payloads is counted in the background, and is `null` until this process has counted it once. */
                             counts: {
                                 pending: number;
                                 processing: number;
@@ -2572,9 +2572,9 @@ export interface paths {
                             };
                             ended_age_seconds: number | null;
                             oldest_pending_seconds: number | null;
-                            /** @description Over the last five minutes. */
+                            /** @description Mean number of payloads finished per minute, over the last five minutes. */
                             finished_per_minute: number;
-                            /** @description Of this process, which claims nothing while it is open. */
+                            /** @description State of this process's breaker. The process claims no jobs while it is open. */
                             breaker: "closed" | "open" | "half-open";
                         };
                     };
@@ -2644,8 +2644,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Archive listings whose addresses are gone
-         * @description Requests the addresses of listings. A listing whose address answers 404 or 410 in two checks at least `min_interval_seconds` apart is archived, and comes back when it is ingested again. Any other answer, and a payload between the checks, restart the count; a timeout, a server error or an address that is not allowed changes nothing. A run ends after 50 seconds with what it has done by then.
+         * Archive listings whose pages are gone
+         * @description Requests the URLs of listings. A listing whose URL returns 404 or 410 in two checks at least `min_interval_seconds` apart is archived, and returns when it is ingested again. Any other response, or a payload between the checks, restarts the count; a timeout, a server error or a URL that is not allowed changes nothing. A run ends after 50 seconds with a partial result.
          */
         post: {
             parameters: {
@@ -2664,14 +2664,14 @@ export interface paths {
                      */
                     "application/json": {
                         /**
-                         * @description How many listings; those that were never checked come first, then those that were checked longest ago.
+                         * @description Maximum number of listings. Unchecked listings come first, then the listings with the oldest checks.
                          * @default 100
                          */
                         limit?: number;
-                        /** @description The source; it is created with its first payload. */
+                        /** @description Name of the source, which its first payload creates. */
                         source_slug?: string;
                         /**
-                         * @description How far apart two checks must be that find a listing gone.
+                         * @description Minimum interval between the two checks that find a listing gone, in seconds.
                          * @default 3600
                          */
                         min_interval_seconds?: number;
@@ -2679,7 +2679,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description The result of the check. */
+                /** @description Result of the check. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2694,11 +2694,11 @@ export interface paths {
                          *     }
                          */
                         "application/json": {
-                            /** @description Addresses that were requested. */
+                            /** @description Number of requested URLs. */
                             checked: number;
-                            /** @description Of these, listings that were archived. */
+                            /** @description Number of archived listings. */
                             archived: number;
-                            /** @description Of these, addresses without an answer, and those that are not allowed. */
+                            /** @description Number of URLs that did not respond or are not allowed. */
                             unreachable: number;
                         };
                     };
@@ -2818,13 +2818,13 @@ export interface components {
          *     }
          */
         PayloadSchema: {
-            /** @description The source; it is created with its first payload. */
+            /** @description Name of the source, which its first payload creates. */
             source_slug: string;
-            /** @description The listing's id at its source. */
+            /** @description ID of the listing at its source. */
             external_id: string;
             /**
              * Format: uri
-             * @description The listing's page at its source.
+             * @description URL of the listing at its source.
              */
             url?: string;
             title?: string;
@@ -2851,7 +2851,7 @@ export interface components {
             longitude?: number;
             contact_name?: string;
             phones?: string[];
-            /** @description Other data of the source, up to 64 KiB of JSON, at most 32 levels deep. */
+            /** @description Other data of the source: at most 64 KiB of JSON, at most 32 levels deep. */
             attributes?: {
                 [key: string]: unknown;
             };
@@ -2870,12 +2870,12 @@ export interface components {
          *     }
          */
         FulltextSearchRequest: {
-            /** @description Plain text. A listing is found when it has all the words, in any order. */
+            /** @description Plain text. The search finds listings that contain all words, in any order. */
             query: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description In any spelling: "Івано-Франківськ" finds "івано франківськ". */
+            /** @description City in any spelling: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
-            /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
+            /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
             price_max?: number;
@@ -2883,13 +2883,13 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description The source; it is created with its first payload. */
+            /** @description Name of the source, which its first payload creates. */
             source_slug?: string;
             /** @default false */
             include_archived?: boolean;
             /** @default 20 */
             limit?: number;
-            /** @description The `next_cursor` of the page before. */
+            /** @description The `next_cursor` of the previous page. */
             cursor?: string;
             /** @default false */
             highlight?: boolean;
@@ -2939,38 +2939,38 @@ export interface components {
                 updated_at: string;
             };
             rank: number;
-            /** @description A passage of the listing as HTML: the found words in <mark>, everything else escaped. */
+            /** @description A passage of the listing as HTML: the matched words are in <mark>, and everything else is escaped. */
             highlight?: string;
-            /** @description With `fold_duplicates`: the ids of the other listings that are likely the same property, also of those that the search itself does not find; the first 100 of them. */
+            /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
             duplicates?: number[];
         };
         FulltextSearchResponse: {
             items: components["schemas"]["FulltextSearchResult"][];
             total: {
                 value: number;
-                /** @description `gte`: the number is a lower bound. A full-text search returns it when 1000 or more listings match: only the newest of them were ranked. Of the hybrid search it is when one of its two rankings has 50 or more: no more were fused. With `fold_duplicates` each group counts once. */
+                /** @description `gte`: the number is a lower bound. A full-text search returns it when 1000 or more listings match: only the newest of them were ranked. A hybrid search returns it when one of its two rankings has 50 or more listings: no more were fused. With `fold_duplicates`, each group counts once. */
                 relation: "eq" | "gte";
             };
             next_cursor: string | null;
-            /** @description Milliseconds that the search took. */
+            /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
         /**
-         * @description Has exactly one of `query`, `embedding` and `listing_id`.
+         * @description A request with exactly one of `query`, `embedding` and `listing_id`.
          * @example {
          *       "query": "flat with a balcony in Lviv",
          *       "limit": 3
          *     }
          */
         SimilarSearchRequest: {
-            /** @description Plain text. A listing is found when it has all the words, in any order. */
+            /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
             embedding?: number[];
             listing_id?: number;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description In any spelling: "Івано-Франківськ" finds "івано франківськ". */
+            /** @description City in any spelling: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
-            /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
+            /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
             price_max?: number;
@@ -2978,7 +2978,7 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description The source; it is created with its first payload. */
+            /** @description Name of the source, which its first payload creates. */
             source_slug?: string;
             /** @default false */
             include_archived?: boolean;
@@ -3030,16 +3030,16 @@ export interface components {
                     /** Format: date-time */
                     updated_at: string;
                 };
-                /** @description Cosine distance: 0 the same, 2 the opposite. */
+                /** @description Cosine distance: 0 for the same direction, 2 for the opposite. */
                 distance: number;
-                /** @description With `fold_duplicates`: the ids of the other listings that are likely the same property, also of those that the search itself does not find; the first 100 of them. */
+                /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
                 duplicates?: number[];
             }[];
-            /** @description Milliseconds that the search took. */
+            /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
         /**
-         * @description A full-text search without its pages; without `query` the filters alone decide.
+         * @description A full-text search without pages. Without `query`, only the filters decide.
          * @example {
          *       "ids": [
          *         640,
@@ -3051,14 +3051,14 @@ export interface components {
          *     }
          */
         SearchMatchesRequest: {
-            /** @description The listings to look at. */
+            /** @description IDs of the listings to match. */
             ids: number[];
-            /** @description Plain text. A listing is found when it has all the words, in any order. */
+            /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description In any spelling: "Івано-Франківськ" finds "івано франківськ". */
+            /** @description City in any spelling: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
-            /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
+            /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
             price_max?: number;
@@ -3066,13 +3066,13 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description The source; it is created with its first payload. */
+            /** @description Name of the source, which its first payload creates. */
             source_slug?: string;
             /** @default false */
             include_archived?: boolean;
         };
         SearchMatchesResponse: {
-            /** @description The listings that the search finds now, in the order of `ids`. */
+            /** @description The listings that the search finds, in the order of `ids`. */
             items: {
                 listing: {
                     listing_id: number;
@@ -3113,7 +3113,7 @@ export interface components {
                     updated_at: string;
                 };
             }[];
-            /** @description Milliseconds that the search took. */
+            /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
     };
@@ -3309,7 +3309,7 @@ export const searchFilters = {
     "minLength": 1,
     "maxLength": 512,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
-    "description": "Plain text. A listing is found when it has all the words, in any order."
+    "description": "Plain text. The search finds listings that contain all words, in any order."
   },
   "deal_type": {
     "anyOf": [
@@ -3338,14 +3338,14 @@ export const searchFilters = {
     "minLength": 1,
     "maxLength": 200,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
-    "description": "In any spelling: \"Івано-Франківськ\" finds \"івано франківськ\"."
+    "description": "City in any spelling: \"Івано-Франківськ\" finds \"івано франківськ\"."
   },
   "property_type": {
     "type": "string",
     "minLength": 1,
     "maxLength": 100,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
-    "description": "As listings have it, in any case and spelling: \"Apartment\" finds \"apartment\", and \"об’єкт\" \"об'єкт\"."
+    "description": "Property type of the listings, in any case and spelling: \"Apartment\" finds \"apartment\", and \"об’єкт\" \"об'єкт\"."
   },
   "price_min": {
     "type": "number",
@@ -3380,7 +3380,7 @@ export const searchFilters = {
   "source_slug": {
     "type": "string",
     "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$",
-    "description": "The source; it is created with its first payload."
+    "description": "Name of the source, which its first payload creates."
   },
   "include_archived": {
     "type": "boolean"

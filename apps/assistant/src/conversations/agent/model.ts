@@ -51,7 +51,7 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
   const registers = [registry];
   const requests = new Counter({
     name: 'assistant_model_requests_total',
-    help: 'Requests to the model server, each attempt counted.',
+    help: 'Requests to the model server, including retries.',
     labelNames: ['operation', 'outcome'],
     registers,
   });
@@ -64,7 +64,7 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
   });
   const tokens = new Counter({
     name: 'assistant_model_tokens_total',
-    help: 'Tokens that the model server counted, in ("input") and out ("output").',
+    help: 'Tokens that the model server counted, by direction: "input" or "output".',
     labelNames: ['operation', 'direction'],
     registers,
   });
