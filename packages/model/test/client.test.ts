@@ -24,7 +24,7 @@ import {
   createChat,
   expectFailure,
   failure,
-  FLAT,
+  FLAT_JSON,
   flatCompletion,
   look,
   startScene,
@@ -70,7 +70,7 @@ suite('health', () => {
       { status: 500, body: { error: `no backend at http://u:p@gpu/ for ${API_KEY}` } },
     ]);
     await expectFailure(client.embed(['two rooms in Lviv']), 'MODEL_UNAVAILABLE');
-    server.play(createChat(FLAT));
+    server.play(createChat(FLAT_JSON));
     await ask(client);
     server.play(models);
     assert.deepEqual(await client.health(), {
@@ -111,7 +111,7 @@ suite('health', () => {
       }
     };
     await failInputs();
-    server.play(createChat(FLAT));
+    server.play(createChat(FLAT_JSON));
     await ask(client);
     await failInputs();
     server.play(failure.tooLong);
@@ -120,7 +120,7 @@ suite('health', () => {
     server.play(failure.tooLong);
     await expectFailure(ask(client), 'MODEL_INPUT_TOO_LARGE');
     assert.equal(await readHealth(), 'failing');
-    server.play(createChat(FLAT));
+    server.play(createChat(FLAT_JSON));
     await ask(client);
     assert.equal(await readHealth(), 'ok');
   });
@@ -129,7 +129,7 @@ suite('health', () => {
 suite('closing', () => {
   test('Closing waits for calls in progress and rejects later ones', async (t) => {
     const answer = Promise.withResolvers<ScriptedResponse>();
-    const { client, server } = await startScene(t, [() => answer.promise, createChat(FLAT)]);
+    const { client, server } = await startScene(t, [() => answer.promise, createChat(FLAT_JSON)]);
     const call = ask(client);
     await t.waitFor(() => assert.equal(server.requests.length, 1));
 
@@ -163,7 +163,7 @@ suite('the usage of a call', () => {
     const { client, server, events } = await startScene(t, [
       failure.crash,
       createChat('nonsense'),
-      createChat(FLAT),
+      createChat(FLAT_JSON),
     ]);
     const { usage } = await ask(client);
     assert.deepEqual(usage, { calls: 3, inputTokens: 52, outputTokens: 18 });
@@ -206,7 +206,7 @@ test('The README explains every error code and its retries', async () => {
 /** Starts a chat server, an embedding server, and a client for both. */
 async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = {}) {
   const embedding = await startScriptedServer(t, createEmbeddings([[1, 2, 3]]));
-  const scene = await startScene(t, [createChat(FLAT)], {
+  const scene = await startScene(t, [createChat(FLAT_JSON)], {
     embeddingBaseUrl: embedding.baseUrl,
     ...options,
   });
@@ -253,7 +253,7 @@ suite('separate servers', () => {
     code: ModelErrorCode,
     pattern: RegExp,
   ][] = [
-    ['is gone', 'reset', 'MODEL_UNREACHABLE', /Is it running at (\w+)\?$/],
+    ['is gone', 'reset', 'MODEL_UNREACHABLE', /Check that it runs at (\w+)\.$/],
     ['is not found', { status: 404, body: '' }, 'MODEL_REJECTED', /Check (\w+), which ends in/],
     [
       'redirects',

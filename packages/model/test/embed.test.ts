@@ -98,7 +98,7 @@ suite('invalid vectors', () => {
       /MODEL_EMBEDDING.*embedding model/,
     ],
     ['numbers past the range', { body: OVERFLOWING }, /MODEL_EMBEDDING/],
-    ['NaN, which is no JSON', { body: '{"data":[{"embedding":[NaN]}]}' }, /not JSON/],
+    ['NaN, which is not JSON', { body: '{"data":[{"embedding":[NaN]}]}' }, /not JSON/],
     ['too few', createEmbeddings([validVector]), /MODEL_EMBEDDING/],
     ['too many', createEmbeddings([validVector, validVector, validVector]), /MODEL_EMBEDDING/],
     [

@@ -12,7 +12,7 @@ import {
   createChat,
   expectFailure,
   failure,
-  FLAT,
+  FLAT_JSON,
   look,
   startScene,
   type ScriptEntry,
@@ -29,7 +29,11 @@ suite('attempts', () => {
   ];
   for (const [name, answer, code] of retriedResponses) {
     test(`${name} is attempted three times at most`, async (t) => {
-      const { client, server, outcomes } = await startScene(t, [answer, answer, createChat(FLAT)]);
+      const { client, server, outcomes } = await startScene(t, [
+        answer,
+        answer,
+        createChat(FLAT_JSON),
+      ]);
       assert.equal((await ask(client)).usage.calls, 3);
       server.play(answer);
       assert.equal((await expectFailure(ask(client), code)).retryable, true);
@@ -80,7 +84,10 @@ suite('attempts', () => {
 
   test('A Retry-After within the deadline is followed, and a longer one fails the call', async (t) => {
     const delayedResponse = failure.tooMany({ 'retry-after-ms': '30', 'retry-after': '600' });
-    const { client, server, outcomes } = await startScene(t, [delayedResponse, createChat(FLAT)]);
+    const { client, server, outcomes } = await startScene(t, [
+      delayedResponse,
+      createChat(FLAT_JSON),
+    ]);
     await ask(client);
     assert.deepEqual(outcomes(), ['MODEL_RATE_LIMITED', 'ok']);
     server.play(failure.tooMany({ 'retry-after': '600' }));
@@ -166,7 +173,7 @@ suite('the closed breaker', () => {
     const failures = ['reset', failure.tooMany({}), 'cut', conflict] as const;
     const { client } = await startSingle(t, [
       ...failures,
-      createChat(FLAT),
+      createChat(FLAT_JSON),
       ...failures,
       failure.crash,
     ]);
@@ -185,7 +192,7 @@ suite('the closed breaker', () => {
 
   test('Rejected requests and invalid or truncated answers neither open nor reset the breaker', async (t) => {
     const nonsense = createChat('nonsense');
-    const otherCalls = [failure.missingModel, nonsense, nonsense, createChat(FLAT, 'length')];
+    const otherCalls = [failure.missingModel, nonsense, nonsense, createChat(FLAT_JSON, 'length')];
     const script = [...otherCalls, ...repeat(4, failure.crash), ...otherCalls, 'reset' as const];
     const { client } = await startSingle(t, script);
     // Two of the responses in `otherCalls` belong to one call: the completion and its repair.
@@ -196,7 +203,7 @@ suite('the closed breaker', () => {
   });
 
   test('The breaker opens for a Retry-After that exceeds the deadline of a call', async (t) => {
-    const script = [failure.tooMany({ 'retry-after-ms': '300' }), createChat(FLAT)];
+    const script = [failure.tooMany({ 'retry-after-ms': '300' }), createChat(FLAT_JSON)];
     const options = { timeoutMs: 250, breaker: { halfOpenAfterMs: 1 } };
     const { client, server } = await startScene(t, script, options);
     await expectFailure(ask(client), 'MODEL_RATE_LIMITED');
@@ -219,9 +226,9 @@ suite('the closed breaker', () => {
     test(`Chat does not hide an outage of ${name} at the same URL`, async (t) => {
       let isAway = true;
       const script: ScriptEntry = ({ body }) => {
-        if (!JSON.stringify(body).includes(mark)) return createChat(FLAT);
+        if (!JSON.stringify(body).includes(mark)) return createChat(FLAT_JSON);
         if (isAway) return 'reset';
-        return name === 'vision' ? createChat(FLAT) : createEmbeddings([[1, 2, 3]]);
+        return name === 'vision' ? createChat(FLAT_JSON) : createEmbeddings([[1, 2, 3]]);
       };
       const { client } = await startSingle(t, [script], 30);
       const states: BreakerState[] = [];
@@ -234,7 +241,7 @@ suite('the closed breaker', () => {
       assert.ok(await ask(client), 'chat continues');
       await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
       await ask(client);
-      assert.equal(client.breaker.state, 'half-open', 'chat is no probe');
+      assert.equal(client.breaker.state, 'half-open', 'a chat request is not a probe');
       isAway = false;
       await call(client);
       assert.deepEqual(states, ['open', 'half-open', 'closed']);
@@ -263,7 +270,7 @@ suite('the half-open breaker', () => {
     const [probe, ...otherCalls] = Array.from({ length: 50 }, () => ask(client));
     for (const call of otherCalls) await expectFailure(call, 'MODEL_BREAKER_OPEN');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['half-open', true]);
-    answer.resolve(createChat(FLAT));
+    answer.resolve(createChat(FLAT_JSON));
     assert.ok(await probe);
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
     assert.equal(server.requests.length - requestsBefore, 1);
@@ -276,7 +283,7 @@ suite('the half-open breaker', () => {
     await isHalfOpen();
     assert.equal((await expectFailure(ask(client), 'MODEL_UNAVAILABLE')).outage, outage);
     await isHalfOpen();
-    server.play(createChat(FLAT), 'reset');
+    server.play(createChat(FLAT_JSON), 'reset');
     await ask(client);
     assert.notEqual((await expectFailure(ask(client), 'MODEL_UNREACHABLE')).outage, outage);
   });
@@ -310,7 +317,7 @@ suite('a context too small for concurrent requests', () => {
       const isFull = inProgress > maxRequests;
       await sleep(20);
       inProgress -= 1;
-      return isFull ? failure.contextFull : createChat(FLAT);
+      return isFull ? failure.contextFull : createChat(FLAT_JSON);
     };
     const { client, outcomes } = await startScene(t, [script], { breaker: { failures: 2 } });
     await Promise.all(Array.from({ length: 4 }, () => ask(client)));

@@ -10,8 +10,8 @@ import {
   parseChatBody,
   expectFailure,
   failure,
+  FLAT_JSON,
   FLAT,
-  FLAT_VALUE,
   flatCompletion,
   look,
   startScene,
@@ -19,9 +19,9 @@ import {
 
 suite('the request', () => {
   test('A request has the schema, the data as one JSON text, and the key in its header only', async (t) => {
-    const { client, server, events } = await startScene(t, [createChat(FLAT)]);
+    const { client, server, events } = await startScene(t, [createChat(FLAT_JSON)]);
     assert.deepEqual(await ask(client), {
-      value: FLAT_VALUE,
+      value: FLAT,
       model: 'test',
       usage: { calls: 1, inputTokens: 26, outputTokens: 9 },
     });
@@ -50,7 +50,7 @@ suite('the request', () => {
 
   test('Images are sent to the vision model, by default the chat model', async (t) => {
     for (const vision of ['qwen3-vl', undefined]) {
-      const { client, server } = await startScene(t, [createChat(FLAT)], { vision });
+      const { client, server } = await startScene(t, [createChat(FLAT_JSON)], { vision });
       await look(client);
       const body = parseChatBody(server.requests[0]);
       assert.equal(body.model, vision ?? 'qwen3:4b');
@@ -59,7 +59,7 @@ suite('the request', () => {
         { type: 'image_url', image_url: { url: 'data:image/jpeg;base64,/9j/' } },
       ]);
     }
-    const { client, server } = await startScene(t, [createChat(FLAT)], { vision: false });
+    const { client, server } = await startScene(t, [createChat(FLAT_JSON)], { vision: false });
     await expectFailure(look(client), 'MODEL_UNSUPPORTED');
     assert.equal(server.requests.length, 0);
   });
@@ -70,10 +70,10 @@ suite('the repair', () => {
     const wrongCompletion = '{"city":"Львів","price":"52 000"}';
     const { client, server, outcomes } = await startScene(t, [
       createChat(wrongCompletion),
-      createChat(FLAT),
+      createChat(FLAT_JSON),
     ]);
     const result = await ask(client);
-    assert.deepEqual(result.value, FLAT_VALUE);
+    assert.deepEqual(result.value, FLAT);
     assert.deepEqual(result.usage, { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(outcomes(), ['MODEL_INVALID_OUTPUT', 'ok']);
     const [, , answer, problems] = parseChatBody(server.requests[1]).messages;
@@ -82,7 +82,7 @@ suite('the repair', () => {
   });
 
   // Some servers answer 200 but ignore the response format: vllm #53975, llama.cpp #19051.
-  const unformattedAnswers = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT}`];
+  const unformattedAnswers = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT_JSON}`];
   for (const answer of unformattedAnswers) {
     test(`A repair is tried once: ${answer || '(empty)'}`, async (t) => {
       const { client, server } = await startScene(t, [createChat(answer)]);
@@ -93,7 +93,7 @@ suite('the repair', () => {
 
   test('A repair has separate attempts and continues after a failure of the server', async (t) => {
     const nonsense = createChat('nonsense');
-    const script = [failure.crash, nonsense, failure.crash, createChat(FLAT)];
+    const script = [failure.crash, nonsense, failure.crash, createChat(FLAT_JSON)];
     const { client, server } = await startScene(t, script);
     assert.equal((await ask(client)).usage.calls, 4);
     server.play(nonsense, failure.crash);
@@ -111,7 +111,7 @@ suite('the repair', () => {
 
 suite('an unusable answer', () => {
   test('A truncated answer is an error even if it parses', async (t) => {
-    const { client, outcomes } = await startScene(t, [createChat(FLAT, 'length')]);
+    const { client, outcomes } = await startScene(t, [createChat(FLAT_JSON, 'length')]);
     await expectFailure(ask(client), 'MODEL_TRUNCATED');
     assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
   });
@@ -138,8 +138,8 @@ suite('rejected response format', () => {
   const rejections = messages.map((message) => ({ status: 400, body: { error: { message } } }));
   for (const rejection of rejections) {
     test(`Later requests omit a rejected response format: ${rejection.body.error.message}`, async (t) => {
-      const { client, server } = await startScene(t, [rejection, createChat(FLAT)]);
-      for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT_VALUE);
+      const { client, server } = await startScene(t, [rejection, createChat(FLAT_JSON)]);
+      for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT);
       const bodies = server.requests.map(parseChatBody);
       const formats = bodies.map((sent) => sent.response_format !== undefined);
       assert.deepEqual(formats, [true, false, false]);

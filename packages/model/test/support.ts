@@ -81,9 +81,10 @@ export const flatCompletion = defineCompletion({
   maxOutputTokens: 200,
 });
 
-/** Valid completion, and its value. */
-export const FLAT = '{"city":"Львів","price":52000}';
-export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
+/** Valid completion as JSON. */
+export const FLAT_JSON = '{"city":"Львів","price":52000}';
+/** Value of the valid completion. */
+export const FLAT = { city: 'Львів', price: 52_000 };
 
 export function ask(client: ModelClient, signal?: AbortSignal) {
   return client.generateObject({
