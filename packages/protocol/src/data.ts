@@ -41,10 +41,13 @@ export const exampleMessage = {
 export const sessionSchema = Type.Object(
   {
     session_id: Type.String(),
-    profile_id: Type.String({ description: 'Empty where an older system named none.' }),
+    profile_id: Type.String({
+      description: 'ID of the profile. Empty for a session of an older system without a profile.',
+    }),
     user_id: createNullableSchema(
       Type.String({
-        description: 'The owner; null for a session of an older system, which only admins see.',
+        description:
+          'ID of the owner. Null for a session of an older system, which only administrators see.',
       }),
     ),
     name: Type.String(),
@@ -65,25 +68,27 @@ export const messageSchema = Type.Object(
     content: Type.String(),
     tool_calls: Type.Optional(Type.Unknown({ description: 'Tools that the assistant used.' })),
     created_at: createNullableSchema(
-      createTimestampSchema('Null where the row of an older system has none.'),
+      createTimestampSchema(
+        'Time of the message. Null for a message of an older system without a time.',
+      ),
     ),
     status: Type.Optional(
       Type.Enum(['cancelled', 'failed', 'cut'], {
         description:
-          'Why an answer is incomplete: its user cancelled it, it failed, or its process ended. Absent from a complete one.',
+          'Reason why an answer is incomplete: the user cancelled it, it failed, or its process ended. Absent from a complete answer.',
       }),
     ),
     client_message_id: Type.Optional(
-      Type.String({ description: 'The name that the client gave the message.' }),
+      Type.String({ description: 'Name that the client gave the message.' }),
     ),
     unasked: Type.Optional(
       Type.Boolean({
         description:
-          'True for a message that answers no other one, such as the digest of a saved search.',
+          'True for a message that does not answer another message, such as the digest of a saved search.',
       }),
     ),
     problem: Type.Optional(
-      Type.Unknown({ description: 'The error of an answer that failed, as a problem.' }),
+      Type.Unknown({ description: 'Error of a failed answer, as a problem.' }),
     ),
   },
   { $id: 'Message', examples: [exampleMessage] },
@@ -107,15 +112,19 @@ export type Problem = Static<typeof problemSchema>;
 export const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
-  value: createNullableSchema(Type.String({ description: 'Null where the fact was removed.' })),
-  previous: createNullableSchema(Type.String({ description: 'Null where the fact is new.' })),
+  value: createNullableSchema(
+    Type.String({ description: 'New value. Null if the fact was removed.' }),
+  ),
+  previous: createNullableSchema(
+    Type.String({ description: 'Previous value. Null if the fact is new.' }),
+  ),
 });
 export type MemoryChange = Static<typeof memoryChangeSchema>;
 
 const toolSchemas = {
-  step_id: Type.String({ description: 'Of the step, as in `GET /sessions/{id}/planning`.' }),
+  step_id: Type.String({ description: 'ID of the step, as in `GET /sessions/{id}/planning`.' }),
   name: Type.String(),
-  title: Type.String({ description: 'The activity, for people.' }),
+  title: Type.String({ description: 'Activity of the tool, as text for people.' }),
 };
 /** Schema of a tool call that has started. */
 export const startedToolCallSchema = Type.Object(toolSchemas);
@@ -123,7 +132,7 @@ export const startedToolCallSchema = Type.Object(toolSchemas);
 export const finishedToolCallSchema = Type.Object({
   ...toolSchemas,
   status: Type.Enum(['done', 'failed']),
-  summary: Type.String({ description: 'The result, for people.' }),
+  summary: Type.String({ description: 'Result of the tool, as text for people.' }),
   changes: Type.Array(memoryChangeSchema, {
     description: "Changes in the user's memory; `memory.undo` reverts them.",
   }),

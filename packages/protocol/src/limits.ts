@@ -20,7 +20,7 @@ export const closeStatuses = {
   tooManySockets: { code: 4429, reason: 'Too many connections of this user' },
   tooManyMessages: { code: 4429, reason: 'Too many messages' },
   tooManyErrors: { code: 4429, reason: 'Too many messages in error' },
-  tooSlow: { code: 4429, reason: 'Too much is waiting to be read' },
+  tooSlow: { code: 4429, reason: 'Too much unread data' },
   restarting: { code: 1012, reason: 'The service restarts: connect again' },
   failed: { code: 1011, reason: 'The service failed' },
 } as const satisfies Record<string, CloseStatus>;

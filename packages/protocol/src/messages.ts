@@ -52,7 +52,8 @@ export const serverMessages = {
       session: sessionSchema,
       messages: Type.Array(messageSchema, {
         maxItems: MAX_OPENED_MESSAGES,
-        description: 'The latest, oldest first; `GET /sessions/{id}` leads to the earlier ones.',
+        description:
+          'The latest messages, oldest first; `GET /sessions/{id}` returns the earlier messages.',
       }),
       turn: Type.Union([Type.Object({ turn_id: Type.String() }), Type.Null()], {
         description: 'The running turn, or null; always null unless the user owns the session.',
@@ -68,9 +69,9 @@ export const serverMessages = {
     {
       ...sessionMembers,
       client_message_id: Type.String(),
-      turn_id: Type.String({ description: 'Of the answer; of the latest after a retry.' }),
+      turn_id: Type.String({ description: 'ID of the turn; after a retry, of the latest turn.' }),
     },
-    'The message was stored before, under the same name. Open the session with this turn for its events.',
+    'The message was stored before, under the same name. Open the session with this turn to receive its events.',
   ),
   'message.cancelling': defineReply(
     sessionMembers,
@@ -82,22 +83,23 @@ export const serverMessages = {
   ),
   error: defineReply(
     { problem: problemSchema },
-    'The message failed; the socket stays open. A message that is no JSON object with a `type` has no `id` to repeat.',
+    'The message failed; the socket stays open. The `id` is absent if the message is not a JSON object with a `type`.',
   ),
   'message.started': defineEvent(
     {
       message: messageSchema,
       replaces: Type.Optional(
         Type.String({
-          description: 'The answer that this one replaces; it stays until this one has ended.',
+          description:
+            'ID of the answer that the new answer replaces. The earlier answer stays until the new answer has ended.',
         }),
       ),
     },
     "The user's message is stored, and an answer begins: the first event of a turn.",
   ),
   'message.delta': defineEvent(
-    { text: Type.String({ description: 'To be appended to the text before it.' }) },
-    'More text of the answer. A client that opens the session later gets consecutive texts as one, with the number of the last.',
+    { text: Type.String({ description: 'Text to append to the previous text.' }) },
+    'More text of the answer. A client that opens the session later gets consecutive texts as one event, with the number of the last event.',
   ),
   'tool.started': defineEvent({ tool: startedToolCallSchema }, 'A tool starts.'),
   'tool.finished': defineEvent({ tool: finishedToolCallSchema }, 'A tool has finished.'),
@@ -111,19 +113,19 @@ export const serverMessages = {
       message: Type.Optional({
         ...messageSchema,
         description:
-          'The answer as it is stored, or the earlier one that stays. Absent where the session was deleted.',
+          'The stored part of the answer, or the earlier answer that stays. Absent if the session was deleted.',
       }),
     },
-    'The answer failed, which ends it.',
+    'The answer failed and has ended.',
   ),
   'message.arrived': defineEvent(
     { message: messageSchema },
-    'A message of the assistant that answers no other one, such as the digest of a saved search. It is the only event of its turn, and never comes between those of an answer.',
+    'A message of the assistant that does not answer another message, such as the digest of a saved search. It is the only event of its turn, and never arrives between the events of an answer.',
   ),
   'session.updated': {
     isEvent: true,
     description:
-      'The session was renamed, pinned or unpinned, or got its name from the first message that was answered completely. It belongs to no turn, and comes at any time.',
+      'The session was renamed, pinned or unpinned, or got its name from the first message that was answered completely. The event belongs to no turn, and may arrive at any time.',
     members: { ...sessionMembers, session: sessionSchema },
   },
 };
@@ -168,7 +170,7 @@ const defineRequest = <
 ) => ({ access, members: { ...idMember, ...members }, ...details });
 
 const sessionIdMember = {
-  session_id: createTextSchema(300, "The session's id. Ids of an older system may be any text."),
+  session_id: createTextSchema(300, 'ID of the session. IDs of an older system may be any text.'),
 };
 const profilesAccess = { permission: 'svc.profiles.use' } as const;
 
@@ -182,7 +184,8 @@ export const clientMessages = {
       name: Type.Optional(Type.String({ pattern: STORABLE_PATTERN, maxLength: 200 })),
     },
     {
-      description: 'Creates a session and opens it. An admin-only profile needs the role `admin`.',
+      description:
+        'Creates a session and opens it. An admin-only profile requires the role `admin`.',
       answers: ['session.created'],
     },
   ),
@@ -191,24 +194,24 @@ export const clientMessages = {
     {
       ...sessionIdMember,
       turn_id: Type.Optional(
-        createTextSchema(100, 'The turn of the last event that the client has.'),
+        createTextSchema(100, 'ID of the turn of the last event that the client has.'),
       ),
       after: Type.Optional(
         Type.Integer({
           minimum: 0,
           maximum: 2 ** 31 - 1,
-          description: 'The greatest `seq` of that turn that the client has.',
+          description: 'The highest `seq` of that turn that the client has.',
         }),
       ),
     },
     {
       description:
-        'Opens a session. Like `GET /sessions/{id}` it needs the owner, an admin, or the permission `svc.sessions.read_all`. With `turn_id` and `after` an interrupted answer continues.',
+        'Opens a session. Like `GET /sessions/{id}`, it requires the owner, an administrator, or the permission `svc.sessions.read_all`. With `turn_id` and `after`, an interrupted answer continues.',
       answers: ['session.opened'],
     },
   ),
   'session.close': defineRequest('signed-in', sessionIdMember, {
-    description: 'Ends the events of a session; it need not be open.',
+    description: 'Stops the events of a session. The session need not be open.',
     answers: ['session.closed'],
   }),
   'message.send': defineRequest(
@@ -224,33 +227,37 @@ export const clientMessages = {
       client_message_id: Type.Optional(
         createTextSchema(
           100,
-          "The client's name for it: a message sent again under its name is stored once.",
+          'Name that the client gives the message. A message that is sent again under the same name is stored once.',
         ),
       ),
     },
     {
       description:
-        "Sends a message in one's own session, which begins a turn. Its events go to every socket that has the session open, and repeat the `id` to this one.",
+        'Sends a message in a session of the user, which begins a turn. Every socket that has the session open receives the events. On the sending socket, they repeat the `id`.',
       answers: ['message.repeated', ...answerEventKeys],
     },
   ),
   'message.retry': defineRequest(profilesAccess, sessionIdMember, {
     description:
-      "Answers the last message of one's own session again, if its answer is incomplete.",
+      'Answers the last message of a session of the user again, if its answer is incomplete.',
     answers: answerEventKeys,
   }),
   'message.cancel': defineRequest('signed-in', sessionIdMember, {
-    description: "Cancels the running answer in one's own session; its text so far is kept.",
+    description: 'Cancels the running answer in a session of the user. The text so far is kept.',
     answers: ['message.cancelling'],
   }),
   'memory.undo': defineRequest(
     { permission: 'svc.memory.read_own' },
     {
       ...sessionIdMember,
-      step_id: createTextSchema(100, 'Of the step that changed the memory, from `tool.finished`.'),
+      step_id: createTextSchema(
+        100,
+        'ID of the step that changed the memory, from `tool.finished`.',
+      ),
     },
     {
-      description: "Reverts the changes of a tool in one's memory, in one's own session.",
+      description:
+        'Reverts the changes of a tool in the memory of the user, in a session of the user.',
       answers: ['memory.undone'],
     },
   ),
