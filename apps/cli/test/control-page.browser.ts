@@ -88,7 +88,7 @@ test('a blocked account is signed out of the application by a webhook', async ()
   await clickButton(page, 'Block Olena Koval');
   assert.match(
     await readNotice(page),
-    /^Olena Koval is blocked, and all sign-ins of the account are over\.\s+user\.blocked delivered: answered 200$/,
+    /^Olena Koval is blocked, and all sign-ins of the account have ended\.\s+user\.blocked delivered: answered 200$/,
   );
   assert.match(await olena.innerText(), /blocked/);
   const list = page.getByRole('region', { name: 'Webhooks' }).getByRole('listitem');

@@ -146,7 +146,7 @@ test('--json prints the figures, and --limit takes the first texts', async () =>
 
 test('A failed server is reported in one line with advice', async () => {
   const cases: [answer: ScriptedResponse | undefined, line: RegExp][] = [
-    [undefined, /cannot be reached \(ECONNREFUSED\)\. Is it running at MODEL_BASE_URL\?/],
+    [undefined, /cannot be reached \(ECONNREFUSED\)\. Check that it runs at MODEL_BASE_URL\./],
     [
       { status: 404, body: { error: { message: 'model "tiny:1b" not found' } } },
       /model "tiny:1b" not found.*name of the model/,

@@ -81,7 +81,7 @@ async function checkServer(pool: pg.Pool): Promise<void> {
             current_setting('server_encoding') as encoding`,
   );
   if (server.version < 150_000) {
-    throwUnsuitable(`PostgreSQL 15 or later is needed, this server is ${server.name}`);
+    throwUnsuitable(`the server has PostgreSQL ${server.name}, but 15 or later is needed`);
   }
   if (server.encoding !== 'UTF8') {
     throwUnsuitable(`the database's encoding is ${server.encoding}: create one with encoding UTF8`);
@@ -103,15 +103,15 @@ async function warnAboutDataLoss(
   pool: pg.Pool,
   onWarning: (message: string) => void,
 ): Promise<void> {
-  const { found: disabledSettings } = await queryOne<{ found: string | null }>(
+  const { disabledSettings } = await queryOne<{ disabledSettings: string | null }>(
     pool,
-    `select string_agg(name || ' off (set by: ' || source || ')', ' and ' order by name) as found
+    `select string_agg(name || ' off (set by: ' || source || ')', ' and ' order by name) as "disabledSettings"
      from pg_settings where name in ('fsync', 'synchronous_commit') and setting = 'off'`,
   );
   if (disabledSettings === null) return;
   onWarning(
-    `The database runs with ${disabledSettings}: what was accepted, such as a payload answered with 202, can be lost when its ` +
-      'server crashes or loses power. Set it to on there, and start again',
+    `The database runs with ${disabledSettings}: accepted data, such as a payload with the response 202, can be lost if the ` +
+      'server crashes or loses power. Set each of these settings to on at the server, then start again',
   );
 }
 
@@ -119,7 +119,7 @@ async function warnAboutDataLoss(
 async function queryOne<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string): Promise<Row> {
   try {
     const [row] = (await pool.query<Row>(query)).rows;
-    if (row === undefined) throw new Error('an empty answer');
+    if (row === undefined) throw new Error('an empty response');
     return row;
   } catch (error) {
     throw createUnreachableError(error);

@@ -20,7 +20,7 @@ export class DatabaseError extends Error {
 export function createUnreachableError(cause: unknown): DatabaseError {
   return new DatabaseError(
     'DATABASE_UNREACHABLE',
-    `The database does not answer (${describeReason(cause)}): check DATABASE_URL and that the server runs`,
+    `The database does not respond (${describeReason(cause)}): check DATABASE_URL, and check that the server runs`,
     { cause },
   );
 }

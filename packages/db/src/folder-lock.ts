@@ -43,7 +43,7 @@ function createLockError(folder: string, error: unknown): DatabaseError {
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
     return new DatabaseError(
       'FOLDER_LOCKED',
-      `The data folder ${folder} is in use by another Oselya process${describeHolder(folder)}: stop that one, or set DATA_DIR to another folder`,
+      `The data folder ${folder} is in use by another Oselya process${describeHolder(folder)}: stop that process, or set DATA_DIR to another folder`,
       { cause: error },
     );
   }

@@ -75,7 +75,7 @@ export function createListener(options: {
 
   async function checkConnection(checkedClient: ListenerClient): Promise<void> {
     const timeout = sleep(checkIntervalMs, undefined, { ref: false }).then(() => {
-      throw new Error('The connection for notifications does not answer');
+      throw new Error('The connection for notifications does not respond');
     });
     await Promise.race([checkedClient.query('select 1'), timeout]).catch((error: unknown) =>
       onConnectionLost(checkedClient, toError(error)),

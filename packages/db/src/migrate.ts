@@ -105,7 +105,7 @@ async function findPendingMigrations(
     if (appliedChecksums.has(name) && appliedChecksums.get(name) !== checksum) {
       throw new DatabaseError(
         'MIGRATION_FAILED',
-        `Migration ${component}/${name} was changed after it had been applied: restore the file and put the change into a new one`,
+        `Migration ${component}/${name} was changed after it was applied: restore the file, and put the change into a new file`,
       );
     }
     return !appliedChecksums.has(name);
@@ -137,7 +137,7 @@ async function applyInTransaction(
         // If the connection breaks during the commit, the commit may have succeeded.
         const isUncertain = isCommitting && isDatabaseOutage(toOutageError(error));
         const outcome = isUncertain
-          ? 'may have failed, and the next start finds out'
+          ? 'may have failed; the next start checks this'
           : 'failed and changed nothing';
         throw createMigrationError(component, migration, outcome, error);
       }
@@ -163,7 +163,7 @@ async function applyConcurrently(
     }
     await recordMigration(client, component, migration);
   } catch (error) {
-    const outcome = 'failed, and the next start goes on with it';
+    const outcome = 'failed; the next start continues it';
     throw createMigrationError(component, migration, outcome, error);
   } finally {
     await client.query('reset statement_timeout').catch(() => undefined);

@@ -75,7 +75,7 @@ async function createPglite(folder: string | undefined, image: Blob | undefined)
     // The messages of a crashed WebAssembly program do not help operators.
     throw new DatabaseError(
       'DATABASE_UNSUITABLE',
-      `The embedded database${folder === undefined ? '' : ` in ${folder}`} cannot be opened, its files are damaged: restore a copy of them, or delete the data folder to start with a new one`,
+      `The embedded database${folder === undefined ? '' : ` in ${folder}`} cannot be opened, because its files are damaged: restore a copy of the files, or delete the data folder to start with a new database`,
       { cause: error },
     );
   }

@@ -11,7 +11,7 @@ function parseNumber(text: string): number {
   return number;
 }
 
-/** Type parsers of both engines. They parse `bigint` and `numeric` as numbers, which node-postgres returns as text. */
+/** Type parsers of both engines. Parse `bigint` and `numeric`, which node-postgres returns as text, as numbers. */
 export const typeParsers: pg.CustomTypesConfig = {
   getTypeParser(oid, format) {
     if (format !== 'binary' && (oid === INT8 || oid === NUMERIC)) return parseNumber;

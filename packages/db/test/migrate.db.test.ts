@@ -66,7 +66,7 @@ test('an invalid index is built again, a valid one stays', async () => {
   const options = { component: 'concurrent', folder: getFolder('concurrent') };
   await assert.rejects(migrate(database, options), {
     code: 'MIGRATION_FAILED',
-    message: /0002_names\.concurrently\.sql failed, and the next start goes on with it: .*unique/,
+    message: /0002_names\.concurrently\.sql failed; the next start continues it: .*unique/,
   });
   const indexesBefore = await readIndexes();
   assert.deepEqual(
@@ -127,7 +127,7 @@ test('the error of a file says whether it may be applied', async () => {
   const brokenConnection = { code: 'EPIPE' };
   const certainMessage = /0001_things\.sql failed and changed nothing: It failed/;
   const uncertainMessage =
-    /0001_things\.sql may have failed, and the next start finds out: It failed/;
+    /0001_things\.sql may have failed; the next start checks this: It failed/;
   for (const [title, isFailing, details, message] of [
     ['a connection that breaks during the file', isFile, brokenConnection, certainMessage],
     ['a connection that breaks during the commit', isCommit, brokenConnection, uncertainMessage],

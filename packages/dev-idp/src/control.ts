@@ -106,7 +106,12 @@ export async function registerControlRoutes(
 
   app.addHook('onRequest', (request, _reply, done) => {
     if (!isCrossSiteChange(request)) return done();
-    done(createFormError(403, 'A page of another address sent the form.'));
+    done(
+      createFormError(
+        403,
+        'The form comes from a page at another address. Use the page of the provider.',
+      ),
+    );
   });
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
     const status = error.statusCode ?? 500;
@@ -129,7 +134,7 @@ export async function registerControlRoutes(
     );
   addAccountForm('block', ({ sub, display_name: name }) => {
     const events = changes.setBlocked(sub, true);
-    const outcome = 'is blocked, and all sign-ins of the account are over';
+    const outcome = 'is blocked, and all sign-ins of the account have ended';
     return [`${name} ${events.length === 0 ? 'was blocked already' : outcome}.`, events];
   });
   addAccountForm('unblock', ({ sub, display_name: name }) => {
@@ -137,7 +142,7 @@ export async function registerControlRoutes(
     return [`${name} ${events.length === 0 ? 'was not blocked' : 'can sign in again'}.`, events];
   });
   addAccountForm('revoke-sessions', ({ sub, display_name: name }) => [
-    `All sign-ins of ${name} are over.`,
+    `All sign-ins of ${name} have ended.`,
     changes.revokeSessions(sub),
   ]);
   app.post<{ Body: AccessForm }>(
@@ -285,7 +290,7 @@ function formatDeliveries({ url, listRecent }: Webhooks, accounts: readonly DevA
     <p>
       ${url === undefined ? 'No webhook is set up.' : html`Changes are sent to <code>${url}</code>.`}
     </p>
-    ${isWaiting ? html`<p><a href="/">Reload</a> to see the outcome of those that wait.</p>` : null}
+    ${isWaiting ? html`<p><a href="/">Reload</a> to see the outcome of the waiting changes.</p>` : null}
     <ul>
       ${rows}
     </ul>

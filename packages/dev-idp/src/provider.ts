@@ -123,7 +123,7 @@ function createConfiguration(options: ProviderOptions): Configuration {
     },
     loadExistingGrant: createGrant,
     renderError(ctx, { error, error_description: detail }) {
-      const text = html`${error}: ${detail ?? 'no further details'}. Compare the client id and
+      const text = html`${error}: ${detail ?? 'no further details'}. Compare the client ID and
       redirect address of the application with the ones of the provider.`;
       const page = createMessagePage('The sign-in request was rejected', text, client.redirectUris);
       ctx.set(page.headers);

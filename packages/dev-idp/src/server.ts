@@ -91,7 +91,7 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
 function assertLoopback(host: string): void {
   if (isLoopback(host)) return;
   throw new RangeError(
-    `The development identity provider signs anybody in and so serves this machine only: ` +
+    `The development identity provider signs anybody in, so it serves this machine only: ` +
       `use 127.0.0.1 instead of "${host}", or a real identity provider.`,
   );
 }
@@ -171,7 +171,7 @@ async function registerInteractionRoutes(
   app.setErrorHandler((error, _request, reply) => {
     if (!(error instanceof errors.SessionNotFound)) throw error;
     const text =
-      'It is finished, took longer than ten minutes, or began in another browser or with cookies turned off.';
+      'The sign-in is finished, took longer than ten minutes, or began in another browser or with cookies turned off.';
     const page = createMessagePage('This sign-in is no longer open', text, redirectUris);
     return sendPage(reply, 400, page);
   });
@@ -191,7 +191,8 @@ async function registerInteractionRoutes(
     async (request, reply) => {
       const result = parseChoice(request);
       if (!result) {
-        const text = html`It is blocked or unknown. <a href="">Choose another account</a>.`;
+        const text = html`The account is blocked or unknown.
+          <a href="">Choose another account</a>.`;
         const page = createMessagePage('This account cannot sign in', text, redirectUris);
         return sendPage(reply, 400, page);
       }

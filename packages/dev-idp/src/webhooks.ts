@@ -74,7 +74,7 @@ export function createWebhooks(
         occurred_at: new Date().toISOString(),
         state: 'waiting',
         attempts: 0,
-        detail: 'no answer yet',
+        detail: 'no response yet',
       };
       deliveries.unshift(delivery);
       deliveries.length = Math.min(deliveries.length, MAX_RECENT_DELIVERIES);
@@ -128,7 +128,7 @@ async function sendOnce(
 
 function describeFetchError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.name === 'TimeoutError') return 'no answer in time';
+  if (error.name === 'TimeoutError') return 'no response in time';
   const { code } = Object(error.cause) as { code?: string };
   return `cannot be reached (${code ?? error.message})`;
 }

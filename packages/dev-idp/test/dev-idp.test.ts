@@ -374,7 +374,7 @@ test('Blocking an account ends its sign-ins', async (t) => {
   const form = { account: 'u-olena' };
   assert.equal(
     extractNotice(await submit(issuer, 'block', form)),
-    'Olena Koval is blocked, and all sign-ins of the account are over. user.blocked delivered: answered 200',
+    'Olena Koval is blocked, and all sign-ins of the account have ended. user.blocked delivered: answered 200',
   );
   assert.equal(idp.accounts[0]?.blocked, true);
   await assertEnded(issuer, olena);
@@ -402,7 +402,7 @@ test('Sign-ins of one account or of all can be ended', async (t) => {
   const { issuer, receiver } = await startWithReceiver(t);
   const [olena, taras] = [await signIn(issuer), await signIn(issuer, 'u-taras')];
   const html = await submit(issuer, 'revoke-sessions', { account: 'u-olena' });
-  assert.match(extractNotice(html), /^All sign-ins of Olena Koval are over\. session\.revoked/);
+  assert.match(extractNotice(html), /^All sign-ins of Olena Koval have ended\. session\.revoked/);
   await assertEnded(issuer, olena);
   assert.equal((await fetchUserInfo(issuer, taras)).status, 200);
   const page = await submit(issuer, 'log-out-everybody');
@@ -445,7 +445,7 @@ test('A notice appears once and does not wait for a receiver that hangs', async 
   const { issuer } = await startIdp(t, { webhook: receiver.webhook });
   const location = getRedirectTarget(await post(issuer, 'log-out-everybody'));
   const notice = extractNotice(await (await send(location)).text());
-  assert.match(notice, /auth\.global_logout being delivered: no answer yet$/);
+  assert.match(notice, /auth\.global_logout being delivered: no response yet$/);
   assert.equal(extractNotice(await (await send(location)).text()), '(none)');
 });
 
@@ -511,7 +511,7 @@ const scripts: [script: (number | 'silence')[], attempts: number, state: string,
     [[500, 500, 500, 502], 4, 'failed', 'answered 502'],
     [[400], 1, 'failed', 'answered 400'],
     [[302], 1, 'failed', 'answered 302'],
-    [['silence', 'silence', 'silence', 'silence'], 4, 'failed', 'no answer in time'],
+    [['silence', 'silence', 'silence', 'silence'], 4, 'failed', 'no response in time'],
   ];
 test('An event is retried after outages and not after rejections', async () => {
   for (const [script, ...expected] of scripts) {

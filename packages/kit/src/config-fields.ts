@@ -25,7 +25,7 @@ export function secret(): TString {
 /** Creates the schema for an optional variable with the URL of an HTTP server. */
 export function httpUrl() {
   return Type.Optional(
-    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+    Type.String({ pattern: '^https?://', description: 'must be an http or https URL' }),
   );
 }
 
@@ -65,7 +65,7 @@ export const proxyConfig = {
   TRUSTED_PROXIES: Type.Array(Type.Refine(Type.String(), isAddressOrRange), {
     default: [],
     description:
-      'holds the addresses or ranges of reverse proxies, comma separated, such as 127.0.0.1,10.0.0.0/8',
+      'must be addresses or ranges of reverse proxies, comma separated, such as 127.0.0.1,10.0.0.0/8',
   }),
 };
 

@@ -66,7 +66,7 @@ const MAX_LISTED_ERRORS = 50;
 /** Schema of error responses: RFC 9457 with additional members. Contract 2. */
 export const problemSchema = Type.Object(
   {
-    type: Type.String({ description: 'Where the error is described.' }),
+    type: Type.String({ description: 'URL of the description of the error.' }),
     title: Type.String(),
     status: Type.Integer(),
     detail: Type.String(),
@@ -107,68 +107,72 @@ export const commonErrors = {
   metrics_token_needed: {
     status: 401,
     title: 'Metrics need a token',
-    advice: 'Send METRICS_TOKEN as `Authorization: Bearer …`. It is missing or wrong.',
+    advice: 'The token is missing or wrong. Send METRICS_TOKEN as `Authorization: Bearer …`.',
   },
   not_found: {
     status: 404,
     title: 'Not found',
-    advice: 'There is nothing at this address. See /docs for the addresses of this service.',
-    page: { advice: 'There is nothing at this address.' },
+    advice: 'There is no resource at this address. See /docs for the addresses of this service.',
+    page: { advice: 'There is no page at this address.' },
   },
   method_not_allowed: {
     status: 405,
     title: 'Method not allowed',
-    advice: 'This address takes other methods. Use one that the header `Allow` lists.',
-    page: { advice: 'This address cannot be opened like this.' },
+    advice: 'This address does not support the method. Use a method that the header `Allow` lists.',
+    page: { advice: 'A browser cannot open this address directly.' },
   },
   request_too_slow: {
     status: 408,
     title: 'Request too slow',
-    advice: 'The request was not whole in time. Send all of it sooner, or less in one request.',
+    advice: 'The request was not complete in time. Send it faster, or send less in one request.',
     canRetry: true,
   },
   body_too_large: {
     status: 413,
     title: 'Body too large',
-    advice: 'The body is larger than this endpoint takes. Send less in one request.',
+    advice: 'The body is larger than this endpoint accepts. Send less in one request.',
   },
   unsupported_media_type: {
     status: 415,
     title: 'Unsupported media type',
-    advice: 'Send the body as the content type that /docs names for this endpoint.',
+    advice:
+      'The content type of the body is not supported. Send a content type that /docs lists for this endpoint.',
   },
   validation_failed: {
     status: 422,
     title: 'Validation failed',
-    advice: 'A value breaks its rule. Correct what `errors` lists and send the request again.',
-    page: { advice: 'A value in this address breaks its rule:' },
+    advice:
+      'A value violates a rule. Correct the values that `errors` lists, then send the request again.',
+    page: { advice: 'A value in this address violates a rule:' },
   },
   rate_limited: {
     status: 429,
     title: 'Too many requests',
-    advice: 'Wait for the seconds in `Retry-After`, then send the request again.',
+    advice:
+      'The limit of requests is reached. Wait for the number of seconds in `Retry-After`, then send the request again.',
     canRetry: true,
-    page: { advice: 'Wait a minute, then try again.' },
+    page: { advice: 'The limit of requests is reached. Wait a minute, then try again.' },
   },
   headers_too_large: {
     status: 431,
     title: 'Headers too large',
-    advice: 'The headers are larger than this service takes. Send fewer or shorter headers.',
+    advice: 'The headers are larger than this service accepts. Send fewer or shorter headers.',
   },
   internal_error: {
     status: 500,
     title: 'Internal error',
     advice:
-      'The service failed. Try again; if it stays, look for the `request_id` in the service log.',
+      'The service failed. Try again; if the error persists, search the service log for the `request_id`.',
     canRetry: true,
     page: {
-      advice: 'The service failed. Try again; if it stays, tell its operator the request id below.',
+      advice:
+        'The service failed. Try again; if the error persists, send the request ID below to the operator.',
     },
   },
   unavailable: {
     status: 503,
     title: 'Service unavailable',
-    advice: 'Something that this service needs does not answer. Try again in a moment.',
+    advice: 'A service that this service depends on does not respond. Try again in a moment.',
     canRetry: true,
   },
 } satisfies Record<string, ErrorDefinition>;

@@ -303,7 +303,7 @@ test('the log has one line per request, without the query', async () => {
   assert.ok(!lines.join('').includes('very-secret'));
 });
 
-test('each broken rule is described once with its path', async () => {
+test('each violated rule is described once with its path', async () => {
   for (const [url, payload, ...expected] of [
     ['/rules', { choice: 'x' }, 'body/choice: must be one of own, all'],
     ['/rules', { choice: {} }, 'body/choice: must be one of own, all'],
@@ -493,6 +493,9 @@ test('a hanging check is aborted, and decides its status or is down', async () =
   });
   const { checks } = (await server.inject('/health')).json();
   await checkAborted.promise;
-  assert.deepEqual(checks.silent, { status: 'down', detail: 'No answer within 3 s.' });
+  assert.deepEqual(checks.silent, {
+    status: 'down',
+    detail: 'The check did not respond within 3 s.',
+  });
   assert.deepEqual(checks.peer, { status: 'degraded' });
 });

@@ -94,7 +94,7 @@ export function createBreaker(options: {
     enter() {
       if (getState() === 'open' || isProbing) {
         const reason =
-          'The model server failed several times in a row and is not called for a while.';
+          'The model server failed several times in a row, and is not called for a while.';
         throw new ModelError('MODEL_BREAKER_OPEN', `${reason} ${lastFailure}`);
       }
       let isProbe = getState() === 'half-open';

@@ -62,7 +62,7 @@ export async function* streamChat(
   );
   let hasTimedOut = false;
   let isReading = false;
-  // Only the wait for the server counts. `refresh` restarts the timer, also one that expired at the consumer.
+  // Only the wait for the server counts. `refresh` restarts the timer even if it expired while the consumer was reading.
   const timer = setTimeout(() => {
     if (!isReading) return;
     hasTimedOut = true;
@@ -71,7 +71,7 @@ export async function* streamChat(
   const getInterruption = () => {
     if (signal?.aborted) return createAbortedError(signal);
     if (!hasTimedOut) return undefined;
-    const message = `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`;
+    const message = `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if the server needs more time.`;
     return new ModelError('MODEL_TIMEOUT', message);
   };
   try {
@@ -199,7 +199,7 @@ function toEndReason(reason: LanguageModelV4FinishReason['unified']) {
   }
   throw new ModelError(
     'MODEL_INVALID_OUTPUT',
-    `The model server ended its answer without saying that it is complete. It is not ${EXPECTED_RESPONSE}`,
+    `The model server ended its response without marking it as complete. The response is not ${EXPECTED_RESPONSE}`,
   );
 }
 

@@ -89,7 +89,7 @@ function checkAddress(
     ],
     [
       !/^[\x21-\x7e]*$/.test(apiKey ?? ''),
-      `${variables.apiKey} must be printable ASCII without spaces. Was a line end copied with it?`,
+      `${variables.apiKey} must be printable ASCII without spaces. Remove spaces and line ends from the value.`,
     ],
   ];
   const problem = problems.find(([isBroken]) => isBroken);

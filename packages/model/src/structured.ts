@@ -177,7 +177,7 @@ const validators = new WeakMap<TSchema, Validator>();
 
 /**
  * Parses and validates a completion. Removes unknown keys at all depths (Specification 001, Errors).
- * @throws InvalidCompletionError with the problems, each with a JSON pointer and the broken rule.
+ * @throws InvalidCompletionError with the problems, each with a JSON pointer and the violated rule.
  */
 function parseCompletion<S extends TSchema>(schema: S, completion: string): Static<S> {
   let parsedJson: unknown;

@@ -114,7 +114,7 @@ function createUnreachableError(variable: string, cause: unknown): ModelError {
   const reason = code || message || 'the connection failed';
   return new ModelError(
     'MODEL_UNREACHABLE',
-    `The model server cannot be reached (${reason}). Is it running at ${variable}?`,
+    `The model server cannot be reached (${reason}). Check that it runs at ${variable}.`,
     { cause },
   );
 }

@@ -98,7 +98,8 @@ export class Browser {
  */
 export function getRedirectTarget(response: Response): URL {
   const location = response.headers.get('location');
-  if (location === null) throw new Error(`The answer ${response.status} is no redirect`);
+  if (location === null)
+    throw new Error(`The response with status ${response.status} is not a redirect`);
   return new URL(location, response.url);
 }
 

@@ -139,5 +139,5 @@ export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
 
 /** Creates the error of an unreachable database. */
 export function createOutageError(): DatabaseError {
-  return new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer (a test)');
+  return new DatabaseError('DATABASE_UNREACHABLE', 'The database does not respond (a test)');
 }

@@ -44,7 +44,7 @@ export async function startLlamaServer(...args: string[]) {
   while (!(await isResponding(`${url}/health`))) {
     if (child.exitCode !== null || Date.now() > deadline) {
       await close();
-      throw new Error(`llama-server does not answer:\n${log}`);
+      throw new Error(`llama-server does not respond:\n${log}`);
     }
     await sleep(50);
   }

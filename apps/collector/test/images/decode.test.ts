@@ -36,13 +36,13 @@ function createNoiseImage(side: number) {
   return sharp(pixels, { raw: { width: side, height: side, channels: 3 } });
 }
 
-test('The content of a file determines its type, and a truncated image is broken', async () => {
+test('The content of a file determines its type, and a truncated image is corrupt', async () => {
   for (const format of FORMATS) {
     const { fingerprint: _fingerprint, ...decoded } = await inspectBytes(await createImage(format));
     assert.deepEqual(decoded, { mediaType: `image/${format}`, width: 64, height: 48 });
     const wholeImage = await createNoiseImage(128).toFormat(format).toBuffer();
     const truncatedImage = wholeImage.subarray(0, wholeImage.length / 2);
-    const expected = { name: 'ImageError', message: /broken/ };
+    const expected = { name: 'ImageError', message: /corrupt/ };
     await assert.rejects(inspectBytes(truncatedImage), expected, format);
   }
   const avif = await createImage('avif');
@@ -67,7 +67,7 @@ test('Content of an unsupported type is rejected', async () => {
     ['AVIF after its brands', Buffer.from('\0\0\0\x14ftypheic\0\0\0\0heicavif', 'latin1')],
     ['HEVC in HEIF', Buffer.from('\0\0\0\x18ftypheic\0\0\0\0heicmif1', 'latin1')],
   ] as const) {
-    const expected = { message: /no JPEG, PNG, WebP, AVIF or GIF/ };
+    const expected = { message: /not a JPEG, PNG, WebP, AVIF or GIF/ };
     await assert.rejects(inspectBytes(content), expected, name);
   }
 });

@@ -256,7 +256,7 @@ const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log })
 test('A payload whose outcome an outage of the database hides is answered with its id', async () => {
   const unavailableDb = new Proxy(db, {
     get() {
-      throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not answer');
+      throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not respond');
     },
   });
   for (const outcome of ['lost', 'postponed', 'returned'] as const) {

@@ -56,7 +56,7 @@ async function* decodeBody(decoder: Transform, encoding: string): AsyncGenerator
   try {
     yield* decoder;
   } catch (cause) {
-    const detail = `The body is not encoded as its header Content-Encoding says: ${encoding}.`;
+    const detail = `The body is not encoded as the header Content-Encoding says: ${encoding}.`;
     throw commonProblem('malformed_request', { detail, cause });
   }
 }
@@ -64,7 +64,7 @@ async function* decodeBody(decoder: Transform, encoding: string): AsyncGenerator
 type ParseCallback = (error: Error | null, value?: unknown) => void;
 
 const FORBIDDEN_KEY_DETAIL =
-  'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
+  'The JSON has a key "__proto__", or a key "constructor" that contains "prototype". Remove these keys.';
 
 /** Creates the JSON body parser. It rejects keys that could change an object's prototype, and explains why. */
 export function createJsonParser(

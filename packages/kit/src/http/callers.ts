@@ -6,7 +6,7 @@ import ipaddr from 'ipaddr.js';
 import { commonProblem } from '../problems.ts';
 
 /**
- * Returns the rate-limit key of a client by its IP address. The key of an IPv4 address is the address, also in IPv6
+ * Returns the rate-limit key of a client by its IP address. The key of an IPv4 address is the address, including IPv4-mapped IPv6
  * notation (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may use all of it (RFC 6177 §2).
  */
 export function getClientNetwork(address: string): string {
@@ -68,7 +68,11 @@ export function hasSingleHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'
 /** Rejects requests with several `Host` headers. RFC 9112 §3.2. */
 export const rejectMultipleHosts: onRequestHookHandler = ({ raw }, _reply, done) => {
   if (hasSingleHost(raw)) return done();
-  done(commonProblem('malformed_request', { detail: 'Send one Host header: there are several.' }));
+  done(
+    commonProblem('malformed_request', {
+      detail: 'The request has several Host headers. Send one.',
+    }),
+  );
 };
 
 /** Returns whether two secrets are equal. Compares them in constant time to prevent timing attacks. */

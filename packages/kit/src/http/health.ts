@@ -37,7 +37,7 @@ const createReportSchema = (description: string, databaseStatus: 'ok' | 'down') 
 
 const liveSchema = Type.Object(
   { status: Type.Literal('ok') },
-  { description: 'It does.', examples: [{ status: 'ok' }] },
+  { description: 'The process responds.', examples: [{ status: 'ok' }] },
 );
 
 /**
@@ -48,8 +48,8 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
   const schema = {
     tags: ['operations'],
     response: {
-      200: createReportSchema('It can, or does at least a part of it.', 'ok'),
-      503: createReportSchema('It cannot.', 'down'),
+      200: createReportSchema('The service can do all or a part of its work.', 'ok'),
+      503: createReportSchema('The service cannot do its work.', 'down'),
     },
   };
   const routeOptions = { config: { operational: true }, logLevel: 'warn' } as const;
@@ -73,7 +73,10 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
   for (const url of ['/health', '/health/ready']) {
     app.get(
       url,
-      { ...routeOptions, schema: { ...schema, summary: 'Whether the service can do its work' } },
+      {
+        ...routeOptions,
+        schema: { ...schema, summary: 'Check whether the service can do its work' },
+      },
       async (request, reply) => {
         const result = isDraining(app) ? SHUTDOWN_REPORT : await runChecks(request.log);
         return reply.status(result.status === 'down' ? 503 : 200).send(result);
@@ -86,7 +89,7 @@ export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks)
       ...routeOptions,
       schema: {
         tags: ['operations'],
-        summary: 'Whether the process answers',
+        summary: 'Check whether the process responds',
         response: { 200: liveSchema },
       },
     },
@@ -114,7 +117,10 @@ class CheckTimeoutError extends Error {}
 async function runCheck(check: HealthChecks[string]): Promise<HealthReport> {
   const timeout = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => timeout.reject(new CheckTimeoutError(`No answer within ${CHECK_TIMEOUT_MS / 1000} s.`)),
+    () =>
+      timeout.reject(
+        new CheckTimeoutError(`The check did not respond within ${CHECK_TIMEOUT_MS / 1000} s.`),
+      ),
     CHECK_TIMEOUT_MS,
   );
   try {

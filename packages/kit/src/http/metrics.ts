@@ -25,7 +25,7 @@ export function registerHttpMetrics(
   for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
   const durationHistogram = new Histogram({
     name: 'http_request_duration_seconds',
-    help: 'Time from the request to the end of its answer.',
+    help: 'Time from the request to the end of its response.',
     labelNames: ['method', 'route', 'status'],
     buckets: DURATION_BUCKETS_SECONDS,
     registers: [registry],

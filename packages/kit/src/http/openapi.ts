@@ -11,27 +11,28 @@ import {
 /** Response headers. Contract 2. */
 const RESPONSE_HEADERS: Readonly<Record<string, OpenAPIV3_1.HeaderObject>> = {
   'X-Request-Id': {
-    description: 'Names the request in the log: as it was sent, or made here.',
+    description:
+      'ID of the request in the log: the value that the client sent, or a generated one.',
     schema: { type: 'string' },
   },
   'Retry-After': {
-    description: 'After how many seconds it is worth trying again.',
+    description: 'Number of seconds to wait before the next attempt.',
     schema: { type: 'integer' },
   },
   'RateLimit-Limit': {
-    description: 'How many requests are taken in a window.',
+    description: 'Maximum number of requests in a window.',
     schema: { type: 'integer' },
   },
   'RateLimit-Remaining': {
-    description: 'How many are left of it.',
+    description: 'Number of remaining requests in the window.',
     schema: { type: 'integer' },
   },
   'RateLimit-Reset': {
-    description: 'In how many seconds the next window begins.',
+    description: 'Number of seconds until the next window begins.',
     schema: { type: 'integer' },
   },
   Link: {
-    description: 'Where there is a next page: `<address>; rel="next"` (RFC 8288).',
+    description: 'Link to the next page, if there is one: `<URL>; rel="next"` (RFC 8288).',
     schema: { type: 'string' },
   },
 };
@@ -43,7 +44,10 @@ const HEADERS_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
 
 const PROBLEM_TYPE = 'application/problem+json';
 const PAGE_CONTENT = {
-  schema: { type: 'string' as const, description: 'The same for a browser that navigates.' },
+  schema: {
+    type: 'string' as const,
+    description: 'The same problem as an HTML page, for browser navigation.',
+  },
 };
 
 /** Adds the response headers and the HTML error pages, which routes do not declare, to an OpenAPI document. */

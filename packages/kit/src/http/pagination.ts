@@ -76,7 +76,7 @@ export function createPageQuery({ limit, maxLimit }: { limit: number; maxLimit: 
       Type.String({
         minLength: 1,
         maxLength: 1024,
-        description: 'From the `Link` of the page before.',
+        description: 'Cursor from the `Link` header of the previous page.',
       }),
     ),
   };

@@ -49,7 +49,8 @@ export function explainRejection(
     ...WANTED_PATTERNS.map((pattern) => findPosition(foldedText, pattern)),
   );
   const offerPosition = findPosition(foldedText, OFFER_PATTERN);
-  if (wantedPosition < offerPosition) return 'The writer looks for a property and offers none.';
+  if (wantedPosition < offerPosition)
+    return 'The writer looks for a property and does not offer one.';
   if (GOODS_OFFER_PATTERN.test(foldedText)) return 'The text promotes goods, not a property.';
   const minTerms = namesProperty && offerPosition < Infinity ? MIN_TERMS_BESIDE_OFFER : MIN_TERMS;
   const trade = TRADE_PATTERNS.find(
@@ -58,6 +59,6 @@ export function explainRejection(
   if (trade !== undefined) return trade[0];
   if (namesProperty) return null;
   return hasFacts
-    ? 'The text offers something, but names no property.'
-    : 'The text names no property and makes no offer.';
+    ? 'The text makes an offer, but does not name a property.'
+    : 'The text does not name a property or make an offer.';
 }

@@ -151,7 +151,7 @@ function parseFloorPair(match: RegExpMatchArray | null): Floors | undefined {
   return isPlausible ? { floor, total } : undefined;
 }
 
-/** Returns the first pair such as "5/9" that is no house number. */
+/** Returns the first pair such as "5/9" that is not a house number. */
 function readBarePair(text: string): Floors | undefined {
   const match = text.matchAll(BARE_FLOOR_PAIR_PATTERN).find(({ index, 2: total }) => {
     return total !== '1' && !matchesPattern('street', text.slice(Math.max(0, index - 50), index));

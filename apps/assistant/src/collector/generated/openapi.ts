@@ -13,7 +13,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the service can do its work */
+        /** Check whether the service can do its work */
         get: {
             parameters: {
                 query?: never;
@@ -23,7 +23,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description It can, or does at least a part of it. */
+                /** @description The service can do all or a part of its work. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -52,7 +52,7 @@ export interface paths {
                         };
                     };
                 };
-                /** @description It cannot. */
+                /** @description The service cannot do its work. */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -99,7 +99,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the service can do its work */
+        /** Check whether the service can do its work */
         get: {
             parameters: {
                 query?: never;
@@ -109,7 +109,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description It can, or does at least a part of it. */
+                /** @description The service can do all or a part of its work. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -138,7 +138,7 @@ export interface paths {
                         };
                     };
                 };
-                /** @description It cannot. */
+                /** @description The service cannot do its work. */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -185,7 +185,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the process answers */
+        /** Check whether the process responds */
         get: {
             parameters: {
                 query?: never;
@@ -195,7 +195,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description It does. */
+                /** @description The process responds. */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -976,7 +976,7 @@ export interface paths {
             parameters: {
                 query?: {
                     limit?: number;
-                    /** @description From the `Link` of the page before. */
+                    /** @description Cursor from the `Link` header of the previous page. */
                     cursor?: string;
                 };
                 header?: never;
@@ -1108,7 +1108,7 @@ export interface paths {
             parameters: {
                 query?: {
                     limit?: number;
-                    /** @description From the `Link` of the page before. */
+                    /** @description Cursor from the `Link` header of the previous page. */
                     cursor?: string;
                 };
                 header?: never;
@@ -2028,7 +2028,7 @@ export interface paths {
                     /** @description Name of the source, which its first payload creates. */
                     source_slug?: string;
                     limit?: number;
-                    /** @description From the `Link` of the page before. */
+                    /** @description Cursor from the `Link` header of the previous page. */
                     cursor?: string;
                 };
                 header?: never;
@@ -2797,7 +2797,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Problem: {
-            /** @description Where the error is described. */
+            /** @description URL of the description of the error. */
             type: string;
             title: string;
             status: number;
@@ -3121,17 +3121,17 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: {
-        /** @description Names the request in the log: as it was sent, or made here. */
+        /** @description ID of the request in the log: the value that the client sent, or a generated one. */
         "X-Request-Id": string;
-        /** @description After how many seconds it is worth trying again. */
+        /** @description Number of seconds to wait before the next attempt. */
         "Retry-After": number;
-        /** @description How many requests are taken in a window. */
+        /** @description Maximum number of requests in a window. */
         "RateLimit-Limit": number;
-        /** @description How many are left of it. */
+        /** @description Number of remaining requests in the window. */
         "RateLimit-Remaining": number;
-        /** @description In how many seconds the next window begins. */
+        /** @description Number of seconds until the next window begins. */
         "RateLimit-Reset": number;
-        /** @description Where there is a next page: `<address>; rel="next"` (RFC 8288). */
+        /** @description Link to the next page, if there is one: `<URL>; rel="next"` (RFC 8288). */
         Link: string;
     };
     pathItems: never;
