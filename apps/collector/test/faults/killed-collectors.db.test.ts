@@ -108,7 +108,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
       return record.status !== 'processing' && record;
     });
     assert.deepEqual([raw.status, raw.error.code], ['failed', 'lease_lost']);
-    assert.match(raw.error.message, /Send it again/);
+    assert.match(raw.error.message, /[Ss]end the payload again/);
   }
   assert.equal((await get(`raw/${ids.length + 1}`)).status, 404, 'aborted uploads are not stored');
   for (const payload of payloads) {

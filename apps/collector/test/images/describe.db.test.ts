@@ -149,7 +149,7 @@ test('A failure does not replace a description that another listing has stored m
 });
 
 for (const [damage, message, width] of [
-  ['broken', /broken in the image store/, 94],
+  ['corrupt', /image store is corrupt/, 94],
   ['gone', /not in the image store/, 111],
 ] as const) {
   test(`A stored image that is ${damage} is recorded as unreadable, and the others are described`, async () => {

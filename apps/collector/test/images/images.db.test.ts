@@ -251,7 +251,7 @@ test('Bad images are recorded with their reason and leave the good ones alone', 
   const urls = [...paths, 'http://169.254.169.254/latest', 'nonsense', goodImage.url];
   const outcomes = await images.processRemote({ ...listing, urls });
   const rows = await readRows(listing.listingId);
-  const reasons = [/status 404/, /no JPEG/, /broken/, /private or reserved/, /malformed/];
+  const reasons = [/status 404/, /not a JPEG/, /corrupt/, /private or reserved/, /malformed/];
   for (const [position, reason] of reasons.entries()) {
     const { url, error } = rows[position] ?? assert.fail();
     assert.match(error ?? '', reason);

@@ -318,7 +318,7 @@ test('A payload that is no listing is 422 with the reason, and its images are no
   assert.equal(raw.status, 'invalid');
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
   assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
-  assert.match(retry.text, /came with its images/);
+  assert.match(retry.text, /were uploaded with it/);
   const filter = { status: 'invalid', source_slug: 'bicycles' };
   const all = await collector.post('/api/v1/admin/raw/retry', filter);
   assert.deepEqual(all.json(), { retried: 0 });
@@ -352,9 +352,9 @@ test('A rejected form names the error and stores nothing', async () => {
       'no JSON',
       createForm('{"source_slug": ', [redFile]),
       400,
-      /"metadata\\" is no well-formed JSON/,
+      /"metadata\\" is not well-formed JSON/,
     ],
-    ['no metadata in the field', createForm('', [redFile]), 400, /no well-formed JSON/],
+    ['no metadata in the field', createForm('', [redFile]), 400, /not well-formed JSON/],
     ['a prototype', createForm('{"__proto__": {}}', [redFile]), 400, /has a key .*__proto__/],
     [
       'large metadata',
@@ -469,7 +469,7 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     const filter = { status: 'failed', source_slug };
     const all = (await failingCollector.post('/api/v1/admin/raw/retry', filter)).json();
     if (files.length > 0) {
-      assert.match(retry.text, /came with its images/);
+      assert.match(retry.text, /were uploaded with it/);
       assert.deepEqual([retry.status, all], [409, { retried: 0 }]);
     } else {
       assert.deepEqual([retry.status, all], [200, { retried: 1 }]);

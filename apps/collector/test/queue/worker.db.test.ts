@@ -441,7 +441,7 @@ test('An expired lease fails an inline job with lost images and returns other jo
   await rescueJobs(db, 3);
   const { status, error } = await readRawRecord(db, lostJob.rawId);
   assert.deepEqual([status, error?.code], ['failed', 'lease_lost']);
-  assert.match(error?.message ?? '', /Send it again/);
+  assert.match(error?.message ?? '', /[Ss]end the payload again/);
   const returnedRaw = await readRawRecord(db, otherJob.rawId);
   assert.deepEqual(
     [returnedRaw.status, returnedRaw.error, returnedRaw.inline],
