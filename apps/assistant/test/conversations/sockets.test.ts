@@ -209,7 +209,8 @@ test('An error is a problem with the request ID of the handshake', async () => {
     type: 'urn:oselya:error:validation_failed',
     title: 'Validation failed',
     status: 422,
-    detail: 'A value violates a rule. Correct the values that `errors` lists, then send the request again.',
+    detail:
+      'A value violates a rule. Correct the values that `errors` lists, then send the request again.',
     code: 'validation_failed',
     request_id: 'hand-1',
     errors: [{ path: 'message', message: 'must not have additional properties: surplus, b\u0000' }],
