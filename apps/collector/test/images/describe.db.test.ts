@@ -171,7 +171,7 @@ for (const [damage, message, width] of [
     assert.deepEqual(await findImage(goodImage.sha256), describedImage);
     assert.deepEqual(events, ['undescribed']);
     assert.equal(await images.describeAll(job, { outdated: true }), 1);
-    if (damage === 'broken') return;
+    if (damage === 'corrupt') return;
     await images.processRemote(job);
     assert.deepEqual(await findImage(badImage.sha256), describedImage, 'it is in the store again');
   });
