@@ -48,7 +48,7 @@ export function registerMonitoringRoutes(
   const createWarning = (subject: string) => (error: unknown) =>
     log.warn({ err: error }, `${subject} could not be measured`);
   registerHttpMetrics(app, registry, { token: deps.metricsToken });
-  const readQueue = createQueueStatistics({ db, onError: createWarning('ended payloads') });
+  const readQueue = createQueueStatistics({ db, onError: createWarning('finished payloads') });
   registerQueueMetrics(registry, { readQueue, onError: createWarning('the queue') });
   registerModelMetrics(registry, model);
   registerStoreMetrics(registry, deps);

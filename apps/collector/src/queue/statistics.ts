@@ -3,8 +3,8 @@ import { Gauge, type Registry } from 'prom-client';
 import { createMeasure } from '../metrics.ts';
 import type { Tables } from '../tables.ts';
 
-const ENDED_STATUSES = ['completed', 'invalid', 'failed'] as const;
-type EndedStatus = (typeof ENDED_STATUSES)[number];
+const FINISHED_STATUSES = ['completed', 'invalid', 'failed'] as const;
+type FinishedStatus = (typeof FINISHED_STATUSES)[number];
 
 /** Maximum number of finished payloads per status that one read counts, which takes about 50 ms. */
 const MAX_COUNTED_PAYLOADS = 100_000;
@@ -25,17 +25,17 @@ export function createQueueStatistics(deps: {
   maxCounted?: number;
 }) {
   const { db, onError, maxCounted = MAX_COUNTED_PAYLOADS } = deps;
-  const lastCounts = new Map<EndedStatus, { count: number; asOf: number }>();
+  const lastCounts = new Map<FinishedStatus, { count: number; asOf: number }>();
   let nextCountAt = -Infinity;
 
-  async function countInBackground(statuses: readonly EndedStatus[]): Promise<void> {
+  async function countInBackground(statuses: readonly FinishedStatus[]): Promise<void> {
     nextCountAt = Infinity;
     const asOf = performance.now();
     try {
-      const { rows } = await sql<{ status: EndedStatus; count: number }>`${sql.join(
+      const { rows } = await sql<{ status: FinishedStatus; count: number }>`${sql.join(
         statuses.map(
           (status) => sql`select ${sql.lit(status)} as status, count(*) as count
-            from raw_data where ${hasEndedAs(status)}`,
+            from raw_data where ${hasFinishedAs(status)}`,
         ),
         sql` union all `,
       )}`.execute(db);
@@ -46,22 +46,22 @@ export function createQueueStatistics(deps: {
     nextCountAt = performance.now() + COUNT_PAUSE_MS;
   }
 
-  const getCount = (status: EndedStatus) => lastCounts.get(status)?.count ?? null;
+  const getCount = (status: FinishedStatus) => lastCounts.get(status)?.count ?? null;
 
   return async () => {
     const asOf = performance.now();
     const [statistics] = (await selectStatistics(maxCounted).execute(db)).rows;
     if (statistics === undefined) throw new Error('The query for the queue returned no row');
-    const largeStatuses = ENDED_STATUSES.filter(
-      (status) => statistics.endedCounts[status] > maxCounted,
+    const largeStatuses = FINISHED_STATUSES.filter(
+      (status) => statistics.finishedCounts[status] > maxCounted,
     );
-    for (const status of ENDED_STATUSES) {
+    for (const status of FINISHED_STATUSES) {
       if (!largeStatuses.includes(status))
-        lastCounts.set(status, { count: statistics.endedCounts[status], asOf });
+        lastCounts.set(status, { count: statistics.finishedCounts[status], asOf });
     }
     if (largeStatuses.length > 0 && asOf >= nextCountAt) void countInBackground(largeStatuses);
     const oldestCountAt = Math.min(
-      ...ENDED_STATUSES.map((status) => lastCounts.get(status)?.asOf ?? -Infinity),
+      ...FINISHED_STATUSES.map((status) => lastCounts.get(status)?.asOf ?? -Infinity),
     );
     return {
       counts: {
@@ -81,17 +81,17 @@ export function createQueueStatistics(deps: {
 }
 
 /** Returns a condition with literals instead of parameters, because only literals match the partial indexes. */
-const hasEndedAs = (status: EndedStatus) =>
+const hasFinishedAs = (status: FinishedStatus) =>
   sql`status in ('completed', 'invalid', 'failed') and status = ${sql.lit(status)}`;
 
-const selectEndedCount = (status: EndedStatus, maxCounted: number) => sql`
+const selectFinishedCount = (status: FinishedStatus, maxCounted: number) => sql`
   (select count(*) from (
-    select from raw_data where ${hasEndedAs(status)}
+    select from raw_data where ${hasFinishedAs(status)}
     order by updated_at, id limit ${maxCounted + 1}) as counted)`;
 
-const selectRecentEndedCount = (status: EndedStatus) => sql`
+const selectRecentFinishedCount = (status: FinishedStatus) => sql`
   (select count(*) from raw_data
-    where ${hasEndedAs(status)} and updated_at > now() - interval '5 minutes')`;
+    where ${hasFinishedAs(status)} and updated_at > now() - interval '5 minutes')`;
 
 const waitingSince = sql`coalesce(queued_at, created_at) as since`;
 
@@ -99,8 +99,8 @@ type StatisticsRow = {
   pending: number;
   processing: number;
   oldestSeconds: number | null;
-  endedCounts: Record<EndedStatus, number>;
-  /** Number of payloads that ended in the last five minutes. */
+  finishedCounts: Record<FinishedStatus, number>;
+  /** Number of payloads that finished in the last five minutes. */
   recentCount: number;
 };
 
@@ -134,9 +134,9 @@ const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
     (select count(*) from raw_data where status = 'pending') as pending,
     (select count(*) from raw_data where status = 'processing') as processing,
     (select extract(epoch from now() - min(since))::double precision from oldest) as "oldestSeconds",
-    jsonb_build_object(${sql.join(ENDED_STATUSES.map((status) => sql`${sql.lit(status)}, ${selectEndedCount(status, maxCounted)}`))})
-      as "endedCounts",
-    ${sql.join(ENDED_STATUSES.map(selectRecentEndedCount), sql` + `)} as "recentCount"`;
+    jsonb_build_object(${sql.join(FINISHED_STATUSES.map((status) => sql`${sql.lit(status)}, ${selectFinishedCount(status, maxCounted)}`))})
+      as "finishedCounts",
+    ${sql.join(FINISHED_STATUSES.map(selectRecentFinishedCount), sql` + `)} as "recentCount"`;
 
 /**
  * Registers the queue gauges. An unknown count has no gauge value. Contract 4, Metrics.

@@ -60,9 +60,9 @@ async function probe(
   const log = { info: write('info'), warn: write('warn') };
   const config = { MODEL_MODE: MODEL_MODE as 'openai' | 'mock', MODEL_VISION };
   const loadImage = describes ? getControlImage : undefined;
-  const probing = startModelProbes(config, { model, log, image: loadImage });
+  const probes = startModelProbes(config, { model, log, image: loadImage });
   if (expected > 0) await ended.promise;
-  await probing.close();
+  await probes.close();
   return { lines, requests };
 }
 
