@@ -5,7 +5,7 @@ setTimeout(() => {
   const openResources = process.getActiveResourcesInfo().join(', ');
   const name = process.argv[1] ?? 'The tests';
   process.stderr.write(
-    `${name} still ran after ${TIMEOUT_MS / 60_000} minutes, held by: ${openResources}\n`,
+    `${name} was still running after ${TIMEOUT_MS / 60_000} minutes and is ended; open resources: ${openResources}\n`,
   );
   process.exit(1);
 }, TIMEOUT_MS).unref();

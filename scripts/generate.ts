@@ -46,7 +46,7 @@ for (const [name, text] of files) {
 if (outdatedFiles.length > 0) {
   const names = outdatedFiles.join(', ');
   process.stdout.write(
-    values.check ? `Not current: ${names}. Run npm run generate.\n` : `Wrote ${names}\n`,
+    values.check ? `Outdated files: ${names}. Run npm run generate.\n` : `Wrote ${names}\n`,
   );
 }
 process.exitCode = values.check && outdatedFiles.length > 0 ? 1 : 0;

@@ -25,7 +25,7 @@ const globs = positionals.length > 0 ? positionals : [ALL_TEST_FILES];
 const files = [...new Set(globs.flatMap((glob) => globSync(glob, { cwd: ROOT })))]
   .filter((file) => values.kind === undefined || isDatabase(file) === (values.kind === 'database'))
   .toSorted();
-if (files.length === 0) throw new Error(`No test file fits ${globs.join(' ')}`);
+if (files.length === 0) throw new Error(`No test file matches ${globs.join(' ')}`);
 
 function canShare(file: string): boolean {
   const isUnit = file.endsWith('.test.ts') && !isDatabase(file);
@@ -74,7 +74,7 @@ async function runShared(): Promise<number> {
 
 async function runIsolated(): Promise<number> {
   if (isolatedFiles.length === 0) return 0;
-  // These files are idle a third of the time.
+  // These tests spend a third of their time waiting, so one extra process keeps the cores busy.
   const concurrency = `--test-concurrency=${availableParallelism() + 1}`;
   return (await run([concurrency], isolatedFiles, true)).status;
 }

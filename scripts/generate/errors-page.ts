@@ -2,9 +2,9 @@ import type { ErrorDefinition } from '@oselya/kit';
 
 const PAGE_HEAD = `# Errors
 
-Every error is answered as \`application/problem+json\` (RFC 9457) with a stable \`code\`; a browser that
-navigates gets a page instead. "Again" says whether the same request can succeed later. This page is
-made by \`npm run generate\` from the error tables in the code.
+Every error response has the type \`application/problem+json\` (RFC 9457) and a stable \`code\`; browser
+navigation receives an HTML page instead. The column "again" says whether the same request can succeed later.
+\`npm run generate\` creates this page from the error tables in the code.
 `;
 
 /** Formats the page of all errors. */

@@ -9,7 +9,7 @@ home=/var/lib/postgresql # of the server's user, as seen inside the root
 data=$root$home/$server
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# setpriv runs inside the root, because the id of the user may differ there.
+# setpriv runs inside the root, because the ID of the user may differ there.
 in_root() {
   chroot "$root" env HOME="$home" LC_ALL=C.UTF-8 PATH=/usr/lib/postgresql/17/bin:/usr/bin:/bin \
     setpriv --reuid=postgres --regid=postgres --init-groups "$@"
@@ -65,7 +65,7 @@ create_data() {
 debian_memory_mb() { awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo; }
 
 # Checks that a process runs postgres in the data folder, because another process may have reused
-# an id from a file.
+# an ID from a file.
 is_ours() { [[ /proc/$1/cwd -ef $data && $(cat "/proc/$1/comm" 2>/dev/null) == postgres ]]; }
 
 any_process() {
@@ -77,11 +77,11 @@ any_process() {
 }
 
 # Waits for the children of a killed server, which prevent a start. Then removes its lock files,
-# which PostgreSQL would consider valid if another process of the user has the process id.
+# which PostgreSQL would consider valid if another process of the user has the process ID.
 clear_leftovers() {
   local deadline=$((SECONDS + 10))
   while any_process; do
-    ((SECONDS < deadline)) || fail "processes of a server that was killed still work in $data"
+    ((SECONDS < deadline)) || fail "processes of a killed server still use $data; end them and try again"
     sleep 0.1
   done
   rm -f "$data/postmaster.pid" "$data"/.s.PGSQL.*.lock

@@ -33,8 +33,8 @@ docker_port() {
 docker_psql() {
   local terminal=--interactive
   [[ -t 0 && -t 1 ]] && terminal=-it
-  # During its first start the image runs a server that only listens on a socket; over TCP the
-  # final one answers.
+  # During its first start, the image runs a temporary server that listens only on a socket; TCP
+  # reaches the final server.
   docker exec "$terminal" "$container" psql --host=127.0.0.1 --username="$1" --dbname="$2" "${@:3}"
 }
 

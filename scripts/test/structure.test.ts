@@ -8,7 +8,7 @@ const files = globSync('{apps,packages}/*/src/**/*.{ts,tsx}', { cwd: ROOT })
   .concat(globSync('bench/src/**/*.ts', { cwd: ROOT }))
   .toSorted();
 
-/** Returns the modules that a file imports, also for types only: paths from the root, or names of packages. */
+/** Returns the imports of a file, including type-only imports: paths from the root, or package names. */
 function listImports(file: string): string[] {
   const text = readFileSync(join(ROOT, file), 'utf8');
   const specifiers = [...text.matchAll(/(?:from|import\(?)\s*'([^']+)'/g)].map(
@@ -34,7 +34,7 @@ function findCyclicNodes(graph: ReadonlyMap<string, readonly string[]>): string[
   }
 }
 
-test('no file imports itself through others, not even for types', () => {
+test('no import cycle exists, including type-only imports', () => {
   assert.deepEqual(findCyclicNodes(imports), []);
 });
 
@@ -46,7 +46,7 @@ test('cycles are found', () => {
 const mayImport = (file: string, app: string) =>
   file.startsWith(`apps/${app}/`) || /^(apps\/cli|bench)\//.test(file);
 
-test('packages import no app, and the assistant and the collector not one another', () => {
+test('packages import no app, and the assistant and the collector do not import each other', () => {
   const forbiddenImports = [...imports].flatMap(([file, modules]) =>
     modules
       .map((name) => /^@oselya\/(assistant|collector|cli)\b/.exec(name)?.[1])
@@ -56,7 +56,7 @@ test('packages import no app, and the assistant and the collector not one anothe
   assert.deepEqual(forbiddenImports, []);
 });
 
-test('prices of listings are written by one formatter', () => {
+test('only one formatter formats prices of listings', () => {
   // This report formats counts and scores, not prices.
   const exemptFiles = new Set(['apps/cli/src/evaluate/report.ts']);
   const offendingFiles = files
