@@ -1,23 +1,23 @@
 import { type Table, TABLES, type Sample } from './sample.ts';
 import { median, slope } from '../statistics.ts';
 
-/** Figure of a sample and its permitted growth. */
-export type Figure = {
+/** Metric of a sample and its permitted growth. */
+export type Metric = {
   name: string;
   unit: string;
-  of: (sample: Sample) => number;
+  read: (sample: Sample) => number;
   /** Maximum ratio; undefined if growth is by design. */
-  most: number | undefined;
-  /** Minimum of both values for the ratio. */
+  maxRatio: number | undefined;
+  /** Smaller values count as this value in the ratio. */
   negligible?: number;
   /** Permitted growth in an hour, as a share of the initial value; unlimited by default. */
-  mostPerHour?: number;
+  maxHourlyGrowth?: number;
   /** Summary of the samples of a window; the median by default. */
-  by?: (values: readonly number[]) => number;
+  summarize?: (values: readonly number[]) => number;
 };
 
-/** Figure at the beginning and at the end, and its slope over all samples. */
-export type Comparison = Omit<Figure, 'of' | 'by'> & {
+/** Metric at the beginning and at the end, and its slope over all samples. */
+export type Comparison = Omit<Metric, 'read' | 'summarize'> & {
   first: number;
   last: number;
   ratio: number;
@@ -44,54 +44,70 @@ const GROWING_TABLES: ReadonlySet<Table> = new Set(['listing_snapshots', 'images
 /** Permitted growth in an hour as a share of the initial value. */
 const MAX_HOURLY_GROWTH = 0.1;
 
-/** Compared figures, in the order of the table. */
-const FIGURES: readonly Figure[] = [
+/** Compared metrics, in the order of the table. */
+const METRICS: readonly Metric[] = [
   {
     name: 'claim',
     unit: 'ms',
-    of: ({ claimMs }) => claimMs,
-    most: 1.5,
-    mostPerHour: MAX_HOURLY_GROWTH,
+    read: ({ claimMs }) => claimMs,
+    maxRatio: 1.5,
+    maxHourlyGrowth: MAX_HOURLY_GROWTH,
   },
-  { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },
-  { name: 'fulltext p95', unit: 'ms', of: ({ searchP95 }) => searchP95.fulltext, most: 1.5 },
-  { name: 'similar p95', unit: 'ms', of: ({ searchP95 }) => searchP95.similar, most: 1.5 },
-  { name: 'hybrid p95', unit: 'ms', of: ({ searchP95 }) => searchP95.hybrid, most: 1.5 },
+  { name: 'ingest p95', unit: 'ms', read: ({ ingestP95 }) => ingestP95, maxRatio: 1.5 },
+  { name: 'fulltext p95', unit: 'ms', read: ({ searchP95 }) => searchP95.fulltext, maxRatio: 1.5 },
+  { name: 'similar p95', unit: 'ms', read: ({ searchP95 }) => searchP95.similar, maxRatio: 1.5 },
+  { name: 'hybrid p95', unit: 'ms', read: ({ searchP95 }) => searchP95.hybrid, maxRatio: 1.5 },
   {
     name: 'heap after collection',
     unit: 'MiB',
-    of: ({ heapMiB }) => heapMiB,
-    most: 1.1,
-    mostPerHour: MAX_HOURLY_GROWTH,
+    read: ({ heapMiB }) => heapMiB,
+    maxRatio: 1.1,
+    maxHourlyGrowth: MAX_HOURLY_GROWTH,
   },
   {
     name: 'memory of the process',
     unit: 'MiB',
-    of: ({ rssMiB }) => rssMiB,
-    most: 1.1,
-    mostPerHour: MAX_HOURLY_GROWTH,
+    read: ({ rssMiB }) => rssMiB,
+    maxRatio: 1.1,
+    maxHourlyGrowth: MAX_HOURLY_GROWTH,
   },
-  { name: 'descriptors', unit: '', of: ({ descriptors }) => descriptors, most: 1.25 },
-  { name: 'temporary files', unit: '', of: (one) => one.temporaryFiles, most: 1, by: getMin },
-  ...TABLES.flatMap((name): Figure[] => {
-    const mostSize = GROWING_TABLES.has(name) ? undefined : 1.5;
+  { name: 'descriptors', unit: '', read: ({ descriptors }) => descriptors, maxRatio: 1.25 },
+  {
+    name: 'temporary files',
+    unit: '',
+    read: ({ temporaryFiles }) => temporaryFiles,
+    maxRatio: 1,
+    summarize: getMin,
+  },
+  ...TABLES.flatMap((name): Metric[] => {
+    const maxSizeRatio = GROWING_TABLES.has(name) ? undefined : 1.5;
     return [
       {
         name: `${name}: dead rows`,
         unit: 'per live row',
-        of: countDeadPerLive(name),
-        most: 2,
+        read: countDeadPerLive(name),
+        maxRatio: 2,
         negligible: VACUUM.share,
-        by: getMax,
+        summarize: getMax,
       },
-      { name: `${name}: table`, unit: 'MiB', of: readSize(name, 'heapMiB'), most: mostSize },
-      { name: `${name}: indexes`, unit: 'MiB', of: readSize(name, 'indexesMiB'), most: mostSize },
+      {
+        name: `${name}: table`,
+        unit: 'MiB',
+        read: readSize(name, 'heapMiB'),
+        maxRatio: maxSizeRatio,
+      },
+      {
+        name: `${name}: indexes`,
+        unit: 'MiB',
+        read: readSize(name, 'indexesMiB'),
+        maxRatio: maxSizeRatio,
+      },
     ];
   }),
 ];
 
-function readSize(table: Table, figure: 'heapMiB' | 'indexesMiB') {
-  return ({ tables }: Sample): number => tables[table][figure];
+function readSize(table: Table, size: 'heapMiB' | 'indexesMiB') {
+  return ({ tables }: Sample): number => tables[table][size];
 }
 
 /**
@@ -115,14 +131,14 @@ export function compare(samples: readonly Sample[], seconds: number): Comparison
   const begin = samples.filter((sample) => sample.seconds <= window);
   const end = samples.filter((sample) => sample.seconds > seconds - window);
   // A window always has at least one sample.
-  const firsts = begin.length > 0 ? begin : samples.slice(0, 1);
-  const lasts = end.length > 0 ? end : samples.slice(-1);
-  return FIGURES.map(({ of, by = median, ...figure }) => {
-    const [first, last] = [by(firsts.map(of)), by(lasts.map(of))];
-    const { negligible = 0 } = figure;
+  const beginSamples = begin.length > 0 ? begin : samples.slice(0, 1);
+  const endSamples = end.length > 0 ? end : samples.slice(-1);
+  return METRICS.map(({ read, summarize = median, ...metric }) => {
+    const [first, last] = [summarize(beginSamples.map(read)), summarize(endSamples.map(read))];
+    const { negligible = 0 } = metric;
     const ratio = growth(Math.max(first, negligible), Math.max(last, negligible));
-    const perHour = HOUR_SECONDS * slope(samples.map((one) => [one.seconds, of(one)]));
-    return { ...figure, first, last, ratio, perHour };
+    const perHour = HOUR_SECONDS * slope(samples.map((sample) => [sample.seconds, read(sample)]));
+    return { ...metric, first, last, ratio, perHour };
   });
 }
 

@@ -12,11 +12,12 @@ import { createPayloadForRound } from './payload.ts';
 
 export type Load = {
   url: string;
-  /** Address of the image host. */
-  images: string;
+  /** URL of the image host. */
+  imageHost: string;
   listings: number;
-  /** Payloads, and searches of each kind, per second. */
+  /** Number of payloads per second. */
   ingestRate: number;
+  /** Number of searches of each kind per second. */
   searchRate: number;
   dimensions: number;
 };
@@ -27,8 +28,8 @@ export type Outcome = {
   /** Latencies in milliseconds. */
   ingestMs: number[];
   searchMs: Record<Kind, number[]>;
-  /** Answers with an unexpected status. */
-  wrong: string[];
+  /** Responses with an unexpected status. */
+  unexpectedResponses: string[];
 };
 
 const methods = { fill, start, take, stop };
@@ -41,14 +42,14 @@ const SEED = 20_260_104;
 
 let outcome = createOutcome();
 /** Number of sent payloads; each round sends each listing once. */
-let sent = 0;
+let sentCount = 0;
 let running: Promise<unknown> = Promise.resolve();
 const stopSignal = new AbortController();
 
 /** Sends each listing once, without a rate limit. */
 async function fill(load: Load): Promise<void> {
   const work = async () => {
-    while (sent < load.listings) await ingest(load);
+    while (sentCount < load.listings) await ingest(load);
   };
   await Promise.all(Array.from({ length: FILL_CONNECTIONS }, work));
 }
@@ -67,36 +68,40 @@ function start(load: Load): void {
 }
 
 function take(): Outcome {
-  const taken = outcome;
+  const previousOutcome = outcome;
   outcome = createOutcome();
-  return taken;
+  return previousOutcome;
 }
 
 /** Stops after the last response; returns the results since the last call and the total sent. */
-async function stop(): Promise<Outcome & { sent: number }> {
+async function stop(): Promise<Outcome & { sentCount: number }> {
   stopSignal.abort();
   await running;
-  return { ...take(), sent };
+  return { ...take(), sentCount };
 }
 
-async function ingest({ url, listings, images }: Load): Promise<void> {
-  const nth = sent % listings;
-  const round = Math.floor(sent / listings);
-  sent += 1;
-  const tookMs = await post(`${url}/api/v1/ingest`, createPayloadForRound(nth, round, images), 202);
-  if (tookMs === undefined) return;
+async function ingest({ url, listings, imageHost }: Load): Promise<void> {
+  const index = sentCount % listings;
+  const round = Math.floor(sentCount / listings);
+  sentCount += 1;
+  const durationMs = await post(
+    `${url}/api/v1/ingest`,
+    createPayloadForRound(index, round, imageHost),
+    202,
+  );
+  if (durationMs === undefined) return;
   outcome.accepted += 1;
-  outcome.ingestMs.push(tookMs);
+  outcome.ingestMs.push(durationMs);
 }
 
 async function search({ url }: Load, question: Question | undefined): Promise<void> {
   if (question === undefined) return;
   const { kind } = question;
-  const tookMs = await post(`${url}/api/v1/search/${kind}`, createBody(question), 200);
-  if (tookMs !== undefined) outcome.searchMs[kind].push(tookMs);
+  const durationMs = await post(`${url}/api/v1/search/${kind}`, createBody(question), 200);
+  if (durationMs !== undefined) outcome.searchMs[kind].push(durationMs);
 }
 
-/** Returns the response time in milliseconds; undefined for a wrong answer, which is recorded. */
+/** Returns the response time in milliseconds; undefined for an unexpected response, which is recorded. */
 async function post(url: string, body: object, expected: number): Promise<number | undefined> {
   const startedAt = performance.now();
   const response = await fetch(url, {
@@ -106,16 +111,16 @@ async function post(url: string, body: object, expected: number): Promise<number
   });
   const text = await response.text();
   if (response.status === expected) return performance.now() - startedAt;
-  outcome.wrong.push(`${url}: ${response.status} ${text.slice(0, 200)}`);
+  outcome.unexpectedResponses.push(`${url}: ${response.status} ${text.slice(0, 200)}`);
   return undefined;
 }
 
-/** Runs work at a fixed rate until the end; late runs are not skipped. */
+/** Runs work at a fixed rate until `stop`; late runs are not skipped. */
 async function repeatAtRate(rate: number, work: () => Promise<void>): Promise<void> {
   const startedAt = performance.now();
   const pending = new Set<Promise<void>>();
-  for (let nth = 0; !stopSignal.signal.aborted; nth += 1) {
-    const waitMs = startedAt + (nth * 1000) / rate - performance.now();
+  for (let index = 0; !stopSignal.signal.aborted; index += 1) {
+    const waitMs = startedAt + (index * 1000) / rate - performance.now();
     if (waitMs > 0) await sleep(waitMs);
     const run = work().finally(() => pending.delete(run));
     pending.add(run);
@@ -125,5 +130,5 @@ async function repeatAtRate(rate: number, work: () => Promise<void>): Promise<vo
 
 function createOutcome(): Outcome {
   const searchMs = { fulltext: [], similar: [], hybrid: [] };
-  return { accepted: 0, ingestMs: [], searchMs, wrong: [] };
+  return { accepted: 0, ingestMs: [], searchMs, unexpectedResponses: [] };
 }

@@ -9,27 +9,27 @@ const CHANGE_INTERVAL = 4;
 const IMAGE_INTERVAL = 5;
 
 /**
- * Returns the payload of a listing in a round. In one of four rounds the price changes; in another, the
- * text and so the vector.
- * @param host Address of the image host.
+ * Returns the payload of a listing in a round. In one of four rounds, the price changes; in another
+ * round, the text and so the vector.
+ * @param host URL of the image host.
  */
-export function createPayloadForRound(nth: number, round: number, host: string): Payload {
-  const payload = createListingPayload({ seed: SEED }, nth);
-  const { price, textVersion } = computeFacts(nth, round);
-  const addresses = [`${host}/${nth}/front`, `${host}/${nth}/${textVersion}`];
+export function createPayloadForRound(index: number, round: number, host: string): Payload {
+  const payload = createListingPayload({ seed: SEED }, index);
+  const { price, textVersion } = computeFacts(index, round);
+  const addresses = [`${host}/${index}/front`, `${host}/${index}/${textVersion}`];
   return {
     ...payload,
     price,
-    ...(nth % IMAGE_INTERVAL === 0 && { image_urls: addresses }),
+    ...(index % IMAGE_INTERVAL === 0 && { image_urls: addresses }),
     ...(textVersion > 0 && { description: `${payload.description} Оновлення ${textVersion}.` }),
   };
 }
 
 /** Computes the facts that change between rounds. */
-function computeFacts(nth: number, round: number): { price: number; textVersion: number } {
+function computeFacts(index: number, round: number): { price: number; textVersion: number } {
   const priceVersion =
-    Math.floor((round + nth) / CHANGE_INTERVAL) - Math.floor(nth / CHANGE_INTERVAL);
+    Math.floor((round + index) / CHANGE_INTERVAL) - Math.floor(index / CHANGE_INTERVAL);
   const textVersion =
-    Math.floor((round + nth + 2) / CHANGE_INTERVAL) - Math.floor((nth + 2) / CHANGE_INTERVAL);
-  return { price: 10_000 + (nth % 1000) + priceVersion, textVersion };
+    Math.floor((round + index + 2) / CHANGE_INTERVAL) - Math.floor((index + 2) / CHANGE_INTERVAL);
+  return { price: 10_000 + (index % 1000) + priceVersion, textVersion };
 }

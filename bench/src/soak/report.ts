@@ -6,43 +6,56 @@ type Findings = {
   listings: number;
   ingestRate: number;
   searchRate: number;
-  sent: number;
-  removed: number;
+  sentCount: number;
+  removedCount: number;
   smoke: boolean;
   comparisons: readonly Comparison[];
   goals: readonly Goal[];
 };
 
-/** Returns the goals of figures with limited growth. */
+/** Evaluates the goals of metrics with limited growth. */
 export function judgeGrowth(comparisons: readonly Comparison[]): Goal[] {
-  return comparisons.flatMap((one) => [...ratioGoals(one), ...hourlyGoals(one)]);
+  return comparisons.flatMap((comparison) => [
+    ...ratioGoals(comparison),
+    ...hourlyGoals(comparison),
+  ]);
 }
 
-function ratioGoals({ name, ratio, most }: Comparison): Goal[] {
-  if (most === undefined) return [];
-  const goal = `${name}: at the end at most ${figure(most, 2)} × the beginning`;
-  return [{ goal, measured: figure(ratio, 2), met: ratio <= most }];
+function ratioGoals({ name, ratio, maxRatio }: Comparison): Goal[] {
+  if (maxRatio === undefined) return [];
+  const goal = `${name}: at the end at most ${figure(maxRatio, 2)} × the beginning`;
+  return [{ goal, measured: figure(ratio, 2), met: ratio <= maxRatio }];
 }
 
-function hourlyGoals({ name, first, perHour, mostPerHour }: Comparison): Goal[] {
-  if (mostPerHour === undefined) return [];
+function hourlyGoals({ name, first, perHour, maxHourlyGrowth }: Comparison): Goal[] {
+  if (maxHourlyGrowth === undefined) return [];
   const percent = perHour === 0 ? 0 : (100 * perHour) / first;
-  const goal = `${name}: in an hour at most ${figure(100 * mostPerHour)} % more`;
-  return [{ goal, measured: `${figure(percent, 1)} %`, met: percent <= 100 * mostPerHour }];
+  const goal = `${name}: in an hour at most ${figure(100 * maxHourlyGrowth)} % more`;
+  return [{ goal, measured: `${figure(percent, 1)} %`, met: percent <= 100 * maxHourlyGrowth }];
 }
 
 /** Returns the results as Markdown. */
-export function formatReport(found: Findings): string {
-  const { seconds, listings, ingestRate, searchRate, sent, removed, smoke, comparisons, goals } =
-    found;
+export function formatReport(findings: Findings): string {
+  const {
+    seconds,
+    listings,
+    ingestRate,
+    searchRate,
+    sentCount,
+    removedCount,
+    smoke,
+    comparisons,
+    goals,
+  } = findings;
   return [
-    `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads a second, of ${figure(listings)} listings in ` +
-      `turn, and ${searchRate} searches of each kind a second. ${figure(sent)} payloads were sent and ` +
-      `completed, ${figure(removed)} of them removed since, two minutes after they came. The first five minutes and the last, or the ` +
-      'first and the last sixth of a shorter run: medians of the samples, of dead rows the most, of ' +
-      'temporary files the least. Dead rows up to a fifth of the live ones, which autovacuum leaves, count as a ' +
-      'fifth. `per hour` is the slope over all samples: the median of those between any two.' +
-      (smoke ? ' This was a smoke run: too short to say anything.' : ''),
+    `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads per second, which repeat ${figure(listings)} ` +
+      `listings, and ${searchRate} searches of each kind per second. ${figure(sentCount)} payloads were sent and ` +
+      `completed; ${figure(removedCount)} of them were removed two minutes after they arrived. The table compares ` +
+      'the first five minutes with the last, or the first sixth of a shorter run with its last: the median of ' +
+      'the samples, the maximum of dead rows, and the minimum of temporary files. Autovacuum tolerates dead rows ' +
+      'up to a fifth of the live rows, so fewer dead rows count as a fifth. `per hour` is the median slope ' +
+      'between any two samples.' +
+      (smoke ? ' This was a smoke run, which is too short to measure growth.' : ''),
     table(
       ['', 'first', 'last', 'ratio', 'per hour'],
       comparisons.map(({ name, unit, first, last, ratio, perHour }) => [

@@ -7,7 +7,7 @@ import { percentiles, median } from '../statistics.ts';
 import type { Outcome } from './load.ts';
 import type { CollectorProcess, ProcessResources } from './servers/collector.ts';
 
-/** Figures at one time, with latencies since the previous sample. */
+/** Measurements at one time, with latencies since the previous sample. */
 export type Sample = ProcessResources & {
   /** Time since the end of the warm-up. */
   seconds: number;
@@ -15,7 +15,7 @@ export type Sample = ProcessResources & {
   accepted: number;
   ingestP95: number;
   searchP95: Record<Kind, number>;
-  tables: Record<Table, TableFigures>;
+  tables: Record<Table, TableStatistics>;
 };
 
 /**
@@ -32,7 +32,7 @@ export async function takeSample(
 ): Promise<Sample> {
   const claimMs = await monitor.claimMs();
   const tables = await monitor.tables();
-  const holdings = await collector.call('holdings');
+  const resources = await collector.call('resources');
   const searchP95 = Object.fromEntries(
     KINDS.map((kind) => [kind, computeP95(outcome.searchMs[kind])]),
   );
@@ -43,7 +43,7 @@ export async function takeSample(
     ingestP95: computeP95(outcome.ingestMs),
     // The entries contain every kind.
     searchP95: searchP95 as Record<Kind, number>,
-    ...holdings,
+    ...resources,
     tables,
   };
 }
@@ -68,11 +68,19 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** Size of a table, and its rows by PostgreSQL's statistics. */
-export type TableFigures = { heapMiB: number; indexesMiB: number; live: number; dead: number };
+/** Table size, and row counts from PostgreSQL's statistics. */
+export type TableStatistics = { heapMiB: number; indexesMiB: number; live: number; dead: number };
 
-/** Number of payloads by status, and of listings from an older payload. */
-export type Counts = { stored: number; left: number; completed: number; outdated: number };
+export type Counts = {
+  /** Number of stored payloads. */
+  storedCount: number;
+  /** Number of payloads that are pending or being processed. */
+  openCount: number;
+  /** Number of payloads with the status `completed`. */
+  completedCount: number;
+  /** Number of listings from an older payload than their newest. */
+  outdatedCount: number;
+};
 
 export type DatabaseMonitor = AsyncDisposable & {
   /**
@@ -80,9 +88,9 @@ export type DatabaseMonitor = AsyncDisposable & {
    * the backlog and the claims.
    */
   claimMs(): Promise<number>;
-  tables(): Promise<Record<Table, TableFigures>>;
+  tables(): Promise<Record<Table, TableStatistics>>;
   counts(): Promise<Counts>;
-  /** Runs the collector's clean-up of completed payloads older than a number of seconds; returns the number deleted. */
+  /** Deletes completed payloads older than a number of seconds, like the collector; returns their number. */
   deleteOldPayloads(seconds: number): Promise<number>;
 };
 
@@ -93,11 +101,11 @@ const BACKLOG = 100;
 /** Thrown to roll back a transaction. */
 class RollbackError extends Error {}
 
-const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
+const backlog = Array.from({ length: BACKLOG }, (_, index) => ({
   source_slug: 'backlog',
-  external_id: String(nth),
+  external_id: String(index),
   payload: '{}',
-  content_hash: String(nth),
+  content_hash: String(index),
 }));
 
 /** Connects to the database of a run; the end of the scope closes the connection. */
@@ -117,7 +125,7 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
   return {
     async claimMs() {
       const times: number[] = [];
-      const undone = db.transaction().execute(async (trx) => {
+      const rollback = db.transaction().execute(async (trx) => {
         await trx.insertInto('sources').values({ slug: 'backlog' }).execute();
         await trx.insertInto('raw_data').values(backlog).execute();
         while (times.length < CLAIMS) {
@@ -128,38 +136,38 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
         }
         throw new RollbackError();
       });
-      await undone.catch((error: unknown) => {
+      await rollback.catch((error: unknown) => {
         if (!(error instanceof RollbackError)) throw error;
       });
       return median(times);
     },
 
     async tables() {
-      const { rows } = await pool.query<TableFigures & { name: Table }>(
+      const { rows } = await pool.query<TableStatistics & { name: Table }>(
         `select relname as name, n_live_tup as live, n_dead_tup as dead,
           (pg_table_size(relid) / 1048576.0)::float8 as "heapMiB",
           (pg_indexes_size(relid) / 1048576.0)::float8 as "indexesMiB"
         from pg_stat_user_tables where relname = any($1)`,
         [TABLES],
       );
-      const figures = rows.map(({ name, ...table }) => [name, table] as const);
+      const entries = rows.map(({ name, ...table }) => [name, table] as const);
       // All tables exist after the start of the collector.
-      return Object.fromEntries(figures) as Record<Table, TableFigures>;
+      return Object.fromEntries(entries) as Record<Table, TableStatistics>;
     },
 
     async counts() {
       const { rows } = await pool.query<Counts>(
-        `select count(*) as stored,
-          count(*) filter (where raw.status in ('pending', 'processing')) as left,
-          count(*) filter (where raw.status = 'completed') as completed,
+        `select count(*) as "storedCount",
+          count(*) filter (where raw.status in ('pending', 'processing')) as "openCount",
+          count(*) filter (where raw.status = 'completed') as "completedCount",
           (select count(*) from listing_payloads as listing
             where raw_id < (select max(id) from raw_data as newer
               where newer.source_slug = listing.source_slug
-                and newer.external_id = listing.external_id)) as outdated
+                and newer.external_id = listing.external_id)) as "outdatedCount"
         from raw_data as raw`,
       );
       const [counts] = rows;
-      if (counts === undefined) throw new Error('An aggregate gave no row');
+      if (counts === undefined) throw new Error('An aggregate query returned no row');
       return counts;
     },
 

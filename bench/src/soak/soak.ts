@@ -22,7 +22,7 @@ const WARM_UP = { share: 0.1, maxSeconds: 180 };
 /** Retention of payloads, so that a run deletes about as many as it accepts. */
 const RETENTION_SECONDS = 120;
 /** Number of samples between two removals of old payloads. */
-const REMOVE_EVERY = 6;
+const REMOVAL_INTERVAL = 6;
 /** Time limit for the remaining jobs. */
 const DRAIN_TIMEOUT_MS = 600_000;
 
@@ -38,8 +38,8 @@ type Parts = {
   load: RemoteProcess<LoadGenerator>;
   monitor: DatabaseMonitor;
   url: string;
-  /** Address of the image host. */
-  images: string;
+  /** URL of the image host. */
+  imageHost: string;
 };
 
 /**
@@ -53,31 +53,37 @@ export async function measureSoak(context: Context): Promise<Report> {
   await using scope = new AsyncDisposableStack();
   const parts = await open(scope, context);
   const { load, monitor } = parts;
-  const { url, images } = parts;
-  const plan: Load = { ...settings, url, images, dimensions: DIMENSIONS };
-  logProgress(`${settings.listings} listings are sent`);
+  const { url, imageHost } = parts;
+  const plan: Load = { ...settings, url, imageHost, dimensions: DIMENSIONS };
+  logProgress(`sending ${settings.listings} listings`);
   await load.call('fill', plan);
   await waitUntilDrained(monitor);
-  const filled = await load.call('take');
+  const fillOutcome = await load.call('take');
   await load.call('start', plan);
-  const { samples, removed, wrong } = await watch(parts, context, {
+  const { samples, removedCount, unexpectedResponses } = await watch(parts, context, {
     seconds,
     sampleSeconds: settings.sampleSeconds,
   });
-  const end = await load.call('stop');
+  const endOutcome = await load.call('stop');
   await waitUntilDrained(monitor);
 
+  const { sentCount } = endOutcome;
   const failures = [
-    ...[...filled.wrong, ...wrong, ...end.wrong].slice(0, 5),
-    ...(await findCountMismatches(monitor, { sent: end.sent, removed })),
+    ...[
+      ...fillOutcome.unexpectedResponses,
+      ...unexpectedResponses,
+      ...endOutcome.unexpectedResponses,
+    ].slice(0, 5),
+    ...(await findCountMismatches(monitor, { sentCount, removedCount })),
   ];
   const comparisons = compare(samples, seconds);
   const goals = options.smoke ? [] : judgeGrowth(comparisons);
   for (const comparison of comparisons) await results.keep('comparison', comparison);
   for (const goal of goals) await results.keep('goal', goal);
-  const { sent } = end;
-  const found = { ...settings, seconds, sent, removed, smoke: options.smoke, comparisons, goals };
-  return { text: formatReport(found), failures };
+  const counts = { sentCount, removedCount };
+  const { smoke } = options;
+  const text = formatReport({ ...settings, ...counts, seconds, smoke, comparisons, goals });
+  return { text, failures };
 }
 
 async function open(scope: AsyncDisposableStack, { databases, signal }: Context): Promise<Parts> {
@@ -87,7 +93,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
   const host = scope.use(startProcess<ImageHost>(HOST, signal));
-  const images = await host.call('start');
+  const imageHost = await host.call('start');
   const url = await collector.call('start', {
     DATABASE_URL: database.url,
     DATA_DIR: folder,
@@ -101,7 +107,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   });
   scope.defer(() => collector.call('stop'));
   const monitor = scope.use(await openDatabaseMonitor(database.url));
-  return { collector, load, monitor, url, images };
+  return { collector, load, monitor, url, imageHost };
 }
 
 /** Takes samples and deletes old payloads until the time is over. */
@@ -109,23 +115,25 @@ async function watch(
   { collector, load, monitor }: Parts,
   { results, signal, logProgress }: Context,
   { seconds, sampleSeconds }: { seconds: number; sampleSeconds: number },
-): Promise<{ samples: Sample[]; removed: number; wrong: string[] }> {
+): Promise<{ samples: Sample[]; removedCount: number; unexpectedResponses: string[] }> {
   const samples: Sample[] = [];
-  const wrong: string[] = [];
-  let removed = 0;
+  const unexpectedResponses: string[] = [];
+  let removedCount = 0;
   const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.maxSeconds);
   const startedAt = performance.now();
-  for (let nth = 1; nth * sampleSeconds <= warmUp + seconds; nth += 1) {
-    const waitMs = startedAt + nth * sampleSeconds * 1000 - performance.now();
+  for (let index = 1; index * sampleSeconds <= warmUp + seconds; index += 1) {
+    const waitMs = startedAt + index * sampleSeconds * 1000 - performance.now();
     await sleep(Math.max(0, waitMs), undefined, { signal });
-    if (nth % REMOVE_EVERY === 0) removed += await monitor.deleteOldPayloads(RETENTION_SECONDS);
+    if (index % REMOVAL_INTERVAL === 0) {
+      removedCount += await monitor.deleteOldPayloads(RETENTION_SECONDS);
+    }
     const outcome = await load.call('take');
-    wrong.push(...outcome.wrong);
+    unexpectedResponses.push(...outcome.unexpectedResponses);
     const elapsed = (performance.now() - startedAt) / 1000 - warmUp;
     const sample = await takeSample(elapsed, { outcome, collector, monitor });
     await results.keep('sample', sample);
     if (elapsed > 0) samples.push(sample);
-    if (nth % REMOVE_EVERY === 0) {
+    if (index % REMOVAL_INTERVAL === 0) {
       const { claimMs, heapMiB, tables } = sample;
       logProgress(
         `${Math.round(elapsed)} s: claim ${claimMs.toFixed(1)} ms, heap ${heapMiB.toFixed(1)} MiB, ` +
@@ -133,29 +141,35 @@ async function watch(
       );
     }
   }
-  return { samples, removed, wrong };
+  return { samples, removedCount, unexpectedResponses };
 }
 
 async function waitUntilDrained(monitor: DatabaseMonitor): Promise<void> {
   const deadline = Date.now() + DRAIN_TIMEOUT_MS;
   while (Date.now() < deadline) {
-    if ((await monitor.counts()).left === 0) return;
+    if ((await monitor.counts()).openCount === 0) return;
     await sleep(100);
   }
-  throw new BenchError(`Payloads are left after ${DRAIN_TIMEOUT_MS / 60_000} minutes of waiting`);
+  throw new BenchError(
+    `the collector did not process all payloads within ${DRAIN_TIMEOUT_MS / 60_000} minutes`,
+  );
 }
 
 /** Returns a failure for lost, incomplete or outdated payloads. */
 async function findCountMismatches(
   monitor: DatabaseMonitor,
-  { sent, removed }: { sent: number; removed: number },
+  { sentCount, removedCount }: { sentCount: number; removedCount: number },
 ): Promise<string[]> {
-  const { stored, completed, outdated } = await monitor.counts();
+  const { storedCount, completedCount, outdatedCount } = await monitor.counts();
   return [
-    ...(stored + removed === sent
+    ...(storedCount + removedCount === sentCount
       ? []
-      : [`of ${sent} payloads ${stored} are stored and ${removed} were removed`]),
-    ...(completed === stored ? [] : [`${stored - completed} payloads did not complete`]),
-    ...(outdated === 0 ? [] : [`${outdated} listings are not made from their newest payload`]),
+      : [`${sentCount} payloads sent, ${storedCount} stored, ${removedCount} removed`]),
+    ...(completedCount === storedCount
+      ? []
+      : [`${storedCount - completedCount} payloads did not complete`]),
+    ...(outdatedCount === 0
+      ? []
+      : [`${outdatedCount} listings do not come from their newest payload`]),
   ];
 }

@@ -6,40 +6,45 @@ import { memory } from '../../process/server.ts';
 
 /** Resource usage of a process. */
 export type ProcessResources = {
-  /** Memory, in MiB; the heap is what is left after all garbage is collected. */
+  /** Memory of the process. */
   rssMiB: number;
+  /** Used heap after garbage collection. */
   heapMiB: number;
-  /** Open files and connections. */
+  /** Number of open files and connections. */
   descriptors: number;
-  /** Files of uploads and downloads that are in progress, or were forgotten. */
+  /** Number of files of uploads and downloads, in progress or left over. */
   temporaryFiles: number;
 };
 
 const MIB = 2 ** 20;
 
 let running: RunningCollector | undefined;
-let incoming = '';
+let incomingFolder = '';
 
 const methods = {
-  /** Starts API and worker as `oselya collector` does. Returns the address. */
+  /** Starts API and worker as `oselya collector` does. Returns the URL. */
   async start(env: Record<string, string>): Promise<string> {
-    incoming = join(env['DATA_DIR'] ?? '', 'images', 'incoming');
+    incomingFolder = join(env['DATA_DIR'] ?? '', 'images', 'incoming');
     running = await startCollector({ ...env, COLLECTOR_PORT: '0' });
     return running.url;
   },
-  async holdings(): Promise<ProcessResources> {
+  async resources(): Promise<ProcessResources> {
     const { rss, heap } = memory();
     const descriptors = (await readdir('/proc/self/fd')).length;
-    return { rssMiB: rss / MIB, heapMiB: heap / MIB, descriptors, ...(await inProgress()) };
+    return {
+      rssMiB: rss / MIB,
+      heapMiB: heap / MIB,
+      descriptors,
+      temporaryFiles: await countTemporaryFiles(),
+    };
   },
   stop: () => running?.close(),
 };
 
-/** In the process's folder among the temporary ones, beside the lock on it. */
-async function inProgress(): Promise<{ temporaryFiles: number }> {
-  const entries = await readdir(incoming, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() && !entry.name.startsWith('lock'));
-  return { temporaryFiles: files.length };
+/** Returns the number of temporary files, without the locks of their folders. */
+async function countTemporaryFiles(): Promise<number> {
+  const entries = await readdir(incomingFolder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile() && !entry.name.startsWith('lock')).length;
 }
 
 export type CollectorProcess = typeof methods;
