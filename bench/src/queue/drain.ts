@@ -5,7 +5,7 @@ import type { DrainResult } from './servers/queue.ts';
 
 export type DrainSample = DrainResult & { variant: string; round: number };
 
-/** Initial jobs for each second of the measurement. */
+/** Number of initial jobs for each second of the measurement. */
 const INITIAL_JOBS_PER_SECOND = 20_000;
 
 /** Returns the rate in jobs per second. */
@@ -17,12 +17,22 @@ export function computeJobRate({ jobs, seconds }: DrainResult): number {
  * Returns a failure unless each job started once and has ended. A stopped peer may leave its jobs in
  * progress unfinished.
  */
-export function findCountMismatches(sample: DrainSample & { filled: number }): string[] {
-  const { variant, filled, started, repeated, left } = sample;
-  const unended = started - (filled - left);
-  const allowed = variant === collector.name ? 0 : CONCURRENCY;
-  if (started > 0 && repeated === 0 && unended >= 0 && unended <= allowed) return [];
-  return [`${variant}: of ${filled} jobs ${started} started, ${repeated} again, ${left} are left`];
+export function findCountMismatches(sample: DrainSample & { enqueuedCount: number }): string[] {
+  const { variant, enqueuedCount, startedCount, restartedCount, remainingCount } = sample;
+  const unfinishedCount = startedCount - (enqueuedCount - remainingCount);
+  const maxUnfinished = variant === collector.name ? 0 : CONCURRENCY;
+  if (
+    startedCount > 0 &&
+    restartedCount === 0 &&
+    unfinishedCount >= 0 &&
+    unfinishedCount <= maxUnfinished
+  ) {
+    return [];
+  }
+  return [
+    `${variant}: ${enqueuedCount} jobs enqueued, ${startedCount} started, ${restartedCount} restarted, ` +
+      `${remainingCount} remaining`,
+  ];
 }
 
 /** Measures the rate of empty jobs of each queue, each time on a new database. */
@@ -49,14 +59,14 @@ export async function measureDrain(
 async function drain(
   variant: Variant,
   { options, databases, signal }: Context,
-): Promise<DrainResult & { filled: number }> {
+): Promise<DrainResult & { enqueuedCount: number }> {
   await using database = await databases.createDatabase();
   await using scope = new AsyncDisposableStack();
   const queue = await startQueue(scope, variant, { databaseUrl: database.url, signal });
   const { seconds } = options;
   const jobs = Math.round(seconds * INITIAL_JOBS_PER_SECOND);
   return {
-    filled: jobs,
+    enqueuedCount: jobs,
     ...(await queue.call('drain', { jobs, seconds, concurrency: CONCURRENCY })),
   };
 }

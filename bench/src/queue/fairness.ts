@@ -21,7 +21,7 @@ export async function measureFairness(
 ): Promise<{ fairness: Fairness; failures: string[] }> {
   const { options, databases, results, signal, logProgress } = context;
   const { backlog, singles } = options.smoke ? SIZES.smoke : SIZES.full;
-  logProgress(`fairness: ${backlog} payloads of one source, single ones of another`);
+  logProgress(`fairness: ${backlog} payloads of one source, single payloads of another`);
   await using database = await databases.createDatabase();
   await using scope = new AsyncDisposableStack();
   const setup = { databaseUrl: database.url, signal };
@@ -38,20 +38,20 @@ export async function measureFairness(
       perSecond: 1,
       prefix: `${single}/`,
     });
-    const starts = await waitUntil('a single payload to start', async () => {
-      const started = await worker.call('started');
-      return started.some(([startedKey]) => startedKey === key) && started;
+    const starts = await waitUntil('the start of a single payload', async () => {
+      const startTimes = await worker.call('starts');
+      return startTimes.some(([startedKey]) => startedKey === key) && startTimes;
     });
     const startIndex = starts.findIndex(([startedKey]) => startedKey === key);
     waits.push((starts[startIndex]?.[1] ?? Infinity) - at);
     startIndexes.push(startIndex);
   }
-  const left = await worker.call('left');
+  const remainingJobs = await worker.call('countRemaining');
   await worker.call('stop');
   const startedMeanwhile = (startIndexes.at(-1) ?? 0) - (startIndexes[0] ?? 0);
   const fairness = { backlog, singles, waitMs: summarize(waits), startedMeanwhile };
   await results.keep('fairness', fairness);
   const failures =
-    left === 0 ? ['fairness: the backlog ended before the single payloads came'] : [];
+    remainingJobs === 0 ? ['fairness: the backlog ended before the single payloads started'] : [];
   return { fairness, failures };
 }

@@ -25,7 +25,7 @@ export type PickupSample = {
 const comparedVariants: readonly Variant[] = [collector, graphileWorker, pgBoss];
 
 const PER_SECOND = 100;
-/** Initial jobs that do not count, because connections open and code compiles. */
+/** Number of initial jobs that are not measured, because connections open and code compiles. */
 const WARM_UP_JOBS = 100;
 
 /**
@@ -65,17 +65,17 @@ async function measure(
   await worker.call('work', { concurrency: CONCURRENCY });
   const count = Math.round(options.seconds * PER_SECOND) + WARM_UP_JOBS;
   const sent = await sender.call('send', { count, perSecond: PER_SECOND });
-  const started = await waitUntil(`${variant.name}: every job to start`, async () => {
-    const starts = await worker.call('started');
+  const startTimes = await waitUntil(`the start of every job of ${variant.name}`, async () => {
+    const starts = await worker.call('starts');
     return starts.length >= count && starts;
   });
   await worker.call('stop');
-  const startOf = new Map(started);
+  const startOf = new Map(startTimes);
   const delays = sent.slice(WARM_UP_JOBS).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);
-  const isWrong = started.length !== count || startOf.size !== count;
+  const isWrong = startTimes.length !== count || startOf.size !== count;
   const failure = isWrong
-    ? `${variant.name}: of ${count} jobs ${started.length} were started`
+    ? `${variant.name}: ${count} jobs sent, ${startTimes.length} started`
     : undefined;
   return { jobs: delays.length, p50, p99, max, failure };
 }

@@ -25,12 +25,12 @@ const MAX_PICKUP_MS = { p50: 10, p99: 50 };
 /** Maximum delay of a single payload during another source's backlog. */
 const MAX_WAIT_MS = 3000;
 
-/** Measures the rate and pickup delay of jobs, and the delay that a source's backlog causes to another. */
+/** Measures the rate and pickup delay of jobs, and the delay that the backlog of one source causes for another source. */
 export async function measureQueue(context: Context): Promise<Report> {
   const { options, results } = context;
-  const { fairness, failures: unfair } = await measureFairness(context);
-  const { pickups, failures: lost } = await measurePickup(context);
-  const { samples, failures: wrong } = await measureDrain(context);
+  const { fairness, failures: fairnessFailures } = await measureFairness(context);
+  const { pickups, failures: pickupFailures } = await measurePickup(context);
+  const { samples, failures: drainFailures } = await measureDrain(context);
   const goals = options.smoke
     ? []
     : [
@@ -41,7 +41,7 @@ export async function measureQueue(context: Context): Promise<Report> {
   for (const goal of goals) await results.keep('goal', goal);
   return {
     text: formatReport({ options, samples, pickups, fairness, goals }),
-    failures: [...unfair, ...lost, ...wrong],
+    failures: [...fairnessFailures, ...pickupFailures, ...drainFailures],
   };
 }
 
@@ -64,7 +64,7 @@ function judgePickup(samples: readonly PickupSample[]): Goal[] {
 
 function judgeFairness({ backlog, waitMs }: Fairness): Goal {
   return {
-    goal: `beside ${figure(backlog)} payloads of another source: started within ${MAX_WAIT_MS / 1000} s`,
+    goal: `with a backlog of ${figure(backlog)} payloads of another source: started within ${MAX_WAIT_MS / 1000} s`,
     measured: `${figure(waitMs.max, 1)} ms at most`,
     met: waitMs.max <= MAX_WAIT_MS,
   };

@@ -19,17 +19,17 @@ export function formatReport({ options, samples, pickups, fairness, goals }: Fin
   const { rounds, seconds, smoke } = options;
   const { backlog, singles, waitMs, startedMeanwhile } = fairness;
   return [
-    `Rounds: ${rounds}, of up to ${seconds} s for each variant, ${CONCURRENCY} jobs at once. Medians, with the ` +
-      'least and the most; the ratios are of rates within a round.' +
-      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
-    '## Jobs that do nothing',
+    `Rounds: ${rounds}, of up to ${seconds} s for each variant, ${CONCURRENCY} concurrent jobs. Medians, with the ` +
+      'minimum and maximum; ratios compare rates within a round.' +
+      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+    '## Empty jobs',
     drainTable(samples),
-    '## Pickup at 100 jobs a second',
+    '## Pickup delay at 100 jobs per second',
     pickupTable(pickups),
     '## Fairness',
-    `While a backlog of ${figure(backlog)} payloads of one source was worked off, ${singles} payloads of another ` +
-      `came one after another. Each was started after ${spread(waitMs, 1)} ms. Meanwhile ` +
-      `${figure(startedMeanwhile)} of the backlog were started.`,
+    `While a backlog of ${figure(backlog)} payloads of one source was processed, ${singles} payloads of another ` +
+      `source arrived one after another. They started after ${spread(waitMs, 1)} ms. Meanwhile, ` +
+      `${figure(startedMeanwhile)} payloads of the backlog started.`,
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }
@@ -37,13 +37,13 @@ export function formatReport({ options, samples, pickups, fairness, goals }: Fin
 function drainTable(samples: Findings['samples']): string {
   const [first = []] = samples.values();
   return table(
-    ['', 'jobs/s', 'collector ÷', 'CPU µs/job', 'jobs, each once'],
-    [...samples].map(([name, own]) => [
+    ['', 'jobs/s', 'collector ÷', 'CPU µs/job', 'jobs started'],
+    [...samples].map(([name, variantSamples]) => [
       name,
-      spread(summarize(own.map(computeJobRate))),
-      spread(ratio(first.map(computeJobRate), own.map(computeJobRate)), 2),
-      figure(summarize(own.map(({ cpuMs, jobs }) => (1000 * cpuMs) / jobs)).median),
-      figure(own.reduce((sum, { started }) => sum + started, 0)),
+      spread(summarize(variantSamples.map(computeJobRate))),
+      spread(ratio(first.map(computeJobRate), variantSamples.map(computeJobRate)), 2),
+      figure(summarize(variantSamples.map(({ cpuMs, jobs }) => (1000 * cpuMs) / jobs)).median),
+      figure(variantSamples.reduce((sum, { startedCount }) => sum + startedCount, 0)),
     ]),
   );
 }
@@ -51,12 +51,12 @@ function drainTable(samples: Findings['samples']): string {
 function pickupTable(pickups: Findings['pickups']): string {
   return table(
     ['', 'p50 ms', 'p99 ms', 'max ms', 'jobs'],
-    [...pickups].map(([name, own]) => [
+    [...pickups].map(([name, variantSamples]) => [
       name,
       ...(['p50', 'p99', 'max'] as const).map((share) =>
-        spread(summarize(own.map((sample) => sample[share])), 1),
+        spread(summarize(variantSamples.map((sample) => sample[share])), 1),
       ),
-      figure(own.reduce((sum, { jobs }) => sum + jobs, 0)),
+      figure(variantSamples.reduce((sum, { jobs }) => sum + jobs, 0)),
     ]),
   );
 }

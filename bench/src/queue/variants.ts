@@ -7,34 +7,34 @@ import type { Batching, QueueProcess } from './servers/queue.ts';
 /** Measured queue and the module of its process. */
 export type Variant = { name: string; module: URL; batching?: Batching };
 
-/** Concurrent jobs of every queue, as in graphile-worker's own measurements. */
+/** Number of concurrent jobs of every queue, as in graphile-worker's own measurements. */
 export const CONCURRENCY = 24;
 
-/** Database connections of every queue: one for each job, and some more. */
+/** Database connections of every queue: one for each job, and eight more. */
 const POOL_SIZE = CONCURRENCY + 8;
 
 const WAIT_MS = 60_000;
 
-const at = (file: string): URL => new URL(`servers/${file}.ts`, import.meta.url);
+const moduleUrl = (file: string): URL => new URL(`servers/${file}.ts`, import.meta.url);
 
-export const collector: Variant = { name: 'collector', module: at('collector') };
+export const collector: Variant = { name: 'collector', module: moduleUrl('collector') };
 export const graphileWorker: Variant = {
   name: 'graphile-worker, defaults',
-  module: at('graphile-worker'),
+  module: moduleUrl('graphile-worker'),
 };
-/** Initial value of its documentation: one more than concurrent jobs. */
+/** Initial value in its documentation: one more than the number of concurrent jobs. */
 export const graphileWorkerBatching: Variant = {
   name: 'graphile-worker, batching',
-  module: at('graphile-worker'),
+  module: moduleUrl('graphile-worker'),
   batching: { localQueueSize: CONCURRENCY + 1, completeJobBatchDelayMs: 0 },
 };
-/** Settings of its performance page. */
+/** Settings from its performance page. */
 export const graphileWorkerLargeBatches: Variant = {
   name: 'graphile-worker, batches of 500',
-  module: at('graphile-worker'),
+  module: moduleUrl('graphile-worker'),
   batching: { localQueueSize: 500, completeJobBatchDelayMs: 0 },
 };
-export const pgBoss: Variant = { name: 'pg-boss', module: at('pg-boss') };
+export const pgBoss: Variant = { name: 'pg-boss', module: moduleUrl('pg-boss') };
 
 export const variants: readonly Variant[] = [
   collector,
@@ -67,7 +67,8 @@ export async function waitUntil<Result>(
   for (;;) {
     const result = await condition();
     if (result !== false) return result;
-    if (Date.now() > deadline) throw new BenchError(`not within a minute: ${description}`);
+    if (Date.now() > deadline)
+      throw new BenchError(`timed out after a minute while waiting for ${description}`);
     await sleep(20);
   }
 }

@@ -11,8 +11,14 @@ import {
 /** Share of the nearest listings that similar searches find, with filters of one selectivity. */
 export type Recall = { filter: string; share: number; questions: number; recall: number };
 
-/** Number of compared full-text searches by their matches, and wrong answers. */
-export type Equality = { belowBound: number; atBound: number; failures: string[] };
+export type Equality = {
+  /** Number of compared full-text searches with fewer matches than the bound. */
+  belowBound: number;
+  /** Number of compared full-text searches with more matches. */
+  atBound: number;
+  /** Wrong responses. */
+  failures: string[];
+};
 
 type Answer = {
   items: { listing: { listing_id: number } }[];
@@ -41,24 +47,29 @@ export async function measureRecall(
   const questions = createQuestions('similar', { count, seed: SEED, dimensions });
   const recalls: Recall[] = [];
   for (const filter of filters) {
-    let right = 0;
-    let possible = 0;
-    const own = questions.filter((question) => question.filter === filter);
-    for (const question of own) {
-      const { embedding = [], filters: passing } = question;
-      const truth = await exact.nearest(embedding, passing, RECALL_LIMIT);
-      const found = new Set(readIds(await ask(url, question, RECALL_LIMIT)));
-      right += truth.filter((id) => found.has(id)).length;
-      possible += truth.length;
+    let foundCount = 0;
+    let expectedCount = 0;
+    const filterQuestions = questions.filter((question) => question.filter === filter);
+    for (const question of filterQuestions) {
+      const { embedding = [], filters: questionFilters } = question;
+      const nearestIds = await exact.nearest(embedding, questionFilters, RECALL_LIMIT);
+      const resultIds = new Set(readIds(await ask(url, question, RECALL_LIMIT)));
+      foundCount += nearestIds.filter((id) => resultIds.has(id)).length;
+      expectedCount += nearestIds.length;
     }
     const share = await measureShare(exact, filter);
-    recalls.push({ filter, share, questions: own.length, recall: right / possible });
+    recalls.push({
+      filter,
+      share,
+      questions: filterQuestions.length,
+      recall: foundCount / expectedCount,
+    });
   }
   return recalls;
 }
 
 /**
- * Compares full-text searches with the ranking of all matches, or of the newest ones above the bound.
+ * Compares full-text searches with the ranking of all matches, or of the newest matches above the bound.
  * @param bound Maximum number of matches that the collector ranks.
  */
 export async function checkRanking(
@@ -72,18 +83,18 @@ export async function checkRanking(
     const newest = await exact.ranked(query, filters, { bound, limit: RANKING_LIMIT });
     const isBelow = newest.count < bound;
     result[isBelow ? 'belowBound' : 'atBound'] += 1;
-    const right = isBelow
+    const expected = isBelow
       ? await exact.ranked(query, filters, { bound: NO_BOUND, limit: RANKING_LIMIT })
       : newest;
     const answer = await ask(url, question, RANKING_LIMIT);
-    const total = { value: right.count, relation: isBelow ? 'eq' : 'gte' };
+    const total = { value: expected.count, relation: isBelow ? 'eq' : 'gte' };
     const isSame =
-      readIds(answer).join() === right.ids.join() &&
+      readIds(answer).join() === expected.ids.join() &&
       answer.total?.value === total.value &&
       answer.total.relation === total.relation;
     if (!isSame) {
       result.failures.push(
-        `${formatGroup(question)}, ${JSON.stringify(createBody(question))}: another answer than the right one`,
+        `${formatGroup(question)}, ${JSON.stringify(createBody(question))}: the results differ from the exact ranking`,
       );
     }
   }
@@ -102,7 +113,7 @@ async function ask(url: string, question: Question, limit: number): Promise<Answ
     body: JSON.stringify({ ...createBody(question), limit }),
   });
   if (response.status !== 200) {
-    throw new Error(`A search answered ${response.status}: ${await response.text()}`);
+    throw new Error(`A search failed with status ${response.status}: ${await response.text()}`);
   }
   return (await response.json()) as Answer;
 }

@@ -24,8 +24,8 @@ const SEED = 20_260_103;
 const MAX_VACUUMED_LISTINGS = 100_000;
 
 /**
- * Measures the recall of similar searches in a copy of the database after updates of a tenth of the
- * listings, archivals and deletions; and, up to 100,000 listings, again after a vacuum.
+ * Measures recall in a database copy after changing, archiving and deleting listings. Small databases are
+ * measured again after a vacuum.
  */
 export async function measureChurn(
   listings: number,
@@ -34,23 +34,23 @@ export async function measureChurn(
   questions: number,
 ): Promise<ChurnResult[]> {
   await using copy = await databases.copyDatabase(databaseUrl);
-  logProgress(`${listings}: listings are changed, archived and deleted`);
+  logProgress(`${listings} listings: changing, archiving and deleting some`);
   await churn(copy.url, signal);
   await using stack = await startStack(copy.url, signal);
   await using exact = await openExact(copy.url);
-  const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
-  const found: ChurnResult[] = [];
+  const target = { url: stack.url, exact, dimensions: DIMENSIONS };
+  const churnResults: ChurnResult[] = [];
   for (const state of ['changed', 'vacuumed'] as const) {
     if (state === 'vacuumed') {
       if (listings > MAX_VACUUMED_LISTINGS) break;
       await runQuery(copy.url, 'vacuum analyze property_listings');
     }
-    const figures = { state, ...(await readFigures(copy.url)) };
-    const churned = { ...figures, recalls: await measureRecall(asked, questions) };
-    await results.keep('churn', { listings, ...churned });
-    found.push(churned);
+    const statistics = { state, ...(await readIndexStatistics(copy.url)) };
+    const result = { ...statistics, recalls: await measureRecall(target, questions) };
+    await results.keep('churn', { listings, ...result });
+    churnResults.push(result);
   }
-  return found;
+  return churnResults;
 }
 
 async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
@@ -58,7 +58,7 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
   await client.connect();
   const vectors = createVectors(DIMENSIONS);
   try {
-    // An automatic vacuum during the measurement would make the figures ambiguous.
+    // An automatic vacuum during the measurement would make the results ambiguous.
     await client.query('alter table property_listings set (autovacuum_enabled = off)');
     const { rows } = await client.query<{ id: string }>(
       'select id from property_listings where id % 10 = 3 order by id',
@@ -83,7 +83,7 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-async function readFigures(url: string): Promise<{ deadRows: number; indexBytes: number }> {
+async function readIndexStatistics(url: string): Promise<{ deadRows: number; indexBytes: number }> {
   const [row] = await runQuery<{ deadRows: number; indexBytes: number }>(
     url,
     `select n_dead_tup::float8 as "deadRows",

@@ -3,7 +3,7 @@ import type { Filters } from './questions.ts';
 
 /** Reference results, computed by the database without text or vector indexes. */
 export type Exact = AsyncDisposable & {
-  /** Returns the IDs of the nearest listings by every distance. */
+  /** Returns the IDs of the nearest listings, by comparing all distances. */
   nearest(vector: readonly number[], filters: Filters, limit: number): Promise<number[]>;
   /** Ranks the newest `bound` listings with all words; returns the best IDs and the number of matches. */
   ranked(
@@ -39,7 +39,7 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
   ): Promise<Row[]> {
     const conditions = Object.keys(filters).map((name, index) => {
       const condition = CONDITIONS[name];
-      if (condition === undefined) throw new Error(`There is no condition for the filter ${name}`);
+      if (condition === undefined) throw new Error(`The filter ${name} has no SQL condition`);
       return `${condition} $${parameters.length + index + 1}`;
     });
     const where = ['archived_at is null', ...conditions].join(' and ');

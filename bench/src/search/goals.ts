@@ -7,7 +7,7 @@ const MAX_LATENCY_MS = 50;
 const MAX_GROWTH = 2;
 const MIN_RECALL = 0.95;
 
-/** Returns the goals of searches, by the smallest and the largest database. */
+/** Evaluates the search goals on the smallest and the largest database. */
 export function judge(findings: readonly Findings[]): Goal[] {
   const bySize = findings.toSorted((a, b) => a.listings - b.listings);
   const [smallest, largest] = [bySize.at(0), bySize.at(-1)];
@@ -26,32 +26,32 @@ function listP95s(samples: readonly Sample[], kind: Kind): number[] {
 }
 
 function timeGoal(kind: Kind, { listings, samples }: Findings): Goal {
-  const found = summarize(listP95s(samples, kind));
+  const p95 = summarize(listP95s(samples, kind));
   return {
-    goal: `${kind}: p95 at most ${MAX_LATENCY_MS} ms of ${figure(listings)} listings`,
-    measured: `${spread(found, 1)} ms`,
-    met: found.median <= MAX_LATENCY_MS,
+    goal: `${kind}: p95 at most ${MAX_LATENCY_MS} ms with ${figure(listings)} listings`,
+    measured: `${spread(p95, 1)} ms`,
+    met: p95.median <= MAX_LATENCY_MS,
   };
 }
 
 function growthGoal(kind: Kind, small: Findings, large: Findings): Goal {
-  const found = ratio(listP95s(large.samples, kind), listP95s(small.samples, kind));
+  const growth = ratio(listP95s(large.samples, kind), listP95s(small.samples, kind));
   const sizes = `${figure(large.listings)} against ${figure(small.listings)} listings`;
   return {
     goal: `${kind}: at most ${MAX_GROWTH} × the p95, ${sizes}`,
-    measured: spread(found, 2),
-    met: found.median <= MAX_GROWTH,
+    measured: spread(growth, 2),
+    met: growth.median <= MAX_GROWTH,
   };
 }
 
 function recallGoals({ listings, recalls, churned }: Findings): Goal[] {
-  const when = { changed: ' once many have changed', vacuumed: ' once these are vacuumed' };
+  const when = { changed: ' after changes', vacuumed: ' after changes and a vacuum' };
   return [
     { recalls, when: '' },
-    ...churned.map((after) => ({ recalls: after.recalls, when: when[after.state] })),
-  ].flatMap((found) =>
-    found.recalls.map(({ filter, recall }) => ({
-      goal: `recall@10 at least ${MIN_RECALL}${found.when}, filter ${filter}, ${figure(listings)} listings`,
+    ...churned.map((result) => ({ recalls: result.recalls, when: when[result.state] })),
+  ].flatMap((measurement) =>
+    measurement.recalls.map(({ filter, recall }) => ({
+      goal: `recall@10 at least ${MIN_RECALL}${measurement.when}, filter ${filter}, ${figure(listings)} listings`,
       measured: figure(recall, 3),
       met: recall >= MIN_RECALL,
     })),
@@ -61,8 +61,8 @@ function recallGoals({ listings, recalls, churned }: Findings): Goal[] {
 function equalityGoal({ listings, equality }: Findings): Goal {
   const { belowBound, atBound, failures } = equality;
   return {
-    goal: `the bound changes no ranking that does not reach it, ${figure(listings)} listings`,
-    measured: `${belowBound + atBound - failures.length} of ${belowBound + atBound} as they should be`,
+    goal: `full-text results equal the exact ranking, ${figure(listings)} listings`,
+    measured: `${belowBound + atBound - failures.length} of ${belowBound + atBound} are equal`,
     met: failures.length === 0,
   };
 }

@@ -11,14 +11,19 @@ export type Load = {
   seconds: number;
 };
 
-/** Latencies in milliseconds by group, and answers other than 200. */
-export type Outcome = { latencies: Record<string, number[]>; wrong: string[]; seconds: number };
+export type Outcome = {
+  /** Latencies in milliseconds by group. */
+  latencies: Record<string, number[]>;
+  /** Responses with a status other than 200. */
+  unexpectedResponses: string[];
+  seconds: number;
+};
 
 const methods = { run };
 export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
-/** Sends the questions in order from concurrent clients, each after the answer to its last one. */
+/** Sends the questions in order from concurrent clients, each after the response to its previous question. */
 async function run({ url, questions, clients, seconds }: Load): Promise<Outcome> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const prepared = questions.map((question) => ({
@@ -27,7 +32,7 @@ async function run({ url, questions, clients, seconds }: Load): Promise<Outcome>
     body: Buffer.from(JSON.stringify(createBody(question))),
   }));
   const latencies: Record<string, number[]> = {};
-  const wrong: string[] = [];
+  const unexpectedResponses: string[] = [];
   const startedAt = performance.now();
   let searches = 0;
 
@@ -37,28 +42,33 @@ async function run({ url, questions, clients, seconds }: Load): Promise<Outcome>
       if (question === undefined) throw new Error('There are no questions');
       searches += 1;
       const sentAt = performance.now();
-      const { status, answer } = await post(agent, question);
+      const { status, body } = await post(agent, question);
       (latencies[question.group] ??= []).push(performance.now() - sentAt);
-      if (status !== 200) wrong.push(`${question.group}: ${status} ${answer.slice(0, 200)}`);
+      if (status !== 200) {
+        unexpectedResponses.push(`${question.group}: ${status} ${body.slice(0, 200)}`);
+      }
     }
   }
 
   await Promise.all(Array.from({ length: clients }, work));
   agent.destroy();
-  return { latencies, wrong, seconds: (performance.now() - startedAt) / 1000 };
+  return { latencies, unexpectedResponses, seconds: (performance.now() - startedAt) / 1000 };
 }
 
 function post(
   agent: Agent,
   { url, body }: { url: string; body: Buffer },
-): Promise<{ status: number | undefined; answer: string }> {
+): Promise<{ status: number | undefined; body: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{
     status: number | undefined;
-    answer: string;
+    body: string;
   }>();
   const headers = { 'content-type': 'application/json', 'content-length': body.length };
   const request = sendRequest(url, { method: 'POST', agent, headers }, (response) => {
-    text(response).then((answer) => resolve({ status: response.statusCode, answer }), reject);
+    text(response).then(
+      (responseBody) => resolve({ status: response.statusCode, body: responseBody }),
+      reject,
+    );
   });
   request.on('error', reject);
   request.end(body);

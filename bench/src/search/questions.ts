@@ -6,7 +6,7 @@ import { getWord } from '../listings/words.ts';
 export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Number of listings with the words of a query. */
+/** Share of listings that contain the words of a query. */
 export const BREADTHS = ['broad', 'medium', 'rare'] as const;
 export type Breadth = (typeof BREADTHS)[number];
 
@@ -32,7 +32,7 @@ export type Question = {
   filters: Filters;
 };
 
-/** Frequency ranks of words that most listings, one in 100 and one in 10,000 contain. */
+/** Frequency ranks of words that occur in most listings, in one of 100, and in one of 10,000. */
 const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
   broad: [0, 8],
   medium: [300, 900],
@@ -50,11 +50,13 @@ export function createQuestions(
 ): Question[] {
   const vectors = createVectors(dimensions);
   const filters = Object.keys(FILTERS);
-  return Array.from({ length: count }, (_, nth) => {
-    const random = createRandom(seed, nth);
-    const filter = filters[nth % filters.length] ?? 'none';
+  return Array.from({ length: count }, (_, index) => {
+    const random = createRandom(seed, index);
+    const filter = filters[index % filters.length] ?? 'none';
     const breadth =
-      kind === 'similar' ? undefined : BREADTHS[Math.floor(nth / filters.length) % BREADTHS.length];
+      kind === 'similar'
+        ? undefined
+        : BREADTHS[Math.floor(index / filters.length) % BREADTHS.length];
     const content =
       breadth === undefined
         ? { embedding: createVector(vectors, random) }

@@ -27,7 +27,7 @@ export type Findings = {
   listings: number;
   samples: Sample[];
   /** Samples of a single client. */
-  alone: Sample[];
+  singleClientSamples: Sample[];
   recalls: Recall[];
   /** Recall after changes of many listings. */
   churned: ChurnResult[];
@@ -35,26 +35,31 @@ export type Findings = {
 };
 
 /** Returns the results as Markdown. */
-export function formatReport(found: {
+export function formatReport(results: {
   options: Options;
   findings: readonly Findings[];
   goals: readonly Goal[];
   clients: number;
 }): string {
-  const { options, findings, goals, clients } = found;
+  const { options, findings, goals, clients } = results;
   const { rounds, seconds, smoke } = options;
   return [
-    `Rounds: ${rounds}, of ${seconds} s for each kind of search, by ${clients} clients at once. Medians, with ` +
-      'the least and the most.' +
-      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+    `Rounds: ${rounds}, of ${seconds} s for each kind of search, by ${clients} concurrent clients. Medians, with ` +
+      'the minimum and maximum.' +
+      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Time',
     timeTable(findings),
     '### A single client',
-    timeTable(findings.map(({ listings, alone }) => ({ listings, samples: alone }))),
+    timeTable(
+      findings.map(({ listings, singleClientSamples }) => ({
+        listings,
+        samples: singleClientSamples,
+      })),
+    ),
     ...KINDS.flatMap((kind) => [`### ${kind}, p50 and p95 in ms`, groupTable(findings, kind)]),
     '## Recall',
     recallTable(findings),
-    '### Once many have changed',
+    '### After changes',
     churnTable(findings),
     '## Ranking',
     ...findings.map(rankingText),
@@ -66,14 +71,14 @@ function timeTable(findings: readonly Pick<Findings, 'listings' | 'samples'>[]):
   const head = ['', 'listings', 'p50 ms', 'p95 ms', 'searches/s', 'CPU ms/search'];
   const rows = KINDS.flatMap((kind) =>
     findings.map(({ listings, samples }) => {
-      const own = samples.filter((sample) => sample.kind === kind);
+      const kindSamples = samples.filter((sample) => sample.kind === kind);
       return [
         kind,
         figure(listings),
-        spread(summarize(own.map(({ all }) => all.p50)), 1),
-        spread(summarize(own.map(({ all }) => all.p95)), 1),
-        figure(median(own.map(({ searches, seconds }) => searches / seconds))),
-        figure(median(own.map(({ cpuMs, searches }) => cpuMs / searches)), 1),
+        spread(summarize(kindSamples.map(({ all }) => all.p50)), 1),
+        spread(summarize(kindSamples.map(({ all }) => all.p95)), 1),
+        figure(median(kindSamples.map(({ searches, seconds }) => searches / seconds))),
+        figure(median(kindSamples.map(({ cpuMs, searches }) => cpuMs / searches)), 1),
       ];
     }),
   );
@@ -81,11 +86,16 @@ function timeTable(findings: readonly Pick<Findings, 'listings' | 'samples'>[]):
 }
 
 function groupTable(findings: readonly Findings[], kind: Kind): string {
-  const samples = findings.map((one) => one.samples.filter((sample) => sample.kind === kind));
+  const samples = findings.map(({ samples: sizeSamples }) =>
+    sizeSamples.filter((sample) => sample.kind === kind),
+  );
   const groups = new Set(samples.flat().flatMap((sample) => Object.keys(sample.groups)));
   const rows = [...groups].map((group) => [
     group,
-    ...samples.map((own) => `${medianOf(own, group, 'p50')} / ${medianOf(own, group, 'p95')}`),
+    ...samples.map(
+      (kindSamples) =>
+        `${medianOf(kindSamples, group, 'p50')} / ${medianOf(kindSamples, group, 'p95')}`,
+    ),
   ]);
   return table(['', ...findings.map(({ listings }) => `${figure(listings)} listings`)], rows);
 }
@@ -134,8 +144,8 @@ function churnTable(findings: readonly Findings[]): string {
 function rankingText({ listings, equality }: Findings): string {
   const { belowBound, atBound, failures } = equality;
   return (
-    `${figure(listings)} listings: of ${belowBound + atBound} full-text searches ${belowBound} did not reach the ` +
-    `bound and were compared with the ranking of all matches, ${atBound} with that of the newest. ` +
-    `${failures.length} differed.`
+    `${figure(listings)} listings: ${belowBound} full-text searches with fewer matches than the bound were ` +
+    `compared with the ranking of all matches, and ${atBound} searches with the ranking of the newest matches. ` +
+    `${failures.length} results differed.`
   );
 }

@@ -49,34 +49,34 @@ async function measureUnchanged(
   databaseUrl: string,
   { options, results, signal, logProgress }: Context,
   checks: typeof FULL,
-): Promise<Pick<Findings, 'samples' | 'alone' | 'recalls' | 'equality'>> {
+): Promise<Pick<Findings, 'samples' | 'singleClientSamples' | 'recalls' | 'equality'>> {
   await using scope = new AsyncDisposableStack();
   const stack = scope.use(await startStack(databaseUrl, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
   const samples: Sample[] = [];
-  const alone: Sample[] = [];
+  const singleClientSamples: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const kind of orderForRound(round, KINDS)) {
       for (const clients of [CLIENTS, 1]) {
-        const of = { kind, round, listings, clients };
-        const sample = await measure(of, { ...stack, load }, options.seconds);
-        (clients === 1 ? alone : samples).push(sample);
+        const setup = { kind, round, listings, clients };
+        const sample = await measure(setup, { ...stack, load }, options.seconds);
+        (clients === 1 ? singleClientSamples : samples).push(sample);
         await results.keep('sample', sample);
         const { p50, p95 } = sample.all;
-        const figures = `p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`;
-        logProgress(`${listings}, round ${round}: ${kind}, ${clients} at once: ${figures}`);
+        const latencies = `p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`;
+        logProgress(`${listings}, round ${round}: ${kind}, ${clients} clients: ${latencies}`);
       }
     }
   }
   const exact = scope.use(await openExact(databaseUrl));
-  const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
-  logProgress(`${listings}: answers are compared`);
+  const target = { url: stack.url, exact, dimensions: DIMENSIONS };
+  logProgress(`${listings} listings: comparing responses with exact results`);
   const ranking = { bound: MAX_RANKED_MATCHES, each: checks.rankingQuestions };
-  const equality = await checkRanking(asked, ranking);
+  const equality = await checkRanking(target, ranking);
   await results.keep('equality', { listings, ...equality });
-  const recalls = await measureRecall(asked, checks.recallQuestions);
+  const recalls = await measureRecall(target, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });
-  return { samples, alone, recalls, equality };
+  return { samples, singleClientSamples, recalls, equality };
 }
 
 type Processes = Pick<Stack, 'url' | 'api'> & {
@@ -84,30 +84,30 @@ type Processes = Pick<Stack, 'url' | 'api'> & {
 };
 
 async function measure(
-  of: Pick<Sample, 'kind' | 'round' | 'listings' | 'clients'>,
+  setup: Pick<Sample, 'kind' | 'round' | 'listings' | 'clients'>,
   { url, api, load }: Processes,
   seconds: number,
 ): Promise<Sample> {
-  const questions = createQuestions(of.kind, {
+  const questions = createQuestions(setup.kind, {
     count: QUESTIONS,
-    seed: SEED + of.round,
+    seed: SEED + setup.round,
     dimensions: DIMENSIONS,
   });
   const runLoad = (forSeconds: number) =>
-    load.call('run', { url, questions, clients: of.clients, seconds: forSeconds });
+    load.call('run', { url, questions, clients: setup.clients, seconds: forSeconds });
   await runLoad(seconds * 0.4);
   const before = await api.call('cpuMs');
   const outcome = await runLoad(seconds);
   const cpuMs = (await api.call('cpuMs')) - before;
-  const [wrong] = outcome.wrong;
-  if (wrong !== undefined) throw new Error(`A ${of.kind} search was refused: ${wrong}`);
+  const [response] = outcome.unexpectedResponses;
+  if (response !== undefined) throw new Error(`A ${setup.kind} search failed: ${response}`);
   const all = summarizeLatencies(Object.values(outcome.latencies).flat());
   const groups = Object.entries(outcome.latencies).map(
     ([group, latencies]) => [group, summarizeLatencies(latencies)] as const,
   );
   const { seconds: elapsed } = outcome;
   return {
-    ...of,
+    ...setup,
     searches: all.searches,
     seconds: elapsed,
     cpuMs,

@@ -45,7 +45,7 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
 export const DIMENSIONS = 384;
 const SEED = 20_260_101;
 
-/** Opens a database of generated listings; the end of the scope drops it without `--keep`. */
+/** Opens a database of generated listings; the end of the scope drops it unless `--keep` is set. */
 export async function openListings(
   count: number,
   { options, databases, signal, logProgress }: Context,
@@ -53,10 +53,14 @@ export async function openListings(
   const database = options.keep
     ? { ...(await databases.keepDatabase(`oselya_bench_listings_${count}`)), ...nothingToDrop }
     : await databases.createDatabase();
-  const existing = await prepare(database.url);
-  if (existing !== count) {
-    if (existing > 0) throw new Error(`${database.url} has ${existing} listings, not ${count}`);
-    logProgress(`${count} listings are loaded`);
+  const existingCount = await prepare(database.url);
+  if (existingCount !== count) {
+    if (existingCount > 0) {
+      throw new Error(
+        `${database.url} has ${existingCount} listings instead of ${count}: drop this database`,
+      );
+    }
+    logProgress(`loading ${count} listings`);
     const generator = { seed: SEED };
     const load = { databaseUrl: database.url, generator, count, dimensions: DIMENSIONS };
     await loadListings({ ...load, signal, logProgress });

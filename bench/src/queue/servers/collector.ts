@@ -65,7 +65,7 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
       await database.listen(CHANNEL, worker.notify);
       return () => worker.stop({ timeoutMs: 10_000 });
     },
-    async countLeft() {
+    async countRemaining() {
       const { rows } = await pool.query<{ n: number }>(
         `select count(*) as n from raw_data where status <> 'completed'`,
       );

@@ -44,7 +44,7 @@ serveQueue(async ({ databaseUrl, poolSize, batching }) => {
       });
       return () => runner.stop();
     },
-    async countLeft() {
+    async countRemaining() {
       const { rows } = await pool.query<{ n: number }>(
         'select count(*)::integer as n from graphile_worker._private_jobs',
       );

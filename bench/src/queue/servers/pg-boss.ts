@@ -35,7 +35,7 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
       });
       return () => boss.offWork(QUEUE);
     },
-    async countLeft() {
+    async countRemaining() {
       const client = new pg.Client({ connectionString: databaseUrl });
       await client.connect();
       const { rows } = await client.query<{ n: number }>(

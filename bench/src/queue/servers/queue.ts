@@ -11,37 +11,40 @@ export type Queue = {
   /**
    * Runs the empty jobs with a concurrency limit.
    * @param onJob Called when a job starts.
-   * @returns Function that stops the work after the jobs in progress.
+   * @returns A function that stops the queue after the jobs in progress.
    */
   work(options: {
     concurrency: number;
     onJob: (key: string) => void;
   }): Promise<() => Promise<void>>;
   /** Returns the number of jobs that have not ended. */
-  countLeft(): Promise<number>;
+  countRemaining(): Promise<number>;
 };
 
 /** Settings of graphile-worker's local queue. */
 export type Batching = { localQueueSize: number; completeJobBatchDelayMs: number };
 
-/** Opens the database of a queue; `batching` is for graphile-worker and undefined for its defaults. */
+/** Opens the database of a queue. */
 type OpenQueue = (settings: {
   databaseUrl: string;
   poolSize: number;
+  /** Settings for graphile-worker; undefined for its defaults. */
   batching?: Batching | undefined;
 }) => Promise<Queue>;
 
 /** Rate of completed jobs. */
 export type DrainResult = {
-  /** Number of jobs that ended after the warm-up, by the database. */
+  /** Number of jobs that ended after the warm-up, read from the database. */
   jobs: number;
   seconds: number;
   /** Processor time of this process after the warm-up. */
   cpuMs: number;
-  /** Started jobs, jobs that started again, and jobs left in the database. */
-  started: number;
-  repeated: number;
-  left: number;
+  /** Number of job starts. */
+  startedCount: number;
+  /** Number of repeated starts of a job. */
+  restartedCount: number;
+  /** Number of jobs that have not ended, read from the database. */
+  remainingCount: number;
 };
 
 /**
@@ -49,7 +52,7 @@ export type DrainResult = {
  * sooner.
  */
 const WARM_UP = { time: 0.3, jobs: 0.2 };
-/** Number of the collector's sources. */
+/** Number of sources of the collector. */
 const GROUPS = 200;
 const POLL_MS = 10;
 
@@ -65,15 +68,15 @@ function createMethods(open: OpenQueue) {
   let queue: Queue;
   let databaseUrl: string;
   let stop: () => Promise<void>;
-  const startedAt: [key: string, at: number][] = [];
+  const starts: [key: string, at: number][] = [];
 
-  const readProgress = async () => ({ left: await queue.countLeft(), at: now() });
+  const readProgress = async () => ({ remainingCount: await queue.countRemaining(), at: now() });
 
   const work = async (concurrency: number, onJob: () => void) => {
     stop = await queue.work({
       concurrency,
       onJob(key) {
-        startedAt.push([key, now()]);
+        starts.push([key, now()]);
         onJob();
       },
     });
@@ -100,27 +103,27 @@ function createMethods(open: OpenQueue) {
       const warm = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       await work(concurrency, () => {
-        if (startedAt.length === Math.ceil(jobs * WARM_UP.jobs)) warm.resolve();
-        if (startedAt.length === jobs) all.resolve();
+        if (starts.length === Math.ceil(jobs * WARM_UP.jobs)) warm.resolve();
+        if (starts.length === jobs) all.resolve();
       });
       await Promise.race([warm.promise, timeout(seconds * WARM_UP.time)]);
       const [begin, cpu] = [await readProgress(), process.cpuUsage()];
       await Promise.race([all.promise, timeout(seconds)]);
       let end = await readProgress();
-      while (startedAt.length === jobs && end.left > 0) {
+      while (starts.length === jobs && end.remainingCount > 0) {
         await timeout(POLL_MS / 1000);
         end = await readProgress();
       }
       const { user, system } = process.cpuUsage(cpu);
       await stop();
-      const keys = new Set(startedAt.map(([key]) => key));
+      const keys = new Set(starts.map(([key]) => key));
       return {
-        jobs: begin.left - end.left,
+        jobs: begin.remainingCount - end.remainingCount,
         seconds: (end.at - begin.at) / 1000,
         cpuMs: (user + system) / 1000,
-        started: startedAt.length,
-        repeated: startedAt.length - keys.size,
-        left: await queue.countLeft(),
+        startedCount: starts.length,
+        restartedCount: starts.length - keys.size,
+        remainingCount: await queue.countRemaining(),
       } satisfies DrainResult;
     },
 
@@ -138,10 +141,10 @@ function createMethods(open: OpenQueue) {
       prefix?: string;
     }) {
       const begin = now();
-      const sent = Array.from({ length: count }, async (_, nth): Promise<[string, number]> => {
-        await timeout(Math.max(0, nth / perSecond - (now() - begin) / 1000));
+      const sent = Array.from({ length: count }, async (_, index): Promise<[string, number]> => {
+        await timeout(Math.max(0, index / perSecond - (now() - begin) / 1000));
         const at = now();
-        const key = `sent-${prefix}${nth}`;
+        const key = `sent-${prefix}${index}`;
         await queue.send(key);
         return [key, at];
       });
@@ -149,9 +152,9 @@ function createMethods(open: OpenQueue) {
     },
 
     /** Returns the keys and start times of jobs, in milliseconds since 1970. */
-    started: () => startedAt,
+    starts: () => starts,
     stop: () => stop(),
-    left: () => queue.countLeft(),
+    countRemaining: () => queue.countRemaining(),
     fill: ({ count, groups }: { count: number; groups: number }) => queue.fill(count, groups),
   };
 }
