@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { crc32, deflateSync } from 'node:zlib';
 
-/** Number of squares on each side, and their size in pixels. */
+/** Number of squares on each side. */
 const SQUARES = 8;
+/** Side of a square in pixels. */
 const SQUARE_PIXELS = 64;
 
 const SIGNATURE = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
@@ -34,9 +35,9 @@ function createLines(greys: Buffer): Buffer {
 
 /** Returns length, type, content and checksum (PNG, Third Edition, §5.3). */
 function createChunk(type: string, content: Buffer): Buffer {
-  const named = Buffer.concat([Buffer.from(type), content]);
+  const typeAndContent = Buffer.concat([Buffer.from(type), content]);
   const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)];
   length.writeUInt32BE(content.length);
-  checksum.writeUInt32BE(crc32(named));
-  return Buffer.concat([length, named, checksum]);
+  checksum.writeUInt32BE(crc32(typeAndContent));
+  return Buffer.concat([length, typeAndContent, checksum]);
 }

@@ -60,22 +60,25 @@ const NEWEST = Date.UTC(2026, 5, 1);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** Returns the listing with an index of the sequence, from 0. */
-export function createListing({ seed, duplicates = 0 }: Generator, nth: number): GeneratedListing {
-  const random = createRandom(seed, nth);
-  const isCopy = nth > 0 && random.chance(duplicates);
-  const originalIndex = isCopy ? random.below(nth) : null;
-  const source = `source-${String(nth % SOURCES).padStart(2, '0')}`;
-  const own = {
+export function createListing(
+  { seed, duplicates = 0 }: Generator,
+  index: number,
+): GeneratedListing {
+  const random = createRandom(seed, index);
+  const isCopy = index > 0 && random.chance(duplicates);
+  const originalIndex = isCopy ? random.below(index) : null;
+  const source = `source-${String(index % SOURCES).padStart(2, '0')}`;
+  const ownFields = {
     source_slug: source,
-    external_id: `flat-${nth}`,
-    url: `https://${source}.example.test/flats/${nth}`,
+    external_id: `flat-${index}`,
+    url: `https://${source}.example.test/flats/${index}`,
     published_at: new Date(NEWEST - random.below(365) * DAY_MS).toISOString(),
   };
-  if (originalIndex === null) return { ...makeHome(random), ...own, copy_of: null };
+  if (originalIndex === null) return { ...makeHome(random), ...ownFields, copy_of: null };
   const original = createListing({ seed }, originalIndex);
   const description = `${original.description} ${createSentence(random, original.language)}`;
   const price = Math.round(original.price * (0.98 + 0.04 * random.next()));
-  return { ...original, ...own, description, price, copy_of: originalIndex };
+  return { ...original, ...ownFields, description, price, copy_of: originalIndex };
 }
 
 function makeHome(
@@ -151,8 +154,8 @@ function createSentence(random: Random, language: Language): string {
 }
 
 function computePrice(random: Random, deal: GeneratedListing['deal_type'], area: number): number {
-  const each = { sale: 900, rent: 250, daily_rent: 25 }[deal];
-  return Math.round((each * area * (0.6 + random.next() * 0.9)) / 10) * 10;
+  const pricePerSquareMetre = { sale: 900, rent: 250, daily_rent: 25 }[deal];
+  return Math.round((pricePerSquareMetre * area * (0.6 + random.next() * 0.9)) / 10) * 10;
 }
 
 function moveNear(random: Random, degrees: number): number {
@@ -165,8 +168,8 @@ function pickByShare<Key extends string>(
 ): Key {
   // The keys of a record are those of its type.
   const keys = Object.keys(shares) as Key[];
-  let left = random.next();
-  return keys.find((key) => (left -= shares[key].share) < 0) ?? random.pick(keys);
+  let remaining = random.next();
+  return keys.find((key) => (remaining -= shares[key].share) < 0) ?? random.pick(keys);
 }
 
 /** Payload of a source (Contract 4, PayloadSchema). */
@@ -176,8 +179,8 @@ export type Payload = { source_slug: string; external_id: string; description: s
 >;
 
 /** Returns the payload of the listing with an index, without null fields. */
-export function createListingPayload(generator: Generator, nth: number): Payload {
-  const { copy_of: _, language, features, ...fields } = createListing(generator, nth);
+export function createListingPayload(generator: Generator, index: number): Payload {
+  const { copy_of: _, language, features, ...fields } = createListing(generator, index);
   const entries = Object.entries(fields).filter(([, value]) => value !== null);
   // The required fields of a payload are never null.
   return { ...(Object.fromEntries(entries) as Payload), attributes: { language, features } };
@@ -190,12 +193,18 @@ export function createListingPayload(generator: Generator, nth: number): Payload
 export function createTextPayloads(
   count: number,
   generator: Generator,
-  { host = '', each = 0 }: { host?: string | undefined; each?: number } = {},
+  {
+    host = '',
+    imagesPerListing = 0,
+  }: { host?: string | undefined; imagesPerListing?: number } = {},
 ): Payload[] {
-  return Array.from({ length: count }, (_, nth) => {
-    const { source_slug, external_id, description } = createListing(generator, nth);
-    const addresses = Array.from({ length: each }, (_none, image) => `${host}/${nth}/${image}`);
-    const images = each === 0 ? {} : { image_urls: addresses };
+  return Array.from({ length: count }, (_, index) => {
+    const { source_slug, external_id, description } = createListing(generator, index);
+    const addresses = Array.from(
+      { length: imagesPerListing },
+      (_none, image) => `${host}/${index}/${image}`,
+    );
+    const images = imagesPerListing === 0 ? {} : { image_urls: addresses };
     return { source_slug, external_id, description, ...images };
   });
 }

@@ -9,9 +9,10 @@ export type Load = {
   /** Database with the collector's tables. */
   databaseUrl: string;
   generator: Settings;
-  /** Number of listings in total, and number that exist already. */
+  /** Total number of listings. */
   count: number;
-  first?: number;
+  /** Number of listings that already exist; 0 by default. */
+  existingCount?: number;
   dimensions: number;
   signal: AbortSignal;
   logProgress: (line: string) => void;
@@ -50,21 +51,22 @@ async function copyRows(client: pg.Client, load: Load): Promise<void> {
 function* batches({
   generator,
   count,
-  first = 0,
+  existingCount = 0,
   dimensions,
   logProgress,
 }: Load): Generator<string, void, undefined> {
   const formatRow = createRowFormatter(generator, dimensions);
-  for (let start = first; start < count; start += BATCH) {
+  for (let start = existingCount; start < count; start += BATCH) {
     let rows = '';
     for (let index = start; index < Math.min(count, start + BATCH); index += 1)
       rows += formatRow(index);
     yield rows;
-    if (start > first && start % PROGRESS_INTERVAL_ROWS === 0) logProgress(`${start} listings`);
+    if (start > existingCount && start % PROGRESS_INTERVAL_ROWS === 0)
+      logProgress(`loaded ${start} listings`);
   }
 }
 
-/** Index builds need memory for the whole vector index, and take long. */
+/** An index build needs memory for the whole vector index, and exceeds the usual statement timeout. */
 const BUILD_SETTINGS =
   "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2; set statement_timeout = 0";
 

@@ -21,8 +21,8 @@ export type Random = {
 /**
  * Returns a separate random series for each index, so that any listing can be generated alone.
  */
-export function createRandom(seed: number, nth = 0): Random {
-  const next = mulberry32(scramble(seed ^ scramble(nth + 1)));
+export function createRandom(seed: number, index = 0): Random {
+  const next = mulberry32(scramble(seed ^ scramble(index + 1)));
   const below = (end: number): number => Math.floor(next() * end);
   return {
     next,
@@ -48,7 +48,7 @@ function mulberry32(seed: number): () => number {
   };
 }
 
-/** Austin Appleby's 32-bit finalizer, which turns neighbouring numbers into unrelated seeds. */
+/** Austin Appleby's 32-bit finalizer, which maps neighboring numbers to unrelated seeds. */
 function scramble(number: number): number {
   let mixed = number | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);

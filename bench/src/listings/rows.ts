@@ -45,20 +45,20 @@ const VECTOR_SEED = 0x5eed;
 function createVector(
   vectors: Vectors,
   { seed }: Generator,
-  { nth, copyOf }: { nth: number; copyOf: number | null },
+  { index, copyOf }: { index: number; copyOf: number | null },
 ): Int16Array {
-  return vectors.of(createRandom(seed ^ VECTOR_SEED, copyOf ?? nth));
+  return vectors.of(createRandom(seed ^ VECTOR_SEED, copyOf ?? index));
 }
 
 /** Returns a function that creates the row of the listing with an index, as the pipeline stores it. */
 export function createRowFormatter(
   generator: Generator,
   dimensions: number,
-): (nth: number) => string {
+): (index: number) => string {
   const vectors = createVectors(dimensions);
-  return (nth) => {
-    const listing = createListing(generator, nth);
-    const vector = createVector(vectors, generator, { nth, copyOf: listing.copy_of });
+  return (index) => {
+    const listing = createListing(generator, index);
+    const vector = createVector(vectors, generator, { index, copyOf: listing.copy_of });
     const values = {
       ...listing,
       city_key: normalizeText(listing.city),

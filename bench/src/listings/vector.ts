@@ -30,17 +30,19 @@ export function createVectors(dimensions: number): Vectors {
   const topics = normals(TOPICS);
   const directions = normals(DIRECTIONS);
   return {
-    of(own) {
-      const vector = Float32Array.from(own.pick(topics));
+    of(vectorRandom) {
+      const vector = Float32Array.from(vectorRandom.pick(topics));
       for (const direction of directions) {
-        const far = SPREAD * own.normal();
-        for (let at = 0; at < dimensions; at += 1) {
-          vector[at] = (vector[at] ?? 0) + far * (direction[at] ?? 0);
+        const distance = SPREAD * vectorRandom.normal();
+        for (let index = 0; index < dimensions; index += 1) {
+          vector[index] = (vector[index] ?? 0) + distance * (direction[index] ?? 0);
         }
       }
       const rounded = new Int16Array(dimensions);
-      for (let at = 0; at < dimensions; at += 1) {
-        rounded[at] = Math.round(SCALE * ((vector[at] ?? 0) + NOISE * (own.next() - 0.5)));
+      for (let index = 0; index < dimensions; index += 1) {
+        rounded[index] = Math.round(
+          SCALE * ((vector[index] ?? 0) + NOISE * (vectorRandom.next() - 0.5)),
+        );
       }
       return rounded;
     },

@@ -37,14 +37,16 @@ const vocabularies: Record<Language, readonly string[]> = {
 };
 
 /**
- * Returns the word of a frequency rank from 0. After the real words follow random ones, which stand for
- * names of estates and builders.
+ * Returns the word of a frequency rank from 0. Random words, which stand for names of estates
+ * and builders, follow the real words.
  * @throws RangeError for a rank beyond the vocabulary.
  */
 export function getWord(language: Language, rank: number): string {
   const word = vocabularies[language][rank];
   if (word === undefined)
-    throw new RangeError(`There are ${VOCABULARY} words, none of rank ${rank}`);
+    throw new RangeError(
+      `The vocabulary has ${VOCABULARY} words, so the rank ${rank} does not exist`,
+    );
   return word;
 }
 

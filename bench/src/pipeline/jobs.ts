@@ -5,10 +5,10 @@ import type { Payload } from '../listings/listing.ts';
 /** Job queue of one database. */
 export type Jobs = AsyncDisposable & {
   put(payloads: readonly Payload[]): Promise<void>;
-  /** Waits until no jobs are left. */
+  /** Waits until all jobs have ended. */
   waitUntilDrained(signal: AbortSignal): Promise<void>;
-  /** Returns the figures of the last jobs. */
-  figures(count: number, slots: number): Promise<JobFigures>;
+  /** Returns the results of the last jobs. */
+  readResults(count: number, slots: number): Promise<JobResults>;
 };
 
 const POLL_MS = 50;
@@ -36,16 +36,16 @@ export async function openJobs(databaseUrl: string): Promise<Jobs> {
 
     async waitUntilDrained(signal) {
       for (;;) {
-        const { rows } = await client.query<{ left: boolean }>(
-          `select exists (select from raw_data where status in ('pending', 'processing')) as left`,
+        const { rows } = await client.query<{ hasOpenJobs: boolean }>(
+          `select exists (select from raw_data where status in ('pending', 'processing')) as "hasOpenJobs"`,
         );
-        if (rows[0]?.left !== true) return;
+        if (rows[0]?.hasOpenJobs !== true) return;
         signal.throwIfAborted();
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       }
     },
 
-    figures: (count, slots) => readFigures(client, count, slots),
+    readResults: (count, slots) => readJobResults(client, count, slots),
 
     [Symbol.asyncDispose]: () => client.end(),
   };
@@ -57,10 +57,11 @@ function hashPayload(payload: Payload): string {
 }
 
 /** Results of a worker for the payloads in its queue. */
-export type JobFigures = {
-  completed: number;
-  /** Number of jobs with another status than `completed`. */
-  others: number;
+export type JobResults = {
+  /** Number of jobs with the status `completed`. */
+  completedCount: number;
+  /** Number of jobs with a status other than `completed`. */
+  incompleteCount: number;
   /** Time from the start of the first job to the database update of the last. */
   seconds: number;
   /**
@@ -68,21 +69,21 @@ export type JobFigures = {
    * every slot had work.
    */
   busy: number;
-  /** Number of requests to the model, by the raw records. */
+  /** Number of model requests recorded in the raw records. */
   calls: number;
 };
 
 /**
- * Returns the figures of the last jobs. A job occupies its slot from the start of its first stage to the
+ * Returns the results of the last jobs. A job occupies its slot from the start of its first stage to the
  * end of its last; `Slots.run` writes the result while the next job runs.
  * @param slots Number of the worker's slots.
  */
-export async function readFigures(
+export async function readJobResults(
   client: pg.ClientBase,
   count: number,
   slots: number,
-): Promise<JobFigures> {
-  const { rows } = await client.query<JobFigures>(
+): Promise<JobResults> {
+  const { rows } = await client.query<JobResults>(
     `with job as (
        select status, updated_at, model_usage,
          (stages -> 0 ->> 'started_at')::timestamptz as started_at,
@@ -93,8 +94,8 @@ export async function readFigures(
        select min(started_at) as started_at, max(started_at) as last_started_at,
          max(updated_at) as ended_at
        from job)
-     select count(*) filter (where status = 'completed')::int as completed,
-       count(*) filter (where status <> 'completed')::int as others,
+     select count(*) filter (where status = 'completed')::int as "completedCount",
+       count(*) filter (where status <> 'completed')::int as "incompleteCount",
        extract(epoch from max(run.ended_at) - min(run.started_at))::float8 as seconds,
        sum(extract(epoch from least(job.left_at, run.last_started_at) - job.started_at))::float8
          / ($2 * extract(epoch from max(run.last_started_at) - min(run.started_at)))::float8 as busy,
@@ -102,7 +103,7 @@ export async function readFigures(
      from job, run`,
     [count, slots],
   );
-  const [figures] = rows;
-  if (figures === undefined) throw new Error('An aggregate gave no row');
-  return figures;
+  const [results] = rows;
+  if (results === undefined) throw new Error('An aggregate query returned no row');
+  return results;
 }

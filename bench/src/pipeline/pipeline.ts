@@ -65,7 +65,7 @@ export async function measurePipeline(context: Context): Promise<Report> {
       for (const sample of await measureVariant(variant, round, context)) {
         await results.keep('sample', sample);
         samples.push(sample);
-        const rate = Math.round((10 * sample.completed) / sample.seconds) / 10;
+        const rate = Math.round((10 * sample.completedCount) / sample.seconds) / 10;
         logProgress(`round ${round}: ${variant.name}, ${sample.payloads}: ${rate} jobs/s`);
       }
     }
@@ -73,7 +73,7 @@ export async function measurePipeline(context: Context): Promise<Report> {
   return formatReport(samples, options);
 }
 
-/** Runs a worker on a separate database: with new listings, then with the same ones again. */
+/** Runs a worker on a separate database with new listings, then with the same listings again. */
 async function measureVariant(
   { name, answerMs, slots, listings, images = 0 }: Variant,
   round: number,
@@ -109,7 +109,7 @@ async function measureVariant(
   const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
   await worker.call('migrate', env);
   const jobs = scope.use(await openJobs(url));
-  const imageSettings = { host: await host?.call('start'), each: images };
+  const imageSettings = { host: await host?.call('start'), imagesPerListing: images };
   const payloads = createTextPayloads(listings, { seed: SEED + round }, imageSettings);
   const samples: Sample[] = [];
   for (const kind of ['new', 'unchanged'] as const) {
@@ -117,11 +117,11 @@ async function measureVariant(
     await worker.call('start', env);
     await jobs.waitUntilDrained(signal);
     await worker.call('stop');
-    const figures = await jobs.figures(listings, slots);
+    const jobResults = await jobs.readResults(listings, slots);
     const requests = await model?.call('counts');
-    const fetched = (await host?.call('count')) ?? 0;
-    const sample = { variant: name, round, payloads: kind, images, fetched, requests };
-    samples.push({ ...sample, ...figures });
+    const imageRequestCount = (await host?.call('count')) ?? 0;
+    const sample = { variant: name, round, payloads: kind, images, imageRequestCount, requests };
+    samples.push({ ...sample, ...jobResults });
   }
   return samples;
 }

@@ -2,21 +2,22 @@ import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
 import type { Options } from '../options.ts';
 import { summarize } from '../statistics.ts';
 import type { Report } from '../suite.ts';
-import type { JobFigures } from './jobs.ts';
+import type { JobResults } from './jobs.ts';
 import type { Counts } from './servers/model.ts';
 
-export type Sample = JobFigures & {
+export type Sample = JobResults & {
   variant: string;
   round: number;
   payloads: 'new' | 'unchanged';
-  /** Number of images of each listing, and number of requests at the host. */
+  /** Number of images of each listing. */
   images: number;
-  fetched: number;
+  /** Number of requests to the image host. */
+  imageRequestCount: number;
   /** Requests to the model server; undefined for the mock. */
   requests: Counts | undefined;
 };
 
-/** One call reads the text, and one embeds it; each image needs another call. */
+/** One call extracts the fields, and one embeds the text. Each image needs another call. */
 const MAX_CALLS = 2;
 const MIN_BUSY_SHARE = 0.95;
 
@@ -25,10 +26,10 @@ export function formatReport(samples: readonly Sample[], { rounds, smoke }: Opti
   const failures = samples.flatMap(findFailures);
   const text = [
     '## Jobs',
-    `Rounds: ${rounds}. Each worker takes new listings from a full queue, then the same ones again. Medians, ` +
-      'with the least and the most. `busy` is the share of the slots’ time that was spent on jobs while ' +
-      'there was work for all.' +
-      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+    `Rounds: ${rounds}. Each worker processes new listings from a full queue, then the same listings again. Medians, ` +
+      'with the minimum and maximum. `busy` is the share of the slots’ time spent on jobs while every slot ' +
+      'had work.' +
+      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
     jobsTable(samples),
     '## Goals',
     formatGoals(goals(samples, smoke)),
@@ -38,24 +39,36 @@ export function formatReport(samples: readonly Sample[], { rounds, smoke }: Opti
 
 /** Returns wrong counts, which do not depend on the machine. */
 function findFailures(sample: Sample): string[] {
-  const { variant, payloads, completed, others, images, fetched, requests } = sample;
+  const {
+    variant,
+    payloads,
+    completedCount,
+    incompleteCount,
+    images,
+    imageRequestCount,
+    requests,
+  } = sample;
   const perListing = callsPerListing(sample);
   const isNew = payloads === 'new';
-  const most = isNew ? MAX_CALLS + images : 0;
-  const toFetch = isNew ? images * (completed + others) : 0;
+  const maxCalls = isNew ? MAX_CALLS + images : 0;
+  const expectedRequests = isNew ? images * (completedCount + incompleteCount) : 0;
   const wrong = [
-    ...(others === 0 ? [] : [`${others} jobs did not complete`]),
-    ...(perListing <= most ? [] : [`${perListing} calls for each listing, ${most} expected`]),
-    ...(fetched === toFetch ? [] : [`${fetched} images were fetched, ${toFetch} expected`]),
+    ...(incompleteCount === 0 ? [] : [`${incompleteCount} jobs did not complete`]),
+    ...(perListing <= maxCalls
+      ? []
+      : [`${perListing} calls per listing, expected at most ${maxCalls}`]),
+    ...(imageRequestCount === expectedRequests
+      ? []
+      : [`${imageRequestCount} image requests, expected ${expectedRequests}`]),
     ...(requests === undefined || isNew || requests.chat + requests.embed === 0
       ? []
-      : ['unchanged listings came to the model server']),
+      : ['the model server received unchanged listings']),
   ];
   return wrong.map((failure) => `${variant}, ${payloads}: ${failure}`);
 }
 
-function callsPerListing({ calls, completed, others }: Sample): number {
-  return calls / (completed + others);
+function callsPerListing({ calls, completedCount, incompleteCount }: Sample): number {
+  return calls / (completedCount + incompleteCount);
 }
 
 function groups(samples: readonly Sample[]): [string, Sample[]][] {
@@ -64,45 +77,51 @@ function groups(samples: readonly Sample[]): [string, Sample[]][] {
 }
 
 function jobsTable(samples: readonly Sample[]): string {
-  const head = ['', 'jobs/s', 'busy %', 'calls/listing', 'requests/listing', 'texts at once'];
+  const head = ['', 'jobs/s', 'busy %', 'calls/listing', 'requests/listing', 'max texts/request'];
   return table(
     head,
-    groups(samples).map(([name, own]) => [
+    groups(samples).map(([name, groupSamples]) => [
       name,
-      spread(summarize(own.map(({ completed, seconds }) => completed / seconds)), 1),
-      spread(summarize(own.map(({ busy }) => 100 * busy)), 1),
-      figure(Math.max(...own.map(callsPerListing)), 2),
-      requestsText(own),
-      figure(Math.max(...own.map(({ requests }) => requests?.mostTexts ?? 1))),
+      spread(
+        summarize(groupSamples.map(({ completedCount, seconds }) => completedCount / seconds)),
+        1,
+      ),
+      spread(summarize(groupSamples.map(({ busy }) => 100 * busy)), 1),
+      figure(Math.max(...groupSamples.map(callsPerListing)), 2),
+      requestsText(groupSamples),
+      figure(Math.max(...groupSamples.map(({ requests }) => requests?.maxTextCount ?? 1))),
     ]),
   );
 }
 
-/** Returns the median of requests per listing, which may share an embedding request. */
+/** Returns the median number of requests per listing. Listings may share an embedding request. */
 function requestsText(samples: readonly Sample[]): string {
-  const each = samples.flatMap(({ requests, completed }) =>
-    requests === undefined ? [] : [(requests.chat + requests.embed) / completed],
+  const ratios = samples.flatMap(({ requests, completedCount }) =>
+    requests === undefined ? [] : [(requests.chat + requests.embed) / completedCount],
   );
-  return each.length === 0 ? '' : figure(summarize(each).median, 2);
+  return ratios.length === 0 ? '' : figure(summarize(ratios).median, 2);
 }
 
 function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
-  const of = (kind: Sample['payloads']) => samples.filter(({ payloads }) => payloads === kind);
-  const mostNew = Math.max(...of('new').map((one) => callsPerListing(one) - one.images));
-  const mostUnchanged = Math.max(...of('unchanged').map(callsPerListing));
+  const samplesOf = (kind: Sample['payloads']) =>
+    samples.filter(({ payloads }) => payloads === kind);
+  const maxNewCalls = Math.max(
+    ...samplesOf('new').map((sample) => callsPerListing(sample) - sample.images),
+  );
+  const maxUnchangedCalls = Math.max(...samplesOf('unchanged').map(callsPerListing));
   return [
     {
       goal: `at most ${MAX_CALLS} calls for a new listing, plus one for each image`,
-      measured: figure(mostNew, 2),
-      met: mostNew <= MAX_CALLS,
+      measured: figure(maxNewCalls, 2),
+      met: maxNewCalls <= MAX_CALLS,
     },
     {
       goal: 'no call for an unchanged listing',
-      measured: figure(mostUnchanged, 2),
-      met: mostUnchanged === 0,
+      measured: figure(maxUnchangedCalls, 2),
+      met: maxUnchangedCalls === 0,
     },
     // A smoke run is too short to keep its slots busy.
-    ...(smoke ? [] : groups(samples).map(([name, own]) => busyGoal(name, own))),
+    ...(smoke ? [] : groups(samples).map(([name, groupSamples]) => busyGoal(name, groupSamples))),
   ];
 }
 

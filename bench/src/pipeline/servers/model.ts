@@ -7,8 +7,14 @@ import {
 } from '@oselya/model/testing';
 import { serveMethods } from '../../process/child.ts';
 
-/** Number of requests, and the maximum number of texts in one embedding request. */
-export type Counts = { chat: number; embed: number; mostTexts: number };
+export type Counts = {
+  /** Number of chat requests. */
+  chat: number;
+  /** Number of embedding requests. */
+  embed: number;
+  /** Maximum number of texts in one embedding request. */
+  maxTextCount: number;
+};
 
 /** Methods of the model server process. */
 export type ModelServer = {
@@ -18,8 +24,8 @@ export type ModelServer = {
   counts: () => Counts;
 };
 
-const nothing = (): Counts => ({ chat: 0, embed: 0, mostTexts: 0 });
-let counts = nothing();
+const createCounts = (): Counts => ({ chat: 0, embed: 0, maxTextCount: 0 });
+let counts = createCounts();
 
 /** Answer for listings and images; each request ignores the fields of the other kind. */
 const LISTING_AND_IMAGE = {
@@ -31,7 +37,7 @@ const LISTING_AND_IMAGE = {
 
 /** Serves a model with a fixed delay and the same answer for every listing and image. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
-  const vector = Array.from({ length: dimensions }, (_, nth) => Math.sin(nth + 1));
+  const vector = Array.from({ length: dimensions }, (_, index) => Math.sin(index + 1));
   const answer = createConstantHandler({ listing: LISTING_AND_IMAGE, vectorOf: () => vector });
   const { url } = await startModelServer(async (request) => {
     await sleep(answerMs);
@@ -40,7 +46,7 @@ async function start({ answerMs, dimensions }: { answerMs: number; dimensions: n
       counts.chat += 1;
     } else {
       counts.embed += 1;
-      counts.mostTexts = Math.max(counts.mostTexts, texts.length);
+      counts.maxTextCount = Math.max(counts.maxTextCount, texts.length);
     }
     return answer(request);
   });
@@ -51,7 +57,7 @@ serveMethods({
   start,
   counts() {
     const result = counts;
-    counts = nothing();
+    counts = createCounts();
     return result;
   },
 } satisfies ModelServer);
