@@ -26,7 +26,9 @@ export async function measureIngest(context: Context): Promise<Report> {
   const { options, logProgress } = context;
   const pgbench = await findPgbench();
   if (pgbench === undefined)
-    logProgress('pgbench is not here: what it is compared with is not measured');
+    logProgress(
+      'pgbench is not installed, so its goal is not measured: install it or add it to PATH',
+    );
   const insertions = pgbench && pgbenchVariant(pgbench, PGBENCH_CLIENTS);
   const variants = [collector, ...(insertions ? [insertions] : []), graphileWorker, pgBoss];
   const connections = options.smoke ? options.connections : CONNECTIONS;
@@ -63,17 +65,17 @@ async function measure(
 /** Returns a failure if the sent, accepted and stored counts differ. */
 export function findCountMismatches(
   name: string,
-  { sent, accepted, stored, others }: Sample,
+  { sent, accepted, stored, otherStatusCounts }: Sample,
 ): string[] {
   if (sent === accepted && accepted === stored && stored > 0) return [];
-  const answers = JSON.stringify(others);
+  const statuses = JSON.stringify(otherStatusCounts);
   return [
-    `${name}: sent ${sent}, accepted ${accepted}, stored ${stored}; other answers: ${answers}`,
+    `${name}: sent ${sent}, accepted ${accepted}, stored ${stored}; other statuses: ${statuses}`,
   ];
 }
 
 /**
- * Returns the goals of speed.
+ * Evaluates the goals of speed.
  * @param insertions Variant of pgbench; undefined if it is not installed.
  */
 export function judgeSpeed(

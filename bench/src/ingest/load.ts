@@ -6,14 +6,14 @@ import { ID_DIGITS, createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
 export type Load = { url: string; connections: number; seconds: number; firstId: number };
 
-/** Results; latencies in milliseconds. */
+/** Results of a run, with latencies in milliseconds. */
 export type Outcome = {
   sent: number;
   accepted: number;
   seconds: number;
   latency: { p50: number; p99: number; max: number };
-  /** Number of answers by status, except 202. */
-  others: Record<string, number>;
+  /** Number of responses by status, except 202. */
+  otherStatusCounts: Record<string, number>;
 };
 
 const PATH = '/api/v1/ingest';
@@ -23,41 +23,41 @@ export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
 /**
- * Posts payloads over connections, each of which sends the next request after an answer. Requests are
- * prepared except for the listing's ID, because a slow generator would measure itself.
+ * Posts payloads over connections, each of which sends the next request after a response. Requests are
+ * prepared except for the listing's ID, because a slow generator would limit the measured rate.
  */
 async function run({ url, connections, seconds, firstId }: Load): Promise<Outcome> {
   const { hostname, port } = new URL(url);
   const requests = Array.from({ length: SOURCES }, (_, source) => createRequest(hostname, source));
   const latencies: number[] = [];
-  const others: Record<string, number> = {};
-  const started = performance.now();
-  const until = started + seconds * 1000;
+  const otherStatusCounts: Record<string, number> = {};
+  const startedAt = performance.now();
+  const endsAt = startedAt + seconds * 1000;
   let sent = 0;
   let accepted = 0;
 
   async function work(): Promise<void> {
     const socket = connect(Number(port), hostname).setNoDelay(true);
-    const answers = readStatuses(socket);
-    while (performance.now() < until) {
-      const begun = performance.now();
+    const statuses = readStatuses(socket);
+    while (performance.now() < endsAt) {
+      const sentAt = performance.now();
       const request = requests[sent % SOURCES];
       if (request === undefined) throw new Error('There are no sources');
       socket.write(request(firstId + sent));
       sent += 1;
-      const { value: status, done } = await answers.next();
+      const { value: status, done } = await statuses.next();
       if (done === true) throw new Error(`${url} closed a connection`);
-      latencies.push(performance.now() - begun);
+      latencies.push(performance.now() - sentAt);
       if (status === '202') accepted += 1;
-      else others[status] = (others[status] ?? 0) + 1;
+      else otherStatusCounts[status] = (otherStatusCounts[status] ?? 0) + 1;
     }
     socket.destroy();
   }
 
   await Promise.all(Array.from({ length: connections }, work));
-  const elapsed = performance.now() - started;
+  const elapsed = performance.now() - startedAt;
   const [p50 = 0, p99 = 0, max = 0] = percentiles(latencies, [0.5, 0.99, 1]);
-  return { sent, accepted, seconds: elapsed / 1000, latency: { p50, p99, max }, others };
+  return { sent, accepted, seconds: elapsed / 1000, latency: { p50, p99, max }, otherStatusCounts };
 }
 
 /** Returns a function that creates the request for an ID. */
@@ -84,24 +84,24 @@ function createRequest(host: string, source: number): (id: number) => Buffer {
   };
 }
 
-/** Yields the status of each answer on a connection. */
+/** Yields the status of each response on a connection. */
 async function* readStatuses(socket: Socket): AsyncGenerator<string, void> {
   let buffer = '';
   for await (const chunk of socket) {
     buffer += (chunk as Buffer).toString('latin1');
-    for (let end = findAnswerEnd(buffer); end !== -1; end = findAnswerEnd(buffer)) {
+    for (let end = findResponseEnd(buffer); end !== -1; end = findResponseEnd(buffer)) {
       yield buffer.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length);
       buffer = buffer.slice(end);
     }
   }
 }
 
-/** Returns the end of the first answer; -1 while it is incomplete. */
-function findAnswerEnd(text: string): number {
+/** Returns the end of the first response; -1 while it is incomplete. */
+function findResponseEnd(text: string): number {
   const bodyAt = text.indexOf('\r\n\r\n') + 4;
   if (bodyAt < 4) return -1;
   const length = /^content-length: (\d+)\r$/im.exec(text.slice(0, bodyAt))?.[1];
-  if (length === undefined) throw new Error('An answer has no Content-Length');
+  if (length === undefined) throw new Error('A response has no Content-Length');
   const end = bodyAt + Number(length);
   return text.length >= end ? end : -1;
 }

@@ -52,7 +52,7 @@ export async function runPgbench(
     const inserted = /^number of transactions actually processed: (\d+)/m.exec(stdout)?.[1];
     const perSecond = /^tps = ([\d.]+)/m.exec(stdout)?.[1];
     if (inserted === undefined || perSecond === undefined || !/failed.*: 0 /.test(stdout)) {
-      throw new BenchError(`pgbench did not do as it should: ${stdout}`);
+      throw new BenchError(`pgbench failed transactions or printed unexpected output: ${stdout}`);
     }
     return { inserted: Number(inserted), perSecond: Number(perSecond) };
   } finally {
@@ -94,11 +94,11 @@ async function createSources(databaseUrl: string): Promise<void> {
   await client.end();
 }
 
-/** Returns a script that inserts the collector's row with a random ID of the listing. */
+/** Returns a script that inserts the collector's row with a random listing ID. */
 function insertScript(): string {
   const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
     .replaceAll("'", "''")
-    // Without the space `:62000` and `:true` would be variables of pgbench.
+    // Without the space, pgbench would parse `:62000` and `:true` as variables.
     .replaceAll('":', '": ');
   return [
     `\\set source random(0, ${SOURCES - 1})`,

@@ -20,9 +20,9 @@ export function formatReport({ options, connections, samples, goals }: Findings)
   const { rounds, seconds, smoke } = options;
   return [
     `Rounds: ${rounds}, of ${seconds} s for each variant, over ${connections} connections. Medians, with the ` +
-      'least and the most; the ratios are of rates within a round. In each round what was sent, accepted ' +
-      'and stored was counted.' +
-      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+      'minimum and maximum; ratios compare rates within a round. Each round counts the sent, accepted and ' +
+      'stored payloads.' +
+      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
     formatSpeeds(samples),
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
@@ -32,25 +32,25 @@ function formatSpeeds(samples: Findings['samples']): string {
   const [first = []] = samples.values();
   return table(
     ['', 'payloads/s', 'collector ÷', 'p50 ms', 'p99 ms', 'CPU µs/payload', 'stored'],
-    [...samples].map(([name, own]) => [
+    [...samples].map(([name, variantSamples]) => [
       name,
-      spread(summarize(own.map(computeRate))),
-      spread(ratio(first.map(computeRate), own.map(computeRate)), 2),
+      spread(summarize(variantSamples.map(computeRate))),
+      spread(ratio(first.map(computeRate), variantSamples.map(computeRate)), 2),
       medianOf(
-        own.map(({ latency }) => latency?.p50),
+        variantSamples.map(({ latency }) => latency?.p50),
         1,
       ),
       medianOf(
-        own.map(({ latency }) => latency?.p99),
+        variantSamples.map(({ latency }) => latency?.p99),
         1,
       ),
-      medianOf(own.map(({ cpuMs, accepted }) => cpuMs && (1000 * cpuMs) / accepted)),
-      figure(own.reduce((sum, { stored }) => sum + stored, 0)),
+      medianOf(variantSamples.map(({ cpuMs, accepted }) => cpuMs && (1000 * cpuMs) / accepted)),
+      figure(variantSamples.reduce((sum, { stored }) => sum + stored, 0)),
     ]),
   );
 }
 
-/** Formats the median, or an empty text without values. */
+/** Formats the median; returns an empty string if there are no values. */
 function medianOf(values: readonly (number | undefined)[], decimals = 0): string {
   const measured = values.filter((value) => value !== undefined);
   return measured.length === 0 ? '' : figure(summarize(measured).median, decimals);

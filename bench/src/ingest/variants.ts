@@ -13,7 +13,7 @@ export type VariantSetup = {
   signal: AbortSignal;
 };
 
-/** One measurement; `accepted` is by the answers, and `stored` by the database. */
+/** One measurement. `accepted` counts 202 responses; `stored` counts database rows. */
 export type Sample = {
   sent: number;
   accepted: number;
@@ -22,7 +22,7 @@ export type Sample = {
   latency: Outcome['latency'] | undefined;
   /** Processor time of the server's process; undefined for pgbench. */
   cpuMs: number | undefined;
-  others: Record<string, number>;
+  otherStatusCounts: Record<string, number>;
 };
 
 export type Variant = { name: string; measure: (setup: VariantSetup) => Promise<Sample> };
@@ -37,7 +37,7 @@ export const collector: Variant = server('collector');
 export const graphileWorker: Variant = server('Fastify and graphile-worker', 'graphile-worker');
 export const pgBoss: Variant = server('Fastify and pg-boss', 'pg-boss');
 
-/** Returns the variant of a server under load, with both in separate processes. */
+/** Returns the variant of a server, which runs in a separate process from its load generator. */
 function server(name: string, peer?: Settings['peer']): Variant {
   return {
     name,
@@ -80,7 +80,7 @@ export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
           seconds: inserted / perSecond,
           latency: undefined,
           cpuMs: undefined,
-          others: {},
+          otherStatusCounts: {},
         };
       } finally {
         await database.close();

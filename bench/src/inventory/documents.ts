@@ -9,10 +9,10 @@ export type Document = {
   format: 'json' | 'jsonl';
 };
 
-/** Expected findings of a faulty record, with offsets in its text. */
+/** Expected finding of a faulty record, with its offset in the text. */
 type Fault = { code: string; pointer: string; offset: number };
 
-/** Expected findings of a document. */
+/** Expected finding in a document. */
 export type Expected = { code: string; pointer: string; line: number; column: number };
 
 const SEED = 20_261_121;
@@ -30,11 +30,11 @@ export function* generateDocument(document: Document): Generator<string> {
   const { records, format } = document;
   if (format === 'json') yield '[\n';
   let chunk = '';
-  for (let nth = 0; nth < records; nth += 1) {
-    const { text } = createRecord(nth, document);
-    if (format === 'json') chunk += `  ${text}${nth + 1 < records ? ',' : ''}\n`;
+  for (let index = 0; index < records; index += 1) {
+    const { text } = createRecord(index, document);
+    if (format === 'json') chunk += `  ${text}${index + 1 < records ? ',' : ''}\n`;
     else chunk += `${text}\n`;
-    if ((nth + 1) % RECORDS_PER_CHUNK === 0) {
+    if ((index + 1) % RECORDS_PER_CHUNK === 0) {
       yield chunk;
       chunk = '';
     }
@@ -45,31 +45,31 @@ export function* generateDocument(document: Document): Generator<string> {
 /** Generates the expected findings of a document, in order. */
 export function* expectedFindings(document: Document): Generator<Expected> {
   const isArray = document.format === 'json';
-  for (let nth = 0; nth < document.records; nth += 1) {
-    const { fault } = createRecord(nth, document);
+  for (let index = 0; index < document.records; index += 1) {
+    const { fault } = createRecord(index, document);
     if (fault === undefined) continue;
     const { code, pointer, offset } = fault;
     yield {
       code,
-      pointer: isArray ? `/${nth}${pointer}` : pointer,
-      line: nth + (isArray ? 2 : 1),
+      pointer: isArray ? `/${index}${pointer}` : pointer,
+      line: index + (isArray ? 2 : 1),
       column: offset + (isArray ? 3 : 1),
     };
   }
 }
 
-function createRecord(nth: number, { faulty }: Document): { text: string; fault?: Fault } {
-  const random = createRandom(SEED, nth);
+function createRecord(index: number, { faulty }: Document): { text: string; fault?: Fault } {
+  const random = createRandom(SEED, index);
   const host = `host-${random.below(1000)}.example`;
   const text = JSON.stringify({
-    id: `endpoint-${nth}`,
-    name: `Endpoint number ${nth}`,
+    id: `endpoint-${index}`,
+    name: `Endpoint number ${index}`,
     type: random.pick(TYPES),
     status: 'active',
     exposure: random.pick(EXPOSURES),
-    docs: `docs/endpoints/${nth}.md`,
+    docs: `docs/endpoints/${index}.md`,
     last_reviewed: `2026-0${random.between(1, 9)}-1${random.below(10)}`,
-    url: `https://${host}:8443/${nth}`,
+    url: `https://${host}:8443/${index}`,
     protocol: 'https',
     host,
     port: 8443,
@@ -83,7 +83,7 @@ function createRecord(nth: number, { faulty }: Document): { text: string; fault?
   return random.chance(faulty) ? random.pick(FAULTS)(text) : { text };
 }
 
-// The repeated key is the only error that validators of JSON Schema cannot find.
+// Validators of JSON Schema can find every fault except the duplicate key.
 const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
   (text) => ({
     text: text.replace(/"docs":"[^"]*",/, ''),
@@ -96,12 +96,15 @@ const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
     return createFault(invalid, 'schema/enum', '/exposure', '"Everybody"');
   },
   (text) => {
-    const repeating = text.replace(/\}$/, ',"status":"retired"}');
-    return createFault(repeating, 'json/duplicate-key', '/status', '"status":"retired"');
+    const duplicated = text.replace(/\}$/, ',"status":"retired"}');
+    return createFault(duplicated, 'json/duplicate-key', '/status', '"status":"retired"');
   },
 ];
 
-/** Returns a faulty text and its expected finding, at the position of a part. */
+/**
+ * Pairs a faulty text with its expected finding.
+ * @param part Substring at which the finding is expected.
+ */
 function createFault(text: string, code: string, pointer: string, part: string) {
   return { text, fault: { code, pointer, offset: text.indexOf(part) } };
 }

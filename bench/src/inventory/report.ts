@@ -12,14 +12,14 @@ const MAX_MEMORY_MB = 150;
 
 /** Returns the results as Markdown, and the failed checks. */
 export function formatReport(samples: readonly Sample[], { rounds, smoke }: Options): Report {
-  const own = samples.filter(({ variant }) => variant === oselya.name);
+  const validateSamples = samples.filter(({ variant }) => variant === oselya.name);
   const text = [
     '## Commands',
-    `Rounds: ${rounds}; the peers, and what comes through standard input, once. Each command is a process of ` +
-      'its own, and its time that of the whole process. `errors` is how many it told.' +
-      (smoke ? ' This was a smoke run: too small to say anything about speed.' : ''),
+    `Rounds: ${rounds}; peers and runs on standard input are measured once. Each command runs in a separate ` +
+      'process, and its time is that of the whole process. `errors` is the number of reported errors.' +
+      (smoke ? ' This was a smoke run, which is too small to measure speed.' : ''),
     commandsTable(samples),
-    ...(smoke ? [] : ['## Goals', formatGoals(goals(samples, own))]),
+    ...(smoke ? [] : ['## Goals', formatGoals(goals(samples, validateSamples))]),
   ];
   const checked = samples.filter(({ variant }) => variant === oselya.name || variant === lint.name);
   return { text: text.join('\n\n'), failures: checked.flatMap(findFailures) };
@@ -41,18 +41,18 @@ function commandsTable(samples: readonly Sample[]): string {
   });
   return table(
     ['', 'seconds', 'processor s', 'peak MB', 'errors'],
-    Array.from(groups, ([name, group]) => [name, ...formatFigures(group)]),
+    Array.from(groups, ([name, group]) => [name, ...formatMeasurements(group)]),
   );
 }
 
-function formatFigures(group: readonly Sample[]): string[] {
+function formatMeasurements(group: readonly Sample[]): string[] {
   const seconds = spread(summarize(group.map(({ wallMs }) => wallMs / 1000)), 2);
-  const used = group.flatMap(({ usage }) => usage ?? []);
-  if (used.length < group.length) return [seconds, 'broke down', '', ''];
+  const usages = group.flatMap(({ usage }) => usage ?? []);
+  if (usages.length < group.length) return [seconds, 'crashed', '', ''];
   return [
     seconds,
-    spread(summarize(used.map(({ cpuMs }) => cpuMs / 1000)), 2),
-    figure(Math.max(...used.map(({ peakMB }) => peakMB))),
+    spread(summarize(usages.map(({ cpuMs }) => cpuMs / 1000)), 2),
+    figure(Math.max(...usages.map(({ peakMB }) => peakMB))),
     figure(Math.max(...group.map(({ errors }) => errors))),
   ];
 }
@@ -63,13 +63,13 @@ function formatDocumentName({ records, faulty, format }: Document): string {
   return `${figure(records)} ${kind}, ${state}`;
 }
 
-function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
+function goals(samples: readonly Sample[], validateSamples: readonly Sample[]): Goal[] {
   const valid = samples.filter(({ document }) => document.faulty === 0);
   const [large, small] = Map.groupBy(valid, ({ document }) => document).values();
   const time = computeRatio(large, [oselya, jsonParse], ({ wallMs }) => wallMs);
   const processor = computeRatio(small, [lint, oselya], ({ usage }) => usage?.cpuMs ?? Infinity);
-  const peak = Math.max(...own.map(({ usage }) => usage?.peakMB ?? Infinity));
-  const wrong = own.filter(({ difference }) => difference !== undefined).length;
+  const peak = Math.max(...validateSamples.map(({ usage }) => usage?.peakMB ?? Infinity));
+  const wrong = validateSamples.filter(({ difference }) => difference !== undefined).length;
   return [
     {
       goal: `a valid file: at most ${MAX_TIME_RATIO} × the time of JSON.parse`,
@@ -82,12 +82,12 @@ function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
       met: processor.median <= MAX_LINT_RATIO,
     },
     {
-      goal: `memory of validate: at most ${MAX_MEMORY_MB} MB, whatever the size`,
+      goal: `memory of validate: at most ${MAX_MEMORY_MB} MB for every size`,
       measured: `${figure(peak)} MB`,
       met: peak <= MAX_MEMORY_MB,
     },
     {
-      goal: 'every error at its right place',
+      goal: 'every error is reported at its position',
       measured: wrong === 0 ? 'all' : `${wrong} runs differ`,
       met: wrong === 0,
     },
@@ -97,13 +97,13 @@ function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
 /** Returns the ratio of two commands within each round. */
 function computeRatio(
   samples: readonly Sample[] = [],
-  [one, other]: readonly [Variant, Variant],
-  figureOf: (sample: Sample) => number,
+  [first, second]: readonly [Variant, Variant],
+  readValue: (sample: Sample) => number,
 ) {
-  const figures = ({ name }: Variant) =>
+  const values = ({ name }: Variant) =>
     samples
       .filter(({ variant }) => variant === name)
       .toSorted((a, b) => a.round - b.round)
-      .map(figureOf);
-  return ratio(figures(one), figures(other));
+      .map(readValue);
+  return ratio(values(first), values(second));
 }

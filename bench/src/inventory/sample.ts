@@ -13,7 +13,7 @@ export type Sample = Run & {
   megabytes: number;
   /** Number of errors that the command reported. */
   errors: number;
-  /** First wrong finding; undefined if all findings are right or not compared. */
+  /** First wrong finding; undefined if all findings are right or are not compared. */
   difference?: string | undefined;
 };
 
@@ -54,7 +54,7 @@ export async function measureCommand(
   }
 }
 
-/** Returns the number of lines with a command's error mark; 0 without a mark. */
+/** Returns the number of lines with a command's error mark; 0 if the command has no mark. */
 export async function countErrors(output: string, mark: string | undefined): Promise<number> {
   if (mark === undefined) return 0;
   let count = 0;
@@ -77,25 +77,25 @@ export async function findDifference(
   await using file = await open(output);
   for await (const line of file.readLines()) {
     if (!line.startsWith('{"file"')) continue;
-    const printed = JSON.parse(line.replace(/,$/, ''));
-    if ('status' in printed) {
-      files = printed;
+    const entry = JSON.parse(line.replace(/,$/, ''));
+    if ('status' in entry) {
+      files = entry;
       continue;
     }
-    const found = readLocation(printed);
+    const finding = readLocation(entry);
     const { value } = expected.next();
-    if (!isDeepStrictEqual(found, value)) return formatDifference(value ?? undefined, found);
+    if (!isDeepStrictEqual(finding, value)) return formatDifference(value ?? undefined, finding);
   }
   const { value: missing } = expected.next();
   if (missing !== undefined) return formatDifference(missing, undefined);
   if (files?.isComplete && files.records === document.records) return undefined;
-  return `${files?.records} records were read, there are ${document.records}`;
+  return `read ${files?.records} of ${document.records} records`;
 }
 
 function readLocation({ code, pointer, line, column }: Expected): Expected {
   return { code, pointer, line, column };
 }
 
-function formatDifference(expected: Expected | undefined, found: Expected | undefined): string {
-  return `expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`;
+function formatDifference(expected: Expected | undefined, finding: Expected | undefined): string {
+  return `expected ${JSON.stringify(expected)}, found ${JSON.stringify(finding)}`;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { start } from '@oselya/collector';
 import { countRows, serveIngest } from './server.ts';
 
-// Started as `oselya collector` does beside separate workers.
+// Runs without a worker, like `oselya collector` with separate workers.
 serveIngest(async ({ databaseUrl }) => {
   const { url } = await start({
     DATABASE_URL: databaseUrl,

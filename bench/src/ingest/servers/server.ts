@@ -2,17 +2,17 @@ import pg from 'pg';
 import { serveMethods } from '../../process/child.ts';
 import { cpuMs } from '../../process/server.ts';
 
-/** Database of a server, its number of connections, and the queue behind the route of a peer. */
+/** Settings of a server. */
 export type Settings = {
   databaseUrl: string;
+  /** Number of database connections. */
   poolSize: number;
+  /** Queue behind the ingest route; undefined for the collector. */
   peer: 'graphile-worker' | 'pg-boss' | undefined;
 };
 
-/** Measured server. */
 export type MeasuredServer = { url: string; countStored: () => Promise<number> };
 
-/** Methods of a server process. */
 export type IngestServer = ReturnType<typeof createMethods>;
 
 /** Serves the methods of a server process to the parent. */
