@@ -6,7 +6,7 @@ import { BenchError } from './bench-error.ts';
 
 /** PostgreSQL server on which databases can be created. */
 export type DatabaseServer = {
-  /** Version and main settings: `17.6 (shared_buffers 4GB, huge pages on)`. */
+  /** Version and main settings, such as `17.6 (shared_buffers 4GB, huge pages on)`. */
   description: string;
   /** Creates an empty database and drops it at the end of the scope. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
@@ -66,7 +66,7 @@ async function readLocalServerUrl(): Promise<string> {
     return (await promisify(execFile)(SCRIPT, ['url'])).stdout.trim();
   } catch (error) {
     throw new BenchError(
-      'PostgreSQL is needed: start it with scripts/postgres start, or set DATABASE_URL',
+      'no PostgreSQL server is running: start one with scripts/postgres start, or set DATABASE_URL',
       { cause: error },
     );
   }
@@ -81,7 +81,10 @@ async function ask(address: string, statement: string): Promise<string> {
     return String(rows[0]?.[0]).replace(/ .*/, '');
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new BenchError(`PostgreSQL refused (${reason}): check DATABASE_URL`, { cause: error });
+    throw new BenchError(
+      `PostgreSQL rejected a connection or statement (${reason}): check DATABASE_URL`,
+      { cause: error },
+    );
   } finally {
     await client.end();
   }

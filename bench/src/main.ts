@@ -1,5 +1,5 @@
 // Measures a suite: npm run bench -- auth. Without arguments it lists the suites.
-// Exit status: 0 success, 1 wrong answers or counts or a failed run, 2 invalid arguments.
+// Exit status: 0 success, 1 wrong responses or counts, or a failed run, 2 invalid arguments.
 
 import { BenchError } from './bench-error.ts';
 import type { Suite } from './suite.ts';
@@ -40,7 +40,7 @@ async function main(args: string[]): Promise<number> {
   }
   const suite = suites.get(name);
   if (suite === undefined) {
-    throw new UsageError(`there is no suite ${name}, there is ${[...suites.keys()].join(', ')}`);
+    throw new UsageError(`unknown suite ${name}: choose one of ${[...suites.keys()].join(', ')}`);
   }
   return measure(name, suite, options);
 }
@@ -57,7 +57,7 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   print(table);
   await results.writeTable(table);
   for (const failure of report.failures) logProgress(`bench: ${failure}`);
-  logProgress(`Raw figures: ${results.file}`);
+  logProgress(`Raw results: ${results.file}`);
   return report.failures.length === 0 ? 0 : 1;
 }
 

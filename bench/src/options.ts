@@ -9,11 +9,11 @@ export type Options = {
   connections: number;
   /** Whether to check only responses and counts. */
   smoke: boolean;
-  /** File for the raw figures, instead of a new file in bench/results. */
+  /** File for the raw results, instead of a new file in bench/results. */
   out: string | undefined;
   /** Database sizes of the suite `search`, in listings; the suite has defaults. */
   listings?: number[];
-  /** Duration of the suite `soak`; the suite has a default. */
+  /** Duration of the suite `soak` in minutes; the suite has a default. */
   minutes?: number;
   /** Whether to keep the databases of listings for the next run. */
   keep?: true;
@@ -35,7 +35,7 @@ const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
 
 /**
  * Parses the arguments of the command.
- * @returns The options and the name of the suite; undefined asks for the list of suites.
+ * @returns The options and the name of the suite; undefined selects the list of suites.
  * @throws UsageError for invalid arguments.
  */
 export function readArguments(args: readonly string[]): {
@@ -44,8 +44,9 @@ export function readArguments(args: readonly string[]): {
 } {
   const { values, positionals } = parseOptions(args);
   const [suite, ...surplus] = positionals;
-  if (surplus.length > 0) throw new UsageError('one suite at a time');
-  if (suite === undefined && args.length > 0) throw new UsageError('name a suite');
+  if (surplus.length > 0) throw new UsageError('more than one suite is given: name one suite');
+  if (suite === undefined && args.length > 0)
+    throw new UsageError('no suite is given: name one suite');
   const smoke = values.smoke ?? false;
   const defaults = smoke ? SMOKE : DEFAULTS;
   return {
@@ -109,7 +110,7 @@ function parseNumber(
   if (text === undefined) return fallback;
   const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
   if (!(value > 0 && value <= max)) {
-    throw new UsageError(`--${name} must be a number above 0, ${max} at most`);
+    throw new UsageError(`--${name} must be a number greater than 0 and at most ${max}`);
   }
   return value;
 }

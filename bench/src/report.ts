@@ -3,13 +3,13 @@ import { ratio, type Summary } from './statistics.ts';
 /** Goal and the measured result. */
 export type Goal = { goal: string; measured: string; met: boolean };
 
-/** Returns the goal that one series is at least a multiple of another, compared within each round. */
+/** Evaluates the goal that one series is at least a multiple of another, compared within each round. */
 export function judgeRatio(
   [name, values]: readonly [string, readonly number[]],
-  [peer, others]: readonly [string, readonly number[]],
+  [peer, peerValues]: readonly [string, readonly number[]],
   atLeast: number,
 ): Goal {
-  const measured = ratio(values, others);
+  const measured = ratio(values, peerValues);
   const goal = formatGoal(name, peer, atLeast);
   return { goal, measured: spread(measured, 2), met: measured.median >= atLeast };
 }
@@ -17,7 +17,7 @@ export function judgeRatio(
 /** Returns a missed goal for a peer that is not installed. */
 export function createUnmeasuredGoal(name: string, peer: string, atLeast: number): Goal {
   const goal = formatGoal(name, peer, atLeast);
-  return { goal, measured: `not measured: ${peer} is not here`, met: false };
+  return { goal, measured: `not measured: ${peer} is not installed`, met: false };
 }
 
 function formatGoal(name: string, peer: string, atLeast: number): string {

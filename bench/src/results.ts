@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 /** Writer of raw results: one JSON object per line, distinguished by `kind`. */
 export type Results = {
   file: string;
-  keep(kind: string, figures: Readonly<Record<string, unknown>>): Promise<void>;
+  keep(kind: string, values: Readonly<Record<string, unknown>>): Promise<void>;
   /** Writes the Markdown table into the file with the same name and the suffix `.md`. */
   writeTable(text: string): Promise<void>;
 };
@@ -12,8 +12,8 @@ export type Results = {
 const FOLDER = join(import.meta.dirname, '..', 'results');
 
 /**
- * Opens a file for raw figures. Each line is written immediately, so an interrupted run keeps its results.
- * @param file Path, whose file is replaced; a new file in bench/results if undefined.
+ * Opens a file for raw results. Each line is written immediately, so an interrupted run keeps its results.
+ * @param file Path of the file, which is replaced; if undefined, a new file in bench/results.
  */
 export async function openResults(suite: string, file: string | undefined): Promise<Results> {
   const path =
@@ -22,7 +22,7 @@ export async function openResults(suite: string, file: string | undefined): Prom
   await writeFile(path, '');
   return {
     file: path,
-    keep: (kind, figures) => appendFile(path, `${JSON.stringify({ kind, ...figures })}\n`),
+    keep: (kind, values) => appendFile(path, `${JSON.stringify({ kind, ...values })}\n`),
     writeTable: (text) => writeFile(path.replace(/(\.jsonl)?$/, '.md'), text),
   };
 }

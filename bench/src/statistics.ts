@@ -40,9 +40,10 @@ export function percentiles(values: readonly number[], shares: readonly number[]
  * @param values One value for each round.
  * @throws RangeError if the series have different lengths or no values.
  */
-export function ratio(values: readonly number[], others: readonly number[]): Summary {
-  if (values.length !== others.length) throw new RangeError('The series have different lengths');
-  return summarize(values.map((value, round) => value / getValue(others, round)));
+export function ratio(values: readonly number[], peerValues: readonly number[]): Summary {
+  if (values.length !== peerValues.length)
+    throw new RangeError('The series have different lengths');
+  return summarize(values.map((value, round) => value / getValue(peerValues, round)));
 }
 
 /** Limits the pairs of points, and so the slopes, to 124,750. */
@@ -79,6 +80,6 @@ function sortNumbers(values: readonly number[]): number[] {
 
 function getValue<Value>(values: readonly Value[], index: number): Value {
   const value = values[index];
-  if (value === undefined) throw new RangeError(`There is no value ${index}`);
+  if (value === undefined) throw new RangeError(`No value has the index ${index}`);
   return value;
 }

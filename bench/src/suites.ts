@@ -12,21 +12,22 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
   [
     'ingest',
     {
-      summary: 'payloads taken in: the collector, pgbench, graphile-worker and pg-boss',
+      summary: 'rate of accepted payloads: the collector, pgbench, graphile-worker and pg-boss',
       run: async (context) => (await import('./ingest/ingest.ts')).measureIngest(context),
     },
   ],
   [
     'queue',
     {
-      summary: 'jobs that do nothing, pickup and fairness: the collector, graphile-worker, pg-boss',
+      summary: 'empty jobs, pickup delay and fairness: the collector, graphile-worker, pg-boss',
       run: async (context) => (await import('./queue/queue.ts')).measureQueue(context),
     },
   ],
   [
     'pipeline',
     {
-      summary: 'the collector’s worker: jobs, calls to the model, and how busy its slots are',
+      summary:
+        'the collector’s worker: rate of jobs, calls to the model, and busy time of its slots',
       run: async (context) => (await import('./pipeline/pipeline.ts')).measurePipeline(context),
     },
   ],
@@ -41,14 +42,14 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
     'soak',
     {
       summary:
-        'half an hour of payloads, jobs and searches at an even rate: what gets slower or larger',
+        'half an hour of payloads, jobs and searches at a constant rate: slowdown and growth',
       run: async (context) => (await import('./soak/soak.ts')).measureSoak(context),
     },
   ],
   [
     'chat',
     {
-      summary: 'answers over a thousand sockets, token by token: the assistant and a bare relay',
+      summary: 'latency of tokens over a thousand sockets: the assistant and a minimal relay',
       run: async (context) => (await import('./chat/chat.ts')).measureChat(context),
     },
   ],
@@ -56,7 +57,7 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
     'inventory',
     {
       summary:
-        'a million endpoints validated: oselya inventory, JSON.parse alone, ajv-cli, @jirutka/ajv-cli',
+        'validation of a million endpoints: oselya inventory, JSON.parse alone, ajv-cli, @jirutka/ajv-cli',
       run: async (context) => (await import('./inventory/inventory.ts')).measureInventory(context),
     },
   ],

@@ -31,7 +31,7 @@ const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
 
 /**
  * Starts the assistant with a separate identity provider.
- * @param scope Stops both at its end.
+ * @param scope Stops all processes when it is disposed.
  * @returns The processes and their URLs.
  */
 export async function startAssistants(
@@ -71,13 +71,13 @@ export async function startAssistants(
  */
 export async function signIn(url: string, index: number): Promise<string> {
   const browser = new Browser(url);
-  const login = await browser.request('/auth/login');
+  const loginResponse = await browser.request('/auth/login');
   // The parameter stands for the user's choice of an account at the provider.
-  const authorize = new URL(login.headers.get('location') ?? '');
+  const authorize = new URL(loginResponse.headers.get('location') ?? '');
   authorize.searchParams.set('account', String(index));
-  const answer = await fetch(authorize, { redirect: 'manual' });
-  await answer.body?.cancel();
-  const callback = new URL(answer.headers.get('location') ?? '');
+  const authorizeResponse = await fetch(authorize, { redirect: 'manual' });
+  await authorizeResponse.body?.cancel();
+  const callback = new URL(authorizeResponse.headers.get('location') ?? '');
   await browser.request(callback.pathname + callback.search);
   return browser.cookie;
 }

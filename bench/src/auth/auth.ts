@@ -7,7 +7,7 @@ import type { Context, Report } from '../suite.ts';
 import { type Expiries, measureExpiries } from './expiries.ts';
 import { judgeCounts, judgeSpeed, formatReport } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
-import { fresh, smokeVariants, variants } from './variants.ts';
+import { uncachedAssistants, smokeVariants, variants } from './variants.ts';
 
 /** Response times of the provider, and the number of expiries with each. */
 const EXPIRIES = [
@@ -23,17 +23,17 @@ const SMOKE_EXPIRIES = [{ providerMs: 100, times: 1 }];
  */
 export async function measureAuth(context: Context): Promise<Report> {
   const { options, results } = context;
-  // A smoke run judges no speed, so its parts may slow each other down.
-  const [counted, expiries, raced] = options.smoke
+  // A smoke run does not judge speed, so its parts may run concurrently.
+  const [costResults, expiries, speedResults] = options.smoke
     ? await Promise.all([countCosts(context), countRefreshes(context), race(context)])
     : [await countCosts(context), await countRefreshes(context), await race(context)];
-  const { costs } = counted;
-  const { samples } = raced;
+  const { costs } = costResults;
+  const { samples } = speedResults;
   const goals = judgeCounts(costs, expiries);
   const failures = [
-    ...counted.failures,
-    ...raced.failures,
-    ...goals.filter(({ met }) => !met).map(({ goal, measured }) => `${goal}: it was ${measured}`),
+    ...costResults.failures,
+    ...speedResults.failures,
+    ...goals.filter(({ met }) => !met).map(({ goal, measured }) => `${goal}: measured ${measured}`),
   ];
   if (!options.smoke) goals.push(...judgeSpeed(samples));
   for (const goal of goals) await results.keep('goal', goal);
@@ -43,13 +43,13 @@ export async function measureAuth(context: Context): Promise<Report> {
 async function countCosts(context: Context): Promise<{ costs: Cost[]; failures: string[] }> {
   const costs: Cost[] = [];
   const failures: string[] = [];
-  // A smoke run counts only the assistant's statements: peers have no limit.
-  for (const variant of context.options.smoke ? fresh.slice(0, 1) : variants) {
+  // A smoke run counts only the assistant's statements, because only they are limited.
+  for (const variant of context.options.smoke ? uncachedAssistants.slice(0, 1) : variants) {
     context.logProgress(`counting: ${variant.name}`);
-    const { cost, failures: wrong } = await measureCost(variant, context);
+    const { cost, failures: costFailures } = await measureCost(variant, context);
     await context.results.keep('cost', cost);
     costs.push(cost);
-    failures.push(...wrong);
+    failures.push(...costFailures);
   }
   return { costs, failures };
 }
@@ -58,9 +58,9 @@ async function countRefreshes(context: Context): Promise<Expiries[]> {
   const expiries: Expiries[] = [];
   for (const setup of context.options.smoke ? SMOKE_EXPIRIES : EXPIRIES) {
     context.logProgress(`expired tokens: provider ${setup.providerMs} ms`);
-    const found = await measureExpiries(setup, context);
-    await context.results.keep('expiries', found);
-    expiries.push(found);
+    const result = await measureExpiries(setup, context);
+    await context.results.keep('expiries', result);
+    expiries.push(result);
   }
   return expiries;
 }

@@ -5,12 +5,12 @@ import { startAssistants, signIn } from './assistant.ts';
 export type Expiries = {
   providerMs: number;
   processes: number;
-  /** Number of concurrent requests, over all processes. */
+  /** Number of concurrent requests over all processes. */
   requests: number;
   /** Number of redeemed refresh tokens for each expiry. */
   redemptions: number[];
-  /** Responses with another status than 200, over all expiries. */
-  refused: number;
+  /** Number of responses with a status other than 200, over all expiries. */
+  failedCount: number;
 };
 
 const PROCESSES = 2;
@@ -35,7 +35,7 @@ export async function measureExpiries(
   );
   const urls = servers.map(({ url }) => url);
   const redemptions: number[] = [];
-  let refused = 0;
+  let failedCount = 0;
   for (let user = 0; user < times; user += 1) {
     const cookie = await signIn(urls[user % urls.length] ?? '', user);
     const { refresh: before } = await provider.call('counts');
@@ -49,7 +49,7 @@ export async function measureExpiries(
     );
     const { refresh: after } = await provider.call('counts');
     redemptions.push(after - before);
-    refused += statuses.filter((status) => status !== 200).length;
+    failedCount += statuses.filter((status) => status !== 200).length;
   }
-  return { providerMs, processes: PROCESSES, requests: REQUESTS, redemptions, refused };
+  return { providerMs, processes: PROCESSES, requests: REQUESTS, redemptions, failedCount };
 }

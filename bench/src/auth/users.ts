@@ -1,7 +1,7 @@
-/** Email domain of all users, which each answer about a user contains. */
+/** Email domain of all users, contained in each response about a user. */
 export const EMAIL_DOMAIN = '@users.example.test';
 
-/** Returns the user with an index, equal for all variants. */
+/** Returns the user with an index, which is the same for all variants. */
 export function createUser(index: number): { id: string; email: string; name: string } {
   return { id: `u-${index}`, email: `user-${index}${EMAIL_DOMAIN}`, name: `User ${index}` };
 }
@@ -45,7 +45,8 @@ export class Browser {
     if (this.#cookies.size > 0) headers.set('cookie', this.cookie);
     const response = await fetch(this.#origin + path, { ...init, headers, redirect: 'manual' });
     const body = await response.text();
-    if (response.status >= 400) throw new Error(`${path} answered ${response.status}: ${body}`);
+    if (response.status >= 400)
+      throw new Error(`${path} responded with status ${response.status}: ${body}`);
     for (const line of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
       this.#cookies.set(name, value);

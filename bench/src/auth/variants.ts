@@ -9,10 +9,10 @@ const assistants = (userMaxAgeSeconds: number) =>
   PROVIDER_MS.map((providerMs) => assistantVariant({ providerMs, userMaxAgeSeconds }));
 
 /** Assistants that fetch the user's data for each request, which is the default. */
-export const fresh = assistants(0);
+export const uncachedAssistants = assistants(0);
 
 /** Assistants that reuse user data for up to 30 s. */
-export const aged = assistants(30);
+export const cachedAssistants = assistants(30);
 
 /** better-auth with its defaults. */
 export const betterAuthPlain = betterAuth('better-auth', { joins: false, cookieCache: false });
@@ -25,8 +25,8 @@ export const betterAuthJoins = betterAuth('better-auth, joins', {
 
 /** All variants; compared variants are adjacent. */
 export const variants: readonly Variant[] = [
-  ...fresh,
-  ...aged,
+  ...uncachedAssistants,
+  ...cachedAssistants,
   constant,
   betterAuthPlain,
   betterAuthJoins,
@@ -36,7 +36,7 @@ export const variants: readonly Variant[] = [
 
 /** Variants under load in a smoke run, few because each takes seconds to start. */
 export const smokeVariants: readonly Variant[] = [
-  ...aged.slice(0, 1),
+  ...cachedAssistants.slice(0, 1),
   constant,
   betterAuthPlain,
   fastifySession,

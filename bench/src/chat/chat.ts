@@ -39,33 +39,33 @@ export async function measureChat(context: Context): Promise<Report> {
   const idle: Idle[] = [];
   const running = new Map<VariantName, Running>();
   for (const variant of VARIANTS) {
-    logProgress(`${setup.sockets} sockets are opened: ${variant}`);
-    const started = await startVariant(variant, scope, { ...setup, ...context, modelUrl });
+    logProgress(`opening ${setup.sockets} sockets: ${variant}`);
+    const runningVariant = await startVariant(variant, scope, { ...setup, ...context, modelUrl });
     const clients = scope.use(startProcess<Clients>(CLIENTS, signal));
-    running.set(variant, { server: started.server, clients });
-    const idleSocket = { variant, ...(await measureIdle(started, clients)) };
+    running.set(variant, { server: runningVariant.server, clients });
+    const idleSocket = { variant, ...(await measureIdle(runningVariant, clients)) };
     idle.push(idleSocket);
     await results.keep('idle', idleSocket);
-    logProgress(`${variant}: ${(idleSocket.rss / 1000).toFixed(1)} kB for each idle socket`);
+    logProgress(`${variant}: ${(idleSocket.rss / 1000).toFixed(1)} kB per idle socket`);
   }
 
   const samples: Sample[] = [];
   const pace = createPace(setup, options.seconds);
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const variant of orderForRound(round, VARIANTS)) {
-      const pair = running.get(variant);
-      if (pair === undefined) continue;
+      const processes = running.get(variant);
+      if (processes === undefined) continue;
       // An idle process has released memory and compiled code.
       await model.call('setPace', createPace(setup, options.seconds * WARM_UP_SHARE));
-      await pair.clients.call('ask', { streams: setup.streams, withinMs: 0 });
+      await processes.clients.call('ask', { streams: setup.streams, withinMs: 0 });
       await model.call('setPace', pace);
       for (const arrival of ARRIVALS) {
-        const measured = await measure(pair, { streams: setup.streams, arrival });
+        const measured = await measure(processes, { streams: setup.streams, arrival });
         const sample = { variant, arrival, round, ...measured };
         samples.push(sample);
-        const written = setup.streams * pace.tokens;
-        if (sample.tokens !== written) {
-          failures.push(`${variant}: ${sample.tokens} of ${written} tokens came`);
+        const expectedTokens = setup.streams * pace.tokens;
+        if (sample.tokens !== expectedTokens) {
+          failures.push(`${variant}: received ${sample.tokens} of ${expectedTokens} tokens`);
         }
         failures.push(...sample.failures.map((failure) => `${variant}: ${failure}`));
         await results.keep('sample', sample);
@@ -75,17 +75,23 @@ export async function measureChat(context: Context): Promise<Report> {
   }
 
   const assistant = running.get('assistant');
-  const storage = (await assistant?.clients.call('checkStored')) ?? { stored: 0, failures: [] };
+  const storage = (await assistant?.clients.call('checkStored')) ?? {
+    storedCount: 0,
+    failures: [],
+  };
   await results.keep('stored', storage);
+  const { storedCount } = storage;
   failures.push(...storage.failures);
   const questions = options.rounds * (ARRIVALS.length + 1);
-  const said = 2 * setup.streams * questions;
-  if (storage.stored !== said) failures.push(`${storage.stored} of ${said} messages are stored`);
+  const expectedCount = 2 * setup.streams * questions;
+  if (storedCount !== expectedCount) {
+    failures.push(`stored ${storedCount} of ${expectedCount} messages`);
+  }
   for (const { clients } of running.values()) await clients.call('close');
 
-  const goals = judge({ samples, idle, stored: storage.stored, said, smoke: options.smoke });
+  const goals = judge({ samples, idle, storedCount, expectedCount, smoke: options.smoke });
   for (const goal of goals) await results.keep('goal', goal);
-  const text = formatReport({ setup, options, samples, idle, goals, stored: storage.stored, said });
+  const text = formatReport({ setup, options, samples, idle, goals, storedCount, expectedCount });
   return { text, failures: [...new Set(failures)].slice(0, 10) };
 }
 
@@ -99,14 +105,14 @@ async function measureIdle(
   { server, endpoints }: Awaited<ReturnType<typeof startVariant>>,
   clients: RemoteProcess<Clients>,
 ): Promise<Omit<Idle, 'variant'>> {
-  // Memory that only the first sockets allocate does not count.
+  // The first sockets are excluded, because they also allocate shared memory.
   const [warmUp, measured] = [endpoints.slice(0, 10), endpoints.slice(10)];
   await clients.call('open', warmUp);
   const before = await server.call('memory');
   await clients.call('open', measured);
   const after = await server.call('memory');
-  const each = (of: 'rss' | 'heap') => (after[of] - before[of]) / measured.length;
-  return { sockets: endpoints.length, rss: each('rss'), heap: each('heap') };
+  const bytesPerSocket = (kind: 'rss' | 'heap') => (after[kind] - before[kind]) / measured.length;
+  return { sockets: endpoints.length, rss: bytesPerSocket('rss'), heap: bytesPerSocket('heap') };
 }
 
 async function measure(
@@ -114,8 +120,8 @@ async function measure(
   { streams, arrival }: { streams: number; arrival: Arrival },
 ) {
   const cpuBefore = await server.call('cpuMs');
-  const begun = performance.now();
+  const startedAt = performance.now();
   const answers = await clients.call('ask', { streams, withinMs: withinMs[arrival] });
-  const seconds = (performance.now() - begun) / 1000;
+  const seconds = (performance.now() - startedAt) / 1000;
   return { ...answers, seconds, cpuMs: (await server.call('cpuMs')) - cpuBefore };
 }

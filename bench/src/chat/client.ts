@@ -50,10 +50,10 @@ export class ChatClient {
     const socket = new WebSocket(address, { headers, perMessageDeflate: false });
     await once(socket, 'open');
     if (cookie === undefined) return new ChatClient(socket, 'none');
-    const created = nextFrame(socket);
+    const sessionFrame = nextFrame(socket);
     socket.send(JSON.stringify({ type: 'session.create' }));
-    const { type, session_id: sessionId } = await created;
-    if (sessionId === undefined) throw new Error(`A session was asked for, and ${type} came`);
+    const { type, session_id: sessionId } = await sessionFrame;
+    if (sessionId === undefined) throw new Error(`Expected a session, received ${type}`);
     return new ChatClient(socket, sessionId);
   }
 
@@ -68,7 +68,8 @@ export class ChatClient {
       const frame = readFrame(data);
       if (frame.type === 'session.updated') return;
       seq += 1;
-      if (frame.seq !== seq) result.failures.push(`event ${frame.seq} came in place of ${seq}`);
+      if (frame.seq !== seq)
+        result.failures.push(`expected event ${seq}, received event ${frame.seq}`);
       if (frame.type === 'message.delta') {
         result.content += frame.text ?? '';
         result.ages.push(...readTokenAges(frame.text ?? ''));
@@ -76,11 +77,11 @@ export class ChatClient {
         result.seconds = (performance.now() - startedAt) / 1000;
       } else if (frame.type === 'message.completed') {
         if (frame.message?.content !== result.content) {
-          result.failures.push('what was streamed is not what was stored');
+          result.failures.push('the streamed text differs from the stored text');
         }
         end(() => resolve(result));
       } else if (frame.type !== 'message.started') {
-        end(() => reject(new Error(`In place of an answer came ${String(data)}`)));
+        end(() => reject(new Error(`Expected an answer, received ${String(data)}`)));
       }
     };
     const onClose = (code: number) => {

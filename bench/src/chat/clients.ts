@@ -15,24 +15,26 @@ export type Answers = {
   failures: string[];
 };
 
-/** Number of sockets opened concurrently. */
+/** Maximum number of sockets opened concurrently. */
 const MAX_CONCURRENT_OPENS = 20;
 
 const clients: {
   client: ChatClient;
   endpoint: SocketEndpoint;
-  asked: string[];
-  answered: string[];
+  questions: string[];
+  answers: string[];
 }[] = [];
 
 const methods = {
   /** Opens a socket to each endpoint. */
   async open(endpoints: readonly SocketEndpoint[]): Promise<void> {
     for (let first = 0; first < endpoints.length; first += MAX_CONCURRENT_OPENS) {
-      const opened = endpoints.slice(first, first + MAX_CONCURRENT_OPENS).map(async (endpoint) => {
-        return { client: await ChatClient.open(endpoint), endpoint, asked: [], answered: [] };
-      });
-      clients.push(...(await Promise.all(opened)));
+      const openings = endpoints
+        .slice(first, first + MAX_CONCURRENT_OPENS)
+        .map(async (endpoint) => {
+          return { client: await ChatClient.open(endpoint), endpoint, questions: [], answers: [] };
+        });
+      clients.push(...(await Promise.all(openings)));
     }
   },
 
@@ -42,41 +44,43 @@ const methods = {
    */
   async ask({ streams, withinMs }: { streams: number; withinMs: number }): Promise<Answers> {
     const answers = await Promise.all(
-      clients.slice(0, streams).map(async (one, nth) => {
-        await sleep((nth / streams) * withinMs);
-        const text = `Question ${one.asked.length + 1} of client ${nth + 1}`;
-        one.asked.push(text);
-        const answered = await one.client.ask(text);
-        one.answered.push(answered.content);
-        return answered;
+      clients.slice(0, streams).map(async (sender, index) => {
+        await sleep((index / streams) * withinMs);
+        const text = `Question ${sender.questions.length + 1} of client ${index + 1}`;
+        sender.questions.push(text);
+        const answer = await sender.client.ask(text);
+        sender.answers.push(answer.content);
+        return answer;
       }),
     );
     const ages = answers.flatMap((answer) => answer.ages);
     const [p50 = 0, p99 = 0, max = 0] = percentiles(ages, [0.5, 0.99, 1]);
-    const perSecond = median(answers.map((one) => (one.ages.length - 1) / one.seconds));
+    const perSecond = median(
+      answers.map(({ ages: tokenAges, seconds }) => (tokenAges.length - 1) / seconds),
+    );
     const failures = answers.flatMap((answer) => answer.failures);
     return { tokens: ages.length, perSecond, p50, p99, max, failures };
   },
 
   /** Compares the messages of each socket with the stored session. */
-  async checkStored(): Promise<{ stored: number; failures: string[] }> {
-    let stored = 0;
+  async checkStored(): Promise<{ storedCount: number; failures: string[] }> {
+    let storedCount = 0;
     const failures = clients.flatMap(({ client }) =>
-      client.strayEvents.map((type) => `${type} came after an end`),
+      client.strayEvents.map((type) => `unexpected event outside an answer: ${type}`),
     );
-    for (const { client, endpoint, asked, answered } of clients.filter(
-      (one) => one.asked.length > 0,
+    for (const { client, endpoint, questions, answers } of clients.filter(
+      (sender) => sender.questions.length > 0,
     )) {
-      const found = await readMessages(endpoint, client.sessionId);
-      stored += found.length;
-      const said = asked.flatMap((text, nth) => [text, answered[nth] ?? '']);
-      if (JSON.stringify(found) !== JSON.stringify(said)) {
+      const storedTexts = await readMessages(endpoint, client.sessionId);
+      storedCount += storedTexts.length;
+      const sentTexts = questions.flatMap((text, index) => [text, answers[index] ?? '']);
+      if (JSON.stringify(storedTexts) !== JSON.stringify(sentTexts)) {
         failures.push(
-          `a session has ${found.length} messages, not just the ${said.length} that were said`,
+          `the ${storedTexts.length} stored messages of a session differ from its ${sentTexts.length} sent and received messages`,
         );
       }
     }
-    return { stored, failures };
+    return { storedCount, failures };
   },
 
   close(): void {
@@ -92,7 +96,8 @@ async function readMessages(
   sessionId: string,
 ): Promise<string[]> {
   const response = await fetch(`${url}/sessions/${sessionId}`, { headers: { cookie } });
-  if (response.status !== 200) throw new Error(`A session answered ${response.status}`);
+  if (response.status !== 200)
+    throw new Error(`A session request failed with status ${response.status}`);
   const { messages } = (await response.json()) as { messages: { content: string }[] };
   return messages.map(({ content }) => content);
 }

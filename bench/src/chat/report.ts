@@ -21,26 +21,26 @@ export type Idle = { variant: VariantName; sockets: number; rss: number; heap: n
 export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
 
 /** Returns the results as Markdown. */
-export function formatReport(found: {
+export function formatReport(findings: {
   setup: Setup;
   options: Options;
   samples: readonly Sample[];
   idle: readonly Idle[];
   goals: readonly Goal[];
-  stored: number;
-  said: number;
+  storedCount: number;
+  expectedCount: number;
 }): string {
-  const { setup, options, samples, idle, goals, stored, said } = found;
+  const { setup, options, samples, idle, goals, storedCount, expectedCount } = findings;
   return [
-    `${figure(setup.sockets)} open sockets on one process; over ${setup.streams} of them answers of ` +
-      `${setup.tokensPerSecond} tokens a second at the same time. Rounds: ${options.rounds}, of ${options.seconds} s. ` +
-      'Medians, with the least and the most.' +
-      (options.smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
-    '## From the model to the client, token by token',
+    `${figure(setup.sockets)} open sockets on one process; ${setup.streams} of them receive concurrent answers of ` +
+      `${setup.tokensPerSecond} tokens per second. Rounds: ${options.rounds}, of ${options.seconds} s. ` +
+      'Medians, with the minimum and maximum.' +
+      (options.smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+    '## Latency of tokens from the model to the client',
     latencyTable(samples),
-    '## An idle socket',
+    '## Memory of an idle socket',
     idleTable(idle),
-    `${figure(stored)} of ${figure(said)} messages that were said are stored.`,
+    `Stored ${figure(storedCount)} of ${figure(expectedCount)} messages.`,
     '## Goals',
     formatGoals(goals),
   ].join('\n\n');
@@ -49,26 +49,32 @@ export function formatReport(found: {
 function latencyTable(samples: readonly Sample[]): string {
   const kinds = ARRIVALS.flatMap((arrival) => VARIANTS.map((variant) => ({ variant, arrival })));
   const rows = kinds.map(({ variant, arrival }) => {
-    const own = samples.filter((one) => one.variant === variant && one.arrival === arrival);
-    const of = (name: 'p50' | 'p99' | 'max') => spread(summarize(own.map((one) => one[name])), 1);
-    const perToken = median(own.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
-    const perSecond = median(own.map((one) => one.perSecond));
+    const kindSamples = samples.filter(
+      (sample) => sample.variant === variant && sample.arrival === arrival,
+    );
+    const spreadOf = (name: 'p50' | 'p99' | 'max') =>
+      spread(summarize(kindSamples.map((sample) => sample[name])), 1);
+    const perToken = median(kindSamples.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
+    const perSecond = median(kindSamples.map((sample) => sample.perSecond));
     return [
       variant,
       arrival,
       figure(perSecond, 1),
-      of('p50'),
-      of('p99'),
-      of('max'),
+      spreadOf('p50'),
+      spreadOf('p99'),
+      spreadOf('max'),
       figure(perToken),
     ];
   });
-  return table(['', 'asked', 'tokens/s each', 'p50 ms', 'p99 ms', 'most ms', 'CPU µs/token'], rows);
+  return table(
+    ['', 'messages', 'tokens/s per answer', 'p50 ms', 'p99 ms', 'max ms', 'CPU µs/token'],
+    rows,
+  );
 }
 
 function idleTable(idle: readonly Idle[]): string {
   return table(
-    ['', 'sockets', 'process kB each', 'heap kB each'],
+    ['', 'sockets', 'process kB/socket', 'heap kB/socket'],
     idle.map(({ variant, sockets, rss, heap }) => [
       variant,
       figure(sockets),
@@ -83,32 +89,32 @@ const MAX_SOCKET_BYTES = 50_000;
 
 const MISSING = { rss: Number.NaN, heap: Number.NaN };
 
-/** Returns the goals of answers and sockets. A smoke run judges only counts. */
+/** Evaluates the goals of answers and sockets. A smoke run evaluates only counts. */
 export function judge({
   samples,
   idle,
-  stored,
-  said,
+  storedCount,
+  expectedCount,
   smoke,
 }: {
   samples: readonly Sample[];
   idle: readonly Idle[];
-  stored: number;
-  said: number;
+  storedCount: number;
+  expectedCount: number;
   smoke: boolean;
 }): Goal[] {
-  const own = samples.filter(({ variant }) => variant === 'assistant');
-  const failures = own.flatMap((sample) => sample.failures);
+  const assistantSamples = samples.filter(({ variant }) => variant === 'assistant');
+  const failures = assistantSamples.flatMap((sample) => sample.failures);
   const countGoal: Goal = {
-    goal: 'no message and no token is lost or doubled',
-    measured: `${figure(stored)} of ${figure(said)} messages stored, ${failures.length} wrong events`,
-    met: stored === said && failures.length === 0,
+    goal: 'no message or token is lost or duplicated',
+    measured: `${figure(storedCount)} of ${figure(expectedCount)} messages stored, ${failures.length} failures`,
+    met: storedCount === expectedCount && failures.length === 0,
   };
   if (smoke) return [countGoal];
-  const coming = own.filter(({ arrival }) => arrival === 'within a second');
-  const p99 = summarize(coming.map((sample) => sample.p99));
+  const spreadSamples = assistantSamples.filter(({ arrival }) => arrival === 'within a second');
+  const p99 = summarize(spreadSamples.map((sample) => sample.p99));
   const latencyGoal: Goal = {
-    goal: `added latency of a token, asked within a second: p99 at most ${MAX_LATENCY_MS} ms`,
+    goal: `added latency of a token, messages within a second: p99 at most ${MAX_LATENCY_MS} ms`,
     measured: `${spread(p99, 1)} ms`,
     met: p99.median <= MAX_LATENCY_MS,
   };

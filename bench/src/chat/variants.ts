@@ -19,7 +19,7 @@ type VariantSetup = Pick<Context, 'databases' | 'signal'> & { sockets: number; m
 
 /**
  * Starts a server.
- * @param scope Stops the server at its end.
+ * @param scope Stops the server when it is disposed.
  * @returns The server's process and an endpoint for each socket.
  */
 export async function startVariant(
@@ -52,11 +52,13 @@ async function startAssistant(
   const [server] = servers;
   if (server === undefined) throw new Error('The assistant has no process');
   const { url, process } = server;
-  const cookies = await mapUsers(Math.ceil(sockets / SOCKETS_PER_USER), (nth) => signIn(url, nth));
+  const cookies = await mapUsers(Math.ceil(sockets / SOCKETS_PER_USER), (index) =>
+    signIn(url, index),
+  );
   // Users alternate, so that the first sockets, which send messages, belong to different users.
-  const endpoints = Array.from({ length: sockets }, (_, nth) => ({
+  const endpoints = Array.from({ length: sockets }, (_, index) => ({
     url,
-    cookie: cookies[nth % cookies.length],
+    cookie: cookies[index % cookies.length],
   }));
   return { server: process, endpoints };
 }

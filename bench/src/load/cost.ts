@@ -7,11 +7,11 @@ import { checkAnswers, type Variant } from './variant.ts';
 export type Cost = {
   variant: string;
   requests: number;
-  /** Median of the database statements, which ignores periodic work of the server. */
+  /** Median number of database statements per request, which excludes periodic work of the server. */
   statements: number;
-  /** Mean of the database statements, including periodic work. */
+  /** Mean number of database statements per request, including periodic work. */
   statementsMean: number;
-  /** Mean number of calls to services other than the database. */
+  /** Mean number of calls per request to services other than the database. */
   calls: number;
 };
 
@@ -21,7 +21,7 @@ const REQUESTS_PER_USER = 20;
 /**
  * Counts the statements and calls of sequential requests on a separate server, whose database connection
  * goes through a counting proxy.
- * @returns Means and medians for each request, and failed checks.
+ * @returns The cost per request, and the failed checks.
  */
 export async function measureCost(
   variant: Variant,

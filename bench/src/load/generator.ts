@@ -8,22 +8,22 @@ export type Load = {
   url: string;
   /** Requests, at least one for each connection, distributed over the connections. */
   targets: readonly Target[];
-  /** Text that every answer must contain. */
+  /** Text that every response must contain. */
   expected: string;
   connections: number;
   seconds: number;
 };
 
-/** Results; latencies in milliseconds. */
+/** Results of a run, with latencies in milliseconds. */
 export type Outcome = {
   requests: number;
   seconds: number;
   latency: { p50: number; p90: number; p99: number; max: number };
-  /** Number of answers by status. */
+  /** Number of responses by status. */
   statuses: Record<string, number>;
-  /** Broken connections, and requests without an answer within 10 s. */
+  /** Number of broken connections, and of requests without a response within 10 s. */
   errors: number;
-  /** Answers without the expected text. */
+  /** Number of responses without the expected text. */
   wrongBodies: number;
 };
 
@@ -58,11 +58,11 @@ async function run({ url, targets, expected, connections, seconds }: Load): Prom
     },
     (error: Error | null, result) => (error === null ? resolve(result) : reject(error)),
   );
-  const started = performance.now();
+  const startedAt = performance.now();
   instance.on('response', (_client, _status, _bytes, latencyMs) => latencies.push(latencyMs));
   const { statusCodeStats = {}, errors, mismatches } = await finished;
-  const elapsedMs = performance.now() - started;
-  if (latencies.length === 0) throw new Error(`${url} answered nothing in ${seconds} s`);
+  const elapsedMs = performance.now() - startedAt;
+  if (latencies.length === 0) throw new Error(`${url} sent no response in ${seconds} s`);
   const [p50 = 0, p90 = 0, p99 = 0, max = 0] = percentiles(latencies, [0.5, 0.9, 0.99, 1]);
   return {
     requests: latencies.length,

@@ -9,11 +9,11 @@ type Race = {
   variants: ReadonlyMap<string, Running>;
   /** Sends requests to a server from a separate process. */
   runLoad: (load: Load) => Promise<Outcome>;
-  /** Text that every answer must contain. */
+  /** Text that every response must contain. */
   expected: string;
 };
 
-/** Share of a measurement, and limits. A busy machine may take long for the first answer. */
+/** Duration of the warm-up: a share of the measurement, within limits. A busy machine is slow at first. */
 const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
 
 /**
@@ -29,10 +29,10 @@ export async function measureRounds(
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const variant of orderForRound(round, [...race.variants.keys()])) {
-      const { sample, wrong } = await measure(race, variant, round, options);
+      const { sample, failures: sampleFailures } = await measure(race, variant, round, options);
       await results.keep('sample', sample);
       samples.set(variant, [...(samples.get(variant) ?? []), sample]);
-      failures.push(...wrong.map((failure) => `${variant}: ${failure}`));
+      failures.push(...sampleFailures.map((failure) => `${variant}: ${failure}`));
       const rate = Math.round(sample.requests / sample.seconds);
       logProgress(`round ${round} of ${options.rounds}: ${variant}: ${rate} requests/s`);
     }
@@ -55,27 +55,27 @@ async function measure(
   variant: string,
   round: number,
   { seconds, connections }: Context['options'],
-): Promise<{ sample: Sample; wrong: string[] }> {
+): Promise<{ sample: Sample; failures: string[] }> {
   const running = variants.get(variant);
-  if (running === undefined) throw new Error(`${variant} does not run`);
+  if (running === undefined) throw new Error(`${variant} is not running`);
   const targets = await running.targets();
-  const wrong = await checkAnswers(running, targets);
+  const failures = await checkAnswers(running, targets);
   const load = { url: running.url, targets, expected, connections, seconds };
   const warmUp = Math.max(seconds * WARM_UP.share, WARM_UP.minSeconds);
   await runLoad({ ...load, seconds: Math.min(warmUp, WARM_UP.maxSeconds) });
   const before = await running.counters();
   const outcome = await runLoad(load);
   const after = await running.counters();
-  const used = { cpuMs: after.cpuMs - before.cpuMs, calls: after.calls - before.calls };
-  const sample = { variant, round, ...outcome, ...used };
-  return { sample, wrong: [...wrong, ...findWrongAnswers(outcome)] };
+  const usage = { cpuMs: after.cpuMs - before.cpuMs, calls: after.calls - before.calls };
+  const sample = { variant, round, ...outcome, ...usage };
+  return { sample, failures: [...failures, ...findWrongAnswers(outcome)] };
 }
 
 function findWrongAnswers({ statuses, errors, wrongBodies }: Outcome): string[] {
   const wrongStatuses = Object.entries(statuses).filter(([status]) => status !== '200');
   return [
-    ...wrongStatuses.map(([status, count]) => `${count} answers were ${status}`),
-    ...(errors > 0 ? [`${errors} connections broke or got no answer in time`] : []),
-    ...(wrongBodies > 0 ? [`${wrongBodies} answers were not about a user`] : []),
+    ...wrongStatuses.map(([status, count]) => `${count} responses had the status ${status}`),
+    ...(errors > 0 ? [`${errors} requests failed or timed out`] : []),
+    ...(wrongBodies > 0 ? [`${wrongBodies} responses lacked the expected text`] : []),
   ];
 }

@@ -2,7 +2,7 @@
 export type Counters = {
   /** Processor time of the server's process, in milliseconds. */
   cpuMs: number;
-  /** Calls to other services than the database. */
+  /** Number of calls to services other than the database. */
   calls: number;
 };
 
@@ -25,25 +25,25 @@ export type Variant = {
 export type Target = {
   path: string;
   headers: Record<string, string>;
-  /** Text that the answer must contain. */
+  /** Text that the response must contain. */
   expected: string;
 };
 
 /**
  * Sends each request once, all concurrently.
- * @returns Failures: statuses other than 200, and answers about another user.
+ * @returns Failures: statuses other than 200, and responses about another user.
  */
 export async function checkAnswers(
   { url }: Pick<Running, 'url'>,
   targets: Awaited<ReturnType<Running['targets']>>,
 ): Promise<string[]> {
-  const answers = await Promise.all(
+  const failures = await Promise.all(
     targets.map(async ({ path, headers, expected }) => {
       const response = await fetch(url + path, { headers });
       const body = await response.text();
-      if (response.status !== 200) return `${path} answered ${response.status}`;
-      return body.includes(expected) ? undefined : `${path} answered for somebody else`;
+      if (response.status !== 200) return `${path} responded with status ${response.status}`;
+      return body.includes(expected) ? undefined : `${path} responded with another user`;
     }),
   );
-  return answers.filter((answer) => answer !== undefined);
+  return failures.filter((failure) => failure !== undefined);
 }

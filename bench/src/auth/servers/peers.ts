@@ -96,7 +96,7 @@ async function startFastifySession(pool: pg.Pool): Promise<string> {
   // The store extends the class `Store` of its argument; express-session and @fastify/session both have one.
   const Store = connectPgSimple(session as unknown as Parameters<typeof connectPgSimple>[0]);
   const store = new Store({ pool, createTableIfMissing: true });
-  // As behind a proxy that ends TLS, so that secure cookies are sent.
+  // Trusts the headers of a proxy that terminates TLS, so that secure cookies are sent.
   const app = fastify({ logger: false, trustProxy: true });
   await app.register(cookie);
   await app.register(session, {

@@ -9,7 +9,7 @@ import { KEEP_ALIVE_MS } from './settings.ts';
 
 export type ProviderSettings = {
   clientId: string;
-  /** Response time. */
+  /** Response time in milliseconds. */
   answerMs: number;
   /** Lifetime of a sign-in's access token; refreshed tokens live for an hour. */
   firstTokenSeconds: number;
@@ -19,7 +19,7 @@ export type ProviderSettings = {
 const counts = { authorize: 0, code: 0, refresh: 0, userinfo: 0 };
 
 /**
- * Identity provider by Contract 3 with a fixed response time and little processor time. `authorize` signs
+ * Identity provider that follows Contract 3, with a fixed response time and little processor time. `authorize` signs
  * in the user whose index is in `account`, without a form.
  */
 const methods = {
@@ -30,7 +30,7 @@ export type Provider = typeof methods;
 serveMethods(methods);
 
 async function start(settings: ProviderSettings): Promise<string> {
-  /** Answers of `userinfo` by code, access token and refresh token. */
+  /** Responses of `userinfo` by code, access token and refresh token. */
   const grants = new Map<string, string>();
 
   function issue(grant: string, seconds: number) {
@@ -58,10 +58,10 @@ async function start(settings: ProviderSettings): Promise<string> {
         counts.authorize += 1;
         const code = randomUUID();
         grants.set(code, userInfo(Number(url.searchParams.get('account')), settings.clientId));
-        const back = new URL(url.searchParams.get('redirect_uri') ?? '');
-        back.searchParams.set('code', code);
-        back.searchParams.set('state', url.searchParams.get('state') ?? '');
-        return void response.writeHead(302, { location: back.href }).end();
+        const redirectUrl = new URL(url.searchParams.get('redirect_uri') ?? '');
+        redirectUrl.searchParams.set('code', code);
+        redirectUrl.searchParams.set('state', url.searchParams.get('state') ?? '');
+        return void response.writeHead(302, { location: redirectUrl.href }).end();
       }
       case '/oauth/token': {
         const tokens = redeem(new URLSearchParams(body));

@@ -16,7 +16,7 @@ type Pace = { tokens: number; perSecond: number };
 let pace: Pace = { tokens: 0, perSecond: 1 };
 
 const methods = {
-  /** Starts a model server that answers with stamped tokens. Returns MODEL_BASE_URL. */
+  /** Starts a model server that streams stamped tokens. Returns MODEL_BASE_URL. */
   async start(): Promise<string> {
     const { url } = await startModelServer(({ body }): ScriptedResponse =>
       isTitleRequest(body)
@@ -25,7 +25,7 @@ const methods = {
     );
     return url;
   },
-  /** Sets speed and length of the next answers. */
+  /** Sets the speed and length of the next answers. */
   setPace(next: Pace): void {
     pace = next;
   },
@@ -39,8 +39,8 @@ const END = createChunk({}, { finishReason: 'stop' });
 async function writeTokens(response: ServerResponse): Promise<void> {
   const { tokens, perSecond } = pace;
   const startedAt = performance.now();
-  for (let nth = 0; nth < tokens && !response.destroyed; nth += 1) {
-    const waitMs = startedAt + (nth * 1000) / perSecond - performance.now();
+  for (let index = 0; index < tokens && !response.destroyed; index += 1) {
+    const waitMs = startedAt + (index * 1000) / perSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs);
     writeEvent(response, createChunk({ content: stampToken() }));
   }

@@ -7,8 +7,8 @@ import { serve } from '../../process/server.ts';
 export type RelaySettings = { modelUrl: string };
 
 /**
- * Sends each token of the model on arrival. Without users, storage, tools, cancelling and resuming, the
- * relay is the lower bound for the assistant.
+ * Relays each token of the model on arrival, without users, storage, tools, cancellation and resumption. Its
+ * latency and memory are the lower bound for the assistant.
  */
 serve(async ({ modelUrl }: RelaySettings) => {
   const server = createServer();
@@ -16,7 +16,9 @@ serve(async ({ modelUrl }: RelaySettings) => {
   sockets.on('connection', (socket) => {
     socket.on('message', (data) => {
       // The library returns a Buffer by default.
-      const { session_id: sessionId, text } = JSON.parse((data as Buffer).toString()) as Asked;
+      const { session_id: sessionId, text } = JSON.parse(
+        (data as Buffer).toString(),
+      ) as MessageRequest;
       void answer(socket, modelUrl, { sessionId, text });
     });
   });
@@ -25,7 +27,7 @@ serve(async ({ modelUrl }: RelaySettings) => {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
 
-type Asked = { session_id: string; text: string };
+type MessageRequest = { session_id: string; text: string };
 
 async function answer(
   socket: WebSocket,
