@@ -22,7 +22,7 @@ const listings = Array.from({ length: COUNT }, (_, index) => createListing(gener
 const vectors = createVectors(64);
 const questionSettings = { count: 48, seed: 1, dimensions: 8 };
 
-test('equal seeds make equal listings, in any order; other seeds make others', () => {
+test('equal seeds make equal listings in any order, and other seeds make other listings', () => {
   assert.deepEqual(createListing(generator, COUNT - 1), listings.at(-1));
   assert.notDeepEqual(createListing({ seed: 8 }, 0), listings[0]);
   assert.equal(new Set(listings.map(({ description }) => description)).size, COUNT);
@@ -77,7 +77,7 @@ test('duplicates have the requested share and describe the home of an earlier li
   }
 });
 
-test('payloads have no null fields, and text payloads only a description', () => {
+test('payloads have no null fields, and text payloads have only a description', () => {
   const payload = createListingPayload(generator, 3);
   assert.ok(Object.values(payload).every((value) => value !== null));
   assert.equal(payload['city'], listings[3]?.city);
@@ -108,7 +108,7 @@ test('vectors are equal for equal seeds and form clusters', () => {
   assert.ok(Math.abs(median) < 0.3, `median: ${median}`);
 });
 
-test('each name makes a different PNG of 512 × 512 grey pixels, the same each time', () => {
+test('each name makes a different PNG of 512 × 512 grey pixels, and equal names make equal files', () => {
   const images = ['/1/0', '/1/1', '/2/0', '/1/0'].map((name) => createImage(name).toString('hex'));
   assert.equal(new Set(images).size, 3);
   assert.equal(images[0], images[3]);
@@ -120,7 +120,7 @@ test('each name makes a different PNG of 512 × 512 grey pixels, the same each t
   assert.equal(inflateSync(png.subarray(41, 41 + length)).length, 512 * 513);
 });
 
-test('equal seeds make equal questions, with as many in each group', () => {
+test('equal seeds make equal questions, and all groups have the same size', () => {
   for (const kind of KINDS) {
     const questions = createQuestions(kind, questionSettings);
     assert.deepEqual(createQuestions(kind, questionSettings), questions);

@@ -13,14 +13,14 @@ function bench(args: string[], env: Record<string, string> = {}) {
   return { status, stdout, stderr };
 }
 
-test('alone it lists the suites', () => {
+test('without arguments the command lists the suites', () => {
   const { status, stdout, stderr } = bench([]);
   assert.equal(status, 0);
   assert.equal(stderr, '');
   assert.match(stdout, /^ {2}auth {2}requests of signed-in users/m);
 });
 
-test('a wrong use ends with status 2 and one line', () => {
+test('invalid arguments exit with status 2 and a message of one line', () => {
   for (const args of [['tennis'], ['auth', '--fast'], ['auth', '--seconds', 'five']]) {
     const { status, stdout, stderr } = bench(args);
     assert.equal(status, 2);
@@ -29,10 +29,10 @@ test('a wrong use ends with status 2 and one line', () => {
   }
 });
 
-test('without a database it says what to do, in one line and without the password', () => {
+test('without a database the message has one line, with advice and without the password', () => {
   const url = 'postgres://oselya:hidden@127.0.0.1:1/oselya';
   const { status, stderr } = bench(['auth', '--smoke'], { DATABASE_URL: url });
   assert.equal(status, 1);
-  assert.match(stderr, /^bench: PostgreSQL refused [^\n]+DATABASE_URL\n$/);
+  assert.match(stderr, /^bench: PostgreSQL rejected [^\n]+DATABASE_URL\n$/);
   assert.doesNotMatch(stderr, /hidden/);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { figure, spread, table } from '../src/report.ts';
 
-test('a table has its text on the left and its figures on the right', () => {
+test('a table aligns its first column to the left and its numbers to the right', () => {
   const text = table(
     ['', 'requests/s'],
     [
@@ -21,7 +21,7 @@ test('a table has its text on the left and its figures on the right', () => {
   );
 });
 
-test('figures are rounded and separated', () => {
+test('numbers are rounded and have thousands separators', () => {
   assert.equal(figure(1234.5678), '1,235');
   assert.equal(figure(0.5, 2), '0.50');
   assert.equal(spread({ median: 2, min: 1.25, max: 1000 }, 1), '2.0 (1.3–1,000.0)');

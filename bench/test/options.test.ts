@@ -2,17 +2,25 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readArguments, UsageError } from '../src/options.ts';
 
-test('without arguments it asks for the list of suites', () => {
+test('no arguments select the list of suites', () => {
   assert.equal(readArguments([]).suite, undefined);
 });
 
-test('a suite alone is measured in full, briefly with --smoke, and by the other options', () => {
+test('a suite has default options, which --smoke and the other options change', () => {
   const full = { rounds: 3, seconds: 5, connections: 50, smoke: false, out: undefined };
   assert.deepEqual(readArguments(['auth']), { suite: 'auth', options: full });
   const smoke = { rounds: 1, seconds: 0.5, connections: 10, smoke: true, out: undefined };
   assert.deepEqual(readArguments(['auth', '--smoke']).options, smoke);
-  const told = ['--rounds', '5', '--seconds=0.25', '--connections', '8', '--out', 'raw.jsonl'];
-  assert.deepEqual(readArguments(['auth', ...told]).options, {
+  const cliArguments = [
+    '--rounds',
+    '5',
+    '--seconds=0.25',
+    '--connections',
+    '8',
+    '--out',
+    'raw.jsonl',
+  ];
+  assert.deepEqual(readArguments(['auth', ...cliArguments]).options, {
     rounds: 5,
     seconds: 0.25,
     connections: 8,
@@ -22,8 +30,8 @@ test('a suite alone is measured in full, briefly with --smoke, and by the other 
   assert.equal(readArguments(['soak', '--minutes', '0.5']).options.minutes, 0.5);
 });
 
-test('a wrong use is an error of one line', () => {
-  const wrong = [
+test('invalid arguments are errors of one line', () => {
+  const invalidArguments = [
     ['auth', 'chat'],
     ['--smoke'],
     ['auth', '--fast'],
@@ -36,7 +44,7 @@ test('a wrong use is an error of one line', () => {
     ['auth', '--connections', 'many'],
     ['soak', '--minutes', '0'],
   ];
-  for (const args of wrong) {
+  for (const args of invalidArguments) {
     assert.throws(
       () => readArguments(args),
       (error) => error instanceof UsageError && !error.message.includes('\n'),

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { Expiries } from '../src/auth/expiries.ts';
 import { constant } from '../src/auth/peers.ts';
 import { judgeCounts, judgeSpeed as judgeAuthSpeed } from '../src/auth/report.ts';
-import { aged, variants as authVariants } from '../src/auth/variants.ts';
+import { cachedAssistants, variants as authVariants } from '../src/auth/variants.ts';
 import { judge as judgeChat, type Sample as ChatSample } from '../src/chat/report.ts';
 import * as ingest from '../src/ingest/ingest.ts';
 import { formatReport as formatIngest } from '../src/ingest/report.ts';
@@ -27,14 +27,14 @@ const options = { rounds: 2, seconds: 1, connections: 1, smoke: false, out: unde
 const areMet = (goals: readonly Goal[]) => goals.map(({ met }) => met);
 
 describe('auth', () => {
-  const [assistant = ''] = aged.map(({ name }) => name);
+  const [assistant = ''] = cachedAssistants.map(({ name }) => name);
 
-  /** Creates samples of two rounds: the machine is half as fast in the second. */
+  /** Creates samples of two rounds, in the second of which the machine is half as fast. */
   const createSamples = (rates: Record<string, number>) =>
     new Map(
       authVariants.map(({ name }) => [
         name,
-        // Goals of speed use only these figures.
+        // Goals of speed use only these properties.
         [1, 2].map(
           (round) => ({ requests: (rates[name] ?? 1000) / round, seconds: 1 }) as LoadSample,
         ),
@@ -50,15 +50,15 @@ describe('auth', () => {
 
   test('speed is judged within each round and against each peer', () => {
     const goals = judgeAuthSpeed(createSamples({ [assistant]: 2000, [constant.name]: 4001 }));
-    assert.equal(goals.length, 3 * aged.length);
+    assert.equal(goals.length, 3 * cachedAssistants.length);
     assert.deepEqual(goals[0], {
       goal: `${assistant}: at least 2.0 × better-auth`,
       measured: '2.00 (2.00–2.00)',
       met: true,
     });
-    assert.ok(goals.slice(1, aged.length).every(({ met }) => !met));
+    assert.ok(goals.slice(1, cachedAssistants.length).every(({ met }) => !met));
     const ceiling = goals.filter(({ goal }) => goal.endsWith(constant.name));
-    assert.deepEqual(areMet(ceiling), Array(aged.length).fill(false));
+    assert.deepEqual(areMet(ceiling), Array(cachedAssistants.length).fill(false));
   });
 
   test('the assistant may send two statements, and peers any number', () => {
@@ -68,13 +68,13 @@ describe('auth', () => {
   });
 
   test('each expired token is redeemed once, and no request is rejected', () => {
-    const judge = (redemptions: number[], refused = 0) => {
+    const judge = (redemptions: number[], failedCount = 0) => {
       const expiries: Expiries = {
         providerMs: 0,
         processes: 2,
         requests: 200,
         redemptions,
-        refused,
+        failedCount,
       };
       return areMet(judgeCounts([], [expiries]).slice(1));
     };
@@ -102,8 +102,8 @@ describe('chat', () => {
   });
   const idle = { variant: 'assistant' as const, sockets: 1000, rss: 50_000, heap: 1 };
   const samples = [10, 20, 60].map((p99) => createSample({ p99 }));
-  const results = { samples, idle: [idle], stored: 800, said: 800, smoke: false };
-  const failures = ['event 3 came in place of 2'];
+  const results = { samples, idle: [idle], storedCount: 800, expectedCount: 800, smoke: false };
+  const failures = ['expected event 2, received event 3'];
   const judge = (changes: Partial<typeof results>) => areMet(judgeChat({ ...results, ...changes }));
 
   test('latency is judged by the median of the rounds, without the relay and without bursts', () => {
@@ -123,8 +123,12 @@ describe('chat', () => {
     }
   });
 
-  test('a lost or doubled message and a misplaced event miss the goal of a smoke run too', () => {
-    const wrong = [{ stored: 799 }, { stored: 801 }, { samples: [createSample({ failures })] }];
+  test('a lost or duplicate message and a misplaced event miss the goal of a smoke run too', () => {
+    const wrong = [
+      { storedCount: 799 },
+      { storedCount: 801 },
+      { samples: [createSample({ failures })] },
+    ];
     for (const changes of wrong) assert.deepEqual(judge({ ...changes, smoke: true }), [false]);
   });
 });
@@ -160,7 +164,7 @@ describe('search', () => {
     return {
       listings,
       samples,
-      alone: samples.map((sample) => ({ ...sample, clients: 1 })),
+      singleClientSamples: samples.map((sample) => ({ ...sample, clients: 1 })),
       recalls: [createRecall(recall)],
       churned: (['changed', 'vacuumed'] as const).map((state) => ({
         state,
@@ -185,11 +189,11 @@ describe('search', () => {
     const [recall = ''] = findMissed(createFindings(100, 10, { recall: 0.94 }));
     assert.match(recall, /recall@10 .* filter 1 %, 100/);
     assert.deepEqual(findMissed(createFindings(100, 10, { recallAfter: 0.94 })), [
-      'recall@10 at least 0.95 once many have changed, filter 1 %, 100 listings',
-      'recall@10 at least 0.95 once these are vacuumed, filter 1 %, 100 listings',
+      'recall@10 at least 0.95 after changes, filter 1 %, 100 listings',
+      'recall@10 at least 0.95 after changes and a vacuum, filter 1 %, 100 listings',
     ]);
     const [ranking = ''] = findMissed(createFindings(100, 10, { failures: ['wrong'] }));
-    assert.match(ranking, /the bound changes no ranking/);
+    assert.match(ranking, /full-text results equal the exact ranking/);
   });
 
   test('the report has every group, size and goal', () => {
@@ -198,7 +202,7 @@ describe('search', () => {
     assert.match(text, /\| hybrid +\| +1,000 \| +30\.0 \(30\.0–30\.0\) \| +60\.0/);
     assert.match(text, /\| filter none \| +10\.0 \/ 20\.0 \| +30\.0 \/ 60\.0 \|/);
     assert.match(text, /\| 1,000 +\| +vacuumed \| +12 \| +5 \| +1\.000 \|/);
-    assert.match(text, /fulltext: p95 at most 50 ms of 1,000 listings .* not met/);
+    assert.match(text, /fulltext: p95 at most 50 ms with 1,000 listings .* not met/);
   });
 });
 
@@ -210,7 +214,7 @@ describe('ingest', () => {
     seconds: 1,
     latency: { p50: 4, p99: 20, max: 30 },
     cpuMs: 100,
-    others: {},
+    otherStatusCounts: {},
     ...values,
   });
 
@@ -218,15 +222,15 @@ describe('ingest', () => {
     const check = (values: Partial<ingestVariants.Sample>) =>
       ingest.findCountMismatches('collector', createSample(values));
     assert.deepEqual(check({}), []);
-    assert.deepEqual(check({ accepted: 998, others: { 503: 2 } }), [
-      'collector: sent 1000, accepted 998, stored 1000; other answers: {"503":2}',
+    assert.deepEqual(check({ accepted: 998, otherStatusCounts: { 503: 2 } }), [
+      'collector: sent 1000, accepted 998, stored 1000; other statuses: {"503":2}',
     ]);
-    for (const wrong of [{ stored: 999 }, { stored: 1001 }, { sent: 0, accepted: 0, stored: 0 }]) {
-      assert.equal(check(wrong).length, 1);
+    for (const values of [{ stored: 999 }, { stored: 1001 }, { sent: 0, accepted: 0, stored: 0 }]) {
+      assert.equal(check(values).length, 1);
     }
   });
 
-  test('the report compares rates within a round and leaves missing figures empty', () => {
+  test('the report compares rates within a round and leaves missing values empty', () => {
     const missing = { latency: undefined, cpuMs: undefined };
     const text = formatIngest({
       options,
@@ -262,7 +266,7 @@ describe('ingest', () => {
     const [missing, ...measured] = ingest.judgeSpeed(samples, undefined);
     assert.deepEqual(missing, {
       goal: 'collector: at least 1.0 × pgbench',
-      measured: 'not measured: pgbench is not here',
+      measured: 'not measured: pgbench is not installed',
       met: false,
     });
     assert.deepEqual(areMet(measured), [true, true]);
@@ -274,34 +278,38 @@ describe('ingest', () => {
 });
 
 describe('queue', () => {
-  const check = (values: Partial<DrainSample & { filled: number }>) =>
+  const check = (values: Partial<DrainSample & { enqueuedCount: number }>) =>
     findCountMismatches({
       variant: queues.collector.name,
       round: 1,
-      filled: 1000,
+      enqueuedCount: 1000,
       jobs: 500,
       seconds: 1,
       cpuMs: 10,
-      started: 600,
-      repeated: 0,
-      left: 400,
+      startedCount: 600,
+      restartedCount: 0,
+      remainingCount: 400,
       ...values,
     });
 
   test('each started job has ended, and has started once', () => {
     assert.deepEqual(check({}), []);
-    assert.deepEqual(check({ left: 401 }), [
-      'collector: of 1000 jobs 600 started, 0 again, 401 are left',
+    assert.deepEqual(check({ remainingCount: 401 }), [
+      'collector: 1000 jobs enqueued, 600 started, 0 restarted, 401 remaining',
     ]);
-    for (const wrong of [{ left: 399 }, { repeated: 1 }, { started: 0, left: 1000 }]) {
-      assert.equal(check(wrong).length, 1);
+    for (const values of [
+      { remainingCount: 399 },
+      { restartedCount: 1 },
+      { startedCount: 0, remainingCount: 1000 },
+    ]) {
+      assert.equal(check(values).length, 1);
     }
   });
 
   test('a peer may leave jobs in progress', () => {
     const variant = queues.graphileWorker.name;
-    assert.deepEqual(check({ variant, left: 424 }), []);
-    assert.equal(check({ variant, left: 425 }).length, 1);
+    assert.deepEqual(check({ variant, remainingCount: 424 }), []);
+    assert.equal(check({ variant, remainingCount: 425 }).length, 1);
   });
 });
 
@@ -341,7 +349,7 @@ describe('inventory', () => {
     assert.deepEqual(failures, []);
     assert.match(text, /1\.3 × the time of JSON\.parse +\| 1\.20 \(1\.20–1\.20\) \| +met/);
     assert.match(text, /100,000 records +\| 1\.40 \(1\.40–1\.40\) \| +met/);
-    assert.match(text, /150 MB, whatever the size +\| +100 MB \| +met/);
+    assert.match(text, /150 MB for every size +\| +100 MB \| +met/);
     const larger = createSample({
       document: { records: 9, faulty: 0, format: 'jsonl' },
       usage: { cpuMs: 1, peakMB: 151 },
@@ -370,7 +378,7 @@ describe('inventory', () => {
     const peer = createSample({ variant: 'peer', exitStatus: null, usage: undefined });
     const samples = [createSample({}), createYardstick(1, 1000), ...createLintPair(1), peer];
     const { text, failures } = formatInventory(samples, options);
-    assert.match(text, /MB: peer +\|.+broke down/);
+    assert.match(text, /MB: peer +\|.+crashed/);
     assert.deepEqual(failures, []);
   });
 });
@@ -380,20 +388,20 @@ describe('pipeline', () => {
     variant: 'mock, 4 slots',
     round: 1,
     payloads: 'new',
-    completed: 100,
-    others: 0,
+    completedCount: 100,
+    incompleteCount: 0,
     seconds: 2,
     busy: 0.97,
     calls: 200,
     images: 0,
-    fetched: 0,
+    imageRequestCount: 0,
     requests: undefined,
     ...values,
   });
   const createUnchanged = (values: Partial<JobSample>) =>
     createSample({ payloads: 'unchanged', calls: 0, ...values });
 
-  test('correct counts and idle slots are no failures', () => {
+  test('correct counts and idle slots are not failures', () => {
     const { failures, text } = formatPipeline(
       [createSample({ busy: 0.5 }), createUnchanged({})],
       options,
@@ -414,7 +422,10 @@ describe('pipeline', () => {
   test('each image of a new listing may cost a call, and is fetched once', () => {
     const withImages = { variant: 'mock, 4 slots, 3 images', images: 3 };
     const { failures, text } = formatPipeline(
-      [createSample({ ...withImages, calls: 500, fetched: 300 }), createUnchanged(withImages)],
+      [
+        createSample({ ...withImages, calls: 500, imageRequestCount: 300 }),
+        createUnchanged(withImages),
+      ],
       options,
     );
     assert.deepEqual(failures, []);
@@ -423,26 +434,26 @@ describe('pipeline', () => {
       /at most 2 calls for a new listing, plus one for each image \| +2\.00 \| met/,
     );
     const wrong = [
-      createSample({ ...withImages, calls: 501, fetched: 301 }),
-      createUnchanged({ ...withImages, fetched: 1 }),
+      createSample({ ...withImages, calls: 501, imageRequestCount: 301 }),
+      createUnchanged({ ...withImages, imageRequestCount: 1 }),
     ];
     assert.deepEqual(formatPipeline(wrong, options).failures, [
-      'mock, 4 slots, 3 images, new: 5.01 calls for each listing, 5 expected',
-      'mock, 4 slots, 3 images, new: 301 images were fetched, 300 expected',
-      'mock, 4 slots, 3 images, unchanged: 1 images were fetched, 0 expected',
+      'mock, 4 slots, 3 images, new: 5.01 calls per listing, expected at most 5',
+      'mock, 4 slots, 3 images, new: 301 image requests, expected 300',
+      'mock, 4 slots, 3 images, unchanged: 1 image requests, expected 0',
     ]);
   });
 
   test('incomplete jobs and surplus calls are failures', () => {
     const samples = [
-      createSample({ completed: 98, others: 2, calls: 201 }),
-      createUnchanged({ calls: 1, requests: { chat: 1, embed: 0, mostTexts: 1 } }),
+      createSample({ completedCount: 98, incompleteCount: 2, calls: 201 }),
+      createUnchanged({ calls: 1, requests: { chat: 1, embed: 0, maxTextCount: 1 } }),
     ];
     assert.deepEqual(formatPipeline(samples, options).failures, [
       'mock, 4 slots, new: 2 jobs did not complete',
-      'mock, 4 slots, new: 2.01 calls for each listing, 2 expected',
-      'mock, 4 slots, unchanged: 0.01 calls for each listing, 0 expected',
-      'mock, 4 slots, unchanged: unchanged listings came to the model server',
+      'mock, 4 slots, new: 2.01 calls per listing, expected at most 2',
+      'mock, 4 slots, unchanged: 0.01 calls per listing, expected at most 0',
+      'mock, 4 slots, unchanged: the model server received unchanged listings',
     ]);
   });
 });

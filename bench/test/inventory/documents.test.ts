@@ -25,17 +25,17 @@ test('equal documents are equal in every byte, and have the requested number of 
   }
 });
 
-test('what has to be found is what is wrong', async () => {
+test('the validator reports exactly the expected findings', async () => {
   for (const format of ['json', 'jsonl'] as const) {
     for (const faulty of [0, 0.1, 1]) {
       const document: Document = { records: 300, faulty, format };
-      const found = [];
+      const findings = [];
       for await (const finding of validateInventory(textOf(document), { format })) {
         const { code, pointer, line, column } = finding;
-        found.push({ code, pointer, line, column });
+        findings.push({ code, pointer, line, column });
       }
-      assert.deepEqual(found, [...expectedFindings(document)]);
-      assert.ok(faulty === 0 ? found.length === 0 : found.length > 5);
+      assert.deepEqual(findings, [...expectedFindings(document)]);
+      assert.ok(faulty === 0 ? findings.length === 0 : findings.length > 5);
     }
   }
 });
@@ -43,31 +43,31 @@ test('what has to be found is what is wrong', async () => {
 const DOCUMENT: Document = { records: 40, faulty: 0.2, format: 'json' };
 const expected = [...expectedFindings(DOCUMENT)];
 
-/** Writes what the command would print about these findings, and compares it with the document. */
-async function differenceOf(findings: object[], records = DOCUMENT.records) {
+/** Writes findings like the command, and compares them with the document. */
+async function compareFindings(findings: object[], records = DOCUMENT.records) {
   const output = join(folder, 'output.txt');
   const lines = findings.map((finding) => JSON.stringify({ file: 'x', ...finding }));
-  const end = JSON.stringify({ file: 'x', status: 'invalid', records, isComplete: true });
-  await writeFile(output, `{"findings":[\n${lines.join(',\n')}\n],"files":[\n${end}\n]}\n`);
+  const fileEntry = JSON.stringify({ file: 'x', status: 'invalid', records, isComplete: true });
+  await writeFile(output, `{"findings":[\n${lines.join(',\n')}\n],"files":[\n${fileEntry}\n]}\n`);
   return findDifference(output, DOCUMENT);
 }
 
-test('findings that are all there and right differ in nothing', async () => {
+test('complete and correct findings have no difference', async () => {
   assert.ok(expected.length > 2);
-  assert.equal(await differenceOf(expected), undefined);
+  assert.equal(await compareFindings(expected), undefined);
 });
 
 test('a missing, surplus or misplaced finding is reported, and so is an unread record', async () => {
-  const [first, ...others] = expected;
-  assert.match((await differenceOf(others)) ?? '', /^expected .+, found /);
-  assert.match((await differenceOf(expected.slice(0, -1))) ?? '', /found undefined$/);
-  assert.match((await differenceOf([...expected, { ...first }])) ?? '', /^expected undefined/);
+  const [first, ...laterFindings] = expected;
+  assert.match((await compareFindings(laterFindings)) ?? '', /^expected .+, found /);
+  assert.match((await compareFindings(expected.slice(0, -1))) ?? '', /found undefined$/);
+  assert.match((await compareFindings([...expected, { ...first }])) ?? '', /^expected undefined/);
   const moved = { ...first, column: (first?.column ?? 0) + 1 };
-  assert.match((await differenceOf([moved, ...others])) ?? '', /"column"/);
-  assert.equal(await differenceOf(expected, 39), '39 records were read, there are 40');
+  assert.match((await compareFindings([moved, ...laterFindings])) ?? '', /"column"/);
+  assert.equal(await compareFindings(expected, 39), 'read 39 of 40 records');
 });
 
-test('errors are counted by the lines that hold their mark', async () => {
+test('errors are counted by lines with the error mark', async () => {
   const output = join(folder, 'errors.txt');
   await writeFile(output, 'a.json:1:2 - one\na.json:1:3 - two\na.json invalid\n');
   assert.equal(await countErrors(output, ' - '), 2);

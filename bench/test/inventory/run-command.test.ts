@@ -11,14 +11,14 @@ after(() => rm(folder, { recursive: true }));
 const output = join(folder, 'output.txt');
 const { signal } = new AbortController();
 
-async function script(name: string, code: string): Promise<string> {
+async function writeScript(name: string, code: string): Promise<string> {
   const file = join(folder, name);
   await writeFile(file, code);
   return file;
 }
 
-test('what a command prints, how it ends and what it used are kept', async () => {
-  const file = await script('records.json', '[{}, {}, {}]');
+test('the output, exit status and resource usage of a command are recorded', async () => {
+  const file = await writeScript('records.json', '[{}, {}, {}]');
   const run = await runCommand(jsonParse.args(file), { folder, output, signal });
   assert.equal(await readFile(output, 'utf8'), '3\n');
   assert.equal(run.exitStatus, 0);
@@ -26,27 +26,27 @@ test('what a command prints, how it ends and what it used are kept', async () =>
   assert.ok((run.usage?.cpuMs ?? 0) > 0 && (run.usage?.peakMB ?? 0) > 1, JSON.stringify(run));
 });
 
-test('a command reads what it is given, and may leave the rest', async () => {
-  const echo = await script('echo.mjs', 'process.stdin.pipe(process.stdout);');
+test('a command reads its input, and may exit without reading it', async () => {
+  const echo = await writeScript('echo.mjs', 'process.stdin.pipe(process.stdout);');
   await runCommand([echo], { folder, output, input: ['one ', 'two'], signal });
   assert.equal(await readFile(output, 'utf8'), 'one two');
-  const leave = await script('leave.mjs', 'process.exit(3);');
+  const earlyExit = await writeScript('leave.mjs', 'process.exit(3);');
   const input = Array.from({ length: 50 }, () => 'x'.repeat(100_000));
-  const { exitStatus } = await runCommand([leave], { folder, output, input, signal });
+  const { exitStatus } = await runCommand([earlyExit], { folder, output, input, signal });
   assert.equal(exitStatus, 3);
 });
 
-test('its memory is its own, however much the process has that starts it', async () => {
-  const own = Buffer.alloc(400_000_000, 1);
-  const file = await script('small.json', '[]');
+test('the peak memory of a command excludes the memory of its parent process', async () => {
+  const parentMemory = Buffer.alloc(400_000_000, 1);
+  const file = await writeScript('small.json', '[]');
   const run = await runCommand(jsonParse.args(file), { folder, output, signal });
-  assert.equal(own.at(-1), 1);
+  assert.equal(parentMemory.at(-1), 1);
   assert.ok((run.usage?.peakMB ?? 0) > 1 && (run.usage?.peakMB ?? 0) < 300, JSON.stringify(run));
 });
 
-test('a command that broke down has no exit status, and nothing that it used', async () => {
-  const broken = await script('broken.mjs', `process.kill(process.pid, 'SIGKILL');`);
-  const { exitStatus, usage } = await runCommand([broken], { folder, output, signal });
+test('a crashed command has no exit status and no resource usage', async () => {
+  const crash = await writeScript('broken.mjs', `process.kill(process.pid, 'SIGKILL');`);
+  const { exitStatus, usage } = await runCommand([crash], { folder, output, signal });
   assert.equal(exitStatus, null);
   assert.equal(usage, undefined);
 });

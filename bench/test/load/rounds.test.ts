@@ -47,18 +47,18 @@ function createGenerator(outcome: Partial<Outcome> = {}) {
 }
 
 async function measure({ runLoad }: ReturnType<typeof createGenerator>) {
-  const kept: unknown[] = [];
+  const savedSamples: unknown[] = [];
   const results = {
     file: '',
-    keep: (_kind: string, facts: unknown) => Promise.resolve(void kept.push(facts)),
+    keep: (_kind: string, sample: unknown) => Promise.resolve(void savedSamples.push(sample)),
     writeTable: () => Promise.resolve(),
   };
   const variants = new Map(['a', 'b', 'c'].map((name) => [name, createRunning(name)]));
-  const found = await measureRounds(
+  const measurement = await measureRounds(
     { variants, runLoad, expected: '@' },
     { options, results, logProgress: () => undefined },
   );
-  return { ...found, kept };
+  return { ...measurement, savedSamples };
 }
 
 test('the order reverses from round to round', () => {
@@ -70,48 +70,48 @@ test('the order reverses from round to round', () => {
   assert.deepEqual(items, ['a', 'b', 'c']);
 });
 
-test('every variant is warmed up and measured in every round, and every sample is kept', async () => {
+test('every variant is warmed up and measured in every round, and every sample is saved', async () => {
   const generator = createGenerator();
-  const { samples, failures, kept } = await measure(generator);
-  const measured = generator.loads.filter((_load, index) => index % 2 === 1);
-  assert.equal(measured.map(({ url }) => url).join(''), 'abccbaabc');
-  assert.deepEqual([...new Set(measured.map(({ seconds }) => seconds))], [2]);
-  const warmUps = generator.loads.filter((_load, index) => index % 2 === 0);
-  assert.deepEqual([...new Set(warmUps.map(({ seconds }) => seconds))], [0.8]);
+  const { samples, failures, savedSamples } = await measure(generator);
+  const measuredLoads = generator.loads.filter((_load, index) => index % 2 === 1);
+  assert.equal(measuredLoads.map(({ url }) => url).join(''), 'abccbaabc');
+  assert.deepEqual([...new Set(measuredLoads.map(({ seconds }) => seconds))], [2]);
+  const warmUpLoads = generator.loads.filter((_load, index) => index % 2 === 0);
+  assert.deepEqual([...new Set(warmUpLoads.map(({ seconds }) => seconds))], [0.8]);
   assert.deepEqual(failures, []);
   assert.deepEqual(
     samples.get('b')?.map(({ round }) => round),
     [1, 2, 3],
   );
   assert.deepEqual(rates(samples, 'a'), [100, 600, 700]);
-  assert.equal(kept.length, 9);
+  assert.equal(savedSamples.length, 9);
 });
 
 test('a sample has the resource usage of its measurement only', async () => {
   const { samples } = await measure(createGenerator());
-  const used = [...samples.values()].flat().map(({ cpuMs, calls }) => ({ cpuMs, calls }));
+  const usages = [...samples.values()].flat().map(({ cpuMs, calls }) => ({ cpuMs, calls }));
   assert.deepEqual(
-    used,
+    usages,
     Array.from({ length: 9 }, () => ({ cpuMs: 5, calls: 10 })),
   );
 });
 
-test('wrong answers are failures of their variant', async () => {
+test('wrong responses are failures of their variant', async () => {
   const statuses = { '200': 5, '503': 2 };
   const { failures } = await measure(createGenerator({ statuses, errors: 1, wrongBodies: 4 }));
   assert.equal(failures.length, 27);
   assert.deepEqual(failures.slice(0, 3), [
-    'a: 2 answers were 503',
-    'a: 1 connections broke or got no answer in time',
-    'a: 4 answers were not about a user',
+    'a: 2 responses had the status 503',
+    'a: 1 requests failed or timed out',
+    'a: 4 responses lacked the expected text',
   ]);
 });
 
-test('an answer counts if it is 200 and about the requesting user', async () => {
+test('a response is correct if its status is 200 and it is about the requesting user', async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const check = (path: string, cookie: string) =>
     checkAnswers({ url }, [{ path, headers: { cookie }, expected: 'olena' }]);
   assert.deepEqual(await check('/me', 'olena'), []);
-  assert.deepEqual(await check('/me', 'taras'), ['/me answered for somebody else']);
-  assert.deepEqual(await check('/out', 'olena'), ['/out answered 401']);
+  assert.deepEqual(await check('/me', 'taras'), ['/me responded with another user']);
+  assert.deepEqual(await check('/out', 'olena'), ['/out responded with status 401']);
 });

@@ -1,44 +1,44 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type RemoteProcess, startProcess } from '../../src/process/parent.ts';
-import type { Answering } from './answering.ts';
+import type { TestProcess } from './test-process.ts';
 
-const start = (signal = new AbortController().signal): RemoteProcess<Answering> =>
-  startProcess<Answering>(new URL('answering.ts', import.meta.url), signal);
+const start = (signal = new AbortController().signal): RemoteProcess<TestProcess> =>
+  startProcess<TestProcess>(new URL('test-process.ts', import.meta.url), signal);
 
-test('a process answers what it is asked, each question its own answer', async () => {
+test('each concurrent method call receives its own result', async () => {
   await using child = start();
-  const answers = await Promise.all([child.call('double', 1), child.call('double', 21)]);
-  assert.deepEqual(answers, [2, 42]);
+  const results = await Promise.all([child.call('double', 1), child.call('double', 21)]);
+  assert.deepEqual(results, [2, 42]);
   assert.equal(await child.call('environment'), 'production');
 });
 
-test('what fails there fails here, with its reason, and the process goes on', async () => {
+test('a failed method rejects its call with the reason, and the process continues', async () => {
   await using child = start();
   await assert.rejects(child.call('fail', 'no such table'), /no such table/);
   assert.equal(await child.call('double', 4), 8);
 });
 
-test('a process that ends leaves no question without an answer', async () => {
+test('pending and later calls to an exited process are rejected', async () => {
   await using child = start();
-  const waiting = child.call('wait');
+  const pendingCall = child.call('wait');
   await Promise.all([
-    assert.rejects(child.call('end', 3), /answering\.ts ended \(3\)/),
-    assert.rejects(waiting, /ended \(3\)/),
+    assert.rejects(child.call('exit', 3), /test-process\.ts ended \(3\)/),
+    assert.rejects(pendingCall, /ended \(3\)/),
   ]);
   await assert.rejects(child.call('double', 1), /ended \(3\)/);
 });
 
-test('who gives up ends the process', async () => {
+test('an aborted signal ends the process', async () => {
   const stop = new AbortController();
   await using child = start(stop.signal);
   assert.equal(await child.call('double', 1), 2);
-  const waiting = child.call('wait');
+  const pendingCall = child.call('wait');
   stop.abort();
-  await assert.rejects(waiting, { name: 'AbortError' });
+  await assert.rejects(pendingCall, { name: 'AbortError' });
 });
 
-test('leaving the scope ends the process', async () => {
+test('the end of the scope ends the process', async () => {
   const child = start();
   assert.equal(await child.call('double', 1), 2);
   await child[Symbol.asyncDispose]();
