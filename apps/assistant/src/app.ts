@@ -66,9 +66,9 @@ const TAGS = [
   { name: 'saved searches', description: 'Searches that report new listings.' },
   { name: 'memory', description: 'Facts that the assistant remembers about a user.' },
   { name: 'profiles', description: 'The agents of conversations.' },
-  { name: 'admin', description: 'For administrators.' },
+  { name: 'admin', description: 'Endpoints for administrators.' },
   { name: 'webhooks', description: 'Events of the identity provider.' },
-  { name: 'operations', description: 'For operators.' },
+  { name: 'operations', description: 'Endpoints for operators.' },
 ];
 
 /** Database operations that the assistant uses. */

@@ -19,11 +19,11 @@ export const storableText = (options: {
 export const userIdSchema = storableText({
   minLength: 1,
   maxLength: 255,
-  description: "The user's id at the identity provider.",
+  description: "The user's ID at the identity provider.",
 });
 
 /** Schema of the response to a request that succeeds without details. */
 export const okResponse = Type.Object(
   { ok: Type.Literal(true) },
-  { description: 'Done.', examples: [{ ok: true }] },
+  { description: 'The request succeeded.', examples: [{ ok: true }] },
 );

@@ -117,7 +117,7 @@ const entryCursorCodec = createCursorCodec(
 const auditEntrySchema = Type.Object({
   id: Type.Integer(),
   created_at: timestamp(),
-  action: Type.String({ description: 'The action; further ones may be added.' }),
+  action: Type.String({ description: 'The action. Later versions may add actions.' }),
   actor_id: nullable(
     Type.String({
       description:

@@ -23,7 +23,9 @@ const userCursorCodec = createCursorCodec(userIdSchema);
 
 const userSchema = Type.Object({
   ...userProperties,
-  created_at: nullable(timestamp('The first sign-in; null if an older system kept none.')),
+  created_at: nullable(
+    timestamp('The time of the first sign-in; null if an older system did not record it.'),
+  ),
   updated_at: nullable(timestamp()),
 });
 
@@ -80,7 +82,7 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         }),
         response: {
           200: Type.Array(userSchema, {
-            description: 'Users, by id.',
+            description: 'Users, ordered by ID.',
             examples: [[userExample]],
           }),
         },
@@ -131,7 +133,7 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         tags,
         summary: 'Changes the cached role of a user',
         description:
-          'It holds until the next request of the user, which fetches the role from the identity provider. To change a role for good, change it there.',
+          'The role holds until the next request of the user, which fetches the role from the identity provider. To change a role permanently, change it there.',
         params: userParams,
         body: Type.Object(
           { role: roleSchema },
@@ -162,7 +164,7 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         tags,
         summary: 'Ends all sign-ins of a user',
         description:
-          'They end at once, on every process. Their tokens are revoked at the identity provider after the answer, a few at a time.',
+          'The sign-ins end at once, on every process. Their tokens are revoked at the identity provider after the answer, a few at a time.',
         params: userParams,
         response: {
           200: Type.Object(

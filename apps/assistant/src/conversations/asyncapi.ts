@@ -121,8 +121,9 @@ export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): o
       assistant: {
         host: '{host}',
         protocol: 'wss',
-        description: 'The assistant at its public address; `ws` where that is http.',
-        variables: { host: { default: 'oselya.example', description: 'Of BASE_URL.' } },
+        description:
+          'The assistant at its public address. The protocol is `ws` if the address is http.',
+        variables: { host: { default: 'oselya.example', description: 'The host of BASE_URL.' } },
       },
     },
     channels: {
@@ -143,7 +144,7 @@ export function createAsyncApiDocument({ version, cookieName }: AsyncApiInfo): o
       schemas: Object.fromEntries(schemasById),
       correlationIds: {
         id: {
-          description: 'An answer repeats the id of the message that it answers.',
+          description: 'An answer repeats the ID of the message that it answers.',
           location: '$message.payload#/id',
         },
       },
@@ -231,7 +232,7 @@ function describeOperations(): Record<string, object> {
       action: 'send',
       channel,
       title: 'Malformed messages',
-      summary: 'The answer to anything else.',
+      summary: 'The answer to any other message.',
       messages: [createMessageRef('error')],
     },
   };

@@ -30,7 +30,7 @@ const REJECTION_CODES = [
 
 const requestSchema = Type.Object(
   {
-    model: Type.String({ description: 'Empty for the one in MODEL_CHAT.' }),
+    model: Type.String({ description: 'The model; empty for the one in MODEL_CHAT.' }),
     system: Type.String({ description: 'The instructions, with the remembered facts.' }),
     messages: Type.Array(
       Type.Object({
@@ -58,10 +58,10 @@ const contextResponse = Type.Object(
     profile_id: Type.String(),
     system: Type.String({
       description:
-        "Of the profile that answers: the session's, or the usual one where that is gone; empty where the owner may use none.",
+        "The ID of the profile that answers: the session's, or the default one if that was removed; empty if the owner may use none.",
     }),
     memory: Type.Array(factRef, {
-      description: 'Most recently written first; empty without `svc.memory.read_own`.',
+      description: 'Facts, most recently written first; empty without `svc.memory.read_own`.',
     }),
     summary: nullable(
       Type.Object(
@@ -72,18 +72,20 @@ const contextResponse = Type.Object(
     summary_due: Type.Boolean({
       description: 'Whether earlier messages no longer fit: the next answer first summarizes them.',
     }),
-    messages: Type.Array(messageRef, { description: 'The latest that fit, oldest first.' }),
+    messages: Type.Array(messageRef, {
+      description: 'The latest messages that fit, oldest first.',
+    }),
     token_estimate: Type.Integer({ description: 'Estimated number of tokens of `request`.' }),
     refusal: nullable(
       Type.Enum([...REJECTION_CODES], {
         description:
-          "The code of the problem that the owner's next message gets, by the cached role and permissions; null where `request` would be sent.",
+          "The code of the problem that the owner's next message gets, according to the cached role and permissions; null if `request` would be sent.",
       }),
     ),
     request: requestSchema,
   },
   {
-    description: 'What the model would be sent now.',
+    description: 'The request that the model would get now.',
     examples: [
       {
         session_id: exampleSession.session_id,
@@ -125,13 +127,13 @@ const stepSchema = Type.Object({
   status: Type.String(),
   detail: nullable(Type.String()),
   started_at: timestamp(),
-  finished_at: nullable(timestamp('Null while it runs.')),
+  finished_at: nullable(timestamp('The time at which the step ended; null while it runs.')),
 });
 
 const planningResponse = Type.Object(
   {
     session_id: Type.String(),
-    steps: Type.Array(stepSchema, { description: 'Oldest first.' }),
+    steps: Type.Array(stepSchema, { description: 'Steps, oldest first.' }),
   },
   {
     description: 'The latest steps. `Link: …; rel="next"` leads to the earlier ones.',
@@ -174,7 +176,7 @@ export function registerInspectionRoutes(
       config,
       schema: {
         tags,
-        summary: 'Returns what the model would be sent now',
+        summary: 'Returns the request that the model would get now',
         params: sessionParams,
         response: { 200: contextResponse },
       },

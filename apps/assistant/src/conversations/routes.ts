@@ -36,7 +36,7 @@ export function registerSessionRoutes(app: Server, sessions: SessionService): vo
       config: { access, errors: [] },
       schema: {
         tags,
-        summary: "Lists one's sessions; with svc.sessions.read_all everybody's",
+        summary: "Lists the user's sessions; with svc.sessions.read_all those of all users",
         querystring: sessionsQuery,
         response: { 200: sessionsResponse },
       },

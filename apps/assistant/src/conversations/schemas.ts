@@ -21,7 +21,7 @@ export const MESSAGES_PAGE_LIMITS = { limit: 1000, maxLimit: 1000 };
 
 /** Path parameters for a session. Any string can be an id, because older systems used other formats. */
 export const sessionParams = Type.Object({
-  id: storableText({ minLength: 1, maxLength: 300, description: "The session's id." }),
+  id: storableText({ minLength: 1, maxLength: 300, description: "The session's ID." }),
 });
 
 /** Schemas that routes reference by `$id`. */
@@ -39,7 +39,7 @@ export const sessionsQuery = Type.Object({
 });
 
 export const sessionsResponse = Type.Array(sessionRef, {
-  description: 'Most recently active first.',
+  description: 'Sessions, most recently active first.',
   examples: [[exampleSession]],
 });
 
@@ -49,7 +49,7 @@ export const latestPageQuery = Type.Object(createPageQuery(MESSAGES_PAGE_LIMITS)
 export const conversationResponse = Type.Object(
   {
     ...sessionSchema.properties,
-    messages: Type.Array(messageRef, { description: 'Oldest first.' }),
+    messages: Type.Array(messageRef, { description: 'Messages, oldest first.' }),
   },
   {
     description:

@@ -82,7 +82,7 @@ export async function registerSocketRoutes(
         tags: ['sessions'],
         summary: 'Opens a WebSocket',
         description:
-          'For pages of this origin, and for clients other than browsers; docs/protocol.md describes messages and close codes. Without a session cookie the socket only answers `ping`; with an invalid one it is closed with 4401.',
+          'The WebSocket is for pages of this origin, and for clients other than browsers; docs/protocol.md describes messages and close codes. Without a session cookie the socket only answers `ping`; with an invalid one it is closed with 4401.',
         security: [{}, { session: [] }],
         response: {
           101: Type.Null({ description: 'The WebSocket is open.' }),

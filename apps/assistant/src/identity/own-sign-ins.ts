@@ -13,7 +13,7 @@ const createdAtMicros = sql<number>`(extract(epoch from s.created_at) * 1000000)
 
 const publicIdSchema = Type.String({
   pattern: '^[0-9a-f]{16}$',
-  description: 'Names the sign-in; it is not the value of the cookie.',
+  description: 'The ID of the sign-in, which is not the value of the cookie.',
 });
 
 const signInCursorCodec = createCursorCodec(
@@ -26,10 +26,10 @@ const signInCursorCodec = createCursorCodec(
 const signInSchema = Type.Object({
   id: publicIdSchema,
   created_at: timestamp(),
-  last_used_at: timestamp('To the minute.'),
-  current: Type.Boolean({ description: 'Whether it sent this request.' }),
-  user_agent: nullable(Type.String({ description: 'The browser, as it names itself.' })),
-  address: nullable(Type.String({ description: 'The address that began it.' })),
+  last_used_at: timestamp('The time of the last use, to the minute.'),
+  current: Type.Boolean({ description: 'Whether this request was sent with this sign-in.' }),
+  user_agent: nullable(Type.String({ description: 'The user agent that the browser sent.' })),
+  address: nullable(Type.String({ description: 'The address from which the sign-in began.' })),
 });
 
 const signInExample = {

@@ -65,7 +65,7 @@ export const buildPageSchema = (description: string) => ({
 export const userProperties = {
   id: Type.String(),
   email: Type.String(),
-  display_name: Type.String({ description: 'Empty if the provider gives no name.' }),
+  display_name: Type.String({ description: 'The display name; empty if the provider sends none.' }),
   role: roleSchema,
   permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
 };
@@ -100,7 +100,7 @@ const logoutResponse = Type.Object(
     logout_url: Type.Optional(
       Type.String({
         description:
-          'With IDP_END_SESSION: the URL that ends the session of the browser at the provider.',
+          'The URL that ends the session of the browser at the provider, if IDP_END_SESSION is true.',
       }),
     ),
   },
@@ -182,7 +182,7 @@ export function registerSignInRoutes(
       ...buildPublicRouteOptions(['hand_over_not_valid'], {
         summary: 'Hands a session over to the Android application',
         querystring: Type.Object({
-          sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
+          sid: Type.String({ pattern: ID_PATTERN, description: 'The ID of the auth session.' }),
         }),
         response: { 200: buildPageSchema('The bridge page.') },
       }),
@@ -208,7 +208,8 @@ export function registerSignInRoutes(
       }),
       response: {
         200: {
-          description: 'The user is signed out. The form of a page gets a page.',
+          description:
+            'The user is signed out. A request from the form of a page is answered with a page.',
           content: {
             'application/json': { schema: logoutResponse },
             'text/html': { schema: Type.String() },

@@ -36,14 +36,17 @@ const terminalQuery = Type.Object({
   }),
   state: Type.String({
     pattern: '^[A-Za-z0-9_-]{22,128}$',
-    description: 'Returned with the code.',
+    description: 'The state that the redirect returns with the code.',
   }),
   code_challenge: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
   code_challenge_method: Type.Literal('S256'),
 });
 
 const requestQuery = Type.Object({
-  request: Type.String({ pattern: ID_PATTERN, description: 'Names the sign-in in this browser.' }),
+  request: Type.String({
+    pattern: ID_PATTERN,
+    description: 'The ID of the sign-in in this browser.',
+  }),
 });
 
 const tokenBody = Type.Object(
@@ -92,7 +95,7 @@ export function registerTerminalRoutes(
       ['terminal_request_not_valid', 429, 'provider_unavailable', 'sign_in_not_configured'],
       {
         summary: 'Begins the sign-in of a terminal',
-        description: 'It counts as a sign-in for LOGIN_PER_MINUTE.',
+        description: 'The request counts as a sign-in for LOGIN_PER_MINUTE.',
         querystring: terminalQuery,
         response: { 302: buildRedirectSchema('To the identity provider.') },
       },
@@ -186,7 +189,7 @@ export function registerTerminalRoutes(
       ...buildPublicRouteOptions(['terminal_code_not_valid', 'cross_site_request', 429, 503], {
         summary: 'Redeems the code of a terminal for its session',
         description:
-          'A code is valid for one attempt, with the right verifier or not. It counts as a sign-in for LOGIN_PER_MINUTE.',
+          'A code is valid for one attempt, with the right verifier or not. The attempt counts as a sign-in for LOGIN_PER_MINUTE.',
         body: tokenBody,
         response: { 200: tokenResponse },
       }),

@@ -40,8 +40,8 @@ type FactOrigin = {
 export const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
-  value: nullable(Type.String({ description: 'Null if the fact was removed.' })),
-  previous: nullable(Type.String({ description: 'Null if the fact is new.' })),
+  value: nullable(Type.String({ description: 'The new value; null if the fact was removed.' })),
+  previous: nullable(Type.String({ description: 'The previous value; null if the fact is new.' })),
 });
 
 export type MemoryChange = Static<typeof memoryChangeSchema>;

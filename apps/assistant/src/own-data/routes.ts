@@ -26,8 +26,12 @@ const exportSchema = Type.Object(
     user: rowSchema,
     sign_ins: Type.Array(rowSchema),
     memory: Type.Object({ summary: nullable(rowSchema), facts: Type.Array(rowSchema) }),
-    sessions: Type.Array(rowSchema, { description: 'With their messages, steps and files.' }),
-    saved_searches: Type.Array(rowSchema, { description: 'With the listings that they found.' }),
+    sessions: Type.Array(rowSchema, {
+      description: 'Sessions with their messages, steps and files.',
+    }),
+    saved_searches: Type.Array(rowSchema, {
+      description: 'Saved searches with the listings that they found.',
+    }),
     audit: Type.Array(rowSchema),
   },
   {
@@ -96,7 +100,7 @@ export function registerOwnDataRoutes(
         tags,
         summary: 'Deletes the conversations, files, memory and saved searches of the user',
         description:
-          'Sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. It cannot be undone: export the data first.',
+          'Deletes sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. The deletion cannot be undone: export the data first.',
         response: {
           200: Type.Object(
             {

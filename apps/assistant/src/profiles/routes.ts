@@ -21,13 +21,13 @@ const profileSchema = Type.Object(
     profile_id: Type.String(),
     name: Type.String(),
     description: Type.String(),
-    model: Type.String({ description: 'Empty for the configured chat model.' }),
+    model: Type.String({ description: 'The chat model; empty for the configured one.' }),
     tools: Type.Array(Type.String()),
     is_admin_only: Type.Boolean(),
     fault: Type.Optional(
       Type.String({
         description:
-          'Only for managers of profiles: the fault of the current file, with its line. The last valid version is used.',
+          'The fault of the current file, with its line; only for managers of profiles. The last valid version is used.',
       }),
     ),
   },
@@ -50,7 +50,7 @@ const profilesQuery = Type.Object(createPageQuery(PAGE_LIMITS));
 const profilesResponse = Type.Array(
   Type.Unsafe<Static<typeof profileSchema>>(Type.Ref('Profile')),
   {
-    description: 'In the order of their files.',
+    description: 'Profiles, in the order of their files.',
   },
 );
 
@@ -62,9 +62,12 @@ const availabilityBody = Type.Object(
 const AVAILABILITY_NOTE = 'Nothing was changed: availability is managed via profile config files.';
 
 const availabilityResponse = Type.Object(
-  { ok: Type.Literal(true), note: Type.String({ description: 'Where to change it.' }) },
   {
-    description: 'Nothing was changed; the note says where to change it.',
+    ok: Type.Literal(true),
+    note: Type.String({ description: 'A note that says where to change the availability.' }),
+  },
+  {
+    description: 'Nothing was changed; the note says where to change the availability.',
     examples: [{ ok: true, note: AVAILABILITY_NOTE }],
   },
 );
@@ -128,7 +131,7 @@ export function registerProfileRoutes(
           profile_id: Type.String({
             minLength: 1,
             maxLength: 300,
-            description: "The profile's id.",
+            description: "The profile's ID.",
           }),
         }),
         body: availabilityBody,

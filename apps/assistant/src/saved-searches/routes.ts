@@ -22,7 +22,7 @@ const savedSearchExample = {
 
 const idOptions = { minLength: 1, maxLength: 300 };
 const savedSearchParams = Type.Object({
-  id: storableText({ ...idOptions, description: "The saved search's id." }),
+  id: storableText({ ...idOptions, description: "The saved search's ID." }),
 });
 const nameSchema = storableText({ minLength: 1, maxLength: 100 });
 const everyMinutesOptions = {
@@ -39,7 +39,7 @@ const savedSearchSchema = Type.Object(
     session_id: nullable(
       Type.String({
         description:
-          'The session that it reports to. Null after that was deleted, which pauses the search.',
+          'The session that the search reports to. Null after that session was deleted, which pauses the search.',
       }),
     ),
     every_minutes: Type.Integer(),
@@ -60,7 +60,8 @@ const savedSearchBody = Type.Object(
     session_id: Type.Optional(
       storableText({
         ...idOptions,
-        description: "A session of the user's own; without it a new one with the search's name.",
+        description:
+          "A session of the user. If omitted, a new session with the search's name is created.",
       }),
     ),
     every_minutes: Type.Optional(
@@ -85,11 +86,14 @@ const savedSearchChanges = Type.Object(
         'Replaces the whole search. Earlier hits that were not reported yet are reported if the new search finds them too.',
     }),
     session_id: Type.Optional(
-      storableText({ ...idOptions, description: 'A session of its owner.' }),
+      storableText({ ...idOptions, description: 'A session of the owner of the search.' }),
     ),
     every_minutes: Type.Optional(Type.Integer(everyMinutesOptions)),
     paused: Type.Optional(
-      Type.Boolean({ description: 'False gives a search whose session was deleted a new one.' }),
+      Type.Boolean({
+        description:
+          'Whether the search is paused. False gives a search whose session was deleted a new session.',
+      }),
     ),
   },
   { additionalProperties: false, minProperties: 1, examples: [{ paused: true }] },
@@ -129,7 +133,7 @@ export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearc
         querystring: Type.Object(createPageQuery(PAGE_LIMITS)),
         response: {
           200: Type.Array(savedSearchRef, {
-            description: 'Newest first.',
+            description: 'Saved searches, newest first.',
             examples: [[savedSearchExample]],
           }),
         },
@@ -153,7 +157,7 @@ export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearc
         tags,
         summary: 'Saves a search',
         description:
-          'New and cheaper listings that match arrive as a message in its session: each listing once, in digests that are at least `every_minutes` apart. Without a `session_id` a session is created, which needs `svc.profiles.use`.',
+          'New and cheaper listings that match arrive as messages in the session of the search: each listing once, in digests that are at least `every_minutes` apart. Without a `session_id` a session is created, which needs `svc.profiles.use`.',
         body: savedSearchBody,
         response: { 201: { ...savedSearchRef, description: 'The saved search.' } },
       },
@@ -206,7 +210,7 @@ export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearc
       schema: {
         tags,
         summary: 'Deletes a saved search',
-        description: 'Its messages stay in their session.',
+        description: 'The messages of the search stay in their session.',
         params: savedSearchParams,
         response: { 200: okResponse },
       },

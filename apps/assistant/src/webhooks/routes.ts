@@ -63,7 +63,8 @@ const webhookBody = Type.Object(
     event_id: Type.Optional(
       Type.String({
         maxLength: 255,
-        description: 'Under a signature of the body alone, an event with an id is applied once.',
+        description:
+          'The ID of the event. With a signature of the body alone, an event with an ID is applied once.',
       }),
     ),
   },
@@ -86,7 +87,7 @@ function registerWebhookRoute(app: Server, { receiver, verify }: WebhookDeps): v
         tags: ['webhooks'],
         summary: 'Receives a signed event of the identity provider',
         description:
-          'Signed with IDP_WEBHOOK_SECRET: as Standard Webhooks says, or with the HMAC-SHA256 of the body, in ' +
+          'The event is signed with IDP_WEBHOOK_SECRET: as in Standard Webhooks, or with the HMAC-SHA256 of the body, in ' +
           'hex or base64, in IDP_WEBHOOK_SIGNATURE_HEADER. Unknown events change nothing.',
         body: { content: { 'application/json': { schema: webhookBody } } },
         response: { 200: okResponse },
@@ -150,7 +151,7 @@ function registerLogoutTokenRoute(
         tags: ['webhooks'],
         summary: 'Receives a logout token of the identity provider',
         description:
-          'OpenID Connect Back-Channel Logout 1.0. A token with `sid` ends the sign-ins of that session at the provider, one without it all sign-ins of `sub`.',
+          'Implements OpenID Connect Back-Channel Logout 1.0. A token with `sid` ends the sign-ins of that session at the provider; a token without it ends all sign-ins of `sub`.',
         body: { content: { [FORM_MEDIA_TYPE]: { schema: logoutBody } } },
         response: { 200: okResponse },
       },
@@ -182,18 +183,23 @@ const ledgerRowSchema = Type.Object(
   {
     id: Type.Integer(),
     received_at: timestamp(),
-    delivery_id: nullable(Type.String({ description: 'Signed; each is applied once.' })),
+    delivery_id: nullable(
+      Type.String({ description: 'The signed ID of the delivery; each delivery is applied once.' }),
+    ),
     signature: Type.Union(
       [Type.Literal('hmac'), Type.Literal('standard'), Type.Literal('logout_token')],
-      { description: "Of the body alone, as Standard Webhooks says, or OpenID Connect's own." },
+      {
+        description:
+          'The form of the signature: of the body alone, of Standard Webhooks, or of an OpenID Connect logout token.',
+      },
     ),
     event: nullable(Type.String()),
     user_id: nullable(Type.String()),
     outcome: Type.Union([Type.Literal('applied'), Type.Literal('ignored')], {
-      description: '`ignored` if the event changes nothing here.',
+      description: 'The outcome: `ignored` if the event changes nothing here.',
     }),
     sessions_ended: Type.Integer(),
-    body_sha256: Type.String({ description: 'Of the raw body, in hex.' }),
+    body_sha256: Type.String({ description: 'SHA-256 of the raw body, in hex.' }),
   },
   { $id: 'WebhookEvent' },
 );
