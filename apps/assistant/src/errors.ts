@@ -107,7 +107,7 @@ export const errors = {
     ],
     file_not_found: [
       'No such file',
-      'The session has no file of that name. GET /sessions/{id}/files lists what it has.',
+      'The session has no file of that name. GET /sessions/{id}/files lists its files.',
       { page: { advice: 'It does not exist or has been deleted.' } },
     ],
     fact_not_found: [
@@ -129,41 +129,41 @@ export const errors = {
     ],
     user_not_found: [
       'No such user',
-      'No user with this id has signed in here. GET /admin/users lists the users.',
+      'No user with this ID has signed in here. GET /admin/users lists the users.',
     ],
   }),
   ...defineErrors(409, {
     memory_full: [
       'The memory is full',
-      'Delete a fact that is no longer needed, then send this one again.',
+      'Delete a fact that is no longer needed, then send the new fact again.',
     ],
     too_many_sessions: [
       'You have too many sessions',
-      'Delete one that is no longer needed, then try again.',
+      'Delete a session that is no longer needed, then try again.',
     ],
     too_many_saved_searches: [
       'You have too many saved searches',
-      'Delete one that is no longer needed, then send this one again.',
+      'Delete a search that is no longer needed, then send the new search again.',
     ],
     too_much_stored: [
       'Too much is stored',
-      'Delete files that are no longer needed, then send this one again.',
+      'Delete files that are no longer needed, then send the new file again.',
     ],
     too_many_files: [
       'The session has too many files',
-      'Delete one that is no longer needed, then send this one again.',
+      'Delete a file that is no longer needed, then send the new file again.',
     ],
     turn_running: [
       'An answer is being written',
-      'Wait for it, or cancel it with `message.cancel`, then send this one again.',
+      'Wait for the answer, or cancel it with `message.cancel`, then send your message again.',
     ],
     no_turn_running: [
       'No answer is being written',
-      'It is complete: open the session again to see it.',
+      'The answer is complete: open the session again to see it.',
     ],
     message_name_taken: [
-      'Another message has this id',
-      'The session has a message with this `client_message_id` and another text. Send this one under another id.',
+      'Another message has this ID',
+      'The session has a message with this `client_message_id` and another text. Send the new message with another ID.',
     ],
     nothing_to_retry: [
       'There is nothing to retry',
@@ -171,7 +171,7 @@ export const errors = {
     ],
     too_many_turns: [
       'Too many answers at once',
-      'Wait for one of your other sessions to be answered, then send this one again.',
+      'Wait for an answer in another session, then send your message again.',
     ],
     export_running: [
       'Your export is in progress',
@@ -184,7 +184,7 @@ export const errors = {
     ],
     too_many_open: [
       'Too many sessions are open',
-      'Close one with `session.close`, or open it on another connection.',
+      'Close a session with `session.close`, or open the new one on another connection.',
     ],
   }),
   ...defineErrors(413, {
@@ -232,7 +232,7 @@ export const errors = {
     ],
     sign_in_not_configured: [
       'Sign-in is not configured',
-      'The operator must set IDP_CLIENT_ID to the client id at the identity provider.',
+      'The operator must set IDP_CLIENT_ID to the client ID at the identity provider.',
     ],
     provider_unavailable: [
       'The identity provider does not answer',

@@ -26,14 +26,14 @@ export function createChatMetrics(registry: Registry) {
   });
   const duration = new Histogram({
     name: 'assistant_turn_duration_seconds',
-    help: 'Time from a message to the end of its answer, of turns that ended in their process.',
+    help: 'Time from a message to the end of its answer, for turns that ended in the process that began them.',
     labelNames: ['outcome'],
     buckets: TURN_BUCKETS_SECONDS,
     registers,
   });
   const toolCalls = new Counter({
     name: 'assistant_tool_calls_total',
-    help: 'Tool calls of the model; the tool is "unknown" where there is none of that name.',
+    help: 'Tool calls of the model; the tool is "unknown" if no tool has that name.',
     labelNames: ['tool', 'outcome'],
     registers,
   });

@@ -177,7 +177,7 @@ export function createFiles({
       .executeTakeFirstOrThrow();
     if (counts.count - counts.sameName >= MAX_FILES) {
       throw problem('too_many_files', {
-        detail: `It has ${MAX_FILES}, which is the maximum. Delete one that you no longer need, then send this one again.`,
+        detail: `It has ${MAX_FILES}, which is the maximum. Delete a file that you no longer need, then send the new file again.`,
       });
     }
     const isNew = counts.sameName === 0;
@@ -194,7 +194,7 @@ export function createFiles({
       .executeTakeFirstOrThrow();
     if (storedBytes + bytes <= maxOwnerBytes) return isNew;
     throw problem('too_much_stored', {
-      detail: `The files of the session's owner may have ${maxOwnerBytes} bytes together. Delete some that you no longer need, then send this one again.`,
+      detail: `The files of the session's owner may have ${maxOwnerBytes} bytes together. Delete files that you no longer need, then send the new file again.`,
     });
   }
 }

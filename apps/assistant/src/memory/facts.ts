@@ -216,7 +216,7 @@ export async function checkFactLimit(
   const { count } = await countFacts(trx, { userId }, { readerId: userId });
   if (count < MAX_FACTS) return;
   throw problem('memory_full', {
-    detail: `You have ${MAX_FACTS} facts, which is the maximum. Delete one that you no longer need, then ${advice}.`,
+    detail: `You have ${MAX_FACTS} facts, which is the maximum. Delete a fact that you no longer need, then ${advice}.`,
   });
 }
 

@@ -128,7 +128,7 @@ export function createMemory({
           await requireSession(trx, { sessionId: sourceSessionId, scope: { userId: user.id } });
         }
         const { value: previous, origin } = (await findFact(trx, factKey)) ?? {};
-        if (previous === undefined) await checkFactLimit(trx, user.id, 'send this one again');
+        if (previous === undefined) await checkFactLimit(trx, user.id, 'send the new fact again');
         if (previous !== value) {
           const recordedChange = { category, key, value, previous: previous ?? null };
           await recordChange?.(trx, { ...recordedChange, ...(origin !== undefined && { origin }) });

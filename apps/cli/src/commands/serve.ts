@@ -13,7 +13,7 @@ const SERVICES = [
     role: 'collector',
     description: 'serve the collector API, and run a worker unless COLLECTOR_WORKER=false',
     needs: 'nothing on a loopback address, and COLLECTOR_AUTH on any other.',
-    note: 'A real model is set with MODEL_MODE=openai and the variables beside it.',
+    note: 'MODEL_MODE=openai and the other MODEL_* variables select a real model.',
   },
   {
     role: 'worker',
