@@ -32,7 +32,7 @@ test('Every sample listing passes the whole pipeline', async () => {
   const { completed = 0, invalid = 0, failed = 0 } = counts;
   assert.equal(completed + invalid, lines.length);
   assert.equal(failed, 0);
-  assert.ok(invalid > 0, 'some samples are no listings');
+  assert.ok(invalid > 0, 'some samples are not listings');
 
   const unembeddedListings = await db
     .selectFrom('property_listings')

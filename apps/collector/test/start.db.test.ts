@@ -150,11 +150,11 @@ test('A worker stops while a slow request is in progress', async () => {
   const [responseBytes] = (await once(socket, 'data')) as [Buffer];
   assert.match(responseBytes.toString(), /100 Continue/);
 
-  const closing = collector.close();
+  const closePromise = collector.close();
   await waitForUnlisten();
   assert.equal(socket.closed, false);
   socket.destroy();
-  await closing;
+  await closePromise;
 });
 
 /** Creates a data folder, which `resources` removes, and returns the environment of a process. */
@@ -227,10 +227,10 @@ for (const { name, open } of [
       { log, database: isolatedDatabase },
     );
     await requestReceived;
-    const closing = runningProcess.close();
+    const closePromise = runningProcess.close();
     // In the opposite order, the stop would wait for the pending response.
     await waitForUnlisten().finally(release);
-    await closing;
+    await closePromise;
 
     assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
     assert.equal((await readRawRecord(isolatedDatabase.db, id)).status, 'completed');

@@ -19,21 +19,25 @@ async function createHeaders(scope: Scope, sources?: string[]) {
   return { authorization: `Bearer ${apiKey.key}` };
 }
 
-test('Each route needs its scope where API keys are required', async () => {
+test('Each route requires its scope if API keys are required', async () => {
   const ingest = await createHeaders('ingest');
   const search = await createHeaders('search');
   const admin = await createHeaders('admin');
-  const calls = {
+  const callsByScope = {
     ingest: (headers: Record<string, string>) =>
       collector.post('/api/v1/ingest', createPayload(), headers),
     search: (headers: Record<string, string>) => collector.get('/api/v1/listings/1', headers),
     admin: (headers: Record<string, string>) => collector.get('/api/v1/admin/queue', headers),
   };
-  for (const [scope, call] of Object.entries(calls)) {
+  for (const [scope, call] of Object.entries(callsByScope)) {
     assert.equal((await call({})).status, 401, scope);
     for (const [name, headers] of Object.entries({ ingest, search, admin })) {
       const isAllowed = (await call(headers)).status !== 403;
-      assert.equal(isAllowed, name === scope, `${name} for ${scope}`);
+      assert.equal(
+        isAllowed,
+        name === scope,
+        `a key with the scope ${name} on a route of ${scope}`,
+      );
     }
   }
   for (const path of ['/health', '/health/live', '/metrics', '/openapi.json']) {

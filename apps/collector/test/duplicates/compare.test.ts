@@ -374,7 +374,7 @@ function findConnectedIds(startId: number, pairs: readonly DuplicatePair[]): Set
   return connectedIds;
 }
 
-test('A group is named by its smallest id in any order of the pairs', () => {
+test('A group is named by its smallest ID in any order of the pairs', () => {
   fc.assert(
     fc.property(arbitraryPairs, (pairs) => {
       const groups = findComponents(IDS, pairs);

@@ -193,7 +193,7 @@ test('A copied text is found by its meaning without an equal fact', async () => 
   const [firstId, secondId] = [await addListing(embeddedFacts), await addListing(embeddedFacts)];
   await searchAll();
   assert.deepEqual(await readPairs(), [[firstId, secondId]]);
-  // Vectors of another model are not compared, and a vector alone is no reason.
+  // Vectors of another model are not compared, and a similar vector alone is not enough.
   await addListing({ ...embeddedFacts, embedding_model: 'other' });
   await addListing({ ...embeddedFacts, description: 'зовсім інші слова про зовсім іншу квартиру' });
   await searchAll();

@@ -6,7 +6,7 @@ import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
 import { CONTROL_SIZE } from '../../src/images/decode.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
-import { openReprocess, readAll, filterReadings } from '../reprocess/harness.ts';
+import { openReprocess, readAll, filterExtracted } from '../reprocess/harness.ts';
 import {
   openImageHost,
   openImages,
@@ -254,7 +254,7 @@ test('A listing with a rejected image is complete and calls the model again only
   const betterVision = createVisionModel();
   const reprocess = openReprocess(db, model, openService(betterVision).images);
   for (let run = 0; run < 2; run += 1) {
-    const [reading] = filterReadings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
+    const [reading] = filterExtracted(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
     assert.ok(reading);
     assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
     assert.deepEqual(

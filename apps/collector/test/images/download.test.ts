@@ -61,7 +61,7 @@ const responses: Record<string, Respond> = {
     headers: { 'content-encoding': 'gzip' },
     body: encodings['gzip']?.subarray(0, 30),
   }),
-  garbage: () => (response) => response.socket?.end('this is no HTTP\r\n\r\n'),
+  garbage: () => (response) => response.socket?.end('this is not HTTP\r\n\r\n'),
   endless: () => (response) => {
     const chunk = Buffer.alloc(64 * KB);
     const fillBuffer = () => {

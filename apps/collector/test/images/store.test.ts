@@ -160,7 +160,7 @@ test('A request to a silent bucket is abandoned and sent three times', async () 
   assert.deepEqual(requests, [request, request, request]);
 });
 
-test('A missing object is no outage; a denied key and an unreachable server are', async () => {
+test('A denied key and an unreachable server are outages; a missing object is not', async () => {
   const missingRead = bucketStore.read('00'.repeat(32));
   await assert.rejects(missingRead, (error) => !(error instanceof StoreOutageError));
   await assert.rejects(missingRead, hasCauseNamed('NoSuchKey'));

@@ -98,7 +98,7 @@ test('A payload without a declared length counts with its actual size', async ()
   const { send, release, countWaiting } = await startStalledIngest('store', bounds);
   const chunkedHeaders = { 'transfer-encoding': 'chunked' };
   const firstResponse = send(payload, chunkedHeaders);
-  await until('one to wait', () => countWaiting() === 1);
+  await until('a payload to wait', () => countWaiting() === 1);
   assert.equal((await send(payload, chunkedHeaders)).statusCode, 503);
   release();
   assert.equal((await firstResponse).statusCode, 202);
@@ -126,7 +126,11 @@ await app.register(registerUploadRoutes, {
   metrics: createMetrics(new Registry()),
   async processForm({ files }) {
     processedSizes.push(files.map(({ bytes }) => bytes));
-    assert.equal((await readdir(folder)).length, files.length, 'they are there while it runs');
+    assert.equal(
+      (await readdir(folder)).length,
+      files.length,
+      'the files exist while the form is processed',
+    );
     return { raw_id: 1, status: 'completed' as const, listing_id: 1, images: [] };
   },
   concurrency: 1,
@@ -135,7 +139,7 @@ await app.register(registerUploadRoutes, {
 after(() => app.close());
 const url = await app.listen({ port: 0 });
 
-/** Sends files of these sizes without a declared length. */
+/** Sends files of the given sizes without a declared length. */
 async function sendFiles(sizes: readonly number[], payload = metadata()) {
   const files = sizes.map((bytes, index) => image(`${index}.png`, Buffer.alloc(bytes)));
   const response = await fetch(`${url}/ingest/with-images`, {
@@ -150,14 +154,17 @@ async function sendFiles(sizes: readonly number[], payload = metadata()) {
 test('A form without a declared length is limited in its total size', async () => {
   const payload = metadata();
   const remainingBytes = MEBIBYTE - Buffer.byteLength(payload.content);
-  const fullForm = await sendFiles([400_000, 400_000, remainingBytes - 800_000], payload);
-  assert.equal(fullForm.status, 200, JSON.stringify(fullForm.body));
+  const fullFormResponse = await sendFiles([400_000, 400_000, remainingBytes - 800_000], payload);
+  assert.equal(fullFormResponse.status, 200, JSON.stringify(fullFormResponse.body));
   assert.deepEqual(processedSizes, [[400_000, 400_000, remainingBytes - 800_000]]);
   assert.deepEqual(await readdir(folder), []);
 
-  const largerForm = await sendFiles([400_000, 400_000, remainingBytes - 800_000 + 1], payload);
-  assert.equal(largerForm.status, 413);
-  assert.match(largerForm.body.detail, /larger than 1 MB, up to the file "2\.png"/);
+  const largerFormResponse = await sendFiles(
+    [400_000, 400_000, remainingBytes - 800_000 + 1],
+    payload,
+  );
+  assert.equal(largerFormResponse.status, 413);
+  assert.match(largerFormResponse.body.detail, /larger than 1 MB, up to the file "2\.png"/);
   assert.deepEqual(await readdir(folder), []);
   assert.equal(processedSizes.length, 1);
 });

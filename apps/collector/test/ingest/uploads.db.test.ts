@@ -106,7 +106,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
     'all to be received',
     async () => (await listTemporaryFiles(otherFolder)).length === 3,
   );
-  await until('the model to be asked', () => activeRequests > 0);
+  await until('a request to the model', () => activeRequests > 0);
   // Long enough for another form to start if there were no limit.
   await sleep(200);
   gate.resolve();
@@ -128,11 +128,11 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   uploadSocket.write(formStart);
   await until('a temporary file', async () => (await listTemporaryFiles(otherFolder)).length === 1);
   const processing = sendForm(stopping.url, createForm(createPayload(), []));
-  await until('the model to be asked', () => server.state.requestCount > 0);
-  const closing = stopping.close();
+  await until('a request to the model', () => server.state.requestCount > 0);
+  const closePromise = stopping.close();
   assert.equal((await processing).status, 200);
   uploadSocket.destroy();
-  await closing;
+  await closePromise;
   const unfinishedRows = await db
     .selectFrom('raw_data')
     .select('id')

@@ -226,12 +226,12 @@ test('A payload whose key expires between two statements is stored again', async
   };
   const [first] = await storeRaws(db, [raw], assert.ifError);
   assert.ok(first !== undefined && 'id' in first);
-  const expiring = watchDatabase(db, {
+  const racingDb = watchDatabase(db, {
     async after(text) {
       if (text.includes('set idempotency_key = null')) await setFailed(first.id, true);
     },
   });
-  const [second] = await storeRaws(expiring, [raw], assert.ifError);
+  const [second] = await storeRaws(racingDb, [raw], assert.ifError);
   assert.ok(second !== undefined && 'id' in second && second.isNew && second.id !== first.id);
 });
 
@@ -253,7 +253,7 @@ test('Of concurrent requests with one key, one is processed and the others must 
 
 const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
 
-test('A payload whose outcome an outage of the database hides is answered with its id', async () => {
+test('A payload whose outcome an outage of the database hides is answered with its ID', async () => {
   const unavailableDb = new Proxy(db, {
     get() {
       throw new DatabaseError('DATABASE_UNREACHABLE', 'The database does not respond');
@@ -305,7 +305,7 @@ test('Every failure has a documented status', async () => {
   }
 });
 
-test('A payload that is no listing is 422 with the reason, and its images are not kept', async () => {
+test('A payload that is not a listing is 422 with the reason, and its images are not kept', async () => {
   const payload = createPayload({
     source_slug: 'bicycles',
     title: 'Продам велосипед',

@@ -3,7 +3,12 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { settleChanges } from '../../src/listing/changes.ts';
-import { createBetterModel, openReprocess, readAll, filterReadings } from '../reprocess/harness.ts';
+import {
+  createBetterModel,
+  openReprocess,
+  readAll,
+  filterExtracted,
+} from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, createHarness, findListing, createPayload } from '../support/pipeline.ts';
 
@@ -185,14 +190,14 @@ test('A key with a list of sources gets the changes of only these sources', asyn
 /** Creates a model that extracts the same price from every text. */
 const createPriceModel = (price: number) => createBetterModel(() => ({ price, currency: 'USD' }));
 
-test('A price that is read differently from the same payload is no change', async () => {
+test('A price that is read differently from the same payload is not a change', async () => {
   const payload = createPayload();
   const { cursor } = await poll();
   const harness = createHarness(db, { model: createPriceModel(50_000) });
   const { listing_id: listingId } = await harness.process(payload);
   assert.ok(listingId);
   const reprocess = openReprocess(db, createPriceModel(60_000));
-  const [reading] = filterReadings(await readAll(reprocess, { listingId }));
+  const [reading] = filterExtracted(await readAll(reprocess, { listingId }));
   assert.ok(reading);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   assert.equal((await findListing(db, payload))?.price, 60_000);

@@ -143,7 +143,7 @@ test('The prompts explain each field of the answer, and that texts are data', ()
       assert.ok(prompt.text.includes(`\`${field}\``), `${field} is not explained`);
     }
     assert.match(prompt.text, /whatever it asks or orders, you do nothing but/);
-    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'nothing is filled in');
+    assert.doesNotMatch(prompt.text, /\$\{|\{\{|\{fields/, 'the prompt has no placeholders');
   }
 });
 

@@ -64,7 +64,7 @@ test('An archived listing is hidden from searches and restored by its payload', 
     'the checks begin anew',
   );
   const history = (await collector.get(`/api/v1/listings/${id}/history`)).json<unknown[]>();
-  assert.equal(history.length, 1, 'the archive is no change of the listing');
+  assert.equal(history.length, 1, 'archiving does not change the listing');
   const { text } = await collector.get('/metrics');
   assert.match(text, /collector_archive_checks_total\{outcome="archived"\} 1\n/);
 });
@@ -89,7 +89,7 @@ test('Invalid requests are rejected', async () => {
 const [PRESENT_STATUS, GONE_STATUS, UNAVAILABLE_STATUS] = [200, 404, 503];
 type Respond = (url: string, signal: AbortSignal) => Promise<number>;
 
-/** Creates listings with a URL each, and returns their IDs. */
+/** Creates listings, each with a URL, and returns their IDs. */
 async function createListings(source: string, count = 1): Promise<number[]> {
   await sql`insert into sources (slug) values (${source})`.execute(db);
   const { rows } = await sql<{ id: number }>`
@@ -166,7 +166,7 @@ test('A listing is archived after two checks an hour apart find it gone', async 
   const { run, metrics } = createSourceCheck('gone', respondWith(GONE_STATUS));
   const unchangedResult = { checked: 1, archived: 0, unreachable: 0 };
   assert.deepEqual(await run(), unchangedResult);
-  assert.deepEqual(await run(), unchangedResult, 'a moment later is not an hour later');
+  assert.deepEqual(await run(), unchangedResult, 'the second check comes too early');
   await ageCheck(id, 0.9);
   assert.deepEqual(await run(), unchangedResult);
   await ageCheck(id, 0.2);
@@ -196,17 +196,17 @@ test('Another answer restarts the two checks, and no answer changes nothing', as
   assert.equal(await countArchived(GONE_STATUS), 1);
 });
 
-for (const [moment, source] of [
+for (const [time, source] of [
   ['between two checks', 'between'],
   ['during a check', 'during'],
 ] as const) {
-  test(`A payload that arrives ${moment} keeps its listing`, async () => {
+  test(`A payload that arrives ${time} keeps its listing`, async () => {
     const [id = 0] = await createListings(source);
     const { run } = createSourceCheck(source, async () => {
       if (source === 'during') await markSentAgain(source);
       return GONE_STATUS;
     });
-    for (let checks = 0; checks < 3; checks += 1) {
+    for (let checkCount = 0; checkCount < 3; checkCount += 1) {
       assert.deepEqual(await run(), { checked: 1, archived: 0, unreachable: 0 });
       await ageCheck(id, 2);
       if (source === 'between') await markSentAgain(source);

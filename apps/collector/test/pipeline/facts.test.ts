@@ -62,7 +62,7 @@ test('An empty text of the source yields to the model, and property types are in
 const impossibleFacts: [string, Partial<Extraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],
-  ['a currency that is no code', { currency: '$' }],
+  ['a currency that is not a code', { currency: '$' }],
   ['half a room', { rooms: 2.5 }],
   ['an area below 0', { area_total: -1 }],
   ['a title too long', { title: 'т'.repeat(501) }],

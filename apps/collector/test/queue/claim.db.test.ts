@@ -32,8 +32,8 @@ import { completedOutcome, storePending, stage } from './harness.ts';
 
 const { db, engine } = await openDatabase();
 
-/** Smaller for the embedded database, which stores rows slowly. */
-const MANY_PAYLOADS = engine === 'postgres' ? 100_000 : 10_000;
+/** Number of stored payloads: smaller for the embedded database, which stores rows slowly. */
+const PAYLOAD_COUNT = engine === 'postgres' ? 100_000 : 10_000;
 
 const LEASE_MS = 60_000;
 const claimant = { worker: 'test', leaseMs: LEASE_MS };
@@ -49,8 +49,8 @@ async function claimExistingJob(): Promise<Job> {
   return job;
 }
 
-/** Claims jobs, and returns their sources in order. */
-const claimSources = async (count: number, lastSource?: string) =>
+/** Claims jobs, and joins their sources in order. */
+const claimAndJoinSources = async (count: number, lastSource?: string) =>
   (await claim({ count, lastSource })).map(({ sourceSlug }) => sourceSlug).join('');
 
 async function endAllJobs(): Promise<void> {
@@ -94,10 +94,10 @@ async function storeWithoutRelease(): Promise<number> {
 
 /** Returns the number of payloads that a claim reads. */
 async function countReadRows(options: Options): Promise<number> {
-  const { rowsRead: rows } = await explain(db, (explained) =>
-    claimJobs(explained, { ...claimant, ...options }),
+  const { rowsRead } = await explain(db, (explainedDb) =>
+    claimJobs(explainedDb, { ...claimant, ...options }),
   );
-  return rows;
+  return rowsRead;
 }
 
 // Changed statistics could change the plan during a test.
@@ -203,7 +203,7 @@ test('A postponed job and the later payloads of its listing are not claimed befo
 });
 
 test('Lost jobs are returned without an attempt and keep their usage and stages', async () => {
-  const [lostId = 0, keptId = 0] = await storePayloads(2);
+  const [lostId = 0, activeId = 0] = await storePayloads(2);
   const jobs = [await claimExistingJob(), await claimExistingJob()];
   await renewLeases(
     db,
@@ -211,19 +211,19 @@ test('Lost jobs are returned without an attempt and keep their usage and stages'
     LEASE_MS,
   );
   assert.deepEqual(await returnStrays(db, 'other', []), new Set());
-  assert.deepEqual(await returnStrays(db, 'test', [keptId]), new Set([lostId]));
+  assert.deepEqual(await returnStrays(db, 'test', [activeId]), new Set([lostId]));
   const { status, attempts, stages, model_usage: usage } = await readRawRecord(db, lostId);
   assert.deepEqual([status, attempts, stages, usage?.calls], ['pending', 0, [stage], 1]);
-  assert.equal((await readRawRecord(db, keptId)).status, 'processing');
+  assert.equal((await readRawRecord(db, activeId)).status, 'processing');
 });
 
-test(`${MANY_PAYLOADS} pending payloads of one source do not delay another source`, async () => {
-  await storePending(db, 'large', MANY_PAYLOADS);
+test(`${PAYLOAD_COUNT} pending payloads of one source do not delay another source`, async () => {
+  await storePending(db, 'large', PAYLOAD_COUNT);
   await sql`analyze raw_data`.execute(db);
-  assert.equal(await claimSources(1), 'large');
+  assert.equal(await claimAndJoinSources(1), 'large');
   await storePending(db, 'small', 1);
-  assert.equal(await claimSources(1, 'small'), 'small', 'it has no job in progress');
-  assert.equal(await claimSources(1, 'large'), 'large');
+  assert.equal(await claimAndJoinSources(1, 'small'), 'small', 'it has no job in progress');
+  assert.equal(await claimAndJoinSources(1, 'large'), 'large');
   assert.ok((await countReadRows({ count: 4, lastSource: 'large' })) < 100);
 });
 
@@ -239,23 +239,23 @@ test('A claim takes equal shares of the sources, the oldest payloads first, in r
     [100, 'b', 'cabcabcabcabcb'],
     [1, undefined, ''],
   ] as const) {
-    assert.equal(await claimSources(count, lastSource), expected);
+    assert.equal(await claimAndJoinSources(count, lastSource), expected);
     await endAllJobs();
   }
 });
 
 test('A claim balances the jobs in progress of all workers', async () => {
   await storePending(db, 'a', 20);
-  assert.equal(await claimSources(6), 'aaaaaa');
+  assert.equal(await claimAndJoinSources(6), 'aaaaaa');
   for (const source of ['b', 'c']) await storePending(db, source, 20);
   // The two sources without jobs come first, until each source has six.
-  assert.equal(await claimSources(2), 'bc');
-  assert.equal(await claimSources(3, 'a'), 'bcb');
-  assert.equal(await claimSources(1, 'b'), 'c', 'it has the fewest jobs now');
-  assert.equal(await claimSources(6), 'bcbcbc');
-  assert.equal(await claimSources(3, 'a'), 'bca');
+  assert.equal(await claimAndJoinSources(2), 'bc');
+  assert.equal(await claimAndJoinSources(3, 'a'), 'bcb');
+  assert.equal(await claimAndJoinSources(1, 'b'), 'c', 'it has the fewest jobs now');
+  assert.equal(await claimAndJoinSources(6), 'bcbcbc');
+  assert.equal(await claimAndJoinSources(3, 'a'), 'bca');
   await endAllJobs();
-  assert.equal(await claimSources(3, 'a'), 'bca', 'ended jobs do not count');
+  assert.equal(await claimAndJoinSources(3, 'a'), 'bca', 'ended jobs do not count');
 });
 
 test('A claim uses its indexes with any number of sources and completed payloads', async () => {
@@ -270,8 +270,8 @@ test('A claim uses its indexes with any number of sources and completed payloads
     assert.equal((await claim({ count: 4, lastSource: `source-${worker}` })).length, 4);
   }
   const options = { count: 4, lastSource: 'source-1' };
-  const { kinds, indexes } = await explain(db, (explained) =>
-    claimJobs(explained, { ...claimant, ...options }),
+  const { kinds, indexes } = await explain(db, (explainedDb) =>
+    claimJobs(explainedDb, { ...claimant, ...options }),
   );
   assert.ok(!kinds.has('Seq Scan'));
   assert.deepEqual(indexes, [
@@ -293,14 +293,17 @@ test('Storing, renewing and finishing use indexes with any number of completed p
   const renewedJobs = jobs.map((job) => createJobProgress(job));
   const finishedJobs = jobs.map((job) => ({ job, result: completedOutcome }));
   const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
-    ['storing', (explained) => insertRaws(explained, [raw])],
-    ['renewing', (explained) => renewLeases(explained, renewedJobs, LEASE_MS)],
-    ['finishing', (explained) => finishJobs(explained, finishedJobs)],
-    ['releasing', (explained) => releaseListings(explained, [listingKey])],
+    ['storing', (explainedDb) => insertRaws(explainedDb, [raw])],
+    ['renewing', (explainedDb) => renewLeases(explainedDb, renewedJobs, LEASE_MS)],
+    ['finishing', (explainedDb) => finishJobs(explainedDb, finishedJobs)],
+    ['releasing', (explainedDb) => releaseListings(explainedDb, [listingKey])],
   ];
   for (const [title, run] of statements) {
-    const { indexes, rowsRead: rows } = await explain(db, run);
-    assert.ok(indexes.length > 0 && rows < 100, `${title} reads ${rows} rows by ${indexes.join()}`);
+    const { indexes, rowsRead } = await explain(db, run);
+    assert.ok(
+      indexes.length > 0 && rowsRead < 100,
+      `${title} reads ${rowsRead} rows with ${indexes.join()}`,
+    );
   }
 });
 
@@ -328,20 +331,20 @@ test('A claim does not scan 20,000 pending payloads of one listing', async () =>
   const [job] = await claim({ count: 1, lastSource: 'other' });
   assert.equal(job?.externalId, 'same');
   assert.ok((await countReadRows({ count: 4, lastSource: 'other' })) < 100);
-  assert.equal(await claimSources(10), '');
+  assert.equal(await claimAndJoinSources(10), '');
 });
 
 test('Sources without claimable payloads do not hide the next source', async () => {
   // Concurrent inserts may leave two payloads of one listing that do not wait.
   for (let index = 0; index < 2; index += 1)
     await storePending(db, 'blocked', 1, { sameListing: true });
-  assert.equal(await claimSources(1), 'blocked');
+  assert.equal(await claimAndJoinSources(1), 'blocked');
   for (let index = 0; index < 20; index += 1) await storePending(db, `postponed-${index}`, 1);
   await sql`update raw_data set retry_at = now() + interval '1 h'
     where source_slug like 'postponed%'`.execute(db);
   await storePending(db, 'z', 1);
-  assert.equal(await claimSources(1), 'z');
-  assert.equal(await claimSources(1), '');
+  assert.equal(await claimAndJoinSources(1), 'z');
+  assert.equal(await claimAndJoinSources(1), '');
 });
 
 test('Concurrent claims give each job to one worker', async () => {

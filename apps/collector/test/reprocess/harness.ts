@@ -70,6 +70,6 @@ export async function readAll(
   return Array.fromAsync(reprocess.read(selection, { limit, signal, dryRun }));
 }
 
-/** Returns the outcomes with an extraction. */
-export const filterReadings = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
-  outcomes.filter((reading) => reading.outcome === 'read');
+/** Returns the outcomes of successful extractions. */
+export const filterExtracted = (outcomes: readonly ExtractionOutcome[]): RepeatedExtraction[] =>
+  outcomes.filter((extraction) => extraction.outcome === 'read');

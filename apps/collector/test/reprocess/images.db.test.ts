@@ -171,16 +171,19 @@ test('Listings without a complete payload are left, and a systemic failure ends 
     .set({ completed_hash: null })
     .where('raw_id', '=', failedListing.raw.id)
     .execute();
-  // The job has lost its worker too often.
-  const lostRaw = await addListing(kitchenImage.url);
+  // The job has lost its worker too often, and has failed.
+  const lostListing = await addListing(kitchenImage.url);
   const lostError = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
-  await updateRawRecord(db, lostRaw.raw.id, { status: 'failed', error: JSON.stringify(lostError) });
+  await updateRawRecord(db, lostListing.raw.id, {
+    status: 'failed',
+    error: JSON.stringify(lostError),
+  });
   const vision = createBetterVision();
   assert.deepEqual(
     (await openReprocessImages(vision.vision).describe()).map(({ outcome }) => outcome),
     ['left', 'left', 'left'],
   );
-  const lostRawAfter = await readRawRecord(db, lostRaw.raw.id);
+  const lostRawAfter = await readRawRecord(db, lostListing.raw.id);
   assert.deepEqual([lostRawAfter.status, lostRawAfter.error], ['failed', lostError]);
   assert.equal(vision.visionRequests.length, 0);
 

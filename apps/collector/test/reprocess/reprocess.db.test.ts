@@ -6,7 +6,7 @@ import { claimForReprocessing } from '../../src/queue/claim.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
 import { createOutageError, watchDatabase } from '@oselya/testing/database';
-import { createBetterModel, openReprocess, readAll, filterReadings } from './harness.ts';
+import { createBetterModel, openReprocess, readAll, filterExtracted } from './harness.ts';
 import {
   createCountingModel,
   createHarness,
@@ -34,7 +34,7 @@ beforeEach(async () => {
 /** Extracts the only listing again. */
 async function readOne(model: ReturnType<typeof createCountingModel>) {
   const reprocess = openWithModel(model);
-  const [reading] = filterReadings(await readAll(reprocess));
+  const [reading] = filterExtracted(await readAll(reprocess));
   assert.ok(reading);
   return { reprocess, reading };
 }
@@ -45,7 +45,7 @@ test('An extraction shows the changes and stores only its cost', async () => {
   await harness.process(createPayload({ external_id: 'b', rooms: 3 }));
   const rowsBefore = await readAllRows(db);
   const model = createBetterModel();
-  const outcomes = filterReadings(await readAll(openWithModel(model)));
+  const outcomes = filterExtracted(await readAll(openWithModel(model)));
   assert.deepEqual(
     outcomes.map(({ changes }) => changes),
     [{ rooms: { from: 2, to: 9 } }, {}],
@@ -97,12 +97,12 @@ test('Listings of the current prompt and model are not outdated', async () => {
   const reprocess = openWithModel(model);
   const outdated = reprocess.currentExtractor;
   assert.equal(await reprocess.count({ outdated }), 3);
-  const [first] = filterReadings(await readAll(reprocess, { outdated }, 1));
+  const [first] = filterExtracted(await readAll(reprocess, { outdated }, 1));
   assert.ok(first);
   assert.equal(model.calls.chat, 1);
   await reprocess.write(first);
   assert.equal(await reprocess.count({ outdated }), 2);
-  const remainingReadings = filterReadings(await readAll(reprocess, { outdated }));
+  const remainingReadings = filterExtracted(await readAll(reprocess, { outdated }));
   assert.deepEqual(
     remainingReadings.map(({ listingId }) => listingId > first.listingId),
     [true, true],
@@ -196,7 +196,7 @@ test('Outcomes name missing, rejected and failed payloads and payloads in progre
   const rowsBefore = await readAllRows(db);
   // A newer payload arrives between reading and writing.
   await store(db, createPayload({ external_id: 'later' }));
-  const [reading] = filterReadings(outcomes);
+  const [reading] = filterExtracted(outcomes);
   assert.ok(reading);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'changed' });
   assert.deepEqual((await readAllRows(db)).listings, rowsBefore.listings);
@@ -277,7 +277,7 @@ test('A worker continues a write whose result an outage hides', async () => {
     },
   });
   const reprocess = openReprocess(lossyDb, model);
-  const [reading] = filterReadings(await readAll(reprocess));
+  const [reading] = filterExtracted(await readAll(reprocess));
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'queued');
   assert.equal((await findListing(db, payload))?.rooms, 9);
@@ -296,7 +296,7 @@ test('A payload whose write a timeout hides does not stay completed', async () =
     },
   });
   const reprocess = openReprocess(slowDb, createBetterModel());
-  const [reading] = filterReadings(await readAll(reprocess));
+  const [reading] = filterExtracted(await readAll(reprocess));
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'failed');
   assert.equal((await findListing(db, payload))?.rooms, 9);
@@ -323,7 +323,7 @@ test('A worker continues the write of a killed process, or leaves the payload as
   assert.equal(model.calls.chat, 0);
 
   assert.ok(await claimForReprocessing(db, target, claimant));
-  // The killed process had written the listing.
+  // Simulates a kill after the listing was written, which clears completed_hash.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();
   assert.equal((await findListing(db, payload))?.rooms, 9);
@@ -335,7 +335,7 @@ test('A failed payload is extracted again', async () => {
   const failingModel = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
   const raw = await createHarness(db, { model: failingModel }).process(payload);
   assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
-  const [reading] = filterReadings(await readAll(openWithModel(createBetterModel())));
+  const [reading] = filterExtracted(await readAll(openWithModel(createBetterModel())));
   assert.ok(reading);
   const failingReprocess = openWithModel({ ...createBetterModel(), embed: failingModel.embed });
   assert.equal((await failingReprocess.write(reading)).outcome, 'failed');
@@ -368,7 +368,7 @@ test('Each extraction with another result adds a snapshot to the history', async
       db,
       createBetterModel(() => ({ rooms })),
     );
-    for (const reading of filterReadings(await readAll(reprocess))) {
+    for (const reading of filterExtracted(await readAll(reprocess))) {
       assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
     }
   }

@@ -263,7 +263,7 @@ suite('Ranking', () => {
     );
   });
 
-  test('The newest id is at most the id of the last listing', async () => {
+  test('The newest ID is at most the ID of the last listing', async () => {
     const query = { text: 'слово', filters: {}, maxMatches: 1000 };
     const { newestId: lastId } = await rankMatches(db, query);
     assert.ok(lastId >= FIRST_NEWEST_ID + 40);
@@ -280,7 +280,7 @@ suite('Ranking', () => {
     return statements;
   }
 
-  test('A search makes few statements and each names few bands of ids', async () => {
+  test('A search makes few statements, and each names few ID bands', async () => {
     for (const text of ['слово', 'рідкісне', 'ніде']) {
       for (const maxMatches of [1, 4, 33, 34, 35, 36, 1000]) {
         const statements = await recordStatements({ text, maxMatches });

@@ -263,7 +263,7 @@ const [nearId, tiedId, farId, oppositeId, archivedId, unembeddedId] = await add(
   circleFilter,
 );
 
-test('The nearest listings come first, ties by id, with their distances', async () => {
+test('The nearest listings come first, ties by ID, with their distances', async () => {
   const { items, took_ms } = await searchOk('similar', { embedding: [2, 0, 0], ...circleFilter });
   assert.deepEqual(getListingIds({ items }), [nearId, tiedId, farId, oppositeId]);
   const distances = items.map(({ distance }: { distance: number }) => distance.toFixed(3));
@@ -303,7 +303,7 @@ test('Filters and the limit apply to similar listings', async () => {
   }
 });
 
-test('Embeddings of another model are no neighbours', async () => {
+test('Embeddings of another model are not neighbours', async () => {
   const [sameModelId, unknownId] = await add(
     { source_slug: 'models', embedding: [1, 0, 0], embedding_model: 'test-model' },
     { source_slug: 'models', embedding: createPointAtAngle(5) },
@@ -450,7 +450,7 @@ const [flatId = 0, pricelessId = 0, , garageId = 0] = ids;
 
 const findMatches = async (body: object) => getListingIds(await searchOk('matches', body));
 
-test('The listings among the given ids that a search finds come in the order of the ids', async () => {
+test('The matches among the given IDs come in the order of the IDs', async () => {
   for (const [requestedIds, query, expected] of [
     [[garageId, pricelessId, flatId], 'МЕЗОНІН', [pricelessId, flatId]],
     [[garageId], 'мезонін', []],
