@@ -10,7 +10,12 @@ import { createDisk, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
 import { simulateFullDisk } from '../support/full-disk.ts';
 import { createImage, startServer } from '../support/images.ts';
-import { openDatabase, createPayload, readRawRecord, watchResources } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  createPayload,
+  readRawRecord,
+  createResourceLeakCheck,
+} from '../support/pipeline.ts';
 
 const MIB = 1024 * 1024;
 const database = await openDatabase();
@@ -82,13 +87,13 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
   await sendUnclaimedPayloads();
   state.freeMb = 100;
   await waitUntilCompleted(10);
-  const waitUntilResourcesAreFree = await watchResources({ database, dataDir, host: imageHost });
+  const checkLeaks = await createResourceLeakCheck({ database, dataDir, host: imageHost });
   state.freeMb = 99;
   await sendUnclaimedPayloads();
   state.freeMb = 100;
   await waitUntilCompleted(20);
   assert.ok((await readRecords()).every(({ attempts }) => attempts === 1));
-  await waitUntilResourcesAreFree();
+  await checkLeaks();
 });
 
 /** Creates a noise image that is too large for one chunk. Each mean brightness gives other bytes. */
@@ -142,7 +147,7 @@ suite('A full disk', () => {
     (await collector.get(`/api/v1/images/${sha256}`)).status === 200;
 
   test('A disk that fills during an upload is 503 without a file or record, and the next request works', async () => {
-    const waitUntilResourcesAreFree = await watchResources({ database, dataDir });
+    const checkLeaks = await createResourceLeakCheck({ database, dataDir });
     using disk = simulateFullDisk(dataDir);
     const payload = createPayload();
     disk.failingOperation = 'writing';
@@ -152,15 +157,15 @@ suite('A full disk', () => {
     );
     assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
     assert.deepEqual(await listRecords(payload.external_id), []);
-    await waitUntilResourcesAreFree();
+    await checkLeaks();
     disk.failingOperation = undefined;
     assert.equal((await sendForm(collector.url, createForm(payload, [uploadedImage]))).status, 200);
     assert.ok(await isServed(uploadedImage));
-    await waitUntilResourcesAreFree();
+    await checkLeaks();
   });
 
   test('A disk that fills while an upload is stored fails the payload, which can be sent again', async () => {
-    const waitUntilResourcesAreFree = await watchResources({ database, dataDir });
+    const checkLeaks = await createResourceLeakCheck({ database, dataDir });
     using disk = simulateFullDisk(dataDir);
     const payload = createPayload();
     const headers = { 'idempotency-key': 'full-disk' };
@@ -170,16 +175,16 @@ suite('A full disk', () => {
     const [record] = await listRecords(payload.external_id);
     assert.deepEqual([record?.status, record?.error?.code], ['failed', 'interrupted']);
     assert.equal(await isServed(storedImage), false);
-    await waitUntilResourcesAreFree();
+    await checkLeaks();
     disk.failingOperation = undefined;
     const response = await sendForm(collector.url, createForm(payload, [storedImage]), headers);
     assert.equal(response.status, 200, JSON.stringify(response.body));
     assert.ok(await isServed(storedImage));
-    await waitUntilResourcesAreFree();
+    await checkLeaks();
   });
 
   test('A job whose fetched image has no room is returned, and completes when there is room', async () => {
-    const waitUntilResourcesAreFree = await watchResources({ database, dataDir, host });
+    const checkLeaks = await createResourceLeakCheck({ database, dataDir, host });
     using disk = simulateFullDisk(dataDir);
     for (const operation of ['writing', 'copying'] as const) {
       disk.failingOperation = operation;
@@ -202,7 +207,7 @@ suite('A full disk', () => {
       });
       assert.equal(completedRecord.attempts, 1);
       assert.ok(await isServed(remoteImages[operation]));
-      await waitUntilResourcesAreFree();
+      await checkLeaks();
     }
   });
 });

@@ -22,7 +22,7 @@ import {
   setApplicationName,
   openDatabase,
   createPayload,
-  watchResources,
+  createResourceLeakCheck,
   openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
@@ -83,28 +83,30 @@ async function startCollectors(
     const form = createForm(createPayload(), [{ name: 'a.png', bytes }]);
     assert.equal((await sendForm(collector.url, form)).status, 200);
   }
-  const countPooled = (selectedPools: readonly pg.Pool[]) =>
+  const countPooledConnections = (selectedPools: readonly pg.Pool[]) =>
     selectedPools.reduce((sum, { totalCount }) => sum + totalCount, 0);
   const countServerConnections = () => countConnections(database.db, CONNECTION_NAME);
-  const countKnownDescriptors = () => countPooled(allPools) + countSockets();
+  const countKnownDescriptors = () => countPooledConnections(allPools) + countSockets();
   return {
     urls,
     imageHost: host.url,
     /** Returns a function that waits until all resources since this call are free. */
     async watch() {
-      const untilFree = await watchResources({
+      const checkLeaks = await createResourceLeakCheck({
         database,
         dataDir: folder,
         host,
         countKnownDescriptors,
       });
       return async () => {
-        await untilFree();
+        await checkLeaks();
         const isAnyConnectionUsed = () => pools.some((pool) => pool.totalCount > pool.idleCount);
         await until('the connections to be free', () => !isAnyConnectionUsed());
         await until('the server to have no other connection', async () => {
           // Each collector has one more connection, for notifications.
-          return (await countServerConnections()) === countPooled(pools) + COLLECTOR_COUNT;
+          return (
+            (await countServerConnections()) === countPooledConnections(pools) + COLLECTOR_COUNT
+          );
         });
       };
     },
@@ -124,7 +126,9 @@ function findServerProblem(testUrl: string): string | undefined {
   if (urlCommand.status !== 0) return `scripts/postgres has no server: ${urlCommand.stderr.trim()}`;
   const getHost = (url: string) => new URL(url).host.replace('localhost', '127.0.0.1');
   const [expected, actual] = [getHost(urlCommand.stdout.trim()), getHost(testUrl)];
-  return expected === actual ? undefined : `TEST_DATABASE_URL is of ${actual}, not of ${expected}`;
+  return expected === actual
+    ? undefined
+    : `TEST_DATABASE_URL points to ${actual} instead of ${expected}`;
 }
 
 /** Starts collectors on a separate server, since other tests share the main one. */
@@ -145,7 +149,7 @@ async function openRestartable() {
   return {
     db: connection.db,
     collectors: await startCollectors(url, { ...connection, url }),
-    /** `immediate` is a crash: the server recovers from its log. */
+    /** Restarts the server. `immediate` is a crash, after which the server recovers from its log. */
     restart: (mode: 'fast' | 'immediate') => run(SCRIPT, ['restart', mode], { env }),
   };
 }
@@ -166,7 +170,7 @@ const serverProblem = url === undefined ? undefined : findServerProblem(url);
 const restartable =
   url === undefined || serverProblem !== undefined ? undefined : await openRestartable();
 
-/** Valid bodies and queries by documented path. */
+/** Valid bodies by documented path. */
 const BODIES: Readonly<Record<string, unknown>> = {
   '/api/v1/ingest': createPayload(),
   '/api/v1/search/fulltext': { query: 'квартира' },
@@ -176,15 +180,16 @@ const BODIES: Readonly<Record<string, unknown>> = {
   '/api/v1/admin/archive-check': {},
   '/api/v1/admin/raw/retry': { status: 'failed' },
 };
+/** Valid queries by documented path. */
 const QUERIES: Readonly<Record<string, string>> = {
   '/api/v1/admin/raw': '?status=failed',
   '/api/v1/admin/raw-data': '?older_than_days=1',
 };
 
 async function sendRequest(collector: { url: string }, method: string, path: string) {
-  const resolved = path.replace('{sha256}', 'ab'.repeat(32)).replace(/\{\w+\}/, '1');
+  const requestPath = path.replace('{sha256}', 'ab'.repeat(32)).replace(/\{\w+\}/, '1');
   const body = BODIES[path];
-  const response = await fetch(collector.url + resolved + (QUERIES[path] ?? ''), {
+  const response = await fetch(collector.url + requestPath + (QUERIES[path] ?? ''), {
     method: method.toUpperCase(),
     ...(path.endsWith('/with-images') && { body: createForm(createPayload(), []) }),
     ...(body !== undefined && {
@@ -199,27 +204,31 @@ async function sendRequest(collector: { url: string }, method: string, path: str
 
 test('Without the database every route answers 503, and the ingest 500 (ADR 0009)', async () => {
   const stoppedDatabase = await connect<Tables>({ url });
-  await using disconnected = await startCollector(
+  await using disconnectedCollector = await startCollector(
     { ...stoppedDatabase, url },
     { COLLECTOR_WORKER: 'false' },
   );
   await stoppedDatabase.pool.end();
-  const routes = (await readDocumentedRoutes(disconnected)).filter(({ path }) =>
+  const routes = (await readDocumentedRoutes(disconnectedCollector)).filter(({ path }) =>
     path.startsWith('/api/v1/'),
   );
   assert.ok(routes.length >= 17, `${routes.length} routes`);
-  for (const { method, path, answers } of routes) {
-    const { status, retryAfter, code, text } = await sendRequest(disconnected, method, path);
+  for (const { method, path, errorCodesByStatus } of routes) {
+    const { status, retryAfter, code, text } = await sendRequest(
+      disconnectedCollector,
+      method,
+      path,
+    );
     const route = `${method} ${path}: ${text}`;
     const isIngest = path.startsWith('/api/v1/ingest');
     const expected = isIngest ? [500, 'ingest_failed'] : [503, 'unavailable'];
     assert.deepEqual([status, code], expected, route);
-    assert.ok(answers[status]?.includes(code), route);
+    assert.ok(errorCodesByStatus[status]?.includes(code), route);
     assert.ok(isIngest || Number(retryAfter) > 0, route);
   }
-  assert.equal((await disconnected.get('/health/ready')).status, 503);
-  assert.equal((await disconnected.get('/health/live')).status, 200);
-  const health = (await disconnected.get('/health')).json<{
+  assert.equal((await disconnectedCollector.get('/health/ready')).status, 503);
+  assert.equal((await disconnectedCollector.get('/health/live')).status, 200);
+  const health = (await disconnectedCollector.get('/health')).json<{
     status: string;
     checks: Record<string, { status: string }>;
   }>();
@@ -240,7 +249,7 @@ if (cuttable !== undefined) {
     await load.untilMoreAccepted();
     await load.end();
     // The other worker may rescue a job if the statement that releases it was lost.
-    await load.judge(context, { maxAttempts: 2 });
+    await load.checkOutcome(context, { maxAttempts: 2 });
   });
 
   test('Silent connections are abandoned and lose and double no payload', async (context) => {
@@ -254,7 +263,7 @@ if (cuttable !== undefined) {
       await load.end();
       proxy.forget();
       // A worker loses its lease after two consecutive silent connections.
-      await load.judge(context, { maxAttempts: 2 });
+      await load.checkOutcome(context, { maxAttempts: 2 });
     }
   });
 
@@ -264,7 +273,7 @@ if (cuttable !== undefined) {
     await load.untilMoreAccepted();
     proxy.settings.delayMs = 0;
     await load.end();
-    await load.judge(context);
+    await load.checkOutcome(context);
     await collectors.close();
   });
 
@@ -279,9 +288,9 @@ if (cuttable !== undefined) {
         await restartable.restart(mode);
       }
       await load.untilMoreAccepted();
-      assert.ok(load.result.unavailable > 0, 'the load met the outage');
+      assert.ok(load.result.unavailableCount > 0, 'the load met the outage');
       await load.end();
-      await load.judge(context);
+      await load.checkOutcome(context);
       if (mode === 'fast') await restartable.collectors.close();
     });
   }

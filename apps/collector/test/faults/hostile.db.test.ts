@@ -22,7 +22,7 @@ import {
   createPayload,
   store,
   waitUntilResourcesAreFree,
-  watchResources,
+  createResourceLeakCheck,
   updateRawRecord,
   openFolder,
 } from '../support/pipeline.ts';
@@ -33,10 +33,10 @@ import { checkCounts, waitUntilEnded } from './load.ts';
 const database = await openDatabase();
 const { db } = database;
 
-const PAYLOADS = getRepetitions({ soak: 10_000, ci: 1000 });
-const SEARCHES = getRepetitions({ soak: 1000, ci: 150 });
-const REQUESTS = database.engine === 'postgres' ? 200 : 80;
-const PARALLEL = 32;
+const PAYLOAD_COUNT = getRepetitions({ soak: 10_000, ci: 1000 });
+const SEARCH_COUNT = getRepetitions({ soak: 1000, ci: 150 });
+const REQUEST_COUNT = database.engine === 'postgres' ? 200 : 80;
+const MAX_PARALLEL_REQUESTS = 32;
 const SEED = 20_261_121;
 /** Maximum number of unexpected responses that a failure message lists. */
 const MAX_SHOWN = 5;
@@ -71,7 +71,7 @@ const COMMON_STATUSES = new Set([100, 302, 400, 404, 405, 415, 421, 431]);
 /** Matches the content type of a problem or its HTML page. */
 const PROBLEM_PATTERN = /^content-type: (application\/problem\+json|text\/html)/im;
 
-/** Counts the rows that are written or deleted from now on. */
+/** Starts to count written and deleted rows, and returns a reader of the count. */
 async function watchRows(): Promise<() => Promise<number>> {
   await sql`create sequence changed_rows`.execute(idleDatabase.db);
   await sql`create function count_row() returns trigger language plpgsql as
@@ -105,11 +105,11 @@ async function storeData(): Promise<string> {
 const storedImage = await storeData();
 const countChangedRows = await watchRows();
 const routes = await readDocumentedRoutes(idleCollector);
-let changes = 0;
+let changeCount = 0;
 
 type Answer = Awaited<ReturnType<typeof collector.post>>;
 
-/** Sends bodies and counts the responses by status: each is a success or a problem. */
+/** Sends bodies, checks that each response is a success or a problem, and counts the responses by status. */
 async function sendAll(
   path: string,
   bodies: readonly string[],
@@ -118,7 +118,7 @@ async function sendAll(
 ): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const violations: string[] = [];
-  await mapParallel(bodies, PARALLEL, async (body) => {
+  await mapParallel(bodies, MAX_PARALLEL_REQUESTS, async (body) => {
     const answer = await collector.post(path, body);
     counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
     if (answer.status === success) onSuccess(answer);
@@ -126,7 +126,7 @@ async function sendAll(
       violations.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
     }
   });
-  assert.deepEqual(violations.slice(0, MAX_SHOWN), [], `${violations.length} wrong answers`);
+  assert.deepEqual(violations.slice(0, MAX_SHOWN), [], `${violations.length} unexpected responses`);
   return counts;
 }
 
@@ -143,11 +143,11 @@ function isProblem({ status, headers, json }: Answer): boolean {
 const pickOne = <Item>(random: () => number, ...items: readonly Item[]) =>
   items[Math.floor(random() * items.length)];
 
-/** Returns a flat of one of many sizes, since equal sizes make the search for duplicates slow. */
+/** Describes a flat of a random size, since equal sizes slow down the search for duplicates. */
 const createDescription = (random: () => number) =>
   `Продам квартиру у Львові, ${Math.floor(20 + random() * 400)} м².`;
 
-/** Returns a valid payload of one of few listings. */
+/** Creates a valid payload of a random listing. */
 const createGoodPayload = (random: () => number) => ({
   source_slug: pickOne(random, 'hostile', 'h-2'),
   external_id: String(Math.floor(random() * 500)),
@@ -155,7 +155,7 @@ const createGoodPayload = (random: () => number) => ({
   title: pickOne(random, 'Квартира', 'Дім'),
   price: Math.floor(random() * 100_000),
   currency: 'USD',
-  ...(random() < IMAGE_SHARE ? { image_urls: [host.randomUrl(random)] } : {}),
+  ...(random() < IMAGE_SHARE ? { image_urls: [host.createRandomUrl(random)] } : {}),
 });
 
 /** Checks that unusable images are recorded, and that only usable images are stored. */
@@ -172,50 +172,53 @@ async function checkImages(): Promise<string> {
   assert.deepEqual(violations.slice(0, MAX_SHOWN), []);
   const storedCount = rows.filter(({ sha256 }) => sha256 !== null).length;
   assert.ok(storedCount > 0 && storedCount < rows.length / 2);
-  return `${rows.length} images of ${host.requests.size} behaviours, ${storedCount} stored`;
+  return `${rows.length} images of ${host.requestCounts.size} behaviours, ${storedCount} stored`;
 }
 
 /** Waits until the search for duplicates is done. */
 async function waitForDuplicateSearch(): Promise<void> {
-  const marks = db.selectFrom('duplicate_marks').select('id').limit(1);
-  const isDone = async () => (await marks.executeTakeFirst()) === undefined;
+  const marksQuery = db.selectFrom('duplicate_marks').select('id').limit(1);
+  const isDone = async () => (await marksQuery.executeTakeFirst()) === undefined;
   await until('the duplicates to be found', isDone, LIMIT_MS);
 }
 
 const engine = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
 
-test(`Each of ${PAYLOADS} hostile payloads on ${engine} is rejected or ends in one valid state`, async (context) => {
-  const bodies = createHostileBodies(PAYLOADS, {
+test(`Each of ${PAYLOAD_COUNT} hostile payloads on ${engine} is rejected or ends in one valid state`, async (context) => {
+  const bodies = createHostileBodies(PAYLOAD_COUNT, {
     seed: SEED,
     good: createGoodPayload,
     schema: PayloadSchema,
   });
-  const accepted: number[] = [];
+  const acceptedIds: number[] = [];
   const onAccepted = (answer: Answer) => {
-    accepted.push(answer.json<{ raw_id: number }>().raw_id);
+    acceptedIds.push(answer.json<{ raw_id: number }>().raw_id);
   };
   // The first request opens resources that remain open.
-  const first = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));
-  await sendAll('/api/v1/ingest', [first], { success: 202 }, onAccepted);
+  const firstBody = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));
+  await sendAll('/api/v1/ingest', [firstBody], { success: 202 }, onAccepted);
   await waitUntilEnded(db, LIMIT_MS);
   await waitForDuplicateSearch();
-  const untilFree = await watchResources({ database, dataDir: folder, host });
-  const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, onAccepted);
+  const checkLeaks = await createResourceLeakCheck({ database, dataDir: folder, host });
+  const statusCounts = await sendAll('/api/v1/ingest', bodies, { success: 202 }, onAccepted);
   await waitUntilEnded(db, LIMIT_MS);
-  const { counts, invalid, completed } = await checkCounts(db, accepted);
-  const { n } = await db
+  const { counts, invalidCount, completedCount } = await checkCounts(db, acceptedIds);
+  const { imageCount } = await db
     .selectFrom('raw_data')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .select((eb) => eb.fn.countAll<number>().as('imageCount'))
     .where(sql`payload ->> 'image_urls'`, 'like', `%${host.url}%`)
     .executeTakeFirstOrThrow();
-  assert.ok(n > accepted.length / 4, `${n} of ${accepted.length} have an image`);
-  assert.ok(invalid > 0 && completed > PAYLOADS / 20);
-  assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
-  const statuses = JSON.stringify(Object.fromEntries(answers));
-  context.diagnostic(`answers ${statuses}, ${counts}, ${await checkImages()}`);
+  assert.ok(
+    imageCount > acceptedIds.length / 4,
+    `${imageCount} of ${acceptedIds.length} have an image`,
+  );
+  assert.ok(invalidCount > 0 && completedCount > PAYLOAD_COUNT / 20);
+  assert.ok((statusCounts.get(422) ?? 0) > PAYLOAD_COUNT / 10 && (statusCounts.get(400) ?? 0) > 0);
+  const statuses = JSON.stringify(Object.fromEntries(statusCounts));
+  context.diagnostic(`responses ${statuses}, ${counts}, ${await checkImages()}`);
   await waitForDuplicateSearch();
   await waitUntilResourcesAreFree({ database, servers: [host], folder });
-  await untilFree();
+  await checkLeaks();
 });
 
 const createGoodSearch = (random: () => number) => ({
@@ -234,24 +237,27 @@ for (const [search, good, schema] of [
   ['hybrid', createGoodSearch, fulltextSearchRequestSchema],
   ['similar', createGoodSimilar, createSimilarSearchRequestSchema(DIMENSIONS)],
 ] as const) {
-  test(`${SEARCHES} hostile ${search} searches on ${engine} are answered or rejected`, async (context) => {
-    const bodies = createHostileBodies(SEARCHES, { seed: SEED, good, schema });
-    const answers = await sendAll(`/api/v1/search/${search}`, bodies, {
+  test(`${SEARCH_COUNT} hostile ${search} searches on ${engine} are answered or rejected`, async (context) => {
+    const bodies = createHostileBodies(SEARCH_COUNT, { seed: SEED, good, schema });
+    const statusCounts = await sendAll(`/api/v1/search/${search}`, bodies, {
       success: 200,
       // The listing is unknown or has no embedding.
       rejections: search === 'similar' ? [...REJECTIONS, 404, 409] : REJECTIONS,
     });
-    context.diagnostic(`answers ${JSON.stringify(Object.fromEntries(answers))}`);
-    assert.ok((answers.get(200) ?? 0) > SEARCHES / 10 && (answers.get(422) ?? 0) > SEARCHES / 10);
+    context.diagnostic(`responses ${JSON.stringify(Object.fromEntries(statusCounts))}`);
+    assert.ok(
+      (statusCounts.get(200) ?? 0) > SEARCH_COUNT / 10 &&
+        (statusCounts.get(422) ?? 0) > SEARCH_COUNT / 10,
+    );
     await waitUntilResourcesAreFree({ database, folder });
   });
 }
 
 for (const route of routes) {
-  const { method, path, answers } = route;
-  test(`${REQUESTS} hostile requests to ${method} ${path} are answered, or rejected without a change`, async (context) => {
+  const { method, path, errorCodesByStatus } = route;
+  test(`${REQUEST_COUNT} hostile requests to ${method} ${path} are answered, or rejected without a change`, async (context) => {
     const requests = createHostileRequests(route, {
-      count: REQUESTS,
+      count: REQUEST_COUNT,
       seed: SEED,
       sha256: storedImage,
     });
@@ -260,15 +266,16 @@ for (const route of routes) {
       const { status, text } = await exchange(idleCollector.url, request);
       const report = `${request.subarray(0, 2000).toString()}\n${text.slice(0, 1000)}`;
       assert.ok(status < 500, report);
-      assert.ok(answers[status] !== undefined || COMMON_STATUSES.has(status), report);
+      assert.ok(errorCodesByStatus[status] !== undefined || COMMON_STATUSES.has(status), report);
       if (index === 0) assert.ok(status < 300, report);
       if (status >= 400) assert.match(text, PROBLEM_PATTERN, report);
       statuses[status] = (statuses[status] ?? 0) + 1;
-      const now = await countChangedRows();
+      const currentCount = await countChangedRows();
       // A payload that is not a listing is stored as invalid.
       const isStored = text.includes('"code":"not_a_listing"');
-      if (status >= 400 && !isStored) assert.equal(now, changes, `rows have changed: ${report}`);
-      changes = now;
+      if (status >= 400 && !isStored)
+        assert.equal(currentCount, changeCount, `rows have changed: ${report}`);
+      changeCount = currentCount;
     }
     context.diagnostic(JSON.stringify(statuses));
     await waitUntilResourcesAreFree({ database: idleDatabase, folder: idleFolder });

@@ -29,7 +29,7 @@ const SOURCE = 'killed';
 const COLLECTOR_COUNT = 2;
 const KILLS_PER_COLLECTOR = getRepetitions({ soak: 8, ci: 2 });
 const SENDER_COUNT = 8;
-/** Maximum time before a kill at a random moment. */
+/** Maximum time before a kill at a random time. */
 const MAX_WORK_MS = 200;
 
 // On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
@@ -40,12 +40,12 @@ const random = createRandom(20_261_122);
 const countOpenConnections = async (): Promise<number> =>
   databaseUrl === undefined ? 0 : countConnections(db, CONNECTION_NAME);
 
-/** Model server that never answers. */
-const silentModel = await startServer(({ url = '' }) => {
+/** Model server that never responds. */
+const silentModelServer = await startServer(({ url = '' }) => {
   // The probe at the start requests embeddings.
-  if (url.endsWith('/chat/completions')) readings += 1;
+  if (url.endsWith('/chat/completions')) extractionCount += 1;
 });
-let readings = 0;
+let extractionCount = 0;
 
 const collectors: CollectorProcess[] = [];
 const killAll = () => Promise.all(collectors.map(({ kill }) => kill()));
@@ -67,42 +67,42 @@ async function start(env: Record<string, string> = {}): Promise<CollectorProcess
 test('A collector killed during uploads and processing leaves no payload undecided', async (t) => {
   t.after(killAll);
   const killedCollector = await start({
-    ...createModelEnv(`${silentModel.url}/v1`),
+    ...createModelEnv(`${silentModelServer.url}/v1`),
   });
   const file = { name: 'a.png', bytes: Uint8Array.from(await createImage('png')) };
-  const [uploads, jobs] = [2, 2];
+  const [uploadCount, jobCount] = [2, 2];
   const partialForm = `--b\r\nContent-Disposition: form-data; name="images"; filename="half.png"\r\n\r\n${'x'.repeat(100_000)}`;
   const headers = {
     'content-type': 'multipart/form-data; boundary=b',
     'content-length': 9_000_000,
   };
-  for (let count = 0; count < uploads; count += 1) {
+  for (let count = 0; count < uploadCount; count += 1) {
     const socket = await openSocket(killedCollector.url);
     socket.on('error', () => undefined);
     socket.write(encodeRequestHead('/api/v1/ingest/with-images', headers) + partialForm);
   }
-  const payloads = Array.from({ length: jobs }, () => createPayload());
-  const answers = Promise.allSettled(
+  const payloads = Array.from({ length: jobCount }, () => createPayload());
+  const responses = Promise.allSettled(
     payloads.map((payload) => sendForm(killedCollector.url, createForm(payload, [file]))),
   );
-  await until('the jobs at the model', () => readings === jobs);
+  await until('the jobs at the model', () => extractionCount === jobCount);
   await until(
     'the files',
-    async () => (await listTemporaryFiles(folder)).length === uploads + jobs,
+    async () => (await listTemporaryFiles(folder)).length === uploadCount + jobCount,
   );
   await killedCollector.kill();
-  assert.ok((await answers).every(({ status }) => status === 'rejected'));
-  assert.equal((await listTemporaryFiles(folder)).length, uploads + jobs);
+  assert.ok((await responses).every(({ status }) => status === 'rejected'));
+  assert.equal((await listTemporaryFiles(folder)).length, uploadCount + jobCount);
   await waitUntilResourcesAreFree({
-    servers: [silentModel, { connections: countOpenConnections }],
+    servers: [silentModelServer, { connections: countOpenConnections }],
   });
 
   const restartedCollector = await start();
   assert.deepEqual(await listTemporaryFiles(folder), [], 'the start removes leftover files');
   const get = (path: string) => fetch(`${restartedCollector.url}/api/v1/${path}`);
   type Raw = { status: string; error: { code: string; message: string } };
-  const ids = payloads.map((_, index) => index + 1);
-  for (const rawId of ids) {
+  const rawIds = payloads.map((_, index) => index + 1);
+  for (const rawId of rawIds) {
     const raw = await until('the rescue', async () => {
       const record = (await (await get(`raw/${rawId}`)).json()) as Raw;
       return record.status !== 'processing' && record;
@@ -110,12 +110,18 @@ test('A collector killed during uploads and processing leaves no payload undecid
     assert.deepEqual([raw.status, raw.error.code], ['failed', 'lease_lost']);
     assert.match(raw.error.message, /[Ss]end the payload again/);
   }
-  assert.equal((await get(`raw/${ids.length + 1}`)).status, 404, 'aborted uploads are not stored');
+  assert.equal(
+    (await get(`raw/${rawIds.length + 1}`)).status,
+    404,
+    'aborted uploads are not stored',
+  );
   for (const payload of payloads) {
     assert.equal((await sendForm(restartedCollector.url, createForm(payload, [file]))).status, 200);
   }
   assert.deepEqual(await listTemporaryFiles(folder), []);
-  t.diagnostic(`1 kill, ${jobs} stored and failed, ${uploads} not stored, ${jobs} sent again`);
+  t.diagnostic(
+    `1 kill, ${jobCount} stored and failed, ${uploadCount} not stored, ${jobCount} sent again`,
+  );
 });
 
 // A killed process needs a database outside it.
@@ -129,12 +135,12 @@ if (databaseUrl !== undefined) {
     const acceptanceCallbacks = new Map<string, () => void>();
     const waitForAcceptance = (url = '') =>
       new Promise<void>((resolve) => acceptanceCallbacks.set(url, resolve));
-    let replays = 0;
+    let replayCount = 0;
     const ingest = startIngest(SOURCE, {
       urls,
       connections: SENDER_COUNT,
       onAccepted(url, headers) {
-        if (headers.has('idempotent-replayed')) replays += 1;
+        if (headers.has('idempotent-replayed')) replayCount += 1;
         acceptanceCallbacks.get(url)?.();
         acceptanceCallbacks.delete(url);
       },
@@ -145,9 +151,9 @@ if (databaseUrl !== undefined) {
         // Every second process is killed at a response while other requests are in progress.
         await waitForAcceptance(urls[index]);
         if (kill % 2 === 0) await sleep(random() * MAX_WORK_MS);
-        const killed = runningCollectors[index]?.kill();
+        const killPromise = runningCollectors[index]?.kill();
         urls[index] = '';
-        await killed;
+        await killPromise;
         const collector = await start({ COLLECTOR_WORKER: 'false' });
         runningCollectors[index] = collector;
         urls[index] = collector.url;
@@ -155,20 +161,21 @@ if (databaseUrl !== undefined) {
     }
     await Promise.all(urls.map((_, index) => killRepeatedly(index)));
     await Promise.all(urls.map(waitForAcceptance));
-    const { accepted, unanswered, unavailable, unexpected } = await ingest.stop();
+    const { acceptedIds, unansweredCount, unavailableCount, unexpectedResponses } =
+      await ingest.stop();
     await killAll();
 
-    assert.deepEqual([unexpected, unavailable], [[], 0]);
-    assert.ok(unanswered > 0, 'requests were cut off');
+    assert.deepEqual([unexpectedResponses, unavailableCount], [[], 0]);
+    assert.ok(unansweredCount > 0, 'requests were cut off');
     const { rows } = await sql<{ key: string; id: number; price: number; isNew: boolean }>`
       select idempotency_key as key, id, (payload ->> 'price')::float as price,
         status = 'pending' and attempts = 0 as "isNew"
       from raw_data where source_slug = ${SOURCE}`.execute(db);
     assert.ok(rows.every(({ isNew }) => isNew));
-    assert.deepEqual(new Map(rows.map(({ key, id }) => [key, id])), accepted);
-    assert.equal(rows.length, accepted.size, 'one record for each key');
+    assert.deepEqual(new Map(rows.map(({ key, id }) => [key, id])), acceptedIds);
+    assert.equal(rows.length, acceptedIds.size, 'one record for each key');
     const sentNumbers = Array.from(
-      { length: accepted.size },
+      { length: acceptedIds.size },
       (_, sequenceNumber) => sequenceNumber + 1,
     );
     assert.deepEqual(
@@ -182,8 +189,8 @@ if (databaseUrl !== undefined) {
     );
     await waitUntilResourcesAreFree({ servers: [{ connections: countOpenConnections }], folder });
     t.diagnostic(
-      `${COLLECTOR_COUNT * KILLS_PER_COLLECTOR} kills, ${accepted.size} accepted and stored, 0 lost, 0 doubled, ` +
-        `${replays} stored before without an answer, ${unanswered} requests unanswered`,
+      `${COLLECTOR_COUNT * KILLS_PER_COLLECTOR} kills, ${acceptedIds.size} accepted and stored, 0 lost, 0 doubled, ` +
+        `${replayCount} stored before without a response, ${unansweredCount} requests without a response`,
     );
   });
 }

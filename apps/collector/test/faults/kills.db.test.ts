@@ -28,7 +28,7 @@ import {
   store,
   listTemporaryFiles,
   waitUntilResourcesAreFree,
-  watchResources,
+  createResourceLeakCheck,
   openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
@@ -39,16 +39,16 @@ import {
   random,
   startAnsweringServer,
   startWorkerProcess,
-  STATEMENT_MOMENTS,
+  STATEMENT_KILL_POINTS,
 } from './kill-workers.ts';
 import { countUnfinished, checkCounts } from './load.ts';
-import { startProxy, type StatementMoment } from './proxy.ts';
+import { startProxy, type FaultPoint } from './proxy.ts';
 
 const KILLED_CONNECTION_NAME = 'worker-to-be-killed';
 const CUT_CONNECTION_NAME = 'worker-to-be-cut';
 
-const FOLDER_KILLS = getRepetitions({ soak: 10, ci: 3 });
-const FOLDER_PAYLOADS = getRepetitions({ soak: 60, ci: 30 });
+const EMBEDDED_KILL_COUNT = getRepetitions({ soak: 10, ci: 3 });
+const EMBEDDED_PAYLOAD_COUNT = getRepetitions({ soak: 60, ci: 30 });
 
 const database = process.env['TEST_DATABASE_URL'] === undefined ? undefined : await openDatabase();
 
@@ -64,26 +64,28 @@ if (database?.url === undefined) {
     const folder = join(dataDir, 'images');
     await using server = await startAnsweringServer();
     const host = await serveImages();
-    const { kills, accepted } = await killWorkers(db, {
+    const { killCount, acceptedIds } = await killWorkers(db, {
       url: setApplicationName(url, KILLED_CONNECTION_NAME),
       folder,
       modelUrl: server.url,
       imageHost: host.url,
     });
-    assert.equal(kills, KILL_COUNT);
-    const { counts } = await checkCounts(db, accepted, 'killed');
+    assert.equal(killCount, KILL_COUNT);
+    const { counts } = await checkCounts(db, acceptedIds, 'killed');
     const images = await db.selectFrom('images').select('described_by').execute();
     assert.ok(images.length > 0 && images.every((image) => image.described_by !== null));
     const connections = () => countConnections(db, KILLED_CONNECTION_NAME);
     await waitUntilResourcesAreFree({ servers: [host, server, { connections }], folder: dataDir });
-    const repeated = await db
+    const reclaimedPayloads = await db
       .selectFrom('raw_data')
       .select('id')
       .where('source_slug', '=', 'killed')
       .where('attempt', '>', 1)
       .execute();
-    assert.ok(repeated.length > 0);
-    t.diagnostic(`${kills} kills, ${counts}, ${repeated.length} of them claimed again`);
+    assert.ok(reclaimedPayloads.length > 0);
+    t.diagnostic(
+      `${killCount} kills, ${counts}, ${reclaimedPayloads.length} of them claimed again`,
+    );
   });
 
   test('A job survives a connection that breaks at any statement', async (t) => {
@@ -97,37 +99,37 @@ if (database?.url === undefined) {
     };
     // The first job opens resources that remain open.
     await processWithCut(target);
-    for (const moment of STATEMENT_MOMENTS) {
-      const untilFree = await watchResources({ database, dataDir, host });
-      const { raw, cuts, readings } = await processWithCut(target, moment);
-      const point = `${moment.when} ${moment.name}`;
-      assert.equal(cuts, 1, point);
+    for (const faultPoint of STATEMENT_KILL_POINTS) {
+      const checkLeaks = await createResourceLeakCheck({ database, dataDir, host });
+      const { raw, cutCount, extractionCount } = await processWithCut(target, faultPoint);
+      const point = `${faultPoint.when} ${faultPoint.name}`;
+      assert.equal(cutCount, 1, point);
       assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1], point);
-      assert.ok(readings <= 2, `${point}: the payload is read again once at most`);
-      await untilFree();
+      assert.ok(extractionCount <= 2, `${point}: the payload is read at most twice`);
+      await checkLeaks();
       const connections = () => countConnections(db, CUT_CONNECTION_NAME);
       await until('the connections to end', async () => (await connections()) === 0);
     }
-    t.diagnostic(`${STATEMENT_MOMENTS.length} cuts, 0 lost, 0 doubled`);
+    t.diagnostic(`${STATEMENT_KILL_POINTS.length} cuts, 0 lost, 0 doubled`);
   });
 }
 
-/** Processes one payload with a worker whose connections break at a moment, and stops it. */
+/** Processes one payload with a worker whose connections are cut at a given point, then stops the worker. */
 async function processWithCut(
   target: { db: Kysely<Tables>; url: string; dataDir: string; imageHost: string },
-  moment: StatementMoment = { statement: 'none', when: 'before' },
+  faultPoint: FaultPoint = { statement: 'none', when: 'before' },
 ) {
   const { db, url, dataDir, imageHost } = target;
   const payload = createPayload();
   const image_urls = [`${imageHost}/${payload.external_id}.png`];
   const rawId = await store(db, { ...payload, image_urls });
-  let [cuts, readings] = [0, 0];
+  let [cutCount, extractionCount] = [0, 0];
   await using resources = new AsyncDisposableStack();
-  const onMoment = ({ cut }: { cut: () => void }) => {
-    cuts += 1;
+  const onReached = ({ cut }: { cut: () => void }) => {
+    cutCount += 1;
     cut();
   };
-  const proxy = resources.use(await startProxy(new URL(url), { ...moment, onMoment }));
+  const proxy = resources.use(await startProxy(new URL(url), { ...faultPoint, onReached }));
   const cuttableDatabase = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
   resources.defer(cuttableDatabase.close);
   const mock = createModelClient({
@@ -136,7 +138,7 @@ async function processWithCut(
     embeddingDimensions: DIMENSIONS,
   });
   const generateObject: ModelClient['generateObject'] = (request) => {
-    if (request.image === undefined) readings += 1;
+    if (request.image === undefined) extractionCount += 1;
     return mock.generateObject(request);
   };
   const model = { ...mock, generateObject };
@@ -167,10 +169,10 @@ async function processWithCut(
     'no connection is in use',
   );
   assert.deepEqual(await listTemporaryFiles(dataDir), []);
-  return { raw, cuts, readings };
+  return { raw, cutCount, extractionCount };
 }
 
-/** Kills the process of the embedded database, whose folder only one process can open at a time. */
+/** Repeatedly kills a worker with the embedded database, whose folder only one process can open at a time. */
 async function killEmbedded(t: { diagnostic: (message: string) => void }): Promise<void> {
   await using server = await startAnsweringServer();
   const host = await serveImages();
@@ -186,13 +188,13 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
       await embeddedDatabase.close();
     }
   };
-  const accepted: number[] = [];
+  const acceptedIds: number[] = [];
   await useDatabase(async (db) => {
-    for (let index = 0; index < FOLDER_PAYLOADS; index += 1) {
-      accepted.push(await store(db, createListingPayload(index, host.url)));
+    for (let index = 0; index < EMBEDDED_PAYLOAD_COUNT; index += 1) {
+      acceptedIds.push(await store(db, createListingPayload(index, host.url)));
     }
   });
-  for (let kill = 0; kill < FOLDER_KILLS; kill += 1) {
+  for (let kill = 0; kill < EMBEDDED_KILL_COUNT; kill += 1) {
     const worker = startWorkerProcess({ dataDir, folder, modelUrl: server.url });
     const target = server.state.requestCount + 1 + Math.floor(random() * 8);
     await until('requests to the model', () => server.state.requestCount >= target);
@@ -201,7 +203,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
     await worker.ended;
   }
   await useDatabase(async (db) => {
-    const unfinished = await countUnfinished(db);
+    const unfinishedCount = await countUnfinished(db);
     await expireLeases(db);
     await rescueJobs(db, 1000);
     const model = openModel(server.url);
@@ -210,8 +212,10 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
     while ((await countUnfinished(db)) > 0) await harness.runNext();
     await close();
     await model.close();
-    const { counts } = await checkCounts(db, accepted, 'killed');
+    const { counts } = await checkCounts(db, acceptedIds, 'killed');
     await waitUntilResourcesAreFree({ servers: [host], folder: root });
-    t.diagnostic(`${FOLDER_KILLS} kills, ${counts}, ${unfinished} of them left by the last one`);
+    t.diagnostic(
+      `${EMBEDDED_KILL_COUNT} kills, ${counts}, ${unfinishedCount} payloads unfinished after the last kill`,
+    );
   });
 }

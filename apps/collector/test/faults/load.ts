@@ -9,7 +9,7 @@ import { createForm } from '../support/collector.ts';
 import { createImage } from '../support/images.ts';
 import { getRepetitions } from '../support/soak.ts';
 
-/** Creates a random number generator from 0 to 1. Equal seeds give equal numbers. */
+/** Creates a generator of pseudorandom numbers in [0, 1). Equal seeds give equal sequences. */
 export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -18,15 +18,18 @@ export function createRandom(seed: number): () => number {
   };
 }
 
-/** Request timeouts. A request that times out is repeated. */
+/** Timeout of a JSON request, which is then repeated. */
 const TIMEOUT_MS = 15_000;
+/** Timeout of a form, which is then repeated. */
 const UPLOAD_TIMEOUT_MS = 60_000;
+/** Pause before a request is repeated. */
 const PAUSE_MS = 20;
-/** Low, because payloads of one listing must wait for each other. */
+/** Number of listings: low, so that payloads of one listing wait for each other. */
 const LISTING_COUNT = 30;
+/** Number of payloads for each payload with an upload. */
 const UPLOAD_INTERVAL = 10;
 
-/** Error codes that a database outage may cause. The load repeats these requests. */
+/** Error codes that a database outage may cause. The load repeats requests with these codes. */
 const OUTAGE_CODES = new Set([
   'ingest_failed',
   'interrupted',
@@ -72,15 +75,16 @@ export function startIngest(
 ) {
   const { urls, connections, imageHost, onAccepted } = options;
   const result = {
-    /** Raw record IDs by key, of accepted payloads and of processed forms. */
-    accepted: new Map<string, number>(),
-    uploaded: new Map<string, number>(),
-    unanswered: 0,
-    unavailable: 0,
-    unexpected: [] as string[],
+    /** Raw record IDs of accepted payloads, by idempotency key. */
+    acceptedIds: new Map<string, number>(),
+    /** Raw record IDs of processed forms, by idempotency key. */
+    uploadedIds: new Map<string, number>(),
+    unansweredCount: 0,
+    unavailableCount: 0,
+    unexpectedResponses: [] as string[],
   };
-  const stopping = new AbortController();
-  let count = 0;
+  const stopController = new AbortController();
+  let sentCount = 0;
 
   async function send(
     url: string,
@@ -94,16 +98,16 @@ export function startIngest(
         body,
         signal: AbortSignal.timeout(isForm ? UPLOAD_TIMEOUT_MS : TIMEOUT_MS),
       });
-      const answer = (await response.json()) as { raw_id: number; code: string };
+      const responseBody = (await response.json()) as { raw_id: number; code: string };
       if (response.ok) {
         onAccepted?.(url, response.headers);
-        (isForm ? result.uploaded : result.accepted).set(key, answer.raw_id);
+        (isForm ? result.uploadedIds : result.acceptedIds).set(key, responseBody.raw_id);
         return true;
       }
-      if (OUTAGE_CODES.has(answer.code)) result.unavailable += 1;
-      else result.unexpected.push(`${response.status} ${JSON.stringify(answer)}`);
+      if (OUTAGE_CODES.has(responseBody.code)) result.unavailableCount += 1;
+      else result.unexpectedResponses.push(`${response.status} ${JSON.stringify(responseBody)}`);
     } catch {
-      result.unanswered += 1;
+      result.unansweredCount += 1;
     }
     return false;
   }
@@ -128,8 +132,8 @@ export function startIngest(
   }
 
   async function sendRepeatedly(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const sequenceNumber = (count += 1);
+    while (!stopController.signal.aborted) {
+      const sequenceNumber = (sentCount += 1);
       const request = await createRequest(sequenceNumber);
       for (let attempt = sequenceNumber; ; attempt += 1) {
         const url = urls[attempt % urls.length] ?? '';
@@ -144,7 +148,7 @@ export function startIngest(
     result,
     /** Stops after all sent payloads are accepted. */
     async stop() {
-      stopping.abort();
+      stopController.abort();
       await senderLoops;
       return result;
     },
@@ -154,13 +158,13 @@ export function startIngest(
 type LoadResult = ReturnType<typeof startIngest>['result'];
 
 const SENDER_COUNT = 12;
-/** Number of payloads before, between and after faults. */
+/** Number of payloads that are accepted before, between and after faults. */
 const PAYLOADS_PER_PHASE = getRepetitions({ soak: 60, ci: 20 });
 /** Long enough for the lease of a lost job and the next sweep. */
 const LIMIT_MS = 60_000;
 const DUPLICATES_LIMIT_MS = 180_000;
 
-/** Starts a load on collectors, whose outcome `judge` checks. */
+/** Starts a load on collectors. */
 export async function startLoad(
   collectors: { urls: string[]; imageHost: string; watch: () => Promise<() => Promise<void>> },
   db: Kysely<Tables>,
@@ -172,35 +176,36 @@ export async function startLoad(
   return {
     result,
     async untilMoreAccepted(): Promise<void> {
-      const target = result.accepted.size + PAYLOADS_PER_PHASE;
-      await until('payloads to be accepted', () => result.accepted.size >= target, LIMIT_MS);
+      const target = result.acceptedIds.size + PAYLOADS_PER_PHASE;
+      await until('payloads to be accepted', () => result.acceptedIds.size >= target, LIMIT_MS);
     },
     async untilInProgress(): Promise<void> {
-      const processing = db
+      const processingQuery = db
         .selectFrom('raw_data')
         .select('id')
         .where('source_slug', '=', source)
         .where('status', '=', 'processing')
         .limit(1);
-      await until('jobs to be in progress', () => processing.executeTakeFirst(), LIMIT_MS);
+      await until('jobs to be in progress', () => processingQuery.executeTakeFirst(), LIMIT_MS);
     },
     /** Ends the load, and waits until all jobs and searches for duplicates are done. */
     async end(): Promise<void> {
       await ingest.stop();
       await waitUntilEnded(db, LIMIT_MS);
-      const marks = db
+      const dueMarksQuery = db
         .selectFrom('duplicate_marks')
         .select('id')
         .where(sql<boolean>`claimed_until is null or claimed_until < now()`)
         .limit(1);
-      const isDone = async () => (await marks.executeTakeFirst()) === undefined;
+      const isDone = async () => (await dueMarksQuery.executeTakeFirst()) === undefined;
       await until('duplicates to be found', isDone, DUPLICATES_LIMIT_MS);
     },
-    async judge(context: TestContext, { maxAttempts = 1 } = {}): Promise<void> {
+    /** Checks the stored payloads and images, and waits until all resources are free. */
+    async checkOutcome(context: TestContext, { maxAttempts = 1 } = {}): Promise<void> {
       const counts = await checkIngest(db, source, result, maxAttempts);
-      const { uploaded, unavailable, unanswered } = result;
+      const { uploadedIds, unavailableCount, unansweredCount } = result;
       context.diagnostic(
-        `${counts}, ${uploaded.size} uploads, ${unavailable} outages, ${unanswered} unanswered`,
+        `${counts}, ${uploadedIds.size} uploads, ${unavailableCount} outages, ${unansweredCount} without a response`,
       );
       await waitUntilResourcesAreFree();
     },
@@ -225,13 +230,13 @@ export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
 /**
  * Checks that each accepted payload is stored once and has ended, without an open claim, and that
  * each listing has its newest completed payload.
- * @returns The counts, for a diagnostic.
+ * @returns The counts, and their description for a diagnostic.
  */
 export async function checkCounts(
   db: Kysely<Tables>,
-  accepted: readonly number[],
+  acceptedIds: readonly number[],
   source?: string,
-): Promise<{ counts: string; invalid: number; completed: number }> {
+): Promise<{ counts: string; invalidCount: number; completedCount: number }> {
   const matchesSource = source === undefined ? sql`true` : sql`source_slug = ${source}`;
   const { rows } = await sql<Record<string, number> & { invalid: number; completed: number }>`
     with raw as materialized (select * from raw_data where ${matchesSource}),
@@ -239,7 +244,7 @@ export async function checkCounts(
       select source_slug, external_id, max(id) as raw_id from raw
       where status = 'completed' group by 1, 2)
     select count(*) as stored,
-      count(*) filter (where id = any (${accepted}::bigint[])) as known,
+      count(*) filter (where id = any (${acceptedIds}::bigint[])) as known,
       count(*) filter (where status in ('pending', 'processing')) as unfinished,
       count(*) filter (where status = 'completed' and error is null and listing_id is not null)
         as completed,
@@ -254,52 +259,52 @@ export async function checkCounts(
   assert.ok(countRow !== undefined);
   const { invalid, completed, expected } = countRow;
   assert.deepEqual(countRow, {
-    stored: accepted.length,
-    known: new Set(accepted).size,
+    stored: acceptedIds.length,
+    known: new Set(acceptedIds).size,
     unfinished: 0,
-    completed: accepted.length - invalid,
+    completed: acceptedIds.length - invalid,
     invalid,
     claimed: 0,
     listings: expected,
     current: expected,
     expected,
   });
-  const counts = `${accepted.length} accepted and stored, 0 lost, 0 doubled, ${completed} completed, ${invalid} invalid`;
-  return { counts, invalid, completed };
+  const counts = `${acceptedIds.length} accepted and stored, 0 lost, 0 doubled, ${completed} completed, ${invalid} invalid`;
+  return { counts, invalidCount: invalid, completedCount: completed };
 }
 
-/** Checks that a load is stored and completed, with all images. Returns the counts. */
+/** Checks that a load is stored and completed, with all images. Returns a description of the counts. */
 async function checkIngest(
   db: Kysely<Tables>,
   source: string,
-  { unexpected, accepted, uploaded }: LoadResult,
+  { unexpectedResponses, acceptedIds, uploadedIds }: LoadResult,
   maxAttempts: number,
 ): Promise<string> {
-  assert.deepEqual(unexpected, []);
+  assert.deepEqual(unexpectedResponses, []);
   const raws = await findRaws(db, source);
-  assert.deepEqual(new Map(raws.map(({ idempotency_key: key, id }) => [key, id])), accepted);
-  const { counts, invalid } = await checkCounts(db, [...accepted.values()], source);
-  assert.equal(invalid, 0);
-  const attempts = Math.max(...raws.map((raw) => raw.attempts));
-  assert.ok(attempts <= maxAttempts, `an outage cost a job ${attempts} attempts`);
+  assert.deepEqual(new Map(raws.map(({ idempotency_key: key, id }) => [key, id])), acceptedIds);
+  const { counts, invalidCount } = await checkCounts(db, [...acceptedIds.values()], source);
+  assert.equal(invalidCount, 0);
+  const highestAttempts = Math.max(...raws.map((raw) => raw.attempts));
+  assert.ok(highestAttempts <= maxAttempts, `an outage cost a job ${highestAttempts} attempts`);
   // A constant image, and an image of the newest payload.
   assert.deepEqual(await countImages(db, source), {
     listings: new Set(raws.map(({ external_id: id }) => id)).size,
     images: 2,
   });
 
-  assert.ok(uploaded.size > 0);
-  const forms = await findRaws(db, getUploadSource(source));
+  assert.ok(uploadedIds.size > 0);
+  const formRaws = await findRaws(db, getUploadSource(source));
   assert.deepEqual(
-    forms.filter(({ status }) => status === 'completed').map(({ id }) => id),
-    [...uploaded.values()].toSorted((left, right) => left - right),
+    formRaws.filter(({ status }) => status === 'completed').map(({ id }) => id),
+    [...uploadedIds.values()].toSorted((left, right) => left - right),
   );
-  for (const { status, error } of forms) {
+  for (const { status, error } of formRaws) {
     const isExpected = error?.code === 'interrupted' || error?.code === 'lease_lost';
     assert.ok(status === 'completed' || (status === 'failed' && isExpected), error?.code);
   }
   const images = await countImages(db, getUploadSource(source));
-  assert.deepEqual(images, { listings: uploaded.size, images: 1 });
+  assert.deepEqual(images, { listings: uploadedIds.size, images: 1 });
   return counts;
 }
 
@@ -312,7 +317,7 @@ function findRaws(db: Kysely<Tables>, source: string) {
     .execute();
 }
 
-/** Counts the listings with described images, and the images of each. */
+/** Counts the listings with described images, and the images of each listing. */
 async function countImages(db: Kysely<Tables>, source: string) {
   const rows = await db
     .selectFrom('listing_images')
@@ -324,6 +329,6 @@ async function countImages(db: Kysely<Tables>, source: string) {
     .groupBy('listing_id')
     .execute();
   const [images, ...otherCounts] = new Set(rows.map((row) => row.images));
-  assert.deepEqual(otherCounts, [], 'all listings have equally many images');
+  assert.deepEqual(otherCounts, [], 'all listings have the same number of images');
   return { listings: rows.length, images };
 }

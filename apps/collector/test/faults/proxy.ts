@@ -5,9 +5,9 @@ import { deferCleanup } from '@oselya/testing';
 
 type Connection = { downstream: Socket; upstream: Socket; isSilent: boolean };
 
-/** Moment of a statement. */
-export type StatementMoment = {
-  /** Part of the statement's text. */
+/** Point at which a fault occurs: before or after a SQL statement. */
+export type FaultPoint = {
+  /** Substring that identifies the statement. */
   statement: string;
   /** Before the server receives the statement, or before the client receives the result. */
   when: 'before' | 'after';
@@ -15,15 +15,15 @@ export type StatementMoment = {
 
 /**
  * Starts a proxy for PostgreSQL with faults.
- * @param watchedMoment When it first occurs, the proxy silences its connections and calls `onMoment`.
+ * @param faultPoint When it is first reached, the proxy silences its connections and calls `onReached`.
  */
 export async function startProxy(
   target: URL,
-  watchedMoment?: StatementMoment & { onMoment: (proxy: { cut: () => void }) => void },
+  faultPoint?: FaultPoint & { onReached: (proxy: { cut: () => void }) => void },
 ) {
   const connections = new Set<Connection>();
   const settings = { delayMs: 0 };
-  let hasReachedMoment = watchedMoment === undefined;
+  let hasReachedPoint = faultPoint === undefined;
 
   function resetConnections(selectedConnections: Iterable<Connection>): void {
     for (const { downstream, upstream } of selectedConnections) {
@@ -35,10 +35,10 @@ export async function startProxy(
     for (const connection of connections) connection.isSilent = true;
   };
   const cut = () => resetConnections(connections);
-  const onMoment = () => {
-    hasReachedMoment = true;
+  const onReached = () => {
+    hasReachedPoint = true;
     silence();
-    watchedMoment?.onMoment({ cut });
+    faultPoint?.onReached({ cut });
   };
 
   /** Forwards data in order. */
@@ -62,22 +62,18 @@ export async function startProxy(
       socket.setNoDelay(true).on('error', () => undefined);
     let isAwaited = false;
     downstream.on('data', (chunk: Buffer) => {
-      if (
-        hasReachedMoment ||
-        watchedMoment === undefined ||
-        !chunk.includes(watchedMoment.statement)
-      )
+      if (hasReachedPoint || faultPoint === undefined || !chunk.includes(faultPoint.statement))
         return;
-      if (watchedMoment.when === 'before') onMoment();
+      if (faultPoint.when === 'before') onReached();
       else isAwaited = true;
     });
     upstream.on('data', () => {
-      if (isAwaited && !hasReachedMoment) onMoment();
+      if (isAwaited && !hasReachedPoint) onReached();
     });
     forward(connection, downstream, upstream);
     forward(connection, upstream, downstream);
     downstream.on('close', () => {
-      if (connection.isSilent && watchedMoment === undefined) return;
+      if (connection.isSilent && faultPoint === undefined) return;
       connections.delete(connection);
       upstream.destroy();
     });
@@ -111,14 +107,14 @@ export async function startProxy(
     cut,
     /** Stops forwarding on open connections without closing either side. */
     silence,
-    /** Closes silent connections at the server, as its keep-alive does eventually. */
+    /** Closes silent connections at the server, as the keep-alive of the server does eventually. */
     forget: () => resetConnections([...connections].filter(({ isSilent }) => isSilent)),
     close,
     [Symbol.asyncDispose]: close,
   };
 }
 
-/** Parts of the statements of the stages and the queue. */
+/** Substrings that identify the statements of the stages and the queue. */
 export const STATEMENTS = {
   claim: 'with recursive',
   load: 'as "completedHash"',

@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createImage } from '../support/images.ts';
 import { startCollector, type FormFile, createForm, sendForm } from '../support/collector.ts';
-import { openDatabase, watchResources, createPayload, openFolder } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  createResourceLeakCheck,
+  createPayload,
+  openFolder,
+} from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
 export async function createImageFile(colour: string): Promise<FormFile> {
@@ -43,7 +48,7 @@ export async function openUploads() {
   assert.equal((await send(firstForm)).status, 200);
   // The connection for notifications stays open too.
   await database.listen('first', () => undefined);
-  const waitUntilResourcesAreFree = await watchResources({ database, dataDir: folder });
+  const waitUntilResourcesAreFree = await createResourceLeakCheck({ database, dataDir: folder });
 
   return {
     database,

@@ -47,15 +47,17 @@ const PATH = '/api/v1/ingest/with-images';
 const [redFile, blueFile] = [await createImageFile('red'), await createImageFile('blue')];
 
 test('A payload with images is processed before the response, in any order of parts', async () => {
-  for (const metadataLast of [false, true]) {
+  for (const isMetadataLast of [false, true]) {
     const payload = createPayload();
-    const answer = await send(createForm(payload, [redFile, textFile, redFile], { metadataLast }));
+    const answer = await send(
+      createForm(payload, [redFile, textFile, redFile], { isMetadataLast }),
+    );
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
     assert.equal(status, 'completed');
     const storedImage = { sha256: hashFile(redFile), width: 64, height: 48 };
     assert.deepEqual(images, [
-      { ...storedImage, duplicate: metadataLast },
+      { ...storedImage, duplicate: isMetadataLast },
       { error: 'The file is not a JPEG, PNG, WebP, AVIF or GIF image' },
       { ...storedImage, duplicate: true },
     ]);
@@ -301,7 +303,7 @@ test('Every failure has a documented status', async () => {
   for (const [status, code, raw] of rawEndings) {
     const error = JSON.stringify({ code, message: 'Why.' });
     await assert.rejects(processWithEnd({ status: raw, error }), { status, code });
-    assert.ok(route?.answers[status]?.includes(code), code);
+    assert.ok(route?.errorCodesByStatus[status]?.includes(code), code);
   }
 });
 

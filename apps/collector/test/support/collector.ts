@@ -11,7 +11,7 @@ import { start, type SharedResources } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, log, createPayload } from './pipeline.ts';
 
-/** Starts a collector on a database, by default that of DATABASE_URL. It ends with the file's tests. */
+/** Starts a collector on a database, by default the one of DATABASE_URL. The collector stops after the tests of the file. */
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,
   env: Record<string, string> = {},
@@ -67,7 +67,7 @@ export async function startCollector(
 
 type Collector = Pick<Awaited<ReturnType<typeof startCollector>>, 'get' | 'post'>;
 
-/** Part of a raw record. */
+/** Fields of a raw record that tests read. */
 export type Raw = {
   raw_id: number;
   status: string;
@@ -89,13 +89,13 @@ const COLLECTOR = join(import.meta.dirname, 'collector-process.ts');
 
 export type CollectorProcess = {
   url: string;
-  /** Kills the process and waits until it is gone. */
+  /** Kills the process and waits until it has exited. */
   kill: () => Promise<void>;
 };
 
 /**
  * Starts a collector in another process, which ends with this process.
- * @throws Error if it does not start.
+ * @throws Error if the collector does not start.
  */
 export async function forkCollector(env: Record<string, string>): Promise<CollectorProcess> {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -146,17 +146,17 @@ type FormResponse = {
   };
 };
 
-/** Creates a form as a browser does, with the field before the files unless `metadataLast`. */
+/** Creates a form as a browser does, with the metadata before the files unless `isMetadataLast` is set. */
 export function createForm(
   metadata: Payload | string,
   files: readonly FormFile[],
-  { metadataLast = false } = {},
+  { isMetadataLast = false } = {},
 ): FormData {
   const form = new FormData();
   const text = typeof metadata === 'string' ? metadata : JSON.stringify(metadata);
-  if (!metadataLast) form.append('metadata', text);
+  if (!isMetadataLast) form.append('metadata', text);
   for (const { name, bytes } of files) form.append('images', new Blob([bytes]), name);
-  if (metadataLast) form.append('metadata', text);
+  if (isMetadataLast) form.append('metadata', text);
   return form;
 }
 
@@ -180,7 +180,7 @@ export async function sendForm(
 
 export const BOUNDARY = 'oselya-boundary';
 
-/** The content type of `encodeForm`. */
+/** Content type of a form that `encodeForm` encodes. */
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
 /** Form part, which may be malformed. */
@@ -194,10 +194,10 @@ export const part = (name: string, content: Buffer | string, parameters = ''): P
 export const image = (name: string, content: Buffer | string): Part =>
   part('images', content, `; filename="${name}"`);
 
-export const metadata = (...facts: Parameters<typeof createPayload>): Part =>
-  part('metadata', JSON.stringify(createPayload(...facts)));
+export const metadata = (...overrides: Parameters<typeof createPayload>): Part =>
+  part('metadata', JSON.stringify(createPayload(...overrides)));
 
-/** Encodes a form, which is incomplete with an empty `end`. */
+/** Encodes a form. An empty `end` leaves the form incomplete. */
 export function encodeForm(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {
   const chunks = parts.flatMap(({ headers, content }) => [
     `--${BOUNDARY}\r\n${headers}\r\n\r\n`,
@@ -234,10 +234,9 @@ export type Route = {
   method: string;
   path: string;
   parameters: Parameter[];
-  /** The body's media type, schema and a valid example. */
+  /** Media type and schema of the body, and a valid example. */
   body?: { type: string; schema: ObjectSchema; example: object };
-  /** Error codes by status. */
-  answers: Record<string, string[]>;
+  errorCodesByStatus: Record<string, string[]>;
 };
 
 /** Reads the routes of a collector's OpenAPI document. */
@@ -250,7 +249,7 @@ export async function readDocumentedRoutes(collector: { url: string }): Promise<
       path,
       parameters,
       ...(requestBody && { body: getBody(requestBody, components) }),
-      answers: Object.fromEntries(
+      errorCodesByStatus: Object.fromEntries(
         Object.entries(responses).map(([status, { content }]) => [
           status,
           Object.keys(content?.['application/problem+json']?.examples ?? {}).toSorted(),
@@ -272,7 +271,7 @@ function getBody(
       ? schemas[schemaReference.$ref.split('/').at(-1) ?? '']
       : schemaReference;
   const example = mediaType.example ?? schema?.examples?.[0];
-  assert.ok(schema !== undefined && example !== undefined, `a good body of ${type}`);
+  assert.ok(schema !== undefined && example !== undefined, `a valid example of ${type}`);
   return { type, schema, example };
 }
 

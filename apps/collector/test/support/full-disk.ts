@@ -5,7 +5,8 @@ import { syncBuiltinESMExports } from 'node:module';
 export type DiskOperation = 'writing' | 'copying';
 
 /**
- * Simulates a full disk for a folder. The first part of each file is stored; then the operating system's error follows.
+ * Simulates a full disk for a folder. The first part of each file is stored, and then the operation fails with
+ * the error of the operating system.
  * @returns The failing operation, which the test sets. Disposal restores the file system.
  */
 export function simulateFullDisk(
@@ -58,7 +59,7 @@ export function simulateFullDisk(
   }
 }
 
-/** Replaces functions of `node:fs/promises`, also for named imports. */
+/** Replaces functions of `node:fs/promises`, including its named imports. */
 function replace(functions: Partial<typeof fs>): void {
   Object.assign(fs, functions);
   syncBuiltinESMExports();

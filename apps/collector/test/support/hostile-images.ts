@@ -2,15 +2,16 @@ import type { ServerResponse } from 'node:http';
 import { brotliCompressSync, constants, crc32, deflateSync, gzipSync } from 'node:zlib';
 import { createImage, startServer } from './images.ts';
 
-/** Host that no other test and no hostile value names. */
+/** Host address that no other test and no hostile value uses. */
 const HOST_ADDRESS = '127.0.0.2';
 
 const KB = 1024;
-/** Above the image size limit. */
+/** Size above the image size limit. */
 const OVERSIZED_BYTES = 51 * KB * KB;
 
-/** Relative frequencies of behaviours that take seconds or processor time. */
+/** Relative frequency of behaviours that take seconds. */
 const LOW_SHARE = 0.2;
+/** Relative frequency of behaviours that take much processor time. */
 const VERY_LOW_SHARE = 0.02;
 
 /** Behaviour of an image host, with its relative frequency, and whether the image is usable. */
@@ -63,7 +64,6 @@ function writeEndlessly(response: ServerResponse): void {
   fillBuffer();
 }
 
-/** Sends the headers slowly. */
 function sendHeadersSlowly(response: ServerResponse): void {
   const { socket } = response;
   const head = `HTTP/1.1 200 OK\r\nx-slow: 1\r\ncontent-length: ${goodImage.length}\r\n\r\n`;
@@ -85,7 +85,7 @@ const createBrotliBomb = () =>
 
 const BEHAVIOURS: readonly Behaviour[] = [
   ['is good', send(200, {}, goodImage), 1, true],
-  ['calls an image a text', send(200, { 'content-type': 'text/plain' }, goodImage), 1, true],
+  ['labels an image as text', send(200, { 'content-type': 'text/plain' }, goodImage), 1, true],
   ['has slow headers', sendHeadersSlowly, LOW_SHARE, true],
   ['never ends', writeEndlessly, VERY_LOW_SHARE],
   [
@@ -95,13 +95,13 @@ const BEHAVIOURS: readonly Behaviour[] = [
   ],
   ['sends a brotli bomb', sendEncoded('br', createBrotliBomb()), VERY_LOW_SHARE],
   ['sends gigapixels', send(200, { 'content-type': 'image/png' }, createHugeImage())],
-  ['leads to a private network', redirectTo('http://10.0.0.1/image.png')],
-  ['leads to this machine', redirectTo('http://127.0.0.1:1/image.png')],
-  ['leads to a cloud', redirectTo('http://[::ffff:169.254.169.254]/latest')],
-  ['leads to a file', redirectTo('file:///etc/passwd')],
-  ['leads to no URL', redirectTo('http://[')],
-  ['leads nowhere', send(302, {})],
-  ['leads to itself', redirectTo('?again')],
+  ['redirects to a private network', redirectTo('http://10.0.0.1/image.png')],
+  ['redirects to this machine', redirectTo('http://127.0.0.1:1/image.png')],
+  ['redirects to a cloud', redirectTo('http://[::ffff:169.254.169.254]/latest')],
+  ['redirects to a file', redirectTo('file:///etc/passwd')],
+  ['redirects to an invalid URL', redirectTo('http://[')],
+  ['redirects without a URL', send(302, {})],
+  ['redirects to itself', redirectTo('?again')],
   [
     'sends too little',
     sendRaw(Buffer.concat([createHead(goodImage.length + 100), goodImage])),
@@ -116,11 +116,11 @@ const BEHAVIOURS: readonly Behaviour[] = [
   ],
   ['resets the connection', (response) => response.socket?.resetAndDestroy(), LOW_SHARE],
   ['sends half a body', sendEncoded('deflate', deflateSync(goodImage).subarray(0, 40)), LOW_SHARE],
-  ['speaks no HTTP', sendRaw('220 mail.example ESMTP\r\n'), LOW_SHARE],
+  ['does not speak HTTP', sendRaw('220 mail.example ESMTP\r\n'), LOW_SHARE],
   ['has an endless head', sendRaw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KB * KB)}`), LOW_SHARE],
   ['is broken', send(500, {}, '{}'), LOW_SHARE],
   ['is busy for an hour', send(429, { 'retry-after': 3600 })],
-  ['has nothing', send(404, {})],
+  ['has no image', send(404, {})],
   ['has an empty image', send(200, { 'content-type': 'image/png' })],
   ['sends a page', send(200, { 'content-type': 'image/png' }, '<!doctype html>')],
   [
@@ -139,7 +139,7 @@ const totalShare = BEHAVIOURS.reduce((sum, [, , share = 1]) => sum + share, 0);
 
 /** Starts a hostile image host. */
 export async function startHostileImages() {
-  const requests = new Map<string, number>();
+  const requestCounts = new Map<string, number>();
   const server = await startServer(({ url = '' }, response) => {
     const behaviour = BEHAVIOURS[Number(url.split('/')[1])];
     if (behaviour === undefined) {
@@ -147,16 +147,16 @@ export async function startHostileImages() {
       return;
     }
     const [name, respond] = behaviour;
-    requests.set(name, (requests.get(name) ?? 0) + 1);
+    requestCounts.set(name, (requestCounts.get(name) ?? 0) + 1);
     respond(response);
   }, HOST_ADDRESS);
   return {
     ...server,
     address: HOST_ADDRESS,
-    /** Requests by behaviour. */
-    requests,
+    /** Number of requests by behaviour. */
+    requestCounts,
     /** Returns a random image URL. */
-    randomUrl(random: () => number): string {
+    createRandomUrl(random: () => number): string {
       let remainingShare = random() * totalShare;
       const index = BEHAVIOURS.findIndex(([, , share = 1]) => (remainingShare -= share) < 0);
       return `${server.url}/${Math.max(0, index)}/${Math.floor(random() * 1e9)}`;

@@ -41,7 +41,7 @@ export function createImage(
 
 export const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
-/** Starts a server on a free loopback port. It ends with the file's tests. */
+/** Starts a server on a free loopback port. The server stops after the tests of the file. */
 export async function startServer(listener: RequestListener, host = '127.0.0.1') {
   const server = createServer(listener);
   await once(server.listen(0, host), 'listening');
@@ -62,7 +62,7 @@ export async function serve(listener: RequestListener, host?: string): Promise<s
   return (await startServer(listener, host)).url;
 }
 
-/** Starts an image host. Paths without content are 404. */
+/** Starts an image host, which responds with 404 to paths without content. */
 export async function openImageHost() {
   const requestedPaths: string[] = [];
   const content = new Map<string, Buffer>();

@@ -70,7 +70,6 @@ export async function store(db: Kysely<Tables>, payload: Payload): Promise<numbe
   return storedRaw.id;
 }
 
-/** Reads a raw record. */
 export function readRawRecord(db: Kysely<Tables>, rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
@@ -84,7 +83,7 @@ export async function updateRawRecord(
   await db.updateTable('raw_data').set(values).where('id', '=', rawId).execute();
 }
 
-/** Creates a temporary folder. It is removed after the tests of the file. */
+/** Creates a temporary folder, which is removed after the tests of the file. */
 export async function openFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   deferCleanup(() => rm(folder, { recursive: true, force: true }));
@@ -116,7 +115,7 @@ export function createPayload(overrides: Partial<Payload> = {}): Payload {
 /** Creates a breaker whose state the test sets. */
 export function createFakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
   set(state: BreakerState): void;
-  /** Starts or ends a probe, which notifies no listener. */
+  /** Starts or ends a probe without notifying listeners. */
   probe(isProbeRunning: boolean): void;
 } {
   let state = initial;
@@ -324,7 +323,7 @@ export async function startModelServer() {
     requestCount: number;
     /** Number of chat requests without an image. */
     chatRequestCount: number;
-    /** Selects requests with status 500. */
+    /** Returns whether the server responds to a request with status 500. */
     isServerError?: ((request: ReceivedRequest) => boolean) | undefined;
     writeResponse?: ResponseWriter | undefined;
     /** Returns a response in place of an image's description. */
@@ -378,7 +377,7 @@ export function openModel(
   });
 }
 
-/** Starts a worker with a pipeline in this process. After its stop, it waits until its servers and folder are free. */
+/** Starts a worker with a pipeline in this process. Disposal stops the worker and waits until its resources are free. */
 export function startModelWorker(
   options: {
     database: TestDatabase<Tables>;
@@ -432,14 +431,14 @@ export function waitForBlockedStatement(db: Kysely<Tables>): Promise<true> {
   });
 }
 
-/** Adds a connection name to a database URL. */
+/** Adds an application name to a database URL. */
 export function setApplicationName(url: string, name: string): string {
   const address = new URL(url);
   address.searchParams.set('application_name', name);
   return address.href;
 }
 
-/** Counts the connections with a name. */
+/** Counts the connections with an application name. */
 export async function countConnections(db: Kysely<Tables>, name: string): Promise<number> {
   const { rows } = await sql<{ n: number }>`
     select count(*)::integer as n from pg_stat_activity
@@ -470,7 +469,7 @@ function toExplainStatement(node: RootOperationNode): RootOperationNode {
 
 /**
  * Explains the `sql` statements of a function. Each statement returns no rows to the function.
- * @returns The indexes and kinds of nodes of their plans, and the number of payloads that they read.
+ * @returns The indexes and node kinds of the plans, and the number of payloads that the statements read.
  */
 export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => Promise<unknown>) {
   const nodes: Plan[] = [];
@@ -530,12 +529,12 @@ export async function listTemporaryFiles(dataDir: string): Promise<string[]> {
 }
 
 /**
- * Counts the open descriptors of this process before a fault.
+ * Creates a check that a fault leaks no resource, and counts the open descriptors before the fault.
  * @param options.countKnownDescriptors Counts descriptors that may be added.
- * @returns A function that waits until there is no temporary file, no connection to the host of images, and no added
+ * @returns A function that waits until there is no temporary file, no connection to the image host, and no added
  *   descriptor except those of the database pool.
  */
-export async function watchResources(options: {
+export async function createResourceLeakCheck(options: {
   database: Pick<TestDatabase<Tables>, 'pool' | 'url'>;
   dataDir: string;
   host?: { connections: () => Promise<number> };

@@ -1,6 +1,6 @@
 const isSoak = process.env['OSELYA_SOAK'] === '1';
 
-/** Returns how often to repeat a fault: many with `npm run test:soak`, few in CI. */
+/** Returns the number of repetitions of a fault: `soak` with `npm run test:soak`, otherwise `ci`. */
 export function getRepetitions({ soak, ci }: { soak: number; ci: number }): number {
   return isSoak ? soak : ci;
 }
