@@ -100,7 +100,7 @@ test('The queue endpoint counts payloads by status', async () => {
     'processing',
   ]);
   assert.ok((queue.counts['completed'] ?? 0) > 0);
-  assert.ok(queue.ended_age_seconds !== null, 'all of them have been counted');
+  assert.ok(queue.ended_age_seconds !== null, 'all ended payloads are counted');
   assert.ok(queue.finished_per_minute > 0);
   assert.equal(queue.breaker, 'closed');
 });

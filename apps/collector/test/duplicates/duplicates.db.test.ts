@@ -234,7 +234,7 @@ test('Several processes search the marked listings together', async () => {
     await addListing({ ...FLAT_FACTS, floor: index % 20 });
   }
   const searches = [startSearch(), startSearch()];
-  await until('all are searched', async () => (await countMarks()) === 0);
+  await until('the search of all listings', async () => (await countMarks()) === 0);
   await Promise.all(searches.map(({ close }) => close()));
   assert.equal((await readPairs()).length, 20);
   const groups = await listGroups();
@@ -251,7 +251,7 @@ test('A failed search is repeated and does not hold up others', async () => {
   await addListing({ ...FLAT_FACTS, floor: 9 });
   const warnings: object[] = [];
   const search = startSearch(warnings);
-  await until('both have failed and the third was searched', async () => {
+  await until('two failed searches and a successful one', async () => {
     return warnings.length === 2 && (await countMarks()) === 2;
   });
   assert.deepEqual(await readPairs(), []);
@@ -407,7 +407,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
             archived_at = case when ${getRandom(4) === 0} then now() end
           where id = any(${changedIds}::bigint[])`.execute(db);
       }
-      await until('all are searched', async () => (await countMarks()) === 0);
+      await until('the search of all listings', async () => (await countMarks()) === 0);
       const pairs = await computeExpectedPairs();
       assert.deepEqual(await readPairs(), pairs, `episode ${episode}`);
       assert.deepEqual(await readGroups(), findComponents(ids, pairs), `episode ${episode}`);

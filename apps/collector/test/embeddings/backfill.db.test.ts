@@ -126,26 +126,26 @@ async function readCosts() {
 }
 
 test('A listing that changes during its embedding is left to a worker, and its cost is kept', async () => {
-  let countedTokens = 0;
+  let tokenCount = 0;
   const mockModel = createCountingModel();
   const model = createRenamedModel(async (texts) => {
-    if (countedTokens === 0) {
+    if (tokenCount === 0) {
       const title = 'Назва, що змінилася, за цей час';
       await db.updateTable('property_listings').set({ title }).where('id', '=', 1).execute();
     }
     await mockModel.embed(texts, {
-      observe: ({ inputTokens }) => (countedTokens += inputTokens ?? 0),
+      observe: ({ inputTokens }) => (tokenCount += inputTokens ?? 0),
     });
   });
   const costsBefore = await readCosts();
   const report = await backfill(model);
   const counts = { outdated: LISTING_COUNT, embedded: LISTING_COUNT - 1, changed: 1 };
   assert.partialDeepStrictEqual(report, counts);
-  assert.ok(countedTokens > LISTING_COUNT);
+  assert.ok(tokenCount > LISTING_COUNT);
   // A shared request counts for each listing, but its tokens are divided.
   assert.deepEqual(await readCosts(), {
     calls: costsBefore.calls.map((count) => count + 1),
-    inputTokens: costsBefore.inputTokens + countedTokens,
+    inputTokens: costsBefore.inputTokens + tokenCount,
   });
   assert.equal((await backfill(model)).embedded, 1);
   assert.equal(await countEmbeddings('renamed'), LISTING_COUNT);

@@ -33,7 +33,7 @@ const dataDir = await openFolder();
 
 const JOB_COUNT = 6;
 /** Timeout of requests to a silent server. */
-const SHORT_MS = 800;
+const SHORT_TIMEOUT_MS = 800;
 
 const MODEL_ENV = {
   ...createModelEnv(server.url),
@@ -54,7 +54,7 @@ beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-/** Scripts the answer to requests for affected images. The server describes all other images. */
+/** Scripts the response to requests for affected images. The server describes all other images. */
 function scriptAnswer(answer: ScriptedResponse, isAffected: (url: string) => boolean = () => true) {
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);
@@ -75,7 +75,7 @@ const PAYLOADS = Array.from({ length: JOB_COUNT }, (_, index) => [
   index === 2 ? 'poison' : `${index}-other`,
 ]);
 
-/** Starts a worker over payloads with images of these names. */
+/** Stores a payload for each list of image names, then starts a worker. */
 async function startTestWorker({
   payloads = PAYLOADS,
   timeoutMs = 20_000,
@@ -97,7 +97,7 @@ async function startTestWorker({
   return { ...modelWorker, [Symbol.asyncDispose]: dispose };
 }
 
-/** Waits for the end of all payloads, and checks that all are completed with their images. */
+/** Waits until all payloads end, and checks that all payloads are completed with their images. */
 async function checkOutcome(hasTimeouts = false) {
   const raws = await until('all jobs to end', async () => {
     const records = await db.selectFrom('raw_data').selectAll().execute();
@@ -106,24 +106,24 @@ async function checkOutcome(hasTimeouts = false) {
   assert.ok(raws.every(({ status, attempts }) => status === 'completed' && attempts === 1));
   if (!hasTimeouts)
     assert.equal(server.state.chatRequestCount, JOB_COUNT, 'each text was read once');
-  const ids = raws.map(({ listing_id: id }) => id ?? 0);
-  assert.equal(new Set(ids).size, JOB_COUNT);
+  const listingIds = raws.map(({ listing_id: id }) => id ?? 0);
+  assert.equal(new Set(listingIds).size, JOB_COUNT);
   const images = await db
     .selectFrom('listing_images')
     .leftJoin('images', 'images.sha256', 'listing_images.sha256')
     .select(['url', 'error', 'described_by', 'describe_error'])
-    .where('listing_id', 'in', ids)
+    .where('listing_id', 'in', listingIds)
     .execute();
   assert.equal(images.length, 2 * JOB_COUNT);
   assert.ok(images.every(({ error }) => error === null));
   assert.deepEqual(await db.selectFrom('raw_readings').selectAll().execute(), []);
-  const rejections = images.flatMap(({ url, describe_error: rejection }) =>
-    rejection === null ? [] : [[url?.replace(/.*-/, '') ?? '', rejection.code]],
+  const rejections = images.flatMap(({ url, describe_error: error }) =>
+    error === null ? [] : [[url?.replace(/.*-/, '') ?? '', error.code]],
   );
   const describedCount = images.filter(({ described_by: by }) => by !== null).length;
   return {
-    described: describedCount,
-    rejected: Object.fromEntries(rejections) as Record<string, string>,
+    describedCount,
+    rejections: Object.fromEntries(rejections) as Record<string, string>,
   };
 }
 
@@ -135,7 +135,7 @@ const limitRate = (retryAfter: string): ScriptedResponse => ({
 
 for (const [name, answer, timeoutMs] of [
   ['is down', OVERLOADED, undefined],
-  ['stays silent', 'silence', SHORT_MS],
+  ['stays silent', 'silence', SHORT_TIMEOUT_MS],
   ['limits its rate', limitRate('0.01'), undefined],
 ] as const) {
   test(`No listing and no image fails while the vision server ${name}`, async (t) => {
@@ -147,8 +147,8 @@ for (const [name, answer, timeoutMs] of [
     assert.partialDeepStrictEqual(await countByStatus(db), { completed: 0, failed: 0 });
     delete server.state.describeImage;
     assert.deepEqual(await checkOutcome(timeoutMs !== undefined), {
-      described: 2 * JOB_COUNT,
-      rejected: {},
+      describedCount: 2 * JOB_COUNT,
+      rejections: {},
     });
     t.diagnostic(
       `${JOB_COUNT} accepted, ${JOB_COUNT} stored, 0 lost, 0 doubled, ${2 * JOB_COUNT} images`,
@@ -156,17 +156,17 @@ for (const [name, answer, timeoutMs] of [
   });
 }
 
-/** Answers for one image, with the recorded code, and the number of requests if it is constant. */
+/** Responses to requests for one image, with the recorded error code, and the number of requests if it is fixed. */
 const poisonCases: [
   name: string,
   ScriptedResponse,
   code: string,
-  requests?: number,
-  ms?: number,
+  requestCount?: number,
+  timeoutMs?: number,
 ][] = [
   ['answers prose', createCompletion('A bright kitchen.'), 'MODEL_INVALID_OUTPUT', 2],
   [
-    'answers in part',
+    'truncates its answer',
     createCompletion('{"descr', { finishReason: 'length' }),
     'MODEL_TRUNCATED',
     1,
@@ -175,31 +175,31 @@ const poisonCases: [
   ['limits its rate', limitRate('0'), 'MODEL_RATE_LIMITED', 5 * 3],
   ['answers 500', { status: 500, body: {} }, 'MODEL_UNAVAILABLE'],
   ['resets the connection', 'reset', 'MODEL_UNREACHABLE'],
-  ['stays silent', 'silence', 'MODEL_TIMEOUT', undefined, SHORT_MS],
+  ['stays silent', 'silence', 'MODEL_TIMEOUT', undefined, SHORT_TIMEOUT_MS],
 ];
 
-for (const [name, answer, code, requests, timeoutMs] of poisonCases) {
+for (const [name, answer, code, requestCount, timeoutMs] of poisonCases) {
   test(`Only the affected image is recorded when the vision server always ${name} for it`, async () => {
     scriptAnswer(answer, isPoison);
     await using modelWorker = await startTestWorker({ timeoutMs });
     const rejections = { 'poison.png': code };
     assert.deepEqual(await checkOutcome(timeoutMs !== undefined), {
-      described: 2 * JOB_COUNT - 1,
-      rejected: rejections,
+      describedCount: 2 * JOB_COUNT - 1,
+      rejections,
     });
-    if (requests === undefined) return;
-    assert.equal(describedUrls.filter(isPoison).length, requests);
+    if (requestCount === undefined) return;
+    assert.equal(describedUrls.filter(isPoison).length, requestCount);
     assert.equal(modelWorker.model.breaker.state, 'closed');
   });
 }
 
 /** Makes the server fail the request for a poison image and the next two requests. */
 function crashOnPoison(): void {
-  let failures = 0;
+  let remainingFailures = 0;
   server.state.describeImage = (request) => {
-    if (isPoison(getImageUrl(request))) failures = 3;
-    failures -= 1;
-    return failures >= 0 ? 'reset' : undefined;
+    if (isPoison(getImageUrl(request))) remainingFailures = 3;
+    remainingFailures -= 1;
+    return remainingFailures >= 0 ? 'reset' : undefined;
   };
 }
 
@@ -207,7 +207,7 @@ test('Only the image that takes the server down is recorded', async () => {
   crashOnPoison();
   await using _ = await startTestWorker();
   const rejections = { 'poison.png': 'MODEL_UNREACHABLE' };
-  assert.deepEqual(await checkOutcome(), { described: 2 * JOB_COUNT - 1, rejected: rejections });
+  assert.deepEqual(await checkOutcome(), { describedCount: 2 * JOB_COUNT - 1, rejections });
 });
 
 test('Several images that take the server down are recorded when their listing is alone in the queue', async () => {
@@ -216,7 +216,7 @@ test('Several images that take the server down are recorded when their listing i
     payloads: [['1-poison', '2-poison', 'good']],
     retryMs: 10,
   });
-  await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
+  await until('the payload to be completed', async () => (await countByStatus(db)).completed === 1);
   assert.equal(server.state.chatRequestCount, 1);
   const rejections = await db
     .selectFrom('listing_images')
@@ -230,27 +230,27 @@ test('Several images that take the server down are recorded when their listing i
 
 test('An image that failed in an outage is described after it', async () => {
   // The server fails two requests for each image, and accepts later requests.
-  const counts = new Map<string, number>();
+  const requestCounts = new Map<string, number>();
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);
     describedUrls.push(url);
-    const count = counts.get(url) ?? 0;
-    counts.set(url, count + 1);
+    const count = requestCounts.get(url) ?? 0;
+    requestCounts.set(url, count + 1);
     return url !== 'control' && count < 6 ? OVERLOADED : undefined;
   };
   // Only one listing is in progress, so each failure belongs to this listing.
   await using _ = await startTestWorker({ slots: 1 });
-  assert.deepEqual(await checkOutcome(), { described: 2 * JOB_COUNT, rejected: {} });
+  assert.deepEqual(await checkOutcome(), { describedCount: 2 * JOB_COUNT, rejections: {} });
   assert.ok(describedUrls.includes('control'));
 });
 
-test('A server without vision completes payloads with images, without their descriptions', async () => {
+test('Without vision, payloads with images are completed without descriptions', async () => {
   const message =
     'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj';
   scriptAnswer({ status: 500, body: { error: { code: 500, message, type: 'server_error' } } });
   await using modelWorker = await startTestWorker();
-  const { described, rejected: rejections } = await checkOutcome();
-  assert.equal(described, 0);
+  const { describedCount, rejections } = await checkOutcome();
+  assert.equal(describedCount, 0);
   assert.deepEqual(new Set(Object.values(rejections)), new Set(['MODEL_UNSUPPORTED']));
   assert.equal(describedUrls.length, 2 * JOB_COUNT, 'each image is sent once');
   assert.equal(modelWorker.model.breaker.state, 'closed');
@@ -264,9 +264,9 @@ test('No image is sent with MODEL_VISION=off, and a separate vision server gets 
     if (!path.endsWith('/models')) keys.push(headers.authorization);
     return undefined;
   };
-  let images = 0;
+  let imageRequestCount = 0;
   server.state.createResponse = (request) => {
-    images += hasImage(request) ? 1 : 0;
+    imageRequestCount += hasImage(request) ? 1 : 0;
     return undefined;
   };
   for (const [env, expected] of [
@@ -281,8 +281,11 @@ test('No image is sent with MODEL_VISION=off, and a separate vision server gets 
     const names = ['a', 'b'].map((name) => `${round}-${expected.length}-${name}`);
     const image_urls = names.map((name) => `${host.url}/${name}.png`);
     await store(db, createPayload({ image_urls }));
-    await until('it to be completed', async () => (await countByStatus(db)).completed === 1);
-    assert.deepEqual([keys, images], [expected, 0]);
+    await until(
+      'the payload to be completed',
+      async () => (await countByStatus(db)).completed === 1,
+    );
+    assert.deepEqual([keys, imageRequestCount], [expected, 0]);
   }
 });
 
@@ -331,8 +334,8 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
 
   for (let index = 0; index < JOB_COUNT; index += 1) {
     const image_urls = [`${host.url}/${round}-${index}.png`];
-    const accepted = await collector.post('/api/v1/ingest', createPayload({ image_urls }));
-    assert.equal(accepted.status, 202);
+    const response = await collector.post('/api/v1/ingest', createPayload({ image_urls }));
+    assert.equal(response.status, 202);
   }
   const { status, checks } = await getHealth();
   assert.deepEqual(
@@ -341,14 +344,14 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
   );
   const countProbes = () =>
     bucket.requests.filter((request) => request === 'PUT /images/probe').length;
-  const earlierProbes = countProbes();
-  await until('another probe', () => countProbes() > earlierProbes);
+  const earlierProbeCount = countProbes();
+  await until('another probe', () => countProbes() > earlierProbeCount);
   assert.partialDeepStrictEqual(await countByStatus(db), { pending: JOB_COUNT, completed: 1 });
   assert.equal(await countRaws(), countBefore + JOB_COUNT);
   bucket.state.isDown = false;
   await until('the end of the outage', async () => !(await isAway()));
   await until(
-    'all to be completed',
+    'all payloads to be completed',
     async () => (await countByStatus(db)).completed === JOB_COUNT + 1,
   );
   assert.equal((await getHealth()).status, 'ok');

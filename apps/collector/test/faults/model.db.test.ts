@@ -56,8 +56,8 @@ function createLlamaError(message: string): ScriptedResponse {
   return { status: 500, body: { error: { code: 500, message, type: 'server_error' } } };
 }
 
-async function addJobs(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
-  return Promise.all(Array.from({ length: jobs }, () => store(db, createPayload(overrides))));
+async function addJobs(jobCount: number, overrides: Partial<Payload> = {}): Promise<number[]> {
+  return Promise.all(Array.from({ length: jobCount }, () => store(db, createPayload(overrides))));
 }
 
 /** Describes each image with the model, as the pipeline does. */
@@ -93,17 +93,17 @@ function startTestWorker({
 }
 
 /** Waits until all jobs have ended, and counts them. */
-function waitUntilEnded(jobs = JOB_COUNT): Promise<{ completed: number; failed: number }> {
+function waitUntilEnded(jobCount = JOB_COUNT): Promise<{ completed: number; failed: number }> {
   const countEnded = async () => {
     const { completed, failed } = await countByStatus(db);
-    return completed + failed === jobs && { completed, failed };
+    return completed + failed === jobCount && { completed, failed };
   };
   return until('all jobs to end', countEnded, LIMIT_MS);
 }
 
 /** Waits until all jobs have completed with one attempt. */
-async function waitUntilCompleted(jobs: number): Promise<void> {
-  assert.deepEqual(await waitUntilEnded(jobs), { completed: jobs, failed: 0 });
+async function waitUntilCompleted(jobCount: number): Promise<void> {
+  assert.deepEqual(await waitUntilEnded(jobCount), { completed: jobCount, failed: 0 });
   const rows = await db.selectFrom('raw_data').select('attempts').execute();
   assert.ok(rows.every(({ attempts }) => attempts === 1));
 }
@@ -120,7 +120,7 @@ async function countClaims(): Promise<number> {
   return claims;
 }
 
-const createChatAnswer = (content: string, finish_reason = 'stop') =>
+const createChatResponse = (content: string, finish_reason = 'stop') =>
   JSON.stringify({
     model: 'test',
     choices: [{ index: 0, finish_reason, message: { role: 'assistant', content } }],
@@ -154,34 +154,34 @@ const sendVector =
   (response) => {
     const isChat = response.req.url?.endsWith('/chat/completions') === true;
     const data = [{ index: 0, embedding }];
-    send(isChat ? createChatAnswer(JSON.stringify(LISTING)) : JSON.stringify({ data }))(response);
+    send(isChat ? createChatResponse(JSON.stringify(LISTING)) : JSON.stringify({ data }))(response);
   };
 
-/** Useless answers, with the requests of each job, their tokens, and the reason in the record. */
-const uselessAnswers: [
+/** Useless responses, with the number of requests and input tokens per job, and the reason in the record. */
+const uselessResponses: [
   name: string,
   ResponseWriter,
-  requests: number | null,
-  tokens: number,
+  requestCount: number | null,
+  inputTokens: number,
   reason: RegExp,
 ][] = [
   ['garbage', send('<html>proxy</html>'), 1, 0, /not JSON/],
   [
-    'prose in place of JSON',
-    send(createChatAnswer('The flat is in Lviv.')),
+    'prose instead of JSON',
+    send(createChatResponse('The flat is in Lviv.')),
     2,
     20,
     /fails its schema/,
   ],
-  ['truncated answers', send(createChatAnswer('{"is_listing": tr', 'length')), 1, 10, /cut off/],
+  ['truncated answers', send(createChatResponse('{"is_listing": tr', 'length')), 1, 10, /cut off/],
   ['an answer that never ends', sendEndlessly, 1, 0, /larger than 16 MiB/],
   ['vectors of another width', sendVector([1, 2, 3]), null, 10, /3/],
   ['vectors of zeros', sendVector(Array<number>(DIMENSIONS).fill(0)), null, 10, /zero/],
 ];
 
-for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
+for (const [name, writeResponse, requestCount, inputTokens, reason] of uselessResponses) {
   test(`On ${name}, jobs fail with the reason and complete when they are retried`, async () => {
-    server.state.writeResponse = answer;
+    server.state.writeResponse = writeResponse;
     await addJobs(JOB_COUNT);
     await using testWorker = startTestWorker();
     assert.deepEqual(await waitUntilEnded(), { completed: 0, failed: JOB_COUNT });
@@ -189,9 +189,9 @@ for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
     for (const { error, model_usage: usage, attempts } of raws) {
       assert.equal(error?.code, 'model_failed');
       assert.match(error.message, reason);
-      assert.deepEqual([usage?.input_tokens, attempts], [tokens, 1]);
+      assert.deepEqual([usage?.input_tokens, attempts], [inputTokens, 1]);
       // Several jobs share a request for embeddings.
-      if (requests !== null) assert.equal(usage?.calls, requests);
+      if (requestCount !== null) assert.equal(usage?.calls, requestCount);
     }
     const embeddedQuery = db
       .selectFrom('property_listings')
@@ -210,19 +210,19 @@ for (const [name, answer, requests, tokens, reason] of uselessAnswers) {
 }
 
 test('After 429 with Retry-After the next request waits, and no job fails', async () => {
-  let rejections = 0;
+  let rejectionCount = 0;
   server.state.writeResponse = (response) => {
-    rejections += 1;
-    if (rejections > SLOT_COUNT) server.state.writeResponse = undefined;
+    rejectionCount += 1;
+    if (rejectionCount > SLOT_COUNT) server.state.writeResponse = undefined;
     response.writeHead(429, { 'retry-after': '0.2' }).end('{}');
   };
   await addJobs(JOB_COUNT);
   await using testWorker = startTestWorker();
   assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
-  assert.equal(rejections, SLOT_COUNT + 1);
+  assert.equal(rejectionCount, SLOT_COUNT + 1);
   const raws = await db.selectFrom('raw_data').select('model_usage').execute();
-  const calls = raws.reduce((sum, { model_usage: usage }) => sum + (usage?.calls ?? 0), 0);
-  assert.equal(calls, 2 * JOB_COUNT + SLOT_COUNT + 1, 'each rejection is one more request');
+  const callCount = raws.reduce((sum, { model_usage: usage }) => sum + (usage?.calls ?? 0), 0);
+  assert.equal(callCount, 2 * JOB_COUNT + SLOT_COUNT + 1, 'each rejection is one more request');
   assert.deepEqual(testWorker.states, []);
 });
 
@@ -248,31 +248,34 @@ test('Texts and queries that are too long to embed are shortened', async () => {
 
 test('A server whose context is full gets fewer requests at once, and every job completes', async () => {
   const capacity = 2;
-  const jobs = 10;
-  let [inProgress, rejectedCount] = [0, 0];
+  const jobCount = 10;
+  let [inProgressCount, rejectedCount] = [0, 0];
   server.state.delay = async () => {
-    inProgress += 1;
+    inProgressCount += 1;
     // Long enough for the requests of all slots to overlap.
     await sleep(50);
   };
   server.state.createResponse = ({ path }) => {
-    const isFull = inProgress > capacity && path.endsWith('/chat/completions');
-    inProgress -= 1;
+    const isFull = inProgressCount > capacity && path.endsWith('/chat/completions');
+    inProgressCount -= 1;
     rejectedCount += isFull ? 1 : 0;
     return isFull ? createLlamaError('Context size has been exceeded.') : undefined;
   };
   try {
-    await addJobs(jobs);
+    await addJobs(jobCount);
     await using testWorker = startTestWorker({ slots: 8 });
-    assert.deepEqual(await waitUntilEnded(jobs), { completed: jobs, failed: 0 });
-    assert.ok(rejectedCount > 0 && rejectedCount < jobs, `${rejectedCount} requests were too many`);
+    assert.deepEqual(await waitUntilEnded(jobCount), { completed: jobCount, failed: 0 });
+    assert.ok(
+      rejectedCount > 0 && rejectedCount < jobCount,
+      `${rejectedCount} requests were rejected`,
+    );
     assert.deepEqual(testWorker.states, []);
   } finally {
     delete server.state.delay;
   }
 });
 
-test('Two texts on which the server fails do not take every probe: the others complete', async () => {
+test('Two texts on which the server fails do not take every probe, and the other jobs complete', async () => {
   server.state.createResponse = (request) =>
     extractEmbeddedTexts(request)?.some((text) => text.includes('crash me')) === true
       ? createLlamaError('Compute error.')
@@ -280,16 +283,16 @@ test('Two texts on which the server fails do not take every probe: the others co
   await addJobs(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
   await using testWorker = startTestWorker({
     slots: 1,
-    // Longer than the breaker stays open, as by default.
+    // Longer than the time that the breaker stays open, as by default.
     retryMs: 600,
     breaker: { failures: 2, halfOpenAfterMs: 400 },
     retry: { attempts: 1 },
   });
   const countOpenings = () => testWorker.states.filter((state) => state === 'open').length;
-  await until('both to have been a probe', () => countOpenings() > 2);
+  await until('both jobs to be probed', () => countOpenings() > 2);
   await addJobs(JOB_COUNT);
   await until(
-    'the others to complete',
+    'the other jobs to complete',
     async () => (await countByStatus(db)).completed === JOB_COUNT,
   );
 });
@@ -304,7 +307,7 @@ test('The record and the health name the reason why a payload waits', async () =
   const [id] = await addJobs(1, { description });
   type Raw = { status: string; error: { code: string; message: string; stage: string } | null };
   const getRaw = async () => (await collector.get(`/api/v1/raw/${id}`)).json<Raw>();
-  const { error } = await until('it to be put back', async () => {
+  const { error } = await until('the payload to be returned to the queue', async () => {
     const raw = await getRaw();
     return raw.status === 'pending' && raw.error !== null && raw;
   });
@@ -324,13 +327,16 @@ test('The record and the health name the reason why a payload waits', async () =
   const { status, checks } = health.json<Health>();
   assert.deepEqual([status, checks.model.status], ['degraded', 'degraded']);
   assert.match(checks.model.detail ?? '', REASON_PATTERN);
-  const all = health.text + JSON.stringify(await getRaw());
-  assert.ok(!all.includes('very-secret') && !all.includes('двокімнатну'), all);
+  const exposedText = health.text + JSON.stringify(await getRaw());
+  assert.ok(
+    !exposedText.includes('very-secret') && !exposedText.includes('двокімнатну'),
+    exposedText,
+  );
 });
 
 type Faults = Partial<typeof server.state>;
 
-for (const [name, jobs, options, faultyServer, fault] of [
+for (const [name, jobCount, options, faultyServer, fault] of [
   ['an outage', 40, {}, server, { isUp: false }],
   [
     'an outage of the embedding server',
@@ -348,34 +354,37 @@ for (const [name, jobs, options, faultyServer, fault] of [
     { writeResponse: sendSlowly },
   ],
 ] as [string, number, Parameters<typeof startTestWorker>[0], typeof server, Faults][]) {
-  test(`None of ${jobs} jobs loses an attempt to ${name}`, async () => {
+  test(`None of ${jobCount} jobs loses an attempt to ${name}`, async () => {
     Object.assign(faultyServer.state, fault);
     const isRead = server.state.isUp && server.state.writeResponse === undefined;
-    await addJobs(jobs, { image_urls: ['https://images.example/1.jpg'] });
+    await addJobs(jobCount, { image_urls: ['https://images.example/1.jpg'] });
     await using testWorker = startTestWorker(options);
     const { model } = testWorker;
     await until('the breaker to open', () => model.breaker.state !== 'closed');
-    const [requestsBefore, claimsBefore] = [countRequests(), await countClaims()];
-    await until('five probes', () => countRequests() >= requestsBefore + 5);
+    const [requestCountBefore, claimCountBefore] = [countRequests(), await countClaims()];
+    await until('five probes', () => countRequests() >= requestCountBefore + 5);
     const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
     // Each slot claims once for each probe, and once before the outage.
-    const [probes, claims] = [
-      countRequests() - requestsBefore,
-      (await countClaims()) - claimsBefore,
+    const [probeCount, claimCount] = [
+      countRequests() - requestCountBefore,
+      (await countClaims()) - claimCountBefore,
     ];
-    const maxClaims = SLOT_COUNT * (probes + 1);
-    assert.ok(claims <= maxClaims, `${claims} claims for ${probes} requests, and not ${maxClaims}`);
+    const maxClaimCount = SLOT_COUNT * (probeCount + 1);
+    assert.ok(
+      claimCount <= maxClaimCount,
+      `${claimCount} claims for ${probeCount} probes exceed ${maxClaimCount}`,
+    );
     Object.assign(faultyServer.state, { isUp: true, writeResponse: undefined });
-    await waitUntilCompleted(jobs);
+    await waitUntilCompleted(jobCount);
     // A call without a response within half a second is repeated.
     if (isRead && options?.timeoutMs === undefined)
-      assert.equal(server.state.chatRequestCount, jobs, 'none is read twice');
+      assert.equal(server.state.chatRequestCount, jobCount, 'no text is read twice');
   });
 }
 
 test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async () => {
-  const [jobs, rejectedCount] = [200, 20];
+  const [jobCount, rejectedCount] = [200, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   // The server rejects these jobs.
   server.state.writeResponse = (response) => void response.writeHead(401).end('{}');
@@ -389,19 +398,19 @@ test('An outage of ten minutes fails none of 200 jobs, and one call retries earl
 
   server.state.isUp = false;
   server.state.requestCount = 0;
-  await addJobs(jobs);
+  await addJobs(jobCount);
   await using testWorker = startTestWorker({ slots: 16 });
   await until('the breaker to open', () => testWorker.model.breaker.state !== 'closed');
   // At one probe per half minute, twenty probes take ten minutes.
-  const requestsBefore = server.state.requestCount;
-  await until('twenty probes', () => server.state.requestCount >= requestsBefore + 20);
+  const requestCountBefore = server.state.requestCount;
+  await until('twenty probes', () => server.state.requestCount >= requestCountBefore + 20);
   const { completed, failed } = await countByStatus(db);
   assert.deepEqual([completed, failed], [0, rejectedCount]);
 
   server.state.isUp = true;
   const retryResponse = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
   assert.deepEqual([retryResponse.status, retryResponse.json()], [200, { retried: rejectedCount }]);
-  await waitUntilCompleted(jobs + rejectedCount);
+  await waitUntilCompleted(jobCount + rejectedCount);
 });
 
 for (const [name, path, slots] of [
@@ -410,16 +419,16 @@ for (const [name, path, slots] of [
   ['a batch of embeddings', '/embeddings', 16],
 ] as const) {
   test(`Only the causing job fails when the server crashes on ${name}`, async () => {
-    let jobs = 30;
+    let jobCount = 30;
     server.state.isServerError = (request) =>
       request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
     const [poisonId] = await addJobs(1, { description: 'Продам квартиру: crash me, please' });
-    await addJobs(jobs);
+    await addJobs(jobCount);
     await using testWorker = startTestWorker({ slots });
     // Other jobs show that the server works.
     await until('the failure', async () => {
       const { completed, failed } = await countByStatus(db);
-      if (failed === 0 && completed === jobs) jobs += (await addJobs(1)).length;
+      if (failed === 0 && completed === jobCount) jobCount += (await addJobs(1)).length;
       return failed > 0;
     });
     const failedQuery = db.selectFrom('raw_data').selectAll().where('status', '=', 'failed');
@@ -430,7 +439,7 @@ for (const [name, path, slots] of [
     delete server.state.isServerError;
     const retry = createPayloadRetry({ db, onRetried: testWorker.worker.notify });
     assert.equal(await retry.retryAll({ status: 'failed' }), 1);
-    await waitUntilCompleted(jobs + 1);
+    await waitUntilCompleted(jobCount + 1);
   });
 }
 

@@ -173,7 +173,7 @@ for (const [damage, message, width] of [
     assert.equal(await images.describeAll(job, { outdated: true }), 1);
     if (damage === 'corrupt') return;
     await images.processRemote(job);
-    assert.deepEqual(await findImage(badImage.sha256), describedImage, 'it is in the store again');
+    assert.deepEqual(await findImage(badImage.sha256), describedImage, 'the image is stored again');
   });
 }
 

@@ -203,18 +203,18 @@ test('A redirect is checked like an address', async () => {
 
 test('The connection uses the checked address, even if the name then has another address', async () => {
   const addresses = ['127.0.0.1', '127.0.0.2'];
-  let lookups = 0;
+  let lookupCount = 0;
   const downloadRebinding = createDownload({
     fetch: createSafeFetch({
       allow: ['127.0.0.1'],
-      lookup: async () => [{ address: addresses[lookups++] ?? '127.0.0.2', family: 4 }],
+      lookup: async () => [{ address: addresses[lookupCount++] ?? '127.0.0.2', family: 4 }],
     }),
     getFolder: () => folder,
     limits: { retryDelayMs: 1 },
   });
   const url = `http://rebinding.test:${new URL(mainUrl).port}/ok`;
   const file = await downloadRebinding(url, idleSignal);
-  assert.equal(lookups, 1);
+  assert.equal(lookupCount, 1);
   await rm(file.path);
   await assert.rejects(downloadRebinding(url, idleSignal), { message: /private or reserved/ });
 });

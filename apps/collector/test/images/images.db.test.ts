@@ -395,7 +395,7 @@ test('The cleanup removes old images that no listing shows, with their thumbnail
   await images.processRemote({ ...(await addListing()), urls: [usedImage.url] });
   const unusedImage = await putUnusedImage('/clean/unused.jpg', 'khaki');
   for (const image of [usedImage, unusedImage]) await images.open(image.sha256, 320);
-  assert.equal(await images.cleanUp({ olderThanDays: 1 }), 0, 'they are young');
+  assert.equal(await images.cleanUp({ olderThanDays: 1 }), 0, 'the unused images are too new');
   await ageImages();
   assert.equal(await images.cleanUp({ olderThanDays: 1, signal: AbortSignal.abort() }), 0);
   const stuckStore = { ...store, remove: () => Promise.reject(new Error('the bucket is down')) };
@@ -416,7 +416,7 @@ test('The cleanup removes old images that no listing shows, with their thumbnail
   const job = { ...unusedImage.listing, urls: [unusedImage.url] };
   await openService({ model }).images.processRemote(job);
   assert.ok(await store.has(unusedImage.sha256));
-  assert.equal(visionRequests.length, 1, 'it is described again');
+  assert.equal(visionRequests.length, 1, 'the image is described again');
 });
 
 test('An image that is removed while it is recorded fails the stage, whose repetition stores it', async () => {
@@ -460,7 +460,7 @@ test('Images of listings survive concurrent cleanups', async () => {
     const listing = await addListing();
     for (let index = 0; index < 12; index += 1) {
       const job = { ...listing, urls: [urls[index % 3] ?? ''] };
-      const [outcome] = await until('it to be recorded', () =>
+      const [outcome] = await until('the image to be recorded', () =>
         images.processRemote(job).catch(() => false as const),
       );
       assert.ok(outcome && 'sha256' in outcome && (await store.has(outcome.sha256)));

@@ -66,7 +66,7 @@ test('A payload is accepted and stored as pending', async () => {
     .where('slug', '=', 'first-source')
     .selectAll()
     .executeTakeFirst();
-  assert.ok(source, 'the source came into being');
+  assert.ok(source, 'the source is created');
 });
 
 const sendCompressed = (body: object, path = '/api/v1/ingest') =>
@@ -82,8 +82,8 @@ test('A compressed payload is stored decompressed', async () => {
   assert.equal(answer.status, 202);
   const { raw_id: rawId } = (await answer.json()) as AcceptedBody;
   assert.deepEqual((await readRawRecord(db, rawId)).payload, payload);
-  const large = { ...payload, attributes: { padding: ' '.repeat(1024 * 1024) } };
-  assert.equal((await sendCompressed(large)).status, 413);
+  const largePayload = { ...payload, attributes: { padding: ' '.repeat(1024 * 1024) } };
+  assert.equal((await sendCompressed(largePayload)).status, 413);
   assert.equal((await sendCompressed({ query: 'a' }, '/api/v1/search/fulltext')).status, 415);
 });
 
@@ -140,8 +140,8 @@ test('Requests with one idempotency key store one record', async () => {
   const ids = new Set(answers.map((answer) => answer.json<AcceptedBody>().raw_id));
   assert.equal(ids.size, 1);
   assert.ok(answers.every((answer) => answer.status === 202));
-  const first = answers.filter((answer) => !answer.headers.has('idempotent-replayed'));
-  assert.equal(first.length, 1, 'the others say that it was there');
+  const firstResponses = answers.filter((answer) => !answer.headers.has('idempotent-replayed'));
+  assert.equal(firstResponses.length, 1, 'the other responses are marked as replayed');
 
   const [rawId] = ids;
   await updateRawRecord(db, Number(rawId), { status: 'completed' });
@@ -149,7 +149,7 @@ test('Requests with one idempotency key store one record', async () => {
   assert.deepEqual(
     laterResponse.json(),
     { raw_id: rawId, status: 'pending' },
-    'as it was answered first',
+    'the response repeats the first one',
   );
   assert.equal(laterResponse.headers.get('raw-status'), 'completed');
 
@@ -158,21 +158,21 @@ test('Requests with one idempotency key store one record', async () => {
   assert.equal(otherResponse.json<ProblemBody>().code, 'idempotency_conflict');
 
   const otherSource = await ingest({ ...payload, source_slug: 'other' }, headers);
-  assert.equal(otherSource.status, 202, "another source's keys are its own");
+  assert.equal(otherSource.status, 202, 'keys of different sources are independent');
 });
 
 test('An idempotency key expires after 24 hours', async () => {
   const headers = { 'idempotency-key': 'daily' };
   const payload = createPayload();
-  const first = (await ingest(payload, headers)).json<AcceptedBody>().raw_id;
+  const firstId = (await ingest(payload, headers)).json<AcceptedBody>().raw_id;
   await db
     .updateTable('raw_data')
     .set({ created_at: new Date(Date.now() - 24 * 3_600_000 - 1000) })
-    .where('id', '=', first)
+    .where('id', '=', firstId)
     .execute();
   const answer = await ingest({ ...payload, price: 5 }, headers);
   assert.equal(answer.status, 202);
-  assert.notEqual(answer.json<AcceptedBody>().raw_id, first);
+  assert.notEqual(answer.json<AcceptedBody>().raw_id, firstId);
 });
 
 const send = (source_slug: string, overrides = {}) =>
@@ -194,8 +194,8 @@ test('The rate limit applies to each source and does not count rejected payloads
     answer.json<ProblemBody>().detail,
     /^No more than 3 payloads of one source a minute: wait for \d+ s, then send it again, or raise COLLECTOR_INGEST_PER_MINUTE of the service\.$/,
   );
-  const wait = Number(answer.headers.get('retry-after'));
-  assert.ok(wait >= 1 && wait <= 60, `${wait} s`);
+  const retryAfterSeconds = Number(answer.headers.get('retry-after'));
+  assert.ok(retryAfterSeconds >= 1 && retryAfterSeconds <= 60, `${retryAfterSeconds} s`);
   assert.equal((await send('slow')).status, 202);
 });
 
@@ -232,7 +232,7 @@ test('A caller can create a limited number of sources a day and keeps sending fo
   assert.equal(answer.status, 429);
   assert.equal(answer.json<ProblemBody>().code, 'rate_limited');
   assert.match(answer.text, /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/);
-  const wait = Number(answer.headers.get('retry-after'));
+  const retryAfterSeconds = Number(answer.headers.get('retry-after'));
   assert.ok(wait > 3600 && wait <= 86_400, `${wait} s`);
   const createdSources = await db
     .selectFrom('sources')

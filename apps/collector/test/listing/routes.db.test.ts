@@ -277,7 +277,10 @@ test('A listing shows its likely duplicates with reasons while they are offered'
     async () => (await readListing(listingId)).duplicate_group === null,
   );
   await processCompletely(copyPayload);
-  await until('it is back', async () => (await readListing(listingId)).duplicates.length === 1);
+  await until(
+    'the duplicate to be listed again',
+    async () => (await readListing(listingId)).duplicates.length === 1,
+  );
 });
 
 test('An older payload that ends late neither changes a listing nor restores it', async () => {
@@ -287,7 +290,7 @@ test('An older payload that ends late neither changes a listing nor restores it'
   await archive(id);
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', oldestId).execute();
   assert.equal((await collector.post(`/api/v1/admin/raw/${oldestId}/retry`)).status, 200);
-  await until('it has ended again', async () => {
+  await until('the older payload to end again', async () => {
     const raw = (await collector.get(`/api/v1/raw/${oldestId}`)).json<Raw>();
     return raw.status === 'completed';
   });

@@ -271,7 +271,7 @@ test('Concurrent runs check each address once and hold no connection meanwhile',
     return PRESENT_STATUS;
   });
   const runs = Array.from({ length: 4 }, () => run({ limit: 60 }));
-  await until('all to be claimed', async () => (await countClaimed('together')) === 60);
+  await until('all listings to be claimed', async () => (await countClaimed('together')) === 60);
   await until('no connection to be held', () => {
     return database.pool.totalCount === database.pool.idleCount;
   });

@@ -64,11 +64,11 @@ function createInterruptedDeps(
 
 test('A lost claim writes nothing more', async () => {
   for (const loss of CLAIM_LOSSES) {
-    for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
+    for (const interruptedCall of ['generateObject', 'processRemote', 'embed'] as const) {
       const rawId = await store(db, createPayload());
       let rowsBefore: Awaited<ReturnType<typeof readAllRows>> | undefined;
       const onCall = async (call: ModelCallName) => {
-        if (call !== moment) return;
+        if (call !== interruptedCall) return;
         await updateRawRecord(db, rawId, loss());
         rowsBefore = await readAllRows(db);
       };
@@ -94,17 +94,17 @@ test('An older payload never overwrites a newer one', async () => {
   assert.equal((await findListing(db, payload))?.price, 900);
 });
 
-for (const [moment, lastStage] of [
+for (const [interruptedCall, lastStage] of [
   ['generateObject', 'upsert'],
   ['processRemote', 'enrich'],
   ['embed', 'embed'],
 ] as const) {
-  test(`A newer payload that completes during ${moment} keeps its listing`, async () => {
+  test(`A newer payload that completes during ${interruptedCall} keeps its listing`, async () => {
     const payload = createPayload({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const olderId = await store(db, payload);
     let rowsBefore: Awaited<ReturnType<typeof readAllRows>> | undefined;
     const onCall = async (call: ModelCallName) => {
-      if (call !== moment) return;
+      if (call !== interruptedCall) return;
       // The newer payload is committed first.
       await updateRawRecord(db, olderId, { status: 'failed' });
       const newerId = await store(db, { ...payload, title: 'Нова', price: 900 });
@@ -190,8 +190,8 @@ async function readListing(externalId: string) {
       listing: { ...listing, ...resetColumns },
       snapshots,
       images: storedImages,
-      fetched: fetchedCount - countsBefore.fetched,
-      described: visionRequests.length - countsBefore.described,
+      fetchedCount: fetchedCount - countsBefore.fetchedCount,
+      describedCount: visionRequests.length - countsBefore.describedCount,
       enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
     }),
   ) as unknown;
@@ -204,7 +204,7 @@ const host = await serve((_request, response) => {
 });
 let fetchedCount = 0;
 /** Counts of fetched and described images before a payload. */
-let countsBefore = { fetched: 0, described: 0 };
+let countsBefore = { fetchedCount: 0, describedCount: 0 };
 
 const olderFields = { price: 62_000, currency: 'USD', area_total: 54 };
 const newerFields = { ...olderFields, price: 59_000 };
@@ -213,7 +213,7 @@ const newerFields = { ...olderFields, price: 59_000 };
 async function claimSecondPayload(externalId: string): Promise<Job> {
   await harness.process(createPayload({ ...olderFields, external_id: externalId }));
   const image_urls = [`${host}/kitchen.png`];
-  countsBefore = { fetched: fetchedCount, described: visionRequests.length };
+  countsBefore = { fetchedCount, describedCount: visionRequests.length };
   await store(db, createPayload({ ...newerFields, external_id: externalId, image_urls }));
   return claimJob(db);
 }

@@ -102,9 +102,9 @@ test('A job on which the image store fails in five outages is failed', async () 
   assert.deepEqual([error?.code, error?.stage], ['image_store_unavailable', 'images']);
   assert.equal(state.attempts, 5);
   // An inline job fails instead of waiting.
-  const inline = await store(db, createPayload());
+  const inlineId = await store(db, createPayload());
   assert.equal(await harness.runNext({ canWait: false }), 'failed');
-  assert.equal((await readRawRecord(db, inline)).error?.code, 'image_store_unavailable');
+  assert.equal((await readRawRecord(db, inlineId)).error?.code, 'image_store_unavailable');
 });
 
 test('An invalid embedding fails the job and is not stored, and the next payload adds it', async () => {
@@ -175,7 +175,11 @@ test('A postponed payload is not extracted again', async () => {
   );
   const { model_usage: usageBefore } = await readRawRecord(db, rawId);
   assert.equal(await runNext(), 'postponed');
-  assert.deepEqual((await readRawRecord(db, rawId)).model_usage, usageBefore, 'nothing was asked');
+  assert.deepEqual(
+    (await readRawRecord(db, rawId)).model_usage,
+    usageBefore,
+    'the model is not called',
+  );
   state.error = undefined;
   assert.equal(await runNext(), 'completed');
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
@@ -249,9 +253,9 @@ test('A retry shows the last outcome of each stage until it runs again', async (
   assert.deepEqual(formatOutcomes(failedStages).at(-1), ['embed', 'failed']);
 
   assert.ok(await requeuePayload(db, id));
-  assert.deepEqual(await readStages(id), failedStages, 'while it waits');
+  assert.deepEqual(await readStages(id), failedStages, 'while the payload waits');
   const job = await claimJob(db);
-  assert.deepEqual(await readStages(id), failedStages, 'while nothing of it has run again');
+  assert.deepEqual(await readStages(id), failedStages, 'while no stage has run again');
 
   const loadRecord: StageRecord = {
     stage: 'load',
@@ -261,10 +265,10 @@ test('A retry shows the last outcome of each stage until it runs again', async (
   };
   const modelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   await renewLeases(db, [{ ...job, stages: [loadRecord], modelUsage }], 60_000);
-  const inProgress = await readStages(id);
+  const stagesInProgress = await readStages(id);
   assert.deepEqual(
-    inProgress,
+    stagesInProgress,
     [...failedStages.slice(1), loadRecord],
-    'each once, the last to run at the end',
+    'each stage once, the last one to run at the end',
   );
 });

@@ -43,7 +43,7 @@ const IMAGE_OUTCOMES = [
 type Raw = Awaited<ReturnType<typeof readRawRecord>>;
 const listOutcomes = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
 
-/** Processes a listing with images of these paths. */
+/** Processes a listing with images at the given paths. */
 async function processListing(
   paths: readonly string[],
   { vision = createVisionModel() }: { vision?: ReturnType<typeof createVisionModel> } = {},

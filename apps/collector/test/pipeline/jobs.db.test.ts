@@ -79,7 +79,7 @@ const runningCollector = await start(
 );
 deferCleanup(runningCollector.close);
 
-/** Request to the model. */
+/** Model call that a job reports. */
 const modelCall = {
   operation: 'x',
   outcome: 'ok',
@@ -119,7 +119,7 @@ test('The record of a payload has the cost of all its attempts, images included'
 });
 
 /** Calls the model once, and then waits for the abort. */
-const askAndWait: ProcessJob = (_job, { cost, signal }) => {
+const callModelAndWait: ProcessJob = (_job, { cost, signal }) => {
   cost?.observe(modelCall);
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -131,7 +131,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
   const metrics = createMetrics(new Registry());
   const workerOptions = {
     db,
-    process: askAndWait,
+    process: callModelAndWait,
     metrics,
     log,
     leaseMs: 3000,
@@ -145,17 +145,21 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
       return attempts === attempt && usage?.calls === 1;
     });
     const { model_usage: usageBefore } = await readRawRecord(db, id);
-    assert.equal(usageBefore?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
+    assert.equal(
+      usageBefore?.calls ?? 0,
+      attempt - 1,
+      'no call is counted twice while the attempt is in progress',
+    );
     // The lease of a killed worker expires.
     await updateRawRecord(db, id, { lease_expires_at: new Date(0), attempt: attempt * 10 });
     await worker.stop({ timeoutMs: 0 });
     await rescueJobs(db, 2);
-    const lostRaw = await readRawRecord(db, id);
+    const rescuedRecord = await readRawRecord(db, id);
     assert.deepEqual(
-      [lostRaw.status, lostRaw.model_usage?.calls, lostRaw.attempt_usage],
+      [rescuedRecord.status, rescuedRecord.model_usage?.calls, rescuedRecord.attempt_usage],
       [attempt === 2 ? 'failed' : 'pending', attempt, null],
     );
-    assert.equal(lostRaw.model_usage?.input_tokens, attempt * modelCall.inputTokens);
+    assert.equal(rescuedRecord.model_usage?.input_tokens, attempt * modelCall.inputTokens);
   }
 });
 
@@ -244,7 +248,7 @@ test('Each use of the model holds no connection while the model answers', async 
   }
 });
 
-/** Sends a payload in a request with this ID, and returns its raw ID. */
+/** Sends a payload in a request with the given ID, and returns the raw ID. */
 async function send(requestId: string, source: string): Promise<number> {
   const response = await fetch(`${runningCollector.url}/api/v1/ingest`, {
     method: 'POST',
@@ -256,7 +260,7 @@ async function send(requestId: string, source: string): Promise<number> {
 }
 
 const waitUntilEnded = (rawId: number) =>
-  until(`the line of job ${rawId}`, () =>
+  until(`the log line of job ${rawId}`, () =>
     lines.some(({ msg, raw_id: id }) => msg === 'job' && id === rawId),
   );
 

@@ -127,7 +127,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   assert.equal((await readSnapshots(db, raw.listing_id)).length, 1);
 });
 
-test('A payload that is no listing is invalid, with the reason', async () => {
+test('A payload that is not a listing is invalid, with the reason', async () => {
   const payload = createPayload({
     title: 'Ремонт телефонів',
     description: 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
@@ -228,11 +228,15 @@ test('Each field that a payload changes is in its snapshot', async () => {
 
 test('A change of wording by the model makes no snapshot, and is in the next one', async () => {
   const mock = createCountingModel();
-  let calls = 0;
+  let callCount = 0;
   const generateObject: ModelClient['generateObject'] = async (request) => {
-    calls += 1;
+    callCount += 1;
     const answer = await mock.generateObject(request);
-    const words = { title: `Flat ${calls}`, summary: `In words ${calls}`, features: [`f${calls}`] };
+    const words = {
+      title: `Flat ${callCount}`,
+      summary: `In words ${callCount}`,
+      features: [`f${callCount}`],
+    };
     Object.assign(answer.value, words);
     return answer;
   };

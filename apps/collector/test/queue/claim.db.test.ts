@@ -222,7 +222,7 @@ test(`${PAYLOAD_COUNT} pending payloads of one source do not delay another sourc
   await sql`analyze raw_data`.execute(db);
   assert.equal(await claimAndJoinSources(1), 'large');
   await storePending(db, 'small', 1);
-  assert.equal(await claimAndJoinSources(1, 'small'), 'small', 'it has no job in progress');
+  assert.equal(await claimAndJoinSources(1, 'small'), 'small', 'the source has no job in progress');
   assert.equal(await claimAndJoinSources(1, 'large'), 'large');
   assert.ok((await countReadRows({ count: 4, lastSource: 'large' })) < 100);
 });
@@ -251,7 +251,7 @@ test('A claim balances the jobs in progress of all workers', async () => {
   // The two sources without jobs come first, until each source has six.
   assert.equal(await claimAndJoinSources(2), 'bc');
   assert.equal(await claimAndJoinSources(3, 'a'), 'bcb');
-  assert.equal(await claimAndJoinSources(1, 'b'), 'c', 'it has the fewest jobs now');
+  assert.equal(await claimAndJoinSources(1, 'b'), 'c', 'the source has the fewest jobs');
   assert.equal(await claimAndJoinSources(6), 'bcbcbc');
   assert.equal(await claimAndJoinSources(3, 'a'), 'bca');
   await endAllJobs();

@@ -22,7 +22,7 @@ export const completedOutcome: FinalJobOutcome = {
   listingId: null,
 };
 
-/** Counts claims by outcome. */
+/** Reads the number of ended claims by outcome. */
 export async function countOutcomes(
   metrics: Pick<Metrics, 'jobs'>,
 ): Promise<Record<string, number>> {
@@ -47,7 +47,7 @@ export async function storePending(
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
 
-/** Creates a processor whose jobs run until the test ends one of them, or all current and later jobs. */
+/** Creates a job processor. Its jobs run until the test ends one of them, or all current and later jobs. */
 export function createHeldJobs() {
   const startedJobs: (Job & { end: () => void })[] = [];
   let areHeld = true;
@@ -66,7 +66,7 @@ export function createHeldJobs() {
   };
 }
 
-/** Opens a queue for a test file, with workers of four slots. */
+/** Opens a queue for a test file. Its workers have four slots by default. */
 export async function openQueue() {
   const { db } = await openDatabase();
   const workers: Worker[] = [];
@@ -108,7 +108,7 @@ export async function openQueue() {
     db,
     start,
     countStatuses,
-    /** Waits until each status has this number of payloads. */
+    /** Waits until each status has the expected number of payloads. */
     waitForStatuses: (expectedCounts: Record<string, number>) =>
       until(JSON.stringify(expectedCounts), async () => {
         const counts = await countStatuses();

@@ -12,25 +12,25 @@ import { openQueue } from './harness.ts';
 const { db, deletePayloads, start } = await openQueue();
 
 const scenarioArbitrary = fc.record({
-  sources: fc.integer({ min: 1, max: 3 }),
-  listings: fc.integer({ min: 1, max: 6 }),
-  clients: fc.integer({ min: 1, max: 8 }),
-  payloadsEach: fc.integer({ min: 5, max: 20 }),
-  workers: fc.integer({ min: 1, max: 4 }),
-  slots: fc.integer({ min: 1, max: 6 }),
+  sourceCount: fc.integer({ min: 1, max: 3 }),
+  listingCount: fc.integer({ min: 1, max: 6 }),
+  clientCount: fc.integer({ min: 1, max: 8 }),
+  payloadsPerClient: fc.integer({ min: 5, max: 20 }),
+  workerCount: fc.integer({ min: 1, max: 4 }),
+  slotCount: fc.integer({ min: 1, max: 6 }),
   seed: fc.nat(),
 });
 
 /** Positions of a payload's events in the order of all events. */
 type PayloadEvents = { sent?: number; accepted?: number; starts: number[]; ends: number[] };
 
-/** Returns a deterministic number from 0 to 1. */
+/** Returns a pseudorandom number in [0, 1), derived from the values. */
 function getChance(...values: number[]): number {
   const mixedHash = values.reduce((hash, value) => Math.imul(hash ^ value, 0x9e3779b1) >>> 0, 17);
   return ((mixedHash ^ (mixedHash >>> 15)) >>> 0) / 2 ** 32;
 }
 
-function createEnding(job: Job, seed: number): JobOutcome | Error {
+function createJobOutcome(job: Job, seed: number): JobOutcome | Error {
   const randomNumber = getChance(seed, job.rawId, job.attempt);
   const status = randomNumber < 0.7 ? 'completed' : randomNumber < 0.8 ? 'failed' : 'invalid';
   if (randomNumber > 0.97) return new Error('a failure');
@@ -41,7 +41,15 @@ function createEnding(job: Job, seed: number): JobOutcome | Error {
 async function runScenario(
   scenario: typeof scenarioArbitrary extends fc.Arbitrary<infer S> ? S : never,
 ) {
-  const { sources, listings, clients, payloadsEach, workers, slots, seed } = scenario;
+  const {
+    sourceCount,
+    listingCount,
+    clientCount,
+    payloadsPerClient,
+    workerCount,
+    slotCount,
+    seed,
+  } = scenario;
   let eventCount = 0;
   const eventsByPayload = new Map<number, PayloadEvents>();
   const getEvents = (id: number): PayloadEvents => {
@@ -59,21 +67,21 @@ async function runScenario(
     getEvents(job.rawId).starts.push((eventCount += 1));
     await sleep(getChance(seed, job.rawId) * 3);
     getEvents(job.rawId).ends.push((eventCount += 1));
-    const ending = createEnding(job, seed);
-    if (ending instanceof Error) throw ending;
-    return ending;
+    const outcome = createJobOutcome(job, seed);
+    if (outcome instanceof Error) throw outcome;
+    return outcome;
   };
   // The lease is so long that no sweep repairs a missed release.
-  const runningWorkers = Array.from({ length: workers }, () =>
-    start(process, { slots, pollMs: 10 }),
+  const runningWorkers = Array.from({ length: workerCount }, () =>
+    start(process, { slots: slotCount, pollMs: 10 }),
   );
   const createListingKey = (n: number) => ({
-    source_slug: `source-${n % sources}`,
-    external_id: `listing-${n % listings}`,
+    source_slug: `source-${n % sourceCount}`,
+    external_id: `listing-${n % listingCount}`,
   });
   await Promise.all(
-    Array.from({ length: clients }, async (_, client) => {
-      for (let index = 0; index < payloadsEach; index += 1) {
+    Array.from({ length: clientCount }, async (_, client) => {
+      for (let index = 0; index < payloadsPerClient; index += 1) {
         const sentAt = (eventCount += 1);
         const { id } = await ingest.accept(
           createPayload(createListingKey(Math.floor(getChance(seed, client, index) * 100))),
@@ -100,22 +108,29 @@ test('Every payload ends once, and the payloads of a listing end in order', asyn
         .select(['id', 'source_slug', 'external_id', 'attempt', 'attempts', 'status'])
         .orderBy('id')
         .execute();
-      assert.equal(rows.length, scenario.clients * scenario.payloadsEach, 'sent = stored');
+      assert.equal(
+        rows.length,
+        scenario.clientCount * scenario.payloadsPerClient,
+        'each sent payload is stored',
+      );
       const earlierEvents = new Map<string, PayloadEvents[]>();
       for (const row of rows) {
         const payloadEvents = eventsByPayload.get(row.id);
         assert.ok(
           payloadEvents?.sent !== undefined && payloadEvents.accepted !== undefined,
-          'stored = accepted',
+          'each stored payload was accepted',
         );
         assert.ok(payloadEvents.starts.length <= row.attempt, 'no claim ran twice');
-        assert.equal(row.attempts, 1, 'it ended once, and returned jobs cost no attempt');
+        assert.equal(row.attempts, 1, 'the payload ended once, and returned jobs cost no attempt');
         const key = `${row.source_slug}/${row.external_id}`;
         const [firstStart = 0] = payloadEvents.starts;
         for (const earlierPayload of earlierEvents.get(key) ?? []) {
           // Either of two concurrent payloads may be the first.
           if ((earlierPayload.accepted ?? 0) > payloadEvents.sent) continue;
-          assert.ok((earlierPayload.ends.at(-1) ?? Infinity) < firstStart, `${key} in its order`);
+          assert.ok(
+            (earlierPayload.ends.at(-1) ?? Infinity) < firstStart,
+            `the payloads of ${key} run in order`,
+          );
         }
         earlierEvents.set(key, [...(earlierEvents.get(key) ?? []), payloadEvents]);
       }

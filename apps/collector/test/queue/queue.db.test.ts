@@ -55,9 +55,9 @@ test('Each payload is counted once', async () => {
     from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
       as ended (status, minutes), generate_series(1, 10) as n`.execute(db);
   await claimJobs(db, { ...claimant, count: 2 });
-  const { counts, finished_per_minute: finished } = await readQueue();
+  const { counts, finished_per_minute: finishedPerMinute } = await readQueue();
   assert.deepEqual(counts, { pending: 5, processing: 2, completed: 20, invalid: 10, failed: 10 });
-  assert.equal(finished, 4);
+  assert.equal(finishedPerMinute, 4);
   const registry = new Registry();
   registerQueueMetrics(registry, { readQueue, onError });
   assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 5\n/);
@@ -68,7 +68,7 @@ test('The oldest pending payload is found in any source and behind its listing',
   await setAge(await store(db, createPayload({ external_id: 'same' })), 900);
   assert.equal(await readOldestSeconds(), 900);
   await claimJobs(db, { ...claimant, count: 1 });
-  assert.equal(await readOldestSeconds(), null, 'it is being processed');
+  assert.equal(await readOldestSeconds(), null, 'the payload is being processed');
   await setAge(await store(db, createPayload({ external_id: 'same' })), 300);
   assert.equal(await readOldestSeconds(), 300);
   for (const [source_slug, seconds] of [
@@ -102,8 +102,8 @@ test('Large counts run in the background', async () => {
     from unnest(array['completed', 'invalid', 'failed']) as status,
       generate_series(1, 25) as n`.execute(db);
   const read = createQueueStatistics({ db, maxCounted: 10, onError });
-  const first = await read();
-  assert.deepEqual([first.counts.completed, first.ended_age_seconds], [null, null]);
+  const firstReading = await read();
+  assert.deepEqual([firstReading.counts.completed, firstReading.ended_age_seconds], [null, null]);
   const counts = await until('the counts', async () => {
     const { counts: currentCounts } = await read();
     return currentCounts.failed !== null && currentCounts;
@@ -148,9 +148,9 @@ test('Each payload wakes an idle worker of another process', async (t) => {
   const folder = await openFolder();
   // The poll never ends, because only notifications must wake the worker.
   const { setTimeout: originalSetTimeout } = globalThis;
-  let polls = 0;
+  let pollCount = 0;
   const withoutPoll = (work: () => void, ms?: number) => {
-    if (ms === POLL_MS) polls += 1;
+    if (ms === POLL_MS) pollCount += 1;
     return originalSetTimeout(ms === POLL_MS ? () => undefined : work, ms);
   };
   t.mock.method(globalThis, 'setTimeout', Object.assign(withoutPoll, originalSetTimeout));
@@ -167,7 +167,7 @@ test('Each payload wakes an idle worker of another process', async (t) => {
   await using resources = new AsyncDisposableStack();
   resources.defer(worker.close);
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
-  await until('the worker to be idle', () => polls > 0);
+  await until('the worker to be idle', () => pollCount > 0);
   for (let index = 0; index < 10; index += 1) {
     const { status, json } = await collector.post('/api/v1/ingest', createPayload());
     assert.equal(status, 202);

@@ -34,7 +34,7 @@ const { db, deletePayloads, waitForStatuses, start, countStatuses, storePayloads
   await openQueue();
 afterEach(deletePayloads);
 
-/** Waits until a job is aborted. */
+/** Rejects when the job is aborted. */
 const untilAborted = (signal: AbortSignal) =>
   new Promise<JobOutcome>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -56,18 +56,18 @@ test('A worker drains the queue with at most one job for each slot', async () =>
     { pollMs: 60_000 },
   );
   await waitForStatuses({ completed: 30 });
-  assert.ok(maxInProgress > 1 && maxInProgress <= 4, `${maxInProgress} at once`);
+  assert.ok(maxInProgress > 1 && maxInProgress <= 4, `${maxInProgress} jobs at once`);
 });
 
 test('A notification or the poll wakes an idle worker', async () => {
-  let claims = 0;
+  let claimCount = 0;
   const watchedDb = watchDatabase(db, {
     after(text) {
-      if (text.includes('with recursive')) claims += 1;
+      if (text.includes('with recursive')) claimCount += 1;
     },
   });
   const notifiedWorker = start(async () => completedOutcome, { db: watchedDb, pollMs: 60_000 });
-  await until('a claim to find nothing', () => claims > 0);
+  await until('a claim to find nothing', () => claimCount > 0);
   await store(db, createPayload());
   notifiedWorker.notify();
   await waitForStatuses({ completed: 1 });
@@ -99,15 +99,15 @@ test('A notification during the check of a gate is not lost', async () => {
 
 test('No job is claimed while a gate is closed, and a failed gate counts as a failed claim', async () => {
   await storePayloads(2);
-  const state = { isOpen: false, checks: 0 };
+  const state = { isOpen: false, checkCount: 0 };
   start(async () => completedOutcome, {
     canClaim: async () => {
-      state.checks += 1;
-      if (state.checks === 1) throw new Error('the folder is gone');
+      state.checkCount += 1;
+      if (state.checkCount === 1) throw new Error('the folder is gone');
       return state.isOpen;
     },
   });
-  await until('two more checks', () => state.checks >= 3);
+  await until('two more checks', () => state.checkCount >= 3);
   assert.deepEqual(await countStatuses(), { pending: 2 });
   state.isOpen = true;
   await waitForStatuses({ completed: 2 });
@@ -196,10 +196,10 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
     );
     await until('all slots to be taken', () => heldJobs.startedJobs.length === 4);
     if (cause === 'breaker') breaker.set('open');
-    const stopping = cause === 'stop' ? busyWorker.stop(LONG_TIMEOUT) : undefined;
+    const stopPromise = cause === 'stop' ? busyWorker.stop(LONG_TIMEOUT) : undefined;
     await waitForStatuses({ completed: 30, processing: 4, pending: 26 });
     heldJobs.endAll();
-    await (stopping ?? busyWorker.stop(LONG_TIMEOUT));
+    await (stopPromise ?? busyWorker.stop(LONG_TIMEOUT));
     const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
     assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
     await deletePayloads();
@@ -259,14 +259,14 @@ test('The first check after an outage treats no lease as expired', async () => {
     lease_expires_at = to_timestamp(0)`.execute(db);
   const lossyDatabase = createLossyDatabase(db);
   lossyDatabase.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
-  let sweeps = 0;
+  let sweepCount = 0;
   const watchedDb = watchDatabase(lossyDatabase.db, {
     before(text) {
-      if (text.includes('select distinct source_slug')) sweeps += 1;
+      if (text.includes('select distinct source_slug')) sweepCount += 1;
     },
   });
   start(async () => completedOutcome, { db: watchedDb, leaseMs: 300 });
-  await until('a sweep after the outage', () => sweeps === 1);
+  await until('a sweep after the outage', () => sweepCount === 1);
   assert.deepEqual(await countStatuses(), { processing: 1 });
   await waitForStatuses({ completed: 1 });
 });
@@ -274,33 +274,33 @@ test('The first check after an outage treats no lease as expired', async () => {
 test('A worker that was frozen longer than its lease keeps its jobs', async () => {
   await storePayloads(4);
   const heldJobs = createHeldJobs();
-  let sweepsWithJobs = 0;
+  let sweepWithJobsCount = 0;
   const watchedDb = watchDatabase(db, {
     async after(text) {
       if (!text.includes('select distinct source_slug') || heldJobs.startedJobs.length < 4) return;
-      sweepsWithJobs += 1;
+      sweepWithJobsCount += 1;
       await expireLeases(db);
     },
   });
   const metrics = createMetrics(new Registry());
   const worker = start(heldJobs.process, { db: watchedDb, metrics, leaseMs: 300 });
-  await until('sweeps after expired leases', () => sweepsWithJobs > 2);
+  await until('sweeps after expired leases', () => sweepWithJobsCount > 2);
   heldJobs.endAll();
   await worker.stop(LONG_TIMEOUT);
   assert.deepEqual(await countOutcomes(metrics), { completed: 4 });
 });
 
 test('Jobs of lost workers are rescued although waiting payloads cannot be released', async () => {
-  let failures = 0;
+  let failureCount = 0;
   const failingDb = watchDatabase(db, {
     before(text) {
       if (!text.includes('select distinct source_slug')) return;
-      failures += 1;
+      failureCount += 1;
       throw new Error('a corrupt index');
     },
   });
   start(async () => completedOutcome, { db: failingDb, leaseMs: 300 });
-  await until('a failed sweep', () => failures > 0);
+  await until('a failed sweep', () => failureCount > 0);
   await storeInline({ hasUploads: false, leaseMs: 0 });
   await waitForStatuses({ completed: 1 });
 });
@@ -318,12 +318,12 @@ test('A shutdown waits for jobs in progress', async () => {
   const heldJobs = createHeldJobs();
   const worker = start(heldJobs.process);
   await until('the job to start', () => heldJobs.startedJobs.length === 1);
-  const stopping = worker.stop(LONG_TIMEOUT);
+  const stopPromise = worker.stop(LONG_TIMEOUT);
   await storePayloads(1);
   await sleep(50);
   heldJobs.endAll();
-  await stopping;
-  assert.deepEqual(await countStatuses(), { completed: 1, pending: 1 }, 'nothing more was claimed');
+  await stopPromise;
+  assert.deepEqual(await countStatuses(), { completed: 1, pending: 1 }, 'no other job was claimed');
 });
 
 test('A stop returns slow jobs with their cost and stages and without an attempt', async () => {
@@ -345,7 +345,7 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
   }
 });
 
-/** Parts of the statements that a stopping worker waits for. */
+/** Substrings of the statements that a stopping worker waits for. */
 const awaitedStatements = {
   'a claim': 'with recursive',
   'a renewal': 'attempt_usage = job.usage',
@@ -377,7 +377,7 @@ for (const [name, statement] of Object.entries(awaitedStatements)) {
     assert.ok(requestCount > 0);
     assert.equal(responseCount, 0, 'the worker has stopped');
     release();
-    await until('the answers', () => responseCount === requestCount);
+    await until('the responses', () => responseCount === requestCount);
     await waitForStatuses({ pending: 1 });
   });
 }
@@ -453,11 +453,11 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   const heldJobs = createHeldJobs();
   const patientRunner = openRunner(heldJobs.process);
   const completion = patientRunner.run(await storeInline());
-  const closing = patientRunner.close(LONG_TIMEOUT);
+  const closePromise = patientRunner.close(LONG_TIMEOUT);
   const lateJob = await storeInline();
   assert.equal(await patientRunner.run(lateJob), 'returned');
   heldJobs.endAll();
-  await closing;
+  await closePromise;
   assert.equal(await completion, 'completed');
 
   const [slowJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
