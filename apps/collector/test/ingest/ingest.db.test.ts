@@ -233,7 +233,7 @@ test('A caller can create a limited number of sources a day and keeps sending fo
   assert.equal(answer.json<ProblemBody>().code, 'rate_limited');
   assert.match(answer.text, /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/);
   const retryAfterSeconds = Number(answer.headers.get('retry-after'));
-  assert.ok(wait > 3600 && wait <= 86_400, `${wait} s`);
+  assert.ok(retryAfterSeconds > 3600 && retryAfterSeconds <= 86_400, `${retryAfterSeconds} s`);
   const createdSources = await db
     .selectFrom('sources')
     .select('slug')

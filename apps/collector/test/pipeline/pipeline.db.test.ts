@@ -322,7 +322,7 @@ test('A repeated attempt with the same result completes the payload without an u
   assert.equal(await harness.runNext(), 'completed');
   const listing = await findListing(db, payload);
   assert.deepEqual(listing?.updated_at, createdListing?.updated_at);
-  assert.ok(listing?.embedding, 'which is no change of the listing');
+  assert.ok(listing?.embedding, 'an embedding does not change the listing');
   assert.equal((await readSnapshots(db, listing.id)).length, 1);
   // A payload with only other images updates the row.
   await harness.process({ ...payload, image_urls: ['https://images.example/1.jpg'] });
