@@ -7,7 +7,7 @@ import { suites } from '../../bench/src/suites.ts';
 const BENCH = join(import.meta.dirname, '../../bench');
 const read = (path: string) => readFileSync(join(BENCH, path), 'utf8');
 
-/** Committed results, without the runner's default names. */
+/** Committed results, without results under default names. */
 const resultFiles = globSync('results/*', { cwd: BENCH }).filter(
   (path) => !/Z\.(jsonl|md)$/.test(path),
 );
@@ -15,7 +15,7 @@ const names = [...new Set(resultFiles.map((path) => basename(path).replace(/\.(j
 
 type Run = { kind: string; suite: string; smoke: boolean; machine: { commit: string } };
 
-test('the page of the benchmarks has each suite, and links each kept result', () => {
+test('the page of the benchmarks has each suite, and links each committed result', () => {
   const page = read('README.md');
   const sections = [...page.matchAll(/^## The suite `(\w+)`$/gm)].map(([, name = '']) => name);
   assert.deepEqual(sections.toSorted(), [...suites.keys()].toSorted());
@@ -23,7 +23,7 @@ test('the page of the benchmarks has each suite, and links each kept result', ()
   assert.deepEqual(links.toSorted(), names.toSorted());
 });
 
-test('kept results were measured in full, on a commit of the repository', () => {
+test('committed results were measured in full, on a clean commit of the repository', () => {
   assert.ok(names.length > 0);
   for (const name of names) {
     const [first = ''] = read(`results/${name}.jsonl`).split('\n', 1);
