@@ -46,13 +46,16 @@ test('The list has every user with role, permissions and times, and is recorded'
   const answer = await admin.get('/admin/users');
   assert.equal(answer.statusCode, 200);
   assert.equal(answer.headers['cache-control'], 'no-store');
-  const [olena, ivan] = answer.json();
-  assert.partialDeepStrictEqual(olena, {
+  const [olena, ivan, ...otherUsers] = answer.json();
+  assert.deepEqual(otherUsers, []);
+  assert.deepEqual(olena, {
     id: 'u-1',
     email: 'olena@example.test',
     display_name: 'Олена',
     role: 'user',
     permissions: ['svc.sessions.read_own', 'svc.tools.use'],
+    created_at: olena.created_at,
+    updated_at: olena.updated_at,
   });
   for (const time of [olena.created_at, olena.updated_at])
     assert.equal(new Date(time).toISOString(), time);
@@ -114,7 +117,10 @@ test('Invalid queries, roles and user IDs are rejected', async () => {
     assert.equal((await admin.post(`/admin/users/${id}/sign-out`)).statusCode, 422);
   }
   const leapSecond = await admin.get('/admin/audit?until=2016-12-31T23:59:60Z');
-  assert.partialDeepStrictEqual(leapSecond.json(), { errors: [{ path: 'querystring/until' }] });
+  assert.deepEqual(
+    leapSecond.json().errors.map(({ path }: { path: string }) => path),
+    ['querystring/until'],
+  );
 });
 
 test('A role is changed in the cache until the next fetch from the provider', async () => {
@@ -192,7 +198,8 @@ test('The audit trail is listed newest first, in pages and by filters', async ()
     auditTrail.map(({ action }) => action),
     actions.toReversed(),
   );
-  assert.partialDeepStrictEqual(auditTrail.at(-1), {
+  assert.deepEqual(auditTrail.at(-1), {
+    id: auditTrail.at(-1)?.id,
     created_at: '2020-01-02T00:00:00.000Z',
     action: 'signed_in',
     actor_id: 'u-7',

@@ -350,6 +350,7 @@ suite('tables of an older system', async () => {
       client.send({ type: 'message.send', id: 'q', session_id: id, text: 'Добрий день' });
       await until(() => client.frames.some(({ type }) => type === 'message.completed'));
       const sessions = (await olena.get('/sessions')).json();
+      assert.equal(sessions.length, 2);
       assert.partialDeepStrictEqual(sessions, [
         { session_id: id, message_count: 2, pinned: false },
         { session_id: '1', user_id: userId, message_count: 1 },

@@ -128,27 +128,23 @@ test('a run killed repeatedly stores each record once', async () => {
 });
 
 test('Ctrl-C ends a waiting run, and the next one continues', async () => {
-  let requests = 0;
-  const { url } = await startServer(() => {
-    requests += 1;
-    return requests <= 10
-      ? { status: 202, body: { raw_id: requests, status: 'pending' } }
-      : { status: 429, headers: { 'retry-after': '3600' }, body: { title: 'Too many requests' } };
-  });
-  const { child, exit } = startIngest(
-    [write('slow.jsonl', createJsonLines(50)), '--source', 'slow'],
-    { url },
-  );
+  const url = await startCollector({ COLLECTOR_INGEST_PER_MINUTE: '5' });
+  const args = [write('slow.jsonl', createJsonLines(12)), '--source', 'slow'];
+  const { child, exit } = startIngest(args, { url });
   child.stderr?.on('data', (chunk) => {
-    if (String(chunk).includes('Too many requests')) child.kill('SIGINT');
+    if (String(chunk).includes('429')) child.kill('SIGINT');
   });
-  const { status, lines } = await exit;
+  const { status, lines, stderr } = await exit;
   assert.equal(status, 130);
-  assert.match(lines[0] ?? '', /^Read \d+ records: 10 accepted, .* not sent\.$/);
+  assert.match(stderr, /429: No more than 5 payloads .* COLLECTOR_INGEST_PER_MINUTE/);
+  assert.match(lines[0] ?? '', /^Read \d+ records: 5 accepted, .* not sent\.$/);
   assert.equal(
     lines[1],
     'It was stopped: give the command again, and it continues where it stopped.',
   );
+  assert.deepEqual((await ingest(args)).lines, [
+    'Read 12 records: 7 accepted, 5 already known, 0 rejected, 0 failed.',
+  ]);
 });
 
 test('Ctrl-C during the last records lets the load finish', async () => {

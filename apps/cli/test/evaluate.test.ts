@@ -134,6 +134,7 @@ test('--json prints the figures, and --limit takes the first texts', async () =>
   const report = JSON.parse(stdout);
   assert.equal(report.models[0].input_tokens, null, 'a server that counts no tokens');
   const price = { right: 0, wrong: 0, missed: 2, precision: null, recall: 0 };
+  assert.equal(report.models.length, 2);
   assert.partialDeepStrictEqual(report, {
     texts: 2,
     models: [

@@ -213,6 +213,7 @@ suite('revocation during a request', async () => {
     test(`A revocation reaches ${route} at ${url}`, async () => {
       const blockedResponse = await sendMeanwhile(row, actor, 'user.blocked', accounts[actor]);
       assert.equal(blockedResponse.statusCode, 401, blockedResponse.body);
+      assert.equal(blockedResponse.cookies.length, 1);
       assert.partialDeepStrictEqual(blockedResponse.cookies, [
         { name: 'svc_auth_session', maxAge: 0 },
       ]);

@@ -77,6 +77,13 @@ const getContents = (isTool: boolean) =>
     model.chatRequests.at(-1)?.messages.filter(({ role }) => (role === 'tool') === isTool),
   );
 
+/** Returns the name, the status and the changes of each finished tool call. */
+const listToolResults = (client: RawClient) =>
+  client.getFrames('tool.finished').map((event) => {
+    const { name, status, changes } = event['tool'] as Record<string, unknown>;
+    return [name, status, changes];
+  });
+
 for (const [carrier, input] of Object.entries(readerCalls)) {
   test(`A text that ${carrier} reads changes no memory, and is not sent to later answers`, async (t) => {
     const olena = await openRawClient(t, { url, sid });
@@ -88,10 +95,11 @@ for (const [carrier, input] of Object.entries(readerCalls)) {
     const readScript = createToolScript(carrier, input);
     model.scripts.push(readScript, { tools: obeyingToolCalls }, { words: ['Ось.'] });
     await olena.complete(id, 'Що там?');
-    const [readResult, ...obeyedResults] = olena.getFrames('tool.finished').map(({ tool }) => tool);
-    assert.partialDeepStrictEqual(readResult, { name: carrier, status: 'done' });
-    const deniedResult = { status: 'failed', changes: [] };
-    assert.partialDeepStrictEqual(obeyedResults, [deniedResult, deniedResult]);
+    assert.deepEqual(listToolResults(olena), [
+      [carrier, 'done', []],
+      ['remember_fact', 'failed', []],
+      ['forget_fact', 'failed', []],
+    ]);
     assert.match(getContents(true), /memory is not changed after/);
     assert.deepEqual(await readFacts(), [budget, secret]);
     assert.ok(getContents(true).includes(ORDER_TEXT));
@@ -109,9 +117,9 @@ test('The same calls run in an answer that reads no data', async (t) => {
     model.scripts.push(createToolScript(name, input), { words: ['Зроблено.'] });
     await olena.complete(id, 'Зроби це');
   }
-  assert.partialDeepStrictEqual(
-    olena.getFrames('tool.finished').map(({ tool }) => tool),
-    [{ status: 'done' }, { status: 'done' }],
+  assert.deepEqual(
+    listToolResults(olena).map(([name, status]) => [name, status]),
+    Object.keys(obeyingCalls).map((name) => [name, 'done']),
   );
   assert.deepEqual(await readFacts(), [{ user_id: 'u-olena', ...deposit }, secret]);
 });
@@ -167,8 +175,10 @@ for (const [text, name, input] of hostileListings) {
     const { client: olena, id } = await openRawSession(t, { url, sid });
     await olena.complete(id, 'квартира у Львові');
 
-    const [, finishedEvent] = olena.getFrames('tool.finished');
-    assert.partialDeepStrictEqual(finishedEvent?.['tool'], { status: 'failed', changes: [] });
+    assert.deepEqual(listToolResults(olena), [
+      ['search_listings', 'done', []],
+      [name, 'failed', []],
+    ]);
     assert.deepEqual(await readFacts(), [budget, secret]);
     // Only the first search has reached the collector.
     assert.equal(collector.requests.length, requestCount + 1);

@@ -329,7 +329,8 @@ test('A user has a maximum number of sessions, even if created concurrently', as
     outcome.status === 'rejected' ? String(outcome.reason) : [],
   );
   assert.equal(ids.length, 3);
-  for (const reason of reasons) assert.match(reason, /too_many_sessions.*You have 3 sessions/s);
+  for (const reason of reasons)
+    assert.match(reason, /too_many_sessions.*You have 3 sessions, which is the limit/s);
   await sessions.deleteSession(user, ids[0] ?? '');
   assert.equal((await sessions.createSession(user, {})).user_id, 'u-bounded');
   await assert.rejects(sessions.createSession(user, {}), { code: 'too_many_sessions' });

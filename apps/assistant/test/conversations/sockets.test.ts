@@ -564,6 +564,7 @@ test('A failed resolution is retried after 5 s and logged once', async (t) => {
   currentTime += 5000;
   await until(() => warnings.length === 3);
   assert.equal(identity.resolutions, 6);
+  assert.equal(warnings.length, 3);
   assert.partialDeepStrictEqual(warnings, [{ sessions: 2 }, { sessions: 1 }, { sessions: 3 }]);
 });
 

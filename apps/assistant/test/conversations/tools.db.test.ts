@@ -170,9 +170,11 @@ suite('tools', async () => {
     const tools = answer.events.flatMap((event) =>
       event.type === 'tool.finished' ? [event.tool] : [],
     );
-    const deniedResult = { status: 'failed', summary: 'it needs svc.memory.read_own', changes: [] };
-    assert.equal(tools.length, 2);
-    assert.partialDeepStrictEqual(tools, [deniedResult, deniedResult]);
+    const deniedResult = ['failed', 'it needs svc.memory.read_own', []];
+    assert.deepEqual(
+      tools.map(({ status, summary, changes }) => [status, summary, changes]),
+      [deniedResult, deniedResult],
+    );
     assert.deepEqual(await findFacts('u-yaryna'), [petsFact]);
     const requests = model.chatRequests.slice(earlierCount);
     assert.equal(requests.length, 2);
@@ -195,7 +197,11 @@ suite('tools', async () => {
     });
     const { message } = await answer.waitFor('message.completed');
     assert.equal(message.content, 'Готово.');
-    assert.partialDeepStrictEqual(await stage.listSteps(id), [{ kind: 'tool', status: 'failed' }]);
+    const steps = await stage.listSteps(id);
+    assert.deepEqual(
+      steps.map(({ kind, status }) => [kind, status]),
+      [['tool', 'failed']],
+    );
   });
 
   test('Every socket that has a session open gets its new name', async (t) => {
@@ -598,7 +604,11 @@ suite('tools', async () => {
       summary: 'Львів',
       changes: CHANGES,
     });
-    assert.partialDeepStrictEqual(await stage.listSteps(id), [{ id: stepId, status: 'done' }]);
+    const steps = await stage.listSteps(id);
+    assert.deepEqual(
+      steps.map((step) => [step.id, step.status]),
+      [[stepId, 'done']],
+    );
     const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
     assert.equal(await oksana.client.outcome(undo), 'ok');
     assert.deepEqual(await findFacts('u-oksana'), []);
@@ -645,7 +655,9 @@ suite('tools', async () => {
     const seq = earlierEventCount + 1;
     const tool = { status: 'done', changes: CHANGES };
     const message = { content: 'Так. ', status: 'cut' };
-    assert.partialDeepStrictEqual((await abort()).slice(earlierEventCount), [
+    const laterEvents = (await abort()).slice(earlierEventCount);
+    assert.equal(laterEvents.length, 2);
+    assert.partialDeepStrictEqual(laterEvents, [
       { type: 'tool.finished', seq, tool },
       { type: 'message.completed', seq: seq + 1, message },
     ]);
@@ -720,15 +732,14 @@ suite('tools', async () => {
     const emptyPart = await readAttachedFile(client, id, { name, from: size + 9000 });
     assert.deepEqual(emptyPart, { name, text: '' });
 
-    assert.partialDeepStrictEqual(
-      client.getFrames('tool.finished').map(({ tool }) => tool),
-      [
-        { status: 'failed' },
-        { name: 'read_file', title: `Reading ${name}`, status: 'done' },
-        { status: 'done', summary: `${size - next} of ${size} bytes` },
-        { status: 'done' },
-      ],
-    );
+    const tools = client.getFrames('tool.finished').map(({ tool }) => tool);
+    assert.equal(tools.length, 4);
+    assert.partialDeepStrictEqual(tools, [
+      { status: 'failed' },
+      { name: 'read_file', title: `Reading ${name}`, status: 'done' },
+      { status: 'done', summary: `${size - next} of ${size} bytes` },
+      { status: 'done' },
+    ]);
   });
 
   test('Only texts of the same session are read', async (t) => {
@@ -976,6 +987,7 @@ suite('summaries', async () => {
     const detail = JSON.parse(step?.detail ?? '');
     assert.ok(detail.messages_left_out > 0);
     assert.match(detail.error, /400/);
+    assert.ok(stage.lines.some((line) => line.includes('a conversation was not summarized')));
     const lastRequest = getLastRequest();
     assert.deepEqual(getMessageNames(lastRequest).at(-1), 'four');
     assert.ok(!getMessageNames(lastRequest).includes('one'));
@@ -1057,7 +1069,6 @@ suite('summaries', async () => {
   });
 
   test('No message or summary is logged, whatever fails', () => {
-    assert.ok(stage.lines.some((line) => line.includes('a conversation was not summarized')));
     const leakingLines = stage.lines.filter((line) =>
       /а б а б|Підсумок|Готово|SYSTEM:/u.test(line),
     );

@@ -47,6 +47,10 @@ export async function signInUsers(
   };
 }
 
+/** Returns the URL of the next page of a list. */
+export const getNextUrl = ({ headers }: { headers: { link?: unknown } }) =>
+  /^<(.*)>; rel="next"$/.exec(String(headers.link))?.[1];
+
 /** Requests all pages of a list by following their links. */
 export async function pages(browser: Browser, first: string) {
   const answers = [];
@@ -55,7 +59,7 @@ export async function pages(browser: Browser, first: string) {
     if (answers.length === 20) throw new Error(`The pages of ${first} do not end`);
     const answer = await browser.get(url);
     answers.push(answer);
-    url = /^<(.*)>; rel="next"$/.exec(String(answer.headers.link))?.[1];
+    url = getNextUrl(answer);
   }
   return answers;
 }

@@ -99,8 +99,6 @@ export async function startScriptedFeed() {
   return feed;
 }
 
-export type ScriptedFeed = Awaited<ReturnType<typeof startScriptedFeed>>;
-
 const EMPTY_CHANGE: Omit<Change, 'listing_id' | 'kind'> = {
   source_slug: 'samples',
   price_from: null,

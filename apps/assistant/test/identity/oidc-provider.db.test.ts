@@ -112,8 +112,8 @@ suite('oidc-provider', async () => {
       id: 'olena',
       email: 'olena@example.test',
       role: 'admin',
-      permissions: ['svc_admin', 'svc.tools.use'],
     });
+    assert.deepEqual(user['permissions'], ['svc_admin', 'svc.tools.use']);
     const [session] = await listSessions();
     assert.ok(session?.provider_session_id && session.id_token_enc);
   });

@@ -207,6 +207,7 @@ suite('sign-in', () => {
     });
     const login = await configuredApp.inject('/auth/login');
     const secureOptions = { path: '/', httpOnly: true, secure: true };
+    assert.equal(login.cookies.length, 1);
     assert.partialDeepStrictEqual(login.cookies, [
       { name: '__Host-oselya_login', ...secureOptions },
     ]);

@@ -41,6 +41,7 @@ suite('sign-out', () => {
     const answer = await browser.post('/auth/logout');
     assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
     const clearedCookie = { name: 'svc_auth_session', value: '', maxAge: 0, path: '/' };
+    assert.equal(answer.cookies.length, 1);
     assert.partialDeepStrictEqual(answer.cookies, [clearedCookie]);
     await until(() => provider.revoked.length === 2);
     assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { parseEvent } from '../../src/webhooks/events.ts';
 import { createVerifier } from '../../src/webhooks/signature.ts';
 import { Browser, failEverySecondDeletion, openAssistant } from '../helpers/assistant.ts';
-import { pages, person } from '../helpers/people.ts';
+import { getNextUrl, pages, person } from '../helpers/people.ts';
 import { OLENA } from '../scripted-provider.ts';
 import {
   computeHmac,
@@ -103,8 +103,8 @@ for (const [event, userId, expectedRows, action, endedCount] of [
       body_sha256: hash('sha256', body),
     };
     const rows = await listLedgerRows();
-    assert.equal(rows.length, 1);
-    assert.partialDeepStrictEqual(rows, [ledgerRow]);
+    const [{ id, received_at } = assert.fail()] = rows;
+    assert.deepEqual(rows, [{ ...ledgerRow, id, received_at }]);
     const details = action === 'sign_ins_ended' ? { event, sessions: endedCount } : { event };
     const auditEntry = { action, actor_id: null, user_id: userId, details };
     assert.deepEqual(await listAuditEntries(), action === null ? [] : [auditEntry]);
@@ -132,9 +132,11 @@ test('An event is applied once after a deadlock', async (t) => {
   await failEverySecondDeletion(t, db, 'user_auth_sessions');
   assert.equal((await send(app, BLOCKED)).statusCode, 200);
   assert.deepEqual(await listSessionUsers(), []);
-  assert.partialDeepStrictEqual(await listLedgerRows(), [
-    { outcome: 'applied', sessions_ended: 2 },
-  ]);
+  const rows = await listLedgerRows();
+  assert.deepEqual(
+    rows.map(({ outcome, sessions_ended }) => [outcome, sessions_ended]),
+    [['applied', 2]],
+  );
 });
 
 const STANDARD_ONLY = { IDP_WEBHOOK_STANDARD_ONLY: 'true' };
@@ -238,9 +240,11 @@ test('An unsigned delivery id does not make a repeated delivery a new one', asyn
   await signInAs('u-1');
   assert.equal((await replay('2')).statusCode, 200);
   assert.deepEqual(await listSessionUsers(), ['u-1']);
-  assert.partialDeepStrictEqual(await listLedgerRows(), [
-    { delivery_id: 'evt_1', signature: 'hmac' },
-  ]);
+  const rows = await listLedgerRows();
+  assert.deepEqual(
+    rows.map(({ delivery_id, signature }) => [delivery_id, signature]),
+    [['evt_1', 'hmac']],
+  );
 });
 
 /** Runs an SQL statement before the first insertion of an audit entry. Returns the function that removes the trigger. */
@@ -336,12 +340,15 @@ test('Bodies, signatures and the secret are not logged', async () => {
 test('Admins read the ledger in pages, newest first', async () => {
   const browser = await signInUser(app, person('u-admin', { isAdmin: true }));
   for (let n = 1; n <= 3; n += 1) await send(app, { event: 'any' }, `msg_${n}`);
-  const answers = await pages(browser, '/admin/webhooks?limit=2');
-  const ids = answers.map((page) =>
+  const firstPage = await browser.get('/admin/webhooks?limit=2');
+  // A new event does not shift the next page.
+  await send(app, { event: 'any' }, 'msg_4');
+  const nextPages = await pages(browser, getNextUrl(firstPage) ?? assert.fail());
+  const ids = [firstPage, ...nextPages].map((page) =>
     page.json().map(({ delivery_id }: { delivery_id: string }) => delivery_id),
   );
   assert.deepEqual(ids, [['msg_3', 'msg_2'], ['msg_1']]);
-  assert.match(answers[0]?.json()[0].received_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.match(firstPage.json()[0].received_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   for (const query of ['cursor=x', 'cursor=ImEi', 'limit=0', 'limit=201']) {
     assert.equal((await browser.get(`/admin/webhooks?${query}`)).statusCode, 422, query);
   }

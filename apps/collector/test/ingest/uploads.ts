@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createImage } from '../support/images.ts';
 import { startCollector, type FormFile, createForm, sendForm } from '../support/collector.ts';
 import {
@@ -26,7 +28,10 @@ export const hashFile = ({ bytes }: FormFile) => createHash('sha256').update(byt
 export async function openUploads() {
   const database = await openDatabase();
   const { db } = database;
-  const folder = await openFolder();
+  const root = await openFolder();
+  // Path traversal by a few levels stays within the root.
+  const folder = join(root, 'a/b/c/d');
+  await mkdir(folder, { recursive: true });
 
   /** Starts another collector with a separate folder, since locks are per process. */
   const start = (env: Record<string, string> = {}) =>
@@ -53,6 +58,7 @@ export async function openUploads() {
   return {
     database,
     db,
+    root,
     folder,
     start,
     collector,

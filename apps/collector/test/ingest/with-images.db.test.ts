@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
@@ -38,7 +38,7 @@ import {
 } from '../support/pipeline.ts';
 import { textFile, openUploads, createImageFile, hashFile } from './uploads.ts';
 
-const { db, folder, start, collector, send, count, waitUntilResourcesAreFree } =
+const { db, root, folder, start, collector, send, count, waitUntilResourcesAreFree } =
   await openUploads();
 
 afterEach(waitUntilResourcesAreFree);
@@ -538,11 +538,12 @@ test('A file name is never used as a path', async () => {
   const files = names.map((name) => image(name));
   const { status, text } = await sendBytes(encodeForm([metadata(), ...files]));
   assert.equal(status, 200, text);
-  const filePaths = await readdir(join(folder, '..'), { recursive: true });
+  const filePaths = await readdir(root, { recursive: true });
   assert.deepEqual(
     filePaths.filter((path) => path.endsWith('escaped.png')),
     [],
   );
+  assert.ok(!existsSync('/escaped.png'));
 });
 
 test('Random bytes neither fail the server nor leave a file', async () => {

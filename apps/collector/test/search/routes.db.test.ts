@@ -482,6 +482,7 @@ test('Words and filters of matches find what the full-text search finds', async 
     for (const filter of filters) {
       const foundIds = getListingIds(await searchOk('fulltext', { query, ...filter }));
       const matchingIds = await findMatches({ ids, query, ...filter });
+      assert.equal(matchingIds.length, foundIds.length);
       assert.deepEqual(new Set(matchingIds), new Set(foundIds), JSON.stringify(filter));
     }
   }
