@@ -264,10 +264,10 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   const outdatedArgs = ['reprocess', '--yes', '--outdated'];
 
   const killedRun = run(outdatedArgs, variables);
-  let embeddings = 0;
+  let embeddingCount = 0;
   fourRoomsServer.behavior.answers = (path) => {
-    if (path.endsWith('/embeddings')) embeddings += 1;
-    return embeddings <= 5 || !killedRun.child.kill('SIGKILL');
+    if (path.endsWith('/embeddings')) embeddingCount += 1;
+    return embeddingCount <= 5 || !killedRun.child.kill('SIGKILL');
   };
   assert.equal((await killedRun.ended).status, null);
   fourRoomsServer.behavior.answers = () => true;

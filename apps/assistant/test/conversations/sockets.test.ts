@@ -399,12 +399,12 @@ test('A client that answers no ping is closed after the second', async () => {
   });
   const deadClient = await SocketClient.open(url, { autoPong: false });
   const liveClient = await SocketClient.open(url);
-  let pings = 0;
+  let pingCount = 0;
   liveClient.socket.on('ping', () => {
-    pings += 1;
+    pingCount += 1;
   });
   assert.equal((await deadClient.closed).code, 1006);
-  await until(() => pings >= 5);
+  await until(() => pingCount >= 5);
   assert.equal(await liveClient.outcome({ type: 'ping' }), 'ok');
   assert.equal(sockets.size.connections, 1);
 });

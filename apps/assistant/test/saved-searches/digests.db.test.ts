@@ -264,11 +264,11 @@ test('Each listing is reported once over outages, broken connections and kills',
   for (let round = 0; round < 20; round += 1) {
     const fault = faults[round % faults.length];
     ids.push(addListing(), addListing());
-    let requests = 0;
+    let requestCount = 0;
     feed.failureOf = (path) => {
-      requests += 1;
+      requestCount += 1;
       const isTargeted = round % 2 === 0 || path.endsWith('/matches');
-      if (requests <= round % 4 || !isTargeted) return undefined;
+      if (requestCount <= round % 4 || !isTargeted) return undefined;
       if (fault === 'cut') return 'cut';
       return typeof fault === 'number' ? { status: fault, retryAfter: 3600 } : undefined;
     };
@@ -341,11 +341,11 @@ test('Digests wait for a rate limit, skip a rejected search, and replace an unkn
   });
   const { sessionId } = await stage.saveSearch('u-olena');
   const ids = [addListing()];
-  let requests = 0;
+  let requestCount = 0;
   feed.failureOf = (path) => {
-    requests += 1;
-    if (requests <= 2) return { status: 429, retryAfter: 0 };
-    return path.endsWith('/matches') && requests === 5 ? { status: 422 } : undefined;
+    requestCount += 1;
+    if (requestCount <= 2) return { status: 429, retryAfter: 0 };
+    return path.endsWith('/matches') && requestCount === 5 ? { status: 422 } : undefined;
   };
   const limitedReader = stage.createReader();
   await limitedReader.runPass();
