@@ -325,16 +325,6 @@ suite('delivery', () => {
     return { result: await deliver({ external_id: '1' }, 'key-1', signal), retries, requests };
   }
 
-  test('the status of an earlier record is reported', async () => {
-    for (const status of ['pending', 'processing', 'completed', 'failed', 'invalid']) {
-      const headers = { 'idempotent-replayed': 'true' };
-      const { result } = await send([{ status: 202, headers, body: { raw_id: 7, status } }]);
-      const reason = `was stored before (raw_id 7) and ended ${status}`;
-      const isFinal = status === 'failed' || status === 'invalid';
-      assert.deepEqual(result, isFinal ? { outcome: 'unprocessed', reason } : { outcome: 'known' });
-    }
-  });
-
   test('a rate limit delays the request, and a limit of a day ends the run', async () => {
     const createLimit = (seconds: string) => {
       return { status: 429, headers: { 'retry-after': seconds }, body: PROBLEM };
@@ -471,15 +461,6 @@ suite('load', () => {
       'line 9: external_id must be string (quote it, so that no digit is lost)',
     ]);
     assert.deepEqual(new Set(rejectedLines), new Set([3, 4, 5, 6, 7, 8, 9]));
-  });
-
-  test('an idempotency key contains the position and the content of its record', async () => {
-    const { keys } = await load({ rows: createRows(2) });
-    const changedLoad = await load({ rows: [createRow(1), createRow(2, { price: 5 })] });
-    const movedLoad = await load({ rows: [createRow(2, { external_id: '1' })] });
-    assert.equal(changedLoad.keys[0], keys[0]);
-    const changedKeys = new Set([changedLoad.keys[1] ?? '', movedLoad.keys[0] ?? '']);
-    assert.ok(changedKeys.isDisjointFrom(new Set(keys)));
   });
 
   test('five failures in a row end the load, even if it waits for input', async () => {

@@ -39,18 +39,6 @@ test('A host beyond the loopback requires an explicit choice about API keys', ()
   }
 });
 
-test('Invalid and conflicting values are one error that names each variable once', () => {
-  assert.deepEqual(
-    getInvalidVariables({
-      MODEL_MODE: 'openai',
-      MODEL_BASE_URL: 'model.example',
-      COLLECTOR_HOST: '0.0.0.0',
-      COLLECTOR_PORT: '70000',
-    }),
-    ['COLLECTOR_PORT', 'MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING', 'COLLECTOR_AUTH'],
-  );
-});
-
 test('The error names every invalid variable and shows no value', () => {
   assert.throws(
     () => readConfig({ MODEL_BASE_URL: 'token-4711.example' }),

@@ -273,19 +273,6 @@ async function waitForSignedOutEnd(sessionId: string): Promise<void> {
 const signOut = (app: Server, sid: string) =>
   app.inject({ method: 'POST', url: '/auth/logout', cookies: { svc_auth_session: sid } });
 
-for (const [label, revoke] of [
-  ['A sign-out', ({ sid }) => signOut(secondApp, sid)],
-  ['A webhook', ({ name }) => send(secondApp, { event: 'user.blocked', user_id: name })],
-] as [string, (login: { name: string; sid: string }) => Promise<unknown>][]) {
-  test(`${label} on another process ends a running answer`, async (t) => {
-    const name = `u-${label.slice(2)}`;
-    const { sid, rawClient, id } = await startAnswer(t, name);
-    await revoke({ name, sid });
-    assert.equal((await rawClient.client.closed).code, 4401);
-    await waitForSignedOutEnd(id);
-  });
-}
-
 test('Closing the socket does not end the answer, and a sign-out still does', async (t) => {
   const { rawClient, id, restGate } = await startAnswer(t, 'u-oksana');
   rawClient.client.socket.close();

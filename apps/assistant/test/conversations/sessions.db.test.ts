@@ -137,35 +137,6 @@ const createAuditEntry = (action: string, details: object, userId: string | null
   details,
 });
 
-test('Reading, changing and deleting a session need permissions', async () => {
-  // Statuses of GET, PATCH and DELETE for a session of `u-owner`, then of GET for a session without an owner.
-  for (const [id, browser, statuses] of [
-    ['stranger', stranger, [403, 403, 403, 403]],
-    ['owner', owner, [200, 200, 200, 403]],
-    ['holder', holder, [200, 403, 200, 403]],
-    ['admin', admin, [200, 200, 200, 200]],
-  ] as const) {
-    await addSessions(db, { id, user_id: 'u-owner' });
-    const answers = [
-      await browser.get(`/sessions/${id}`),
-      await browser.request('PATCH', `/sessions/${id}`, { payload: { name: 'x' } }),
-      await browser.request('DELETE', `/sessions/${id}`),
-      await browser.get('/sessions/legacy'),
-    ];
-    const answerStatuses = answers.map(({ statusCode }) => statusCode);
-    assert.deepEqual(answerStatuses, statuses, id);
-  }
-});
-
-test('Only admins access a session without an owner, whatever the permissions', async () => {
-  for (const browser of [owner, stranger, holder]) {
-    const patch = await browser.request('PATCH', '/sessions/legacy', { payload: { name: 'x' } });
-    const deletion = await browser.request('DELETE', '/sessions/legacy');
-    assert.deepEqual([patch.statusCode, deletion.statusCode], [403, 403]);
-  }
-  assert.equal((await admin.request('DELETE', '/sessions/legacy')).statusCode, 200);
-});
-
 test('Access to sessions of other users is recorded, access to own sessions is not', async () => {
   await addSessions(db, { id: 'mine', user_id: 'u-admin' });
   await admin.get('/sessions/mine');

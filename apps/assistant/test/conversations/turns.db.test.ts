@@ -177,18 +177,6 @@ test('An answer of another process can be cancelled', async (t) => {
   });
 });
 
-test('The error of a failed model is stored with the answer', async (t) => {
-  model.scripts.push({ answer: noSuchModel });
-  const { client, id } = await openChatSession(t, olena);
-  const { problem, message } = await client.say(id, 'Є хто?').waitFor('error');
-  assert.equal(problem.code, 'model_failed');
-  assert.partialDeepStrictEqual(message, { content: '', status: 'failed' });
-  const { messages } = await client.open(id);
-  assert.partialDeepStrictEqual(messages[1], { problem: { code: 'model_failed' } });
-  await client.retry(id).waitFor('message.completed');
-  assert.deepEqual(await readMessages(id), createExchange('Є хто?', 'Готово.'));
-});
-
 test('The answer of a dead process is cut, and every client gets its end', async (t) => {
   const restGate = createGate(t);
   model.scripts.push({ words: ['Почав', restGate.opened, ' і зник'] });

@@ -257,10 +257,12 @@ suite('outage of the model', async () => {
     const { problem, message } = await olena.say(id, 'Що є?').waitFor('error');
     assert.partialDeepStrictEqual(problem, { code: 'model_unavailable', status: 503 });
     assert.partialDeepStrictEqual(message, { content: '', status: 'failed' });
-    assert.deepEqual(await readMessages(id), [
-      ['user', 'Що є?', null],
-      ['assistant', '', 'failed'],
-    ]);
+    const { messages } = await olena.open(id);
+    assert.equal(messages.length, 2);
+    assert.partialDeepStrictEqual(messages[1], {
+      status: 'failed',
+      problem: { code: problem.code },
+    });
 
     isDown = false;
     await olena.retry(id).waitFor('message.completed');

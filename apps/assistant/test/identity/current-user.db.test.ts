@@ -243,26 +243,6 @@ suite('user data up to an age', async () => {
 });
 
 suite('token refresh', () => {
-  test('50 requests on two processes refresh an expired token once', async () => {
-    const browser = await signInUser(app);
-    await expireToken(browser);
-    const earlierRow = await findAuthSession(browser.sid);
-    const release = provider.holdNext('token');
-    const requests = requestManyTimes(browser, 50);
-    await until(() => provider.count('token') === 1);
-    // The refresh holds no database connection, so other requests are answered meanwhile.
-    await assertSuccessful([app, secondApp].map((server) => server.inject('/health')));
-    release();
-    await assertSuccessful(requests);
-    assert.equal(provider.count('token', 'refresh_token'), 1);
-    const refreshedRow = await findAuthSession(browser.sid);
-    assert.notEqual(refreshedRow?.access_token_enc, earlierRow?.access_token_enc);
-    assert.notEqual(refreshedRow?.refresh_token_enc, earlierRow?.refresh_token_enc);
-    assert.equal(refreshedRow?.refresh_lease_until, null);
-    await expireToken(browser);
-    assert.equal((await requestMe(browser)).statusCode, 200, 'the rotated token works');
-  });
-
   test('A refresh without a new refresh token keeps the earlier one', async () => {
     const browser = await signInUser(app);
     provider.token.rotate = false;
@@ -290,43 +270,6 @@ suite('token refresh', () => {
     assert.equal(await findAuthSession(browser.sid), undefined);
   });
 
-  test('A rejection of discovery ends no session', async () => {
-    const discoveryApp = await createInstance({ IDP_DISCOVERY: 'true' });
-    const browser = await signInUser(app);
-    await expireToken(browser);
-    provider.publishMetadata();
-    provider.faults.set('discovery', { status: 401, body: '{"error":"invalid_grant"}' });
-    const earlierRow = await findAuthSession(browser.sid);
-    const answer = await requestMe(browser, discoveryApp);
-    assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
-    assert.deepEqual(await findAuthSession(browser.sid), earlierRow);
-    provider.faults.clear();
-    assert.equal((await requestMe(browser, discoveryApp)).statusCode, 200);
-  });
-
-  test('A refresh that lost the race uses the tokens of the winner', async () => {
-    const browser = await signInUser(app);
-    await expireToken(browser);
-    const release = provider.holdNext('token');
-    const losingRequest = requestMe(browser);
-    await until(() => provider.count('token') === 1);
-    // The first process was paused for longer than its lease.
-    await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
-    assert.equal((await requestMe(browser, secondApp)).statusCode, 200);
-    release();
-    assert.equal((await losingRequest).statusCode, 200);
-    assert.equal(provider.count('token'), 2, "the provider rejected the loser's token");
-  });
-
-  test('An expired lease is acquired by another request', async () => {
-    const browser = await signInUser(app);
-    await expireToken(browser);
-    await sql`update user_auth_sessions set refresh_lease_until = now() + interval '300 milliseconds'
-      where id = ${browser.sid}`.execute(db);
-    assert.equal((await requestMe(browser)).statusCode, 200);
-    assert.equal(provider.count('token'), 1);
-  });
-
   for (const [title, fault] of [
     ['failed', { status: 503 }],
     ['rejected', { status: 400, body: '{"error":"invalid_grant"}' }],
@@ -348,19 +291,6 @@ suite('token refresh', () => {
       assert.deepEqual(await findAuthSession(sid), leasedRow);
     });
   }
-
-  test('A sign-out during a refresh holds', async () => {
-    const browser = await signInUser(app);
-    const { sid } = browser;
-    await expireToken(browser);
-    const release = provider.holdNext('token');
-    const request = requestMe({ sid });
-    await until(() => provider.count('token') === 1);
-    assert.equal((await browser.post('/auth/logout', { app: secondApp })).statusCode, 200);
-    release();
-    assert.equal((await request).statusCode, 401);
-    assert.equal(await findAuthSession(sid), undefined);
-  });
 
   test('A rejected access token is refreshed once, also without a known expiry', async () => {
     provider.token.expiresIn = undefined;

@@ -120,23 +120,6 @@ suite('provider', async () => {
     });
   }
 
-  test('An unreachable or slow provider is unavailable', async () => {
-    const unreachableProvider = createConfiguredProvider({ IDP_BASE_URL: 'http://127.0.0.1:1' });
-    await assert.rejects(
-      unreachableProvider.refresh('refresh'),
-      isProviderError('unavailable', 'unreachable'),
-    );
-    assert.equal(await unreachableProvider.findOutage(), 'could not be reached (bad port)');
-    assert.equal(await provider.findOutage(), undefined);
-    const release = scriptedProvider.holdNext('token');
-    const impatientProvider = createConfiguredProvider({ IDP_TIMEOUT_MS: '50' });
-    await assert.rejects(
-      impatientProvider.refresh('refresh'),
-      isProviderError('unavailable', 'slow'),
-    );
-    release();
-  });
-
   test('An error message contains neither the request nor the answer', async () => {
     scriptedProvider.faults.set('token', {
       status: 400,

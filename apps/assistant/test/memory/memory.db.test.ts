@@ -16,7 +16,6 @@ const signIn = (id: string, options: Parameters<typeof person>[1]) =>
 const olena = await signIn('olena', { permissions: ['svc.memory.read_own'] });
 const taras = await signIn('taras', { permissions: ['svc.memory.read_own'] });
 const reader = await signIn('reader', { permissions: ['svc.memory.read_all'] });
-const stranger = await signIn('stranger', {});
 const admin = await signIn('admin', { isAdmin: true });
 
 beforeEach(async () => {
@@ -172,35 +171,6 @@ test('A user has at most 2,000 facts', async () => {
   const responses = await Promise.all(paths.map((path) => putFact(olena, path)));
   const statuses = responses.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b);
   assert.deepEqual(statuses, [201, 409, 409]);
-});
-
-test('Access is denied without the permission, from another site and without a sign-in', async () => {
-  for (const [method, url, payload] of [
-    ['GET', '/memory/facts', undefined],
-    ['GET', '/memory/summary', undefined],
-    ['PUT', '/memory/facts/a/b', { value: 'v' }],
-    ['DELETE', '/memory/facts/a/b', undefined],
-  ] as const) {
-    const answer = await stranger.request(method, url, payload && { payload });
-    assert.deepEqual([answer.statusCode, answer.json().code], [403, 'permission_missing'], url);
-    assert.match(answer.json().detail, /svc\.memory\.read_own/);
-    assert.equal((await app.inject({ method, url, ...(payload && { payload }) })).statusCode, 401);
-    if (method === 'GET') {
-      assert.match((await reader.get(url)).json().detail, /svc\.memory\.read_own/);
-      continue;
-    }
-    const options = { headers: { 'sec-fetch-site': 'cross-site' }, ...(payload && { payload }) };
-    const crossSiteResponse = await olena.request(method, url, options);
-    assert.equal(crossSiteResponse.json().code, 'cross_site_request');
-  }
-  for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all', '/admin/memory']) {
-    for (const browser of [olena, stranger]) {
-      const answer = await browser.get(url);
-      assert.equal(answer.statusCode, 403, url);
-      assert.match(answer.json().detail, /svc\.memory\.read_all/);
-    }
-  }
-  assert.deepEqual(await listReadings(), []);
 });
 
 /** Stores facts and summaries of two users and without an owner, each older than the previous one. */

@@ -160,17 +160,6 @@ for (const [claims, status] of [
   });
 }
 
-test('A logout ends a session during its refresh', async () => {
-  const browser = await signIn('u-1', 's-1');
-  await expireToken(browser);
-  const release = provider.holdNext('token');
-  const answer = browser.get('/auth/me');
-  await until(() => provider.count('token', 'refresh_token') === 1);
-  assert.equal((await send(otherApp, await sign(createClaims()))).statusCode, 200);
-  release();
-  assert.equal((await answer).statusCode, 401);
-});
-
 test('A refresh adds the session at the provider to an older sign-in', async () => {
   const browser = await signIn('u-1', undefined);
   assert.equal((await findAuthSession(browser.sid))?.provider_session_id, null);

@@ -25,7 +25,6 @@ const { db, engine, lines, provider, createInstance, signInUser, findAuthSession
   assistant;
 const app = await createInstance();
 const secondApp = await createInstance();
-const withoutCache = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '0' });
 
 const ADMIN = person('u-1', { isAdmin: true });
 const REVOKED = { event: 'session.revoked', user_id: 'u-1' };
@@ -142,16 +141,12 @@ test('An event is applied once after a deadlock', async (t) => {
 const STANDARD_ONLY = { IDP_WEBHOOK_STANDARD_ONLY: 'true' };
 
 for (const [name, headers, settings] of [
-  ['no signature', {}, {}],
   ['a wrong signature', { 'x-webhook-signature': '0'.repeat(64) }, {}],
-  ['a malformed signature', { 'x-webhook-signature': 'é'.repeat(64) }, {}],
   [
     'a delivery time an hour ago',
     createStandardHeaders(BODY, { sentAt: new Date(Date.now() - 3.6e6) }),
     {},
   ],
-  ['a signature by another key', createStandardHeaders(BODY, { key: Buffer.from('another') }), {}],
-  ['half of the headers', { 'webhook-id': 'msg_1', 'x-webhook-signature': hex }, {}],
   ['an HMAC where only Standard Webhooks are accepted', createHmacHeaders(BODY), STANDARD_ONLY],
   ['a signature where no secret is set', createHmacHeaders(BODY), { IDP_WEBHOOK_SECRET: '' }],
   [
@@ -426,30 +421,6 @@ test('A revocation during a refresh ends the session', async () => {
   assert.equal(await findAuthSession(sid), undefined);
   assert.equal(provider.count('token'), 1);
 });
-
-for (const [age, server] of [
-  [0, withoutCache],
-  [60, app],
-] as const) {
-  test(`User data fetched before a clearing is not used, at a maximum age of ${age} s`, async () => {
-    const browser = await signInUser(server);
-    await sql`update user_auth_sessions set user_checked_at = null`.execute(db);
-    const release = provider.holdNext('userinfo');
-    const pendingResponse = browser.get('/auth/me');
-    await until(() => provider.count('userinfo') === 1);
-    await send(secondApp, ROLES_CHANGED);
-    assert.deepEqual(await listCachedUsers(), []);
-    // The held request answers with the old role, later requests with the new one.
-    const releaseNext = provider.holdNext('userinfo');
-    provider.user = ADMIN;
-    release();
-    await until(() => provider.count('userinfo') === 2);
-    provider.user = OLENA;
-    releaseNext();
-    assert.equal((await pendingResponse).json().role, 'user');
-    assert.equal((await browser.get('/auth/me')).json().role, 'user');
-  });
-}
 
 test('A webhook clears the cached roles of all processes', async () => {
   provider.user = ADMIN;

@@ -96,15 +96,6 @@ beforeEach(async () => {
 
 const listGroups = async () => [...(await readGroups()).values()];
 
-test('Two listings of one flat are a pair and a group, and another flat is not in it', async () => {
-  const firstId = await addListing();
-  const secondId = await addListing({ ...FLAT_FACTS, price: 91_000 });
-  await addListing({ ...FLAT_FACTS, area_total: 71.5, floor: 4, address: 'вул. Зелена, 5' });
-  await searchAll();
-  assert.deepEqual(await readPairs(), [[firstId, secondId]]);
-  assert.deepEqual(await listGroups(), [firstId, firstId, null]);
-});
-
 test('A listing leaves its group when its facts change or it is archived, and joins it again', async () => {
   const [firstId, secondId, thirdId] = [await addListing(), await addListing(), await addListing()];
   await searchAll();
@@ -124,25 +115,6 @@ test('A listing leaves its group when its facts change or it is archived, and jo
   await db.deleteFrom('property_listings').where('id', '=', firstId).execute();
   await searchAll();
   assert.deepEqual(await listGroups(), [secondId, secondId]);
-});
-
-test('A group splits when the listing between two others leaves', async () => {
-  for (const leavingChange of [{ archived_at: new Date() }, { rooms: 5 }, 'delete'] as const) {
-    const smallId = await addListing({ ...FLAT_FACTS, area_total: 54.3 });
-    const middleId = await addListing({ ...FLAT_FACTS, area_total: 54.5 });
-    const largeId = await addListing({ ...FLAT_FACTS, area_total: 54.7 });
-    await searchAll();
-    assert.deepEqual(await readPairs(), [
-      [smallId, middleId],
-      [middleId, largeId],
-    ]);
-    assert.deepEqual(await listGroups(), [smallId, smallId, smallId]);
-    if (leavingChange !== 'delete') await updateListing(middleId, leavingChange);
-    else await db.deleteFrom('property_listings').where('id', '=', middleId).execute();
-    await searchAll();
-    assert.deepEqual(new Set(await listGroups()), new Set([null]));
-    await db.deleteFrom('property_listings').execute();
-  }
 });
 
 async function addImage(listingId: number, sha256: string, fingerprint: string | null = null) {
@@ -228,19 +200,6 @@ function startSearch(warnings: object[] = []) {
     minAgeMs: 0,
   });
 }
-
-test('Several processes search the marked listings together', async () => {
-  for (let index = 0; index < 40; index += 1) {
-    await addListing({ ...FLAT_FACTS, floor: index % 20 });
-  }
-  const searches = [startSearch(), startSearch()];
-  await until('the search of all listings', async () => (await countMarks()) === 0);
-  await Promise.all(searches.map(({ close }) => close()));
-  assert.equal((await readPairs()).length, 20);
-  const groups = await listGroups();
-  assert.equal(new Set(groups).size, 20);
-  assert.ok(!groups.includes(null));
-});
 
 test('A failed search is repeated and does not hold up others', async () => {
   await sql`create or replace function fail_once() returns trigger language plpgsql as $$

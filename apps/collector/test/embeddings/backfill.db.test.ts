@@ -91,26 +91,6 @@ test('Missing and outdated embeddings are made, of archived listings too', async
   assert.deepEqual([report.outdated, report.embedded], [2, 2]);
 });
 
-test('A dry run counts and changes nothing', async () => {
-  const model = createRenamedModel();
-  const report = await backfill(model, { dryRun: true });
-  const counts = { checked: LISTING_COUNT, outdated: LISTING_COUNT, embedded: 0 };
-  assert.partialDeepStrictEqual(report, counts);
-  assert.deepEqual(model.batchSizes, []);
-  assert.equal(await countEmbeddings('renamed'), 0);
-});
-
-test('The next run continues a stopped one', async () => {
-  const stopController = new AbortController();
-  const model = createRenamedModel(() => {
-    if (model.batchSizes.length === 2) stopController.abort();
-  });
-  const firstReport = await backfill(model, { signal: stopController.signal });
-  assert.deepEqual([firstReport.checked, firstReport.outdated, firstReport.embedded], [64, 64, 64]);
-  const secondReport = await backfill(model);
-  assert.deepEqual([secondReport.outdated, secondReport.embedded], [86, 86]);
-});
-
 /** Returns the model calls of each payload, and the input tokens of all payloads. */
 async function readCosts() {
   const raws = await db

@@ -12,11 +12,9 @@ import {
   startModelServer,
 } from '@oselya/model/testing';
 import { getControlImage } from '../../src/images/decode.ts';
-import { Registry } from 'prom-client';
 import { descriptionPrompt } from '../../src/images/describe.ts';
-import { type Prompt, registerModelMetrics, startModelProbes } from '../../src/model.ts';
+import { type Prompt, startModelProbes } from '../../src/model.ts';
 import { extractionPrompt, extractionCompletion } from '../../src/pipeline/extraction.ts';
-import { createFakeBreaker } from '../support/pipeline.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
 
@@ -98,23 +96,6 @@ test('Vision is probed only for descriptions, and the mock is not probed', async
     );
   }
   assert.deepEqual((await probe(t, {}, { MODEL_MODE: 'mock' })).requests, []);
-});
-
-test('The gauge of the breaker is 1 while it is open or probed', async () => {
-  const registry = new Registry();
-  const breaker = createFakeBreaker();
-  registerModelMetrics(registry, { breaker });
-  const shown = async () =>
-    /^collector_model_breaker_open (\d)$/m.exec(await registry.metrics())?.[1];
-  assert.equal(await shown(), '0');
-  breaker.set('open');
-  assert.equal(await shown(), '1');
-  breaker.set('half-open');
-  assert.equal(await shown(), '0');
-  breaker.probe(true);
-  assert.equal(await shown(), '1');
-  breaker.set('closed');
-  assert.equal(await shown(), '0');
 });
 
 const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [

@@ -161,23 +161,6 @@ function createSourceCheck(
 
 const respondWith = (status: number) => () => Promise.resolve(status);
 
-test('A listing is archived after two checks an hour apart find it gone', async () => {
-  const [id = 0] = await createListings('gone');
-  const { run, metrics } = createSourceCheck('gone', respondWith(GONE_STATUS));
-  const unchangedResult = { checked: 1, archived: 0, unreachable: 0 };
-  assert.deepEqual(await run(), unchangedResult);
-  assert.deepEqual(await run(), unchangedResult, 'the second check comes too early');
-  await ageCheck(id, 0.9);
-  assert.deepEqual(await run(), unchangedResult);
-  await ageCheck(id, 0.2);
-  assert.deepEqual(await run(), { checked: 1, archived: 1, unreachable: 0 });
-  const { archived_at: archivedAt, updated_at: updatedAt } = await readListingRow(id);
-  assert.ok(archivedAt);
-  assert.deepEqual(updatedAt, archivedAt);
-  assert.deepEqual(await run(), { checked: 0, archived: 0, unreachable: 0 });
-  assert.deepEqual(await getOutcomes(metrics), { gone: 3, archived: 1 });
-});
-
 test('Another answer restarts the two checks, and no answer changes nothing', async () => {
   const [id = 0] = await createListings('changing');
   const countArchived = async (status: number) => {

@@ -80,20 +80,6 @@ test('A lost claim writes nothing more', async () => {
   }
 });
 
-test('An older payload never overwrites a newer one', async () => {
-  const harness = createHarness(db);
-  const payload = createPayload({ price: 1000 });
-  const olderId = await store(db, payload);
-  await updateRawRecord(db, olderId, { status: 'failed' });
-  await harness.process({ ...payload, price: 900 });
-  await updateRawRecord(db, olderId, { status: 'pending' });
-  await harness.runNext();
-  const raw = await readRawRecord(db, olderId);
-  assert.equal(raw.status, 'completed');
-  assert.deepEqual(getOutcomes(raw), { load: 'superseded' });
-  assert.equal((await findListing(db, payload))?.price, 900);
-});
-
 for (const [interruptedCall, lastStage] of [
   ['generateObject', 'upsert'],
   ['processRemote', 'enrich'],

@@ -159,14 +159,6 @@ test('A value of the source keeps its origin while it is unchanged', () => {
   assert.deepEqual(type, createRuleOrigin('lower_case', 'payload'));
 });
 
-test('Numbers have the two decimals of their columns', () => {
-  const { facts, origins } = merge({ area_total: 54.567, price: 99_999_999_999_999 }, {});
-  assert.equal(facts.area_total, 54.57);
-  assert.deepEqual(origins['area_total'], createRuleOrigin('rounded', 'payload'));
-  assert.equal(facts.price, 99_999_999_999_999);
-  assert.deepEqual(origins['price'], fromPayload);
-});
-
 test('A truncated summary has the origin "rule"', () => {
   const { facts, origins } = merge({}, { summary: 'о'.repeat(2001) });
   assert.equal(facts.summary?.length, 2000);

@@ -75,21 +75,6 @@ function createImagesWithoutStore() {
   return { state, images: { ...emptyImageService, processRemote } };
 }
 
-test('An outage of the image store costs a job no attempt and no second extraction', async () => {
-  const { state, images } = createImagesWithoutStore();
-  const model = createCountingModel();
-  const harness = createHarness(db, { model, images });
-  const raw = await harness.process(createPayload());
-  assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
-  assert.deepEqual([raw.error?.code, raw.error?.stage], ['image_store_unavailable', 'images']);
-  assert.equal(state.attempts, 1, 'the store has its own attempts');
-  state.isUnavailable = false;
-  assert.equal(await harness.runNext(), 'completed');
-  const completedRaw = await readRawRecord(db, raw.id);
-  assert.deepEqual([completedRaw.attempts, completedRaw.error], [1, null]);
-  assert.equal(model.calls.chat, 1);
-});
-
 test('A job on which the image store fails in five outages is failed', async () => {
   const { state, images } = createImagesWithoutStore();
   const harness = createHarness(db, { images });

@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError, type ModelClient } from '@oselya/model';
 import { sql } from 'kysely';
-import type { UploadedFile } from '../../src/images/temporary.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
-import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import { buildSearchText } from '../../src/pipeline/listing-state.ts';
 import {
   createCountingModel,
@@ -23,74 +21,6 @@ import {
 } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
-
-test('A payload becomes a listing with facts, search text, embedding, snapshot and provenance', async () => {
-  const model = createCountingModel();
-  const payload = createPayload({
-    city: 'Львів',
-    price: 61_500,
-    currency: 'USD',
-    attributes: { heating: 'gas' },
-    published_at: '2025-03-01T10:00:00+23:30',
-  });
-  const raw = await createHarness(db, { model }).process(payload);
-  assert.deepEqual([raw.status, raw.error, raw.claimed_by], ['completed', null, null]);
-  assert.deepEqual(getOutcomes(raw), {
-    load: 'done',
-    validate: 'done',
-    normalize: 'done',
-    upsert: 'done',
-    snapshot: 'done',
-    images: 'skipped',
-    enrich: 'done',
-    embed: 'done',
-  });
-  for (const stage of raw.stages) {
-    assert.ok(stage.duration_ms >= 0);
-    assert.ok(!Number.isNaN(Date.parse(stage.started_at)));
-  }
-  assert.deepEqual(model.calls, { chat: 1, embed: 1 });
-
-  const listing = await findListing(db, payload);
-  assert.ok(listing);
-  assert.partialDeepStrictEqual(listing, {
-    id: raw.listing_id,
-    // The price of the payload wins over the price in the text.
-    price: 61_500,
-    rooms: 2,
-    area_total: 54,
-    deal_type: 'sale',
-    city_key: 'львів',
-    attributes: { heating: 'gas' },
-    published_at: new Date('2025-02-28T10:30:00.000Z'),
-  });
-  assert.match(listing.search_text, /двокімнатну квартиру у львові/);
-  assert.ok(listing.embedding);
-  assert.deepEqual(await findListingPayloads(db, payload), {
-    source_slug: payload.source_slug,
-    external_id: payload.external_id,
-    raw_id: raw.id,
-    completed_hash: raw.content_hash,
-  });
-
-  const [snapshot, ...laterSnapshots] = await readSnapshots(db, listing.id);
-  assert.deepEqual([snapshot?.changes, laterSnapshots], [{}, []]);
-  assert.partialDeepStrictEqual(snapshot, {
-    model: 'mock',
-    prompt_version: extractionPrompt.version,
-  });
-  assert.partialDeepStrictEqual((await readEnrichments(db, listing.id))['provenance'], {
-    raw_id: raw.id,
-    model: 'mock',
-    requested_model: 'mock',
-    prompt_version: extractionPrompt.version,
-    fields: {
-      price: { origin: 'payload' },
-      rooms: { origin: 'model' },
-      price_per_m2: { origin: 'rule', rule: 'price_by_area' },
-    },
-  });
-});
 
 test('An HTML payload is read, stored and found as text, and kept unchanged', async () => {
   const model = createCountingModel();
@@ -347,35 +277,6 @@ test('After a payload fails past its update, the previous payload is processed a
   const repeatedRaw = await harness.process(payload);
   assert.equal(getOutcomes(repeatedRaw)['upsert'], 'done');
   assert.equal((await findListing(db, payload))?.price, 100);
-});
-
-test('Uploaded images replace the image URLs of the payload', async () => {
-  const files: UploadedFile[] = [
-    { path: '/none', sha256: 'a'.repeat(64), bytes: 1, name: 'a.jpg' },
-  ];
-  const processedFiles: unknown[] = [];
-  const harness = createHarness(db, {
-    images: {
-      ...emptyImageService,
-      processRemote: () => Promise.reject(new Error('No URL is to be fetched')),
-      processUploaded: (job) => {
-        processedFiles.push(job.files);
-        return Promise.resolve([]);
-      },
-    },
-  });
-  const rawId = await store(db, createPayload({ image_urls: ['http://images.example/1.jpg'] }));
-  assert.equal(await harness.runNext({ uploads: files }), 'completed');
-  assert.equal(getOutcomes(await readRawRecord(db, rawId))['images'], 'done');
-  assert.deepEqual(processedFiles, [files]);
-
-  const rawIdWithoutUploads = await store(
-    db,
-    createPayload({ image_urls: ['http://images.example/1.jpg'] }),
-  );
-  assert.equal(await harness.runNext({ uploads: [] }), 'completed');
-  assert.equal(getOutcomes(await readRawRecord(db, rawIdWithoutUploads))['images'], 'skipped');
-  assert.equal(processedFiles.length, 2, 'the listing has no images any more');
 });
 
 test('A payload that had uploads before does not fetch its image URLs', async () => {

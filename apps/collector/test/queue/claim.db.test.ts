@@ -347,36 +347,6 @@ test('Sources without claimable payloads do not hide the next source', async () 
   assert.equal(await claimAndJoinSources(1), '');
 });
 
-test('Concurrent claims give each job to one worker', async () => {
-  for (const source of ['a', 'b', 'c']) await storePending(db, source, 100);
-  const ids: number[] = [];
-  const work = async () => {
-    for (let jobs = await claim({ count: 7 }); jobs.length > 0; jobs = await claim({ count: 7 })) {
-      ids.push(...jobs.map(({ rawId }) => rawId));
-    }
-  };
-  await Promise.all(Array.from({ length: 6 }, work));
-  // A claim that met only locked rows is empty, and the next claim is not.
-  await work();
-  assert.deepEqual([ids.length, new Set(ids).size], [300, 300]);
-});
-
-test('A payload waits for its listing and is released when the previous payload ends', async () => {
-  const ids = await storePayloads(3, sameListing);
-  const [otherSourceId] = await storePayloads(1, { ...sameListing, source_slug: 'other' });
-  assert.deepEqual(await readWaitFlags(ids), [false, true, true]);
-  const job = await claimExistingJob();
-  assert.equal((await claimExistingJob()).rawId, otherSourceId, 'other listings do not wait');
-  assert.equal(await claimOne(), undefined);
-  await finish({ job, result: completedOutcome });
-  assert.deepEqual(await readWaitFlags(ids), [false, false, true]);
-  await finish({
-    job: await claimExistingJob(),
-    result: { ...completedOutcome, status: 'failed' },
-  });
-  assert.equal((await claimExistingJob()).rawId, ids[2]);
-});
-
 test('A release frees only the first payload of a listing, and only without an earlier job', async () => {
   await storePayloads(1, sameListing);
   const laterIds = [await storeWithoutRelease(), await storeWithoutRelease()];

@@ -90,30 +90,6 @@ test('An extraction is written without another call to the model', async () => {
   });
 });
 
-test('Listings of the current prompt and model are not outdated', async () => {
-  const harness = createHarness(db);
-  for (const external_id of ['a', 'b', 'c']) await harness.process(createPayload({ external_id }));
-  const model = createBetterModel();
-  const reprocess = openWithModel(model);
-  const outdated = reprocess.currentExtractor;
-  assert.equal(await reprocess.count({ outdated }), 3);
-  const [first] = filterExtracted(await readAll(reprocess, { outdated }, 1));
-  assert.ok(first);
-  assert.equal(model.calls.chat, 1);
-  await reprocess.write(first);
-  assert.equal(await reprocess.count({ outdated }), 2);
-  const remainingReadings = filterExtracted(await readAll(reprocess, { outdated }));
-  assert.deepEqual(
-    remainingReadings.map(({ listingId }) => listingId > first.listingId),
-    [true, true],
-  );
-  assert.equal(await reprocess.count({ outdated }), 2);
-  assert.equal(
-    await reprocess.count({ outdated: openWithModel(createCountingModel()).currentExtractor }),
-    1,
-  );
-});
-
 test('A payload that the current model rejects is not extracted again', async () => {
   const harness = createHarness(db);
   const payload = createPayload({ external_id: 'rejected' });
