@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
-import {
-  createConstantHandler,
-  createConstantVector,
-  startModelServer,
-  type ReceivedRequest,
-} from '@oselya/model/testing';
+import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '@oselya/testing';
-import { start, startWorker } from '../src/main.ts';
+import { startWorker } from '../src/main.ts';
 import { startCollector } from './support/collector.ts';
 import {
   DIMENSIONS,
@@ -162,81 +157,6 @@ async function createEnv(resources: AsyncDisposableStack) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   resources.defer(() => rm(folder, { recursive: true, force: true }));
   return { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
-}
-
-test('The jobs in progress have a minute to end when a worker stops', async (t) => {
-  await using resources = new AsyncDisposableStack();
-  const shared = { database: await openDatabase(), log };
-  const worker = await startWorker(await createEnv(resources), shared);
-  const timers = t.mock.method(globalThis, 'setTimeout');
-  await worker.close();
-  assert.ok(timers.mock.calls.some((call) => call.arguments[1] === 60_000));
-});
-
-/** Starts a model server that holds its responses and records its connections. */
-async function startSlowServer() {
-  const requestReceived = Promise.withResolvers<void>();
-  const release = Promise.withResolvers<void>();
-  const sockets = new Set<Socket>();
-  const paths: string[] = [];
-  const respond = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
-  const server = await startModelServer(async (request: ReceivedRequest) => {
-    paths.push(request.path);
-    requestReceived.resolve();
-    await release.promise;
-    const scriptedResponse = respond(request);
-    assert.ok(typeof scriptedResponse === 'object' && 'body' in scriptedResponse);
-    return {
-      write(response) {
-        if (response.socket !== null) sockets.add(response.socket);
-        response.writeHead(200, { 'content-type': 'application/json' });
-        response.end(JSON.stringify(scriptedResponse.body));
-      },
-    };
-  });
-  return {
-    server,
-    requestReceived: requestReceived.promise,
-    release: release.resolve,
-    sockets,
-    paths,
-  };
-}
-
-for (const { name, open } of [
-  { name: 'a worker', open: startWorker },
-  { name: 'a collector', open: start },
-]) {
-  test(`The stop of ${name} closes the model client after the jobs end`, async () => {
-    await using resources = new AsyncDisposableStack();
-    const env = await createEnv(resources);
-    const { server, requestReceived, release, sockets, paths } = await startSlowServer();
-    resources.defer(server.close);
-    resources.defer(release);
-    const { isolatedDatabase, waitForUnlisten } = await openWatchedDatabase();
-    const id = await store(isolatedDatabase.db, createPayload());
-    const runningProcess = await open(
-      {
-        ...env,
-        COLLECTOR_PORT: '0',
-        MODEL_MODE: 'openai',
-        MODEL_BASE_URL: server.url,
-        MODEL_CHAT: 'chat',
-        MODEL_EMBEDDING: 'embedding',
-      },
-      { log, database: isolatedDatabase },
-    );
-    await requestReceived;
-    const closePromise = runningProcess.close();
-    // In the opposite order, the stop would wait for the pending response.
-    await waitForUnlisten().finally(release);
-    await closePromise;
-
-    assert.deepEqual(paths, ['/v1/chat/completions', '/v1/embeddings']);
-    assert.equal((await readRawRecord(isolatedDatabase.db, id)).status, 'completed');
-    // Unclosed connections stay open for several seconds.
-    await until('the model client to be closed', () => [...sockets].every((s) => s.closed), 1000);
-  });
 }
 
 test('A standalone worker serves its health and load', async () => {

@@ -31,39 +31,6 @@ const createPosition = (after: number) => ({ ...TURN, after });
 
 const repeatedFrame = { type: 'message.repeated', ...TURN, client_message_id: 'm' };
 
-const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
-
-test('A client creates a session, sends a message and gets the answer', async (t) => {
-  const { client, peer } = await openClientAndPeer(t);
-  assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
-  const sessionCreation = client.createSession({ profileId: 'market', name: 'Львів' });
-  const request = await acceptSession(peer);
-  assert.partialDeepStrictEqual(request, { profile_id: 'market', name: 'Львів' });
-  assert.equal((await sessionCreation).session_id, 's');
-
-  const answer = client.send('s', 'Що є?');
-  const changes = [{ category: 'wishes', key: 'city', value: 'Львів', previous: null }];
-  const sent = await peer.receive('message.send');
-  assert.match(String(sent['client_message_id']), /^[\w-]{36}$/);
-  peer.send(
-    startedEvent({ id: sent.id }),
-    event(2, 'tool.started', { tool }),
-    event(3, 'tool.finished', { tool: { ...tool, status: 'done', summary: '2', changes } }),
-    deltaEvent(4, 'Є '),
-    deltaEvent(5, 'дві.'),
-    completedEvent(6, 'Є дві.'),
-  );
-  const { events, error } = await readAnswer(answer);
-  assert.equal(error, undefined);
-  assert.equal(joinText(events), 'Є дві.');
-  assert.deepEqual(
-    events.map(({ seq }) => seq),
-    [1, 2, 3, 4, 5, 6],
-  );
-  const toolEvent = events.find((event) => event.type === 'tool.finished');
-  assert.deepEqual(toolEvent?.tool.changes, changes);
-});
-
 test('A gap is requested once, and filled in order', async (t) => {
   const { client, peer } = await openClientAndPeer(t);
   const answer = await startAnswer(

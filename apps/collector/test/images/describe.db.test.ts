@@ -180,34 +180,6 @@ for (const [damage, message, width] of [
 const createOutageError = (code: 'MODEL_TIMEOUT' | 'MODEL_RATE_LIMITED') =>
   Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
 
-for (const [code, maxOutages] of [
-  ['MODEL_TIMEOUT', 3],
-  ['MODEL_RATE_LIMITED', 5],
-] as const) {
-  test(`An image that meets ${code} in ${maxOutages} outages, each after the control image, is recorded`, async () => {
-    const { url, sha256 } = await putImage(`/outage-${code}.png`, 'png', {
-      width: 190 + maxOutages,
-    });
-    const requestKinds: string[] = [];
-    const { images } = openService(
-      createFailingModel(({ data }) => {
-        const isControl = data === CONTROL_SIZE;
-        requestKinds.push(isControl ? 'control' : 'image');
-        return isControl ? undefined : createOutageError(code);
-      }),
-    );
-    const job = { ...(await addListing()), urls: [url] };
-    for (let run = 1; run < maxOutages; run += 1) {
-      await assert.rejects(images.processRemote(job), { code });
-      assert.equal((await findImage(sha256)).describe_error, null);
-    }
-    await images.processRemote(job);
-    assert.equal((await findImage(sha256)).describe_error?.code, code);
-    const repeatedCalls = Array.from({ length: maxOutages - 1 }, () => ['control', 'image']).flat();
-    assert.deepEqual(requestKinds, ['image', ...repeatedCalls]);
-  });
-}
-
 test('No error of an image is recorded while the control image fails too', async () => {
   const { url, sha256 } = await putImage('/outage-ends.png', 'png', { width: 88 });
   let isModelDown = true;

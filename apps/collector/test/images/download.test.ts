@@ -232,24 +232,6 @@ test('A host or a lookup that never responds fails at the deadline of all attemp
   }
 });
 
-test('An abort ends the download with its reason, and the connection', async () => {
-  const closed = Promise.withResolvers<void>();
-  const responseStarted = Promise.withResolvers<void>();
-  const slowUrl = await serve((request, response) => {
-    request.socket.on('close', () => closed.resolve());
-    response.writeHead(200);
-    response.write(bytes, () => responseStarted.resolve());
-  });
-  const abortController = new AbortController();
-  const result = download(slowUrl, abortController.signal);
-  await responseStarted.promise;
-  const reason = new Error('the worker is stopping');
-  abortController.abort(reason);
-  await assert.rejects(result, (error) => error === reason);
-  await closed.promise;
-  await assert.rejects(download(slowUrl, abortController.signal), (error) => error === reason);
-});
-
 test('Twenty aborted downloads leave no descriptor open', async () => {
   const haltingUrl = await serve((_request, response) => {
     response.writeHead(200);

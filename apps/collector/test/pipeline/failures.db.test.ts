@@ -11,8 +11,6 @@ import { startCollector } from '../support/collector.ts';
 import {
   createCountingModel,
   createHarness,
-  findListingPayloads,
-  findListing,
   emptyImageService,
   openDatabase,
   getOutcomes,
@@ -90,24 +88,6 @@ test('A job on which the image store fails in five outages is failed', async () 
   const inlineId = await store(db, createPayload());
   assert.equal(await harness.runNext({ canWait: false }), 'failed');
   assert.equal((await readRawRecord(db, inlineId)).error?.code, 'image_store_unavailable');
-});
-
-test('An invalid embedding fails the job and is not stored, and the next payload adds it', async () => {
-  const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
-  const payload = createPayload();
-  const raw = await createHarness(db, { model: createFailingModel('embed', error) }).process(
-    payload,
-  );
-  assert.equal(raw.status, 'failed');
-  assert.equal(raw.error?.stage, 'embed');
-  assert.ok(raw.listing_id, 'the listing is there');
-  assert.equal((await findListing(db, payload))?.embedding, null);
-  const current = await findListingPayloads(db, payload);
-  assert.equal(current?.completed_hash, null, 'the same payload will not pass as unchanged');
-
-  const repeatedRaw = await createHarness(db).process(payload);
-  assert.equal(repeatedRaw.status, 'completed');
-  assert.ok((await findListing(db, payload))?.embedding);
 });
 
 test('Reasons are storable, and unexpected errors have no message', async () => {

@@ -7,7 +7,6 @@ import { buildSearchText } from '../../src/pipeline/listing-state.ts';
 import {
   createCountingModel,
   createHarness,
-  findListingPayloads,
   findListing,
   emptyImageService,
   openDatabase,
@@ -198,27 +197,6 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   assert.deepEqual((await titles())[3], { from: sourceTitle, to: 'Flat 5' });
   await harness.process({ ...payload, price: 60_000.001 });
   assert.equal((await titles()).length, 4);
-});
-
-test('An unchanged payload calls no model, and restores an archived listing', async () => {
-  const model = createCountingModel();
-  const harness = createHarness(db, { model });
-  const payload = createPayload();
-  const first = await harness.process(payload);
-  await db
-    .updateTable('property_listings')
-    .set({ archived_at: new Date() })
-    .where('id', '=', first.listing_id)
-    .execute();
-  const reorderedPayload = Object.fromEntries(Object.entries(payload).toReversed());
-  const second = await harness.process({ ...payload, ...reorderedPayload });
-  assert.equal(second.status, 'completed');
-  assert.deepEqual(getOutcomes(second), { load: 'unchanged' });
-  assert.deepEqual(model.calls, { chat: 1, embed: 1 });
-  assert.equal(second.listing_id, first.listing_id);
-  assert.equal((await findListing(db, payload))?.archived_at, null);
-  assert.equal((await findListingPayloads(db, payload))?.raw_id, second.id);
-  assert.equal((await readSnapshots(db, first.listing_id)).length, 1);
 });
 
 /** Reads the version of a listing's row, which every update changes. */

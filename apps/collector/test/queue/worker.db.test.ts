@@ -313,19 +313,6 @@ const modelCall: ModelCallEvent = {
   outputTokens: 1,
 };
 
-test('A shutdown waits for jobs in progress', async () => {
-  await storePayloads(1);
-  const heldJobs = createHeldJobs();
-  const worker = start(heldJobs.process);
-  await until('the job to start', () => heldJobs.startedJobs.length === 1);
-  const stopPromise = worker.stop(LONG_TIMEOUT);
-  await storePayloads(1);
-  await sleep(50);
-  heldJobs.endAll();
-  await stopPromise;
-  assert.deepEqual(await countStatuses(), { completed: 1, pending: 1 }, 'no other job was claimed');
-});
-
 test('A stop returns slow jobs with their cost and stages and without an attempt', async () => {
   await storePayloads(10);
   const worker = start(
