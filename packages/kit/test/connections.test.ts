@@ -209,7 +209,7 @@ for (const [title, path, content, encoding, status, expected] of [
     const body = (await response.json()) as { detail?: string };
     assert.equal(response.status, status);
     assert.partialDeepStrictEqual(body, expected);
-    if (status === 400) assert.match(body.detail ?? '', /^The body is not encoded as its header/);
+    if (status === 400) assert.match(body.detail ?? '', /^The body is not encoded as the header/);
     const acceptedEncodings = path === '/open' ? 'gzip, deflate, br' : 'identity';
     if (status !== 415) return;
     assert.equal(response.headers.get('accept-encoding'), acceptedEncodings);
