@@ -25,7 +25,9 @@ const MAX_PICKUP_MS = { p50: 10, p99: 50 };
 /** Maximum delay of a single payload during another source's backlog. */
 const MAX_WAIT_MS = 3000;
 
-/** Measures the rate and pickup delay of jobs, and the delay that the backlog of one source causes for another source. */
+/**
+ * Measures the rate and pickup delay of jobs, and the delay that the backlog of one source causes for another source.
+ */
 export async function measureQueue(context: Context): Promise<Report> {
   const { options, results } = context;
   const { fairness, failures: fairnessFailures } = await measureFairness(context);

@@ -5,7 +5,9 @@ type DatabaseErrorCode =
   | 'FOLDER_UNUSABLE'
   | 'MIGRATION_FAILED';
 
-/** Failure to open, prepare or reach the database. The message names the problem and the solution, without the password. */
+/**
+ * Failure to open, prepare or reach the database. The message names the problem and the solution, without the password.
+ */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
   readonly code: DatabaseErrorCode;

@@ -99,7 +99,10 @@ function isIPv6(host: string): boolean {
   return host.includes(':') && ipaddr.IPv6.isValid(host);
 }
 
-/** Returns the host of a URL as written, because the URL parser rewrites hosts such as `1.2.3`. Internationalized names are returned in Punycode. */
+/**
+ * Returns the host of a URL as written, because the URL parser rewrites hosts such as `1.2.3`. Internationalized names
+ * are returned in Punycode.
+ */
 export function getWrittenHost(writtenUrl: string, url: URL): string {
   const [, host] =
     /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#:]*)/i.exec(writtenUrl.trim()) ?? [];

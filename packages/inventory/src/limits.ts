@@ -5,7 +5,10 @@ const MIB = 1024 * KIB;
 export const MAX_DEPTH = 512;
 /** Maximum size of one record. It bounds the memory of a check (docs/adr/0022-size-of-a-record.md). */
 export const MAX_RECORD_BYTES = MIB;
-/** Maximum number of objects, lists and strings in one record, including keys. Two bytes of text may take 60 bytes of memory. */
+/**
+ * Maximum number of objects, lists and strings in one record, including keys. Two bytes of text may take 60 bytes of
+ * memory.
+ */
 export const MAX_RECORD_PARTS = 20_000;
 /** Maximum number of individually reported repeated keys of one record. Further keys are only counted. */
 export const MAX_REPEATED_KEYS = 1000;

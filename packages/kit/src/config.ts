@@ -21,7 +21,10 @@ export class ConfigError extends StartError {
   }
 }
 
-/** Rule for several variables. Returns each variable that violates it, with a description. `values` omits invalid variables. */
+/**
+ * Rule for several variables. Returns each variable that violates it, with a description. `values` omits invalid
+ * variables.
+ */
 export type ConfigRule<Schema extends TObject> = (
   values: Partial<Static<Schema>>,
 ) => readonly (readonly [variable: keyof Static<Schema> & string, rule: string])[];

@@ -4,7 +4,9 @@ import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
 
 export type Logger = PinoLogger;
 
-/** Logged error fields, including those of OAuth 2.0 (RFC 6749 §5.2). Other fields may contain secrets or personal data. */
+/**
+ * Logged error fields, including those of OAuth 2.0 (RFC 6749 §5.2). Other fields may contain secrets or personal data.
+ */
 const ERROR_FIELDS =
   'code status severity schema table column constraint error error_description'.split(' ');
 

@@ -62,7 +62,8 @@ export async function* streamChat(
   );
   let hasTimedOut = false;
   let isReading = false;
-  // Only the wait for the server counts. `refresh` restarts the timer even if it expired while the consumer was reading.
+  // Only the wait for the server counts. `refresh` restarts the timer even if it expired while the consumer was
+  // reading.
   const timer = setTimeout(() => {
     if (!isReading) return;
     hasTimedOut = true;

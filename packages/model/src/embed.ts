@@ -16,8 +16,8 @@ export type EmbedOptions = {
 export const MAX_TEXTS_PER_REQUEST = 64;
 
 /**
- * Embeds texts in batches of `MAX_TEXTS_PER_REQUEST`, one after another. Each batch has separate attempts and a separate deadline.
- * Truncates texts that are too long for the model.
+ * Embeds texts in batches of `MAX_TEXTS_PER_REQUEST`, one after another. Each batch has separate attempts and a
+ * separate deadline. Truncates texts that are too long for the model.
  * @throws ModelError MODEL_INVALID_OUTPUT if a vector is missing, not finite, zero or of the wrong width, and all other
  *   codes of a request.
  */

@@ -23,8 +23,8 @@ export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => schemasB
 /**
  * Converts a schema to the subset of JSON Schema that all servers support: llama.cpp, Ollama, vLLM, and the strict mode
  * of OpenAI. The subset has `type`, `enum` of strings, `items`, and `properties` that are all required. Optional keys
- * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them. Completions
- * are validated against the original schema.
+ * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them.
+ * Completions are validated against the original schema.
  * @param name Name of the schema in requests.
  * @throws TypeError for a schema that cannot be converted.
  * @see docs/models.md#what-is-sent

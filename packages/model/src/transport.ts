@@ -14,8 +14,8 @@ const MAX_ERROR_BYTES = 64 * 1024;
  * Creates a `fetch` for the AI SDK that resolves only for a 2xx status. Redirects are not followed, because they would
  * send texts and possibly the key to a server that is not configured.
  * @param server.apiKey Key to remove from quoted error messages.
- * @throws ModelError MODEL_UNREACHABLE if the connection fails, MODEL_INVALID_OUTPUT if the response is too large, or an
- *   error for another status. Rethrows the reason of an aborted signal.
+ * @throws ModelError MODEL_UNREACHABLE if the connection fails, MODEL_INVALID_OUTPUT if the response is too large, or
+ *   an error for another status. Rethrows the reason of an aborted signal.
  */
 export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>) {
   const { apiKey, variables } = server;

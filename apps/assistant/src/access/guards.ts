@@ -24,9 +24,9 @@ declare module 'fastify' {
 }
 
 /**
- * Adds access checks to all routes of `app`. Each route declares `config.access`, except the kit's `operational` routes.
- * A request that changes state with the session cookie must come from this origin. Its user is checked again after the
- * body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3.
+ * Adds access checks to all routes of `app`. Each route declares `config.access`, except the kit's `operational`
+ * routes. A request that changes state with the session cookie must come from this origin. Its user is checked again
+ * after the body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3.
  */
 export function guardRoutes(
   app: FastifyInstance,

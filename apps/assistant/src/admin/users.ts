@@ -44,7 +44,9 @@ type AdminDeps = {
   sessions: Pick<SessionService, 'listSessions'>;
 };
 
-/** Registers `/admin/users` and `/admin/sessions`. Specification 000, Admin endpoints; Contract 3, Further endpoints. */
+/**
+ * Registers `/admin/users` and `/admin/sessions`. Specification 000, Admin endpoints; Contract 3, Further endpoints.
+ */
 export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
   const access = { role: 'admin' } as const;
   const tags = ['admin'];

@@ -48,7 +48,9 @@ export type MessageSender = {
   watchUser: (onSignedOut: () => void) => LiveUser;
 };
 
-/** Creates the chat service, which accepts messages and runs one turn at a time in each session. Contract 3, WebSocket. */
+/**
+ * Creates the chat service, which accepts messages and runs one turn at a time in each session. Contract 3, WebSocket.
+ */
 export function createChat({
   model,
   profiles,

@@ -106,7 +106,8 @@ export function createTurnReaper({
   return {
     /**
      * Aborts stale turns of one session, or of all sessions.
-     * @param options.all Whether to abort turns with a valid lease too. Only safe if no other process uses the database.
+     * @param options.all Whether to abort turns with a valid lease too. Only safe if no other process uses the
+     *   database.
      */
     async abortStaleTurns({ sessionId, all = false }: { sessionId?: string; all?: boolean } = {}) {
       let count = 0;

@@ -122,8 +122,8 @@ class LiveSession {
 
 /**
  * Creates the registry that resolves the users of open sockets every 30 s, once for each auth session. After a
- * notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. A provider
- * or database outage closes no socket. Contract 3, WebSocket.
+ * notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. A
+ * provider or database outage closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({
   resolve,

@@ -93,7 +93,8 @@ export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise
 
 /**
  * Ends a running turn and its unfinished steps. Only the first call for a turn sets the status.
- * @param turn.isStaleOnly Whether to require an expired lease, which may have been renewed since the search for the turn.
+ * @param turn.isStaleOnly Whether to require an expired lease, which may have been renewed since the search for the
+ *   turn.
  * @returns The question; undefined if the turn was not ended.
  */
 export async function endTurn(

@@ -70,7 +70,9 @@ export async function endUserSessions(
 /** Session at the provider. `userId` is null if the provider names no user. */
 export type ProviderSession = { providerSessionId: string; userId: string | null };
 
-/** Ends the auth sessions and sign-ins in flight of one session at the provider. Returns the number of auth sessions. */
+/**
+ * Ends the auth sessions and sign-ins in flight of one session at the provider. Returns the number of auth sessions.
+ */
 export async function endProviderSession(
   trx: Transaction<Tables>,
   { providerSessionId, userId }: ProviderSession,

@@ -49,8 +49,8 @@ export function readPermissions(text: string): string[] {
 
 /**
  * Creates or updates a user record, audits a change of the role, and returns the access generation.
- * @param isCurrent Returns whether the provider's data belongs to a generation. Stale data does not update a record, and
- *   creates a new record without rights.
+ * @param isCurrent Returns whether the provider's data belongs to a generation. Stale data does not update a record,
+ *   and creates a new record without rights.
  */
 export async function saveUser(
   trx: Transaction<Tables>,

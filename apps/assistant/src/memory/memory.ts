@@ -55,8 +55,9 @@ export type Summary = { user_id: string | null; summary: string; updated_at: Dat
 type ChangeOptions = { signal?: AbortSignal; recordChange?: RecordChange };
 
 /**
- * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all users,
- * and admins also memory without an owner. Access to other users' memory is recorded. Specification 000, Ownership columns.
+ * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all
+ * users, and admins also memory without an owner. Access to other users' memory is recorded. Specification 000,
+ * Ownership columns.
  */
 export function createMemory({
   db,

@@ -143,8 +143,8 @@ export async function openProfiles({
 }
 
 /**
- * Reloads profiles every second while the server listens. File system notifications miss network mounts and the links of
- * a Kubernetes config map.
+ * Reloads profiles every second while the server listens. File system notifications miss network mounts and the links
+ * of a Kubernetes config map.
  */
 export function watchProfiles(app: FastifyInstance, profiles: Pick<Profiles, 'reload'>): void {
   const closeController = new AbortController();

@@ -36,8 +36,8 @@ const ENGLISH_PHRASES: Phrases = {
 };
 
 /**
- * Composes the message of a digest: in Ukrainian if the search has Cyrillic letters, else in English. Models get only the
- * IDs of the listings, because strangers wrote the titles.
+ * Composes the message of a digest: in Ukrainian if the search has Cyrillic letters, else in English. Models get only
+ * the IDs of the listings, because strangers wrote the titles.
  * @param digest.hits All reported listings. The message shows the first `MAX_SHOWN_LISTINGS`.
  */
 export function composeDigest({

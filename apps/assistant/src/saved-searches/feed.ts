@@ -72,7 +72,10 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
   }
 }
 
-/** Returns the page after a cursor. If the collector does not know the cursor, the page is empty and has the current one. */
+/**
+ * Returns the page after a cursor. If the collector does not know the cursor, the page is empty and has the current
+ * one.
+ */
 async function readPage(
   { collector, log }: FeedDeps,
   cursor: string | null,

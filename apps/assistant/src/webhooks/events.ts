@@ -42,7 +42,9 @@ export function parseEvent(body: Uint8Array): WebhookEvent | undefined {
   };
 }
 
-/** Replaces NUL characters, which PostgreSQL cannot store. Their removal could change an unknown name to a known one. */
+/**
+ * Replaces NUL characters, which PostgreSQL cannot store. Their removal could change an unknown name to a known one.
+ */
 function readName(value: unknown): string | null {
   if (typeof value !== 'string' || value === '') return null;
   return value.slice(0, MAX_NAME_LENGTH).replaceAll('\u0000', '\ufffd').toWellFormed();

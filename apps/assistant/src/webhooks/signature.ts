@@ -42,8 +42,8 @@ const SHA256_BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
 /**
  * Creates the verification of HMAC-SHA256 signatures over the raw body, in constant time. Specification 000, Webhook
  * verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
- * @param options.secret IDP_WEBHOOK_SECRET. The key is its UTF-8 text, or its base64 after `whsec_`. Libraries of Standard
- *   Webhooks also decode a secret without the prefix, so both keys verify. An empty secret verifies nothing.
+ * @param options.secret IDP_WEBHOOK_SECRET. The key is its UTF-8 text, or its base64 after `whsec_`. Libraries of
+ *   Standard Webhooks also decode a secret without the prefix, so both keys verify. An empty secret verifies nothing.
  * @param options.oldSecrets IDP_WEBHOOK_SECRETS_OLD: earlier secrets, which still verify.
  * @param options.isStandardOnly IDP_WEBHOOK_STANDARD_ONLY: rejects signatures of the body alone.
  * @param options.signatureHeader IDP_WEBHOOK_SIGNATURE_HEADER: the header of signatures of the body alone. Headers of

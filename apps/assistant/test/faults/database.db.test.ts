@@ -325,7 +325,9 @@ suite('outage of the database', async () => {
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });
 
-  /** Requests the current user at all replicas until stopped. Counts a 503 only with `Retry-After` and without cookies. */
+  /**
+   * Requests the current user at all replicas until stopped. Counts a 503 only with `Retry-After` and without cookies.
+   */
   function startRequests(browsers: readonly Browser[], replicas: readonly Replica[]) {
     const result = { successes: 0, outages: 0, failures: [] as string[] };
     const stopController = new AbortController();

@@ -242,7 +242,9 @@ test('An unsigned delivery id does not make a repeated delivery a new one', asyn
   );
 });
 
-/** Runs an SQL statement before the first insertion of an audit entry. Returns the function that removes the trigger. */
+/**
+ * Runs an SQL statement before the first insertion of an audit entry. Returns the function that removes the trigger.
+ */
 async function failOnce(statement: string): Promise<() => Promise<void>> {
   // A sequence keeps its count after a rollback.
   await sql`create sequence failures`.execute(db);

@@ -47,8 +47,8 @@ type PayloadOptions = {
 type Conversion = { payload: Record<string, unknown> } | { reason: string };
 
 /**
- * Creates a function that converts records to payloads. A column named like a field fills that field unless the field is
- * mapped. Other columns become `attributes`. Two different values for one attribute are an error.
+ * Creates a function that converts records to payloads. A column named like a field fills that field unless the field
+ * is mapped. Other columns become `attributes`. Two different values for one attribute are an error.
  */
 export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOptions) {
   const mappedColumns = new Set(mapping.values());

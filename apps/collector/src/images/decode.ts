@@ -157,7 +157,8 @@ export async function computeFingerprint(content: Uint8Array): Promise<string> {
 
 /**
  * Maximum number of bits by which fingerprints of copies differ; other images differ in about thirty. With up to three
- * different bits, one of the four runs is equal, so every copy is found. With five bits, three of four copies are found.
+ * different bits, one of the four runs is equal, so every copy is found. With five bits, three of four copies are
+ * found.
  */
 export const MAX_COPY_DISTANCE = 5;
 

@@ -52,8 +52,8 @@ export type Field = {
   /** Comparison in `oselya evaluate`. The field is not evaluated if unset. */
   evaluation?: 'exact' | 'words' | 'digits';
   /**
-   * Views that show the field. `line`: `oselya search`, and the agent's lists and details. `list`: the agent's lists and
-   * details. `detail`: the agent's details.
+   * Views that show the field. `line`: `oselya search`, and the agent's lists and details. `list`: the agent's lists
+   * and details. `detail`: the agent's details.
    */
   display?: 'line' | 'list' | 'detail';
   label: string;

@@ -21,8 +21,8 @@ export const RULES = {
 export type Rule = keyof typeof RULES;
 
 /**
- * Field origin: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule changed
- * or omitted.
+ * Field origin: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule
+ * changed or omitted.
  */
 export type Origin = { origin: ValueProvider } | { origin: 'rule'; rule: Rule; of?: ValueProvider };
 

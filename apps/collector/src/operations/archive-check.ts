@@ -173,8 +173,9 @@ async function recordCheck(
 }
 
 /**
- * Records that a page is gone, and archives the listing if an earlier check found the same at least `minIntervalSeconds`
- * ago and no payload arrived since. Locks the last payload, because a concurrent payload must not be missed.
+ * Records that a page is gone, and archives the listing if an earlier check found the same at least
+ * `minIntervalSeconds` ago and no payload arrived since. Locks the last payload, because a concurrent payload must not
+ * be missed.
  * @returns Whether the listing was archived.
  */
 async function recordGonePage(

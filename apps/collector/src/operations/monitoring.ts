@@ -35,8 +35,8 @@ type MonitoringDeps = {
 };
 
 /**
- * Registers `GET /health`, `/health/live`, `/health/ready` and `/metrics`, for the API and for a standalone worker. These
- * routes need no API key. Contract 4, Health and Metrics.
+ * Registers `GET /health`, `/health/live`, `/health/ready` and `/metrics`, for the API and for a standalone worker.
+ * These routes need no API key. Contract 4, Health and Metrics.
  * @returns A function that reads the state of the queue.
  */
 export function registerMonitoringRoutes(

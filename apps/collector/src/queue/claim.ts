@@ -20,7 +20,8 @@ const selectJobColumns = (row: RawBuilder<unknown>) => sql`
 
 /**
  * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest jobs of each
- * source first. A payload waits for every earlier payload of its listing. Contract 4, Queue; docs/adr/0020-fair-share.md.
+ * source first. A payload waits for every earlier payload of its listing. Contract 4, Queue;
+ * docs/adr/0020-fair-share.md.
  * @returns The jobs in the order of the claim. More jobs may be pending even if it returns fewer than `count`.
  */
 export async function claimJobs(
@@ -120,7 +121,8 @@ export async function claimForReprocessing(
 
 /**
  * Clears `waits` of the first pending payload of each listing without a job in progress. Call it after the commit
- * of finished jobs and of new payloads. {@link releaseMissedListings} handles processes that were killed before the call.
+ * of finished jobs and of new payloads. {@link releaseMissedListings} handles processes that were killed before the
+ * call.
  * @returns Number of released payloads.
  */
 export async function releaseListings(

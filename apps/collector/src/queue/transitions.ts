@@ -68,7 +68,10 @@ export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
         where newer ->> 'stage' = record ->> 'stage')) as known)`;
 }
 
-/** SET clause that ends a job with the columns of `ending`. A completed job is no longer inline, because its images are stored. */
+/**
+ * SET clause that ends a job with the columns of `ending`. A completed job is no longer inline, because its images are
+ * stored.
+ */
 export const endTransition = sql`
   status = ending.status,
   error = ending.error,
@@ -108,8 +111,8 @@ const uploadsLostError: RawError = {
 };
 
 /**
- * Returns the SET clause that requeues the job of a lost worker. The lost attempt counts; after the last attempt, the job
- * fails.
+ * Returns the SET clause that requeues the job of a lost worker. The lost attempt counts; after the last attempt, the
+ * job fails.
  */
 export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
   const isExhausted = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;

@@ -11,7 +11,10 @@ import { start, type SharedResources } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, log, createPayload } from './pipeline.ts';
 
-/** Starts a collector on a database, by default the one of DATABASE_URL. The collector stops after the tests of the file. */
+/**
+ * Starts a collector on a database, by default the one of DATABASE_URL. The collector stops after the tests of the
+ * file.
+ */
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,
   env: Record<string, string> = {},

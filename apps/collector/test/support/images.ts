@@ -208,7 +208,9 @@ export async function openImages() {
   };
 }
 
-/** Opens the image service of a worker in a folder that workers share. Without a folder, the service finds no images. */
+/**
+ * Opens the image service of a worker in a folder that workers share. Without a folder, the service finds no images.
+ */
 export async function openWorkerImages({
   db,
   model,

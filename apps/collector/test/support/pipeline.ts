@@ -377,7 +377,9 @@ export function openModel(
   });
 }
 
-/** Starts a worker with a pipeline in this process. Disposal stops the worker and waits until its resources are free. */
+/**
+ * Starts a worker with a pipeline in this process. Disposal stops the worker and waits until its resources are free.
+ */
 export function startModelWorker(
   options: {
     database: TestDatabase<Tables>;

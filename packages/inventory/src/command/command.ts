@@ -139,7 +139,10 @@ export class WriteError extends Error {
 const CLOSED_STREAM_CODES = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
 const MAX_WRITE_CHARACTERS = 64 * 1024;
 
-/** Writes to a stream with backpressure. Drops output and sets `isClosed` after the reader closes the stream, as `head` does. */
+/**
+ * Writes to a stream with backpressure. Drops output and sets `isClosed` after the reader closes the stream, as `head`
+ * does.
+ */
 export class Printer {
   isClosed = false;
   readonly #stream: Writable;

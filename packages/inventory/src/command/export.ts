@@ -115,7 +115,9 @@ function toScrapeTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup
   };
 }
 
-/** Returns the scheme of a protocol: empty for names that may mean HTTP, such as `metrics`, null for other protocols. */
+/**
+ * Returns the scheme of a protocol: empty for names that may mean HTTP, such as `metrics`, null for other protocols.
+ */
 function getScrapeScheme(protocol: string): 'http' | 'https' | '' | null {
   if (protocol === 'http') return 'http';
   if (protocol === 'https' || protocol === 'tls' || protocol === 'ssl') return 'https';

@@ -67,7 +67,10 @@ function ignoreBlock(lines: Lines): void {
   for (const line of readBlock(lines)) if (line.hasBlock) ignoreBlock(lines);
 }
 
-/** Returns whether a line opens a site block. Other blocks are global options, snippets `(name)` and named routes `&(name)`. */
+/**
+ * Returns whether a line opens a site block. Other blocks are global options, snippets `(name)` and named routes
+ * `&(name)`.
+ */
 function isSite(head: Line, result: ImportResult): boolean {
   const { words, hasBlock, number } = head;
   const [firstWord = ''] = words;

@@ -275,7 +275,9 @@ function readLabels({ labels, deploy }: Record<string, unknown>): Map<string, st
   return valuesByName;
 }
 
-/** Returns the hosts and paths of a rule. `hasOtherHosts` is true if the rule also matches hosts that it does not name. */
+/**
+ * Returns the hosts and paths of a rule. `hasOtherHosts` is true if the rule also matches hosts that it does not name.
+ */
 function parseRule(rule: string) {
   const hosts = new Set<string>();
   const paths = new Set<string>();

@@ -120,7 +120,10 @@ function noteAccess(notes: SiteNotes, rules: readonly string[], part = ''): void
   if (rules.length > 0) notes.addNote(`Access rules${part}: ${formatShortList(rules, ', ')}.`);
 }
 
-/** Describes the authentication that a setting requires. Undefined if there is none, or if the value depends on a variable. */
+/**
+ * Describes the authentication that a setting requires. Undefined if there is none, or if the value depends on a
+ * variable.
+ */
 function describeAuthSetting(name: string, value: string): string | undefined {
   if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
   if (value === 'off' || value.startsWith('$')) return undefined;

@@ -105,7 +105,10 @@ function isInFolder(folder: string, path: string): boolean {
   return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-/** Returns the index of the closing quote at or after `from`, or -1. A regular expression would backtrack at each character. */
+/**
+ * Returns the index of the closing quote at or after `from`, or -1. A regular expression would backtrack at each
+ * character.
+ */
 export function findQuoteEnd(source: string, from: number, quote: string): number {
   for (let index = from; index < source.length; index += 1) {
     if (source[index] === '\\') index += 1;

@@ -176,7 +176,9 @@ export function parseRun(run: Buffer, separator: Buffer, gapLength: number): Run
   return records;
 }
 
-/** Sets `writtenStringCount` and `newlineCount`. Needs one pass if no key is repeated and no record contains newlines. */
+/**
+ * Sets `writtenStringCount` and `newlineCount`. Needs one pass if no key is repeated and no record contains newlines.
+ */
 function countText(
   run: Buffer,
   records: RunRecord[],

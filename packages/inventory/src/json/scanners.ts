@@ -52,7 +52,9 @@ const TRANSITIONS: Partial<Record<string, ScanState>> = {
   'after-record ,': 'next',
 };
 
-/** Splits a JSON array into its items. Chunks must contain complete UTF-8 characters. Memory use is bounded by one item. */
+/**
+ * Splits a JSON array into its items. Chunks must contain complete UTF-8 characters. Memory use is bounded by one item.
+ */
 export class ArrayScanner {
   readonly unit = 'file';
   readonly #lines = new LineTracker();

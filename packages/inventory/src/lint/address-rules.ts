@@ -63,7 +63,9 @@ function* findPortMismatches(address: ParsedUrl, { port }: TypedFields): Generat
 
 const WEB_PROTOCOLS = new Set(['http', 'https', 'ws', 'wss']);
 
-/** Compares the protocol with the URL scheme. Other protocols, such as `tcp` or `grpc`, are compatible with all schemes. */
+/**
+ * Compares the protocol with the URL scheme. Other protocols, such as `tcp` or `grpc`, are compatible with all schemes.
+ */
 function* findProtocolMismatches(
   address: ParsedUrl,
   { protocol = '' }: TypedFields,

@@ -7,8 +7,8 @@ import { commonProblem } from '../problems.ts';
 
 /**
  * Returns the rate-limit key of a client by its IP address. The key of an IPv4 address is the address, including
- * IPv4-mapped IPv6 notation (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may use
- * all of it (RFC 6177 §2).
+ * IPv4-mapped IPv6 notation (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may
+ * use all of it (RFC 6177 §2).
  */
 export function getClientNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address;

@@ -48,7 +48,10 @@ function rejectConnection(
  */
 export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 
-/** Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. Node's request timeout does not depend on the body size. */
+/**
+ * Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. Node's request timeout does not depend
+ * on the body size.
+ */
 export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
   const { raw, id } = request;
   const { socket } = raw;

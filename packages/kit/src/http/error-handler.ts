@@ -6,7 +6,10 @@ import { describeErrors } from './validation.ts';
 const CSP_HEADER = 'content-security-policy';
 const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
 
-/** Responds to an error with a problem, or with a page if a browser navigates. Unknown errors become 500 without details. */
+/**
+ * Responds to an error with a problem, or with a page if a browser navigates. Unknown errors become 500 without
+ * details.
+ */
 export function handleError(
   error: FastifyError | ProblemError,
   request: FastifyRequest,

@@ -62,7 +62,8 @@ export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(PAGE_STYLE
 
 /**
  * Renders a page in the platform's style.
- * @param page.head Elements for the head. The content security policy of the route must allow the resources that they load.
+ * @param page.head Elements for the head. The content security policy of the route must allow the resources that they
+ *   load.
  */
 export function renderPage(page: {
   title: string;
@@ -105,7 +106,9 @@ const setSecurityHeaders = helmet({
   strictTransportSecurity: false,
 });
 
-/** Security headers of all responses. Computed once, because helmet would take a fifth of the time of a fast response. */
+/**
+ * Security headers of all responses. Computed once, because helmet would take a fifth of the time of a fast response.
+ */
 export const securityHeaders: Readonly<Record<string, string>> = computeSecurityHeaders();
 
 function computeSecurityHeaders(): Record<string, string> {

@@ -6,7 +6,9 @@ import type { TSchema } from 'typebox';
 
 const pendingGetters = new Set<() => unknown>();
 
-/** Creates a getter that computes a value on first use and caches it, because compiling all schemas at startup is slow. */
+/**
+ * Creates a getter that computes a value on first use and caches it, because compiling all schemas at startup is slow.
+ */
 function createLazyGetter<Value>(create: () => Value): () => Value {
   let cache: { value: Value } | undefined;
   const get = () => {
@@ -106,7 +108,10 @@ type CompilersFactory = NonNullable<
   NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']
 >;
 
-/** Compiles request and response schemas on first use, and equal schemas only once. Clients define no schemas, so the cache is bounded. */
+/**
+ * Compiles request and response schemas on first use, and equal schemas only once. Clients define no schemas, so the
+ * cache is bounded.
+ */
 export const compilersFactory = {
   buildValidator: withSchemaCache(createValidatorCompiler),
   buildSerializer: withSchemaCache(createSerializerCompiler),

@@ -1,6 +1,8 @@
 import { compilePattern, compileStems, compileTable, compileWords } from './text.ts';
 
-/** Keywords of other trades, by reason for rejection. One keyword is not enough: flats have renovation and furniture. */
+/**
+ * Keywords of other trades, by reason for rejection. One keyword is not enough: flats have renovation and furniture.
+ */
 const TRADE_PATTERNS = compileTable(String.raw`
 The text advertises a vehicle, not a property.: авто(?:мобіл|мобил)|автівк|автомат(?!ичн)|механіка|механика|пробіг|пробег|mileage|двигун|двигател|engine|кпп|розмитнен|растаможен|седан|кросовер|кроссовер|хетчбек|універсал|бензин|дизел|diesel|petrol|л\.с|к\.с|обєм двиг|volkswagen|passat|golf|skoda|octavia|bmw|audi|toyota|camry|renault|ford|hyundai|daewoo|lanos|ланос|шкода|фольксваген|тойота|рено|sedan|hatchback|техогляд|шини|шины|гума|резина|мотоцикл|скутер
 The text offers a job, not a property.: ваканс|зарплат|зарабітн|заробітн|заработн|salary|wage|з/п|зп(?!\p{L})|hiring|job|requirements|(?:робота|работа) (?:в|у|на|за)(?!\p{L})|вахт(?!е)|(?:житло|жилье) (?:безкоштовн|бесплатн|нада|предост)|резюме|resume|cv(?!\p{L})|графік роботи|график работы|повна зайнят|полная занят|офіційне працевлаш|официальное трудоустр|досвід роботи|опыт работы|потрібн\p{L}+ (?:менеджер|продав|водій|кухар|офіціант|робітник|працівник|бариста|адміністратор|покоївк)|требу[юе]т\p{L}+ (?:менеджер|продав|водител|повар|официант|рабоч|сотрудник|администратор|горничн)|шукаємо в команду|ищем в команду|we are looking for a

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Text normalization and pattern tables for the rules of the mock model. Listings mix dashes, apostrophes and alphabets.
- * Folding reduces them to one spelling.
+ * Text normalization and pattern tables for the rules of the mock model. Listings mix dashes, apostrophes and
+ * alphabets. Folding reduces them to one spelling.
  */
 
 const LATIN_LOOKALIKES = 'ABCEHIKMOPTXYaceikmoptxy';

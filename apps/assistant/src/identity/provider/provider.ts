@@ -106,7 +106,9 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   }
 
   return {
-    /** Fetches the discovery document and the keys unless they are fresh. Without them a code or token would be wasted. */
+    /**
+     * Fetches the discovery document and the keys unless they are fresh. Without them a code or token would be wasted.
+     */
     prepare: () => callProvider(({ prepareKeys }) => prepareKeys()),
 
     /** Returns the URL of the provider's sign-in page. Specification 000, Rules for login. */
