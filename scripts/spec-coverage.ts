@@ -7,8 +7,8 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const readText = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
-/** Headings whose tables describe behavior. Other tables list fields, which schemas check. */
-const BEHAVIOR_HEADING_PATTERN =
+/** Headings whose tables describe behaviour. Other tables list fields, which schemas check. */
+const BEHAVIOUR_HEADING_PATTERN =
   /state|status|session$|pending|cached|endpoint|ownership|permission|roles|cookie$|events|errors|limits|fields/i;
 
 type Entries = Record<string, Record<string, Record<string, string[]>>>;
@@ -16,7 +16,7 @@ type Entries = Record<string, Record<string, Record<string, string[]>>>;
 /** A row of a table with its tests. */
 export type Row = { page: string; heading: string; text: string; tests: string[] };
 
-/** Parses the table rows of a page that describe behavior. */
+/** Parses the table rows that describe behaviour. */
 export function parseRows(markdown: string): { heading: string; text: string }[] {
   const rows: { heading: string; text: string }[] = [];
   let heading = '';
@@ -25,7 +25,7 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
     if (line.startsWith('#')) heading = line.replace(/^#+ */, '').replaceAll('`', '');
     const isRow = line.startsWith('|');
     const isSeparator = /^\|[-| :]+\|$/.test(line);
-    if (isRow && !isSeparator && !isHead && BEHAVIOR_HEADING_PATTERN.test(heading)) {
+    if (isRow && !isSeparator && !isHead && BEHAVIOUR_HEADING_PATTERN.test(heading)) {
       rows.push({ heading, text: line.replaceAll(/\s+/g, ' ') });
     }
     isHead = isSeparator ? false : !isRow || isHead;

@@ -46,7 +46,7 @@ export function ratio(values: readonly number[], peerValues: readonly number[]):
   return summarize(values.map((value, round) => value / getValue(peerValues, round)));
 }
 
-/** Limits the pairs of points, and so the slopes, to 124,750. */
+/** Limits the number of slopes, one per pair of points, to 124,750. */
 const MAX_POINTS = 500;
 
 /**

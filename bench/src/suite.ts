@@ -16,7 +16,7 @@ export type Context = {
 export type Report = {
   /** Markdown. */
   text: string;
-  /** Failed checks: wrong answers and wrong counts, never slowness. */
+  /** Failed checks: wrong responses and wrong counts, never slowness. */
   failures: string[];
 };
 

@@ -7,7 +7,7 @@ import { Browser, createUser, mapUsers } from './users.ts';
 const BETTER_AUTH_URL = 'https://better-auth.example.test';
 const BETTER_AUTH_PATH = '/api/auth/get-session';
 
-/** Fastify with a constant answer after one select by a primary key: the upper bound of speed. */
+/** Fastify with a constant response after one select by primary key: the upper bound of speed. */
 export const constant: Variant = {
   name: 'constant after one select',
   start: (setup) =>
@@ -21,7 +21,7 @@ export const constant: Variant = {
     }),
 };
 
-/** A route that answers with the user of a session of `@fastify/session`, stored in PostgreSQL. */
+/** A route that returns the user of a session of `@fastify/session`, stored in PostgreSQL. */
 export const fastifySession: Variant = {
   name: '@fastify/session',
   start: (setup) =>

@@ -104,7 +104,7 @@ const MIN_RATIOS: readonly { peer: Variant; atLeast: number }[] = [
 
 const MAX_STATEMENTS = 2;
 
-/** Evaluates the goals of speed, which depend on the machine. */
+/** Evaluates the speed goals, which depend on the machine. */
 export function judgeSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
   const series = (name: string) => [name, rates(samples, name)] as const;
   return MIN_RATIOS.flatMap(({ peer, atLeast }) =>
@@ -112,7 +112,7 @@ export function judgeSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goa
   );
 }
 
-/** Evaluates the goals of counts, which do not depend on the machine. */
+/** Evaluates the count goals, which do not depend on the machine. */
 export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
   const assistants = new Set([...uncachedAssistants, ...cachedAssistants].map(({ name }) => name));
   const maxStatements = Math.max(

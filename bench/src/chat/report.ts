@@ -89,7 +89,7 @@ const MAX_SOCKET_BYTES = 50_000;
 
 const MISSING = { rss: Number.NaN, heap: Number.NaN };
 
-/** Evaluates the goals of answers and sockets. A smoke run evaluates only counts. */
+/** Evaluates the answer and socket goals. A smoke run evaluates only counts. */
 export function judge({
   samples,
   idle,

@@ -75,7 +75,7 @@ export function findCountMismatches(
 }
 
 /**
- * Evaluates the goals of speed.
+ * Evaluates the speed goals.
  * @param insertions Variant of pgbench; undefined if it is not installed.
  */
 export function judgeSpeed(

@@ -5,7 +5,7 @@ export const SOURCES = 200;
 export const ID_DIGITS = 9;
 
 /**
- * Returns a payload of about a kilobyte of JSON, equal for all variants.
+ * Returns a payload of about a kilobyte of JSON, the same for all variants.
  * @param id The listing's ID at its source, of ID_DIGITS digits.
  */
 export function createPayload(source: string, id: string) {

@@ -27,7 +27,7 @@ export type Sample = {
 
 export type Variant = { name: string; measure: (setup: VariantSetup) => Promise<Sample> };
 
-/** Database connections, equal to the collector's default. */
+/** Database connections, the same as the collector's default. */
 const POOL_SIZE = 16;
 const LOAD = new URL('load.ts', import.meta.url);
 /** Duration of the warm-up as a share of the measurement. */

@@ -1,6 +1,6 @@
 import { createRandom } from '../listings/random.ts';
 
-/** Inventory to generate. Equal parameters give equal bytes. */
+/** Inventory to generate. The same parameters give the same bytes. */
 export type Document = {
   records: number;
   /** Share of invalid records, from 0 to 1. */
@@ -83,7 +83,7 @@ function createRecord(index: number, { faulty }: Document): { text: string; faul
   return random.chance(faulty) ? random.pick(FAULTS)(text) : { text };
 }
 
-// Validators of JSON Schema can find every fault except the duplicate key.
+// JSON Schema validators can find every fault except the duplicate key.
 const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
   (text) => ({
     text: text.replace(/"docs":"[^"]*",/, ''),

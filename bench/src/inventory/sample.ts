@@ -64,7 +64,7 @@ export async function countErrors(output: string, mark: string | undefined): Pro
 }
 
 /**
- * Compares the output of `oselya inventory validate --format json` with the errors of the document: code,
+ * Compares the output of `oselya inventory validate --format json` with the errors of the document. Checks code,
  * pointer, line and column in order, and the number of records.
  * @returns The first difference; undefined if there is none.
  */

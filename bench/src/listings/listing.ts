@@ -31,7 +31,7 @@ export type GeneratedListing = {
   copy_of: number | null;
 };
 
-/** Settings of the generator. Equal settings give equal listings. */
+/** Generator settings. The same settings give the same listings. */
 export type Generator = {
   seed: number;
   /** Share of listings that duplicate an earlier one; 0 by default. */

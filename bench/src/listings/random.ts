@@ -1,4 +1,4 @@
-/** Pseudorandom values, equal for equal seeds. */
+/** Pseudorandom values, deterministic for a given seed. */
 export type Random = {
   /** Returns a number from 0 up to, but not including, 1. */
   next(): number;
@@ -37,7 +37,7 @@ export function createRandom(seed: number, index = 0): Random {
   };
 }
 
-/** Tommy Ettinger's 32-bit generator. */
+/** Creates Tommy Ettinger's 32-bit generator. */
 function mulberry32(seed: number): () => number {
   let state = seed;
   return () => {
@@ -48,7 +48,7 @@ function mulberry32(seed: number): () => number {
   };
 }
 
-/** Austin Appleby's 32-bit finalizer, which maps neighboring numbers to unrelated seeds. */
+/** Mixes the bits with Austin Appleby's 32-bit finalizer, which maps neighbouring numbers to unrelated seeds. */
 function scramble(number: number): number {
   let mixed = number | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);

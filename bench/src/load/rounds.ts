@@ -17,9 +17,9 @@ type Race = {
 const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
 
 /**
- * Measures every variant once in each round. The order reverses from round to round, so a machine that
- * slows down during a run favours no variant.
- * @returns The samples of each variant in the order of the rounds, and the wrong answers.
+ * Measures every variant once in each round. The order reverses from round to round, so a machine that slows down
+ * during a run favours no variant.
+ * @returns The samples of each variant in the order of the rounds, and the wrong responses.
  */
 export async function measureRounds(
   race: Race,

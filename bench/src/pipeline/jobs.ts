@@ -51,7 +51,7 @@ export async function openJobs(databaseUrl: string): Promise<Jobs> {
   };
 }
 
-/** Hashes a payload; the pipeline requires only that equal payloads have equal hashes. */
+/** Hashes a payload. The pipeline requires only that identical payloads have the same hash. */
 function hashPayload(payload: Payload): string {
   return createHash('sha256').update(JSON.stringify(payload)).digest('hex');
 }
@@ -65,8 +65,8 @@ export type JobResults = {
   /** Time from the start of the first job to the database update of the last. */
   seconds: number;
   /**
-   * Share of the slots' time spent on jobs, from the start of the first job to the start of the last, while
-   * every slot had work.
+   * Share of the slots' time spent on jobs. Covers the start of the first job to the start of the last, while every
+   * slot had work.
    */
   busy: number;
   /** Number of model requests recorded in the raw records. */

@@ -4,7 +4,7 @@ import type { MethodResult, Methods, MethodCall } from './child.ts';
 
 /** Child process that serves method calls and stops at the end of the scope. */
 export type RemoteProcess<ChildMethods extends Methods> = AsyncDisposable & {
-  /** @throws Error of the method, or if the process has ended. */
+  /** Calls a method of the child process. @throws The method's error, or an Error if the process has ended. */
   call<Name extends keyof ChildMethods & string>(
     method: Name,
     ...input: Parameters<ChildMethods[Name]>

@@ -25,7 +25,7 @@ export type PickupSample = {
 const comparedVariants: readonly Variant[] = [collector, graphileWorker, pgBoss];
 
 const PER_SECOND = 100;
-/** Number of initial jobs that are not measured, because connections open and code compiles. */
+/** Warm-up jobs, excluded because connections are being opened and code is being compiled. */
 const WARM_UP_JOBS = 100;
 
 /**

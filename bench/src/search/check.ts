@@ -27,7 +27,7 @@ type Answer = {
 
 type SearchTarget = { url: string; exact: Exact; dimensions: number };
 
-/** Limit of a recall search. */
+/** Maximum number of results of a recall search. */
 const RECALL_LIMIT = 10;
 const RANKING_LIMIT = 20;
 const NO_BOUND = 2 ** 31 - 1;

@@ -75,7 +75,7 @@ export function formatGroup({ breadth, filter }: Pick<Question, 'breadth' | 'fil
   return breadth === undefined ? `filter ${filter}` : `${breadth} words, filter ${filter}`;
 }
 
-/** Returns the vector of a text, equal for equal texts. */
+/** Returns the vector of a text. The same text always has the same vector. */
 export function createTextVector(vectors: Vectors, text: string): number[] {
   const hash = Buffer.from(text).reduce((sum, byte) => Math.imul(sum, 31) + byte, 7);
   return createVector(vectors, createRandom(hash));

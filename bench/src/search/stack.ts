@@ -41,7 +41,7 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
   return { url, api, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
-/** Number of elements of a vector, equal to the collector's default. */
+/** Number of elements of a vector, the same as the collector's default. */
 export const DIMENSIONS = 384;
 const SEED = 20_260_101;
 

@@ -26,7 +26,7 @@ export type Comparison = Omit<Metric, 'read' | 'summarize'> & {
 
 const HOUR_SECONDS = 3600;
 const WINDOW_SECONDS = 5 * 60;
-/** Window as a share of a shorter run. */
+/** Window of a run too short for two `WINDOW_SECONDS` windows, as a share of its duration. */
 const WINDOW_SHARE = 1 / 6;
 
 /** Default threshold of autovacuum: dead rows as a share of live ones, plus a constant. */

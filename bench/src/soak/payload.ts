@@ -9,8 +9,8 @@ const CHANGE_INTERVAL = 4;
 const IMAGE_INTERVAL = 5;
 
 /**
- * Returns the payload of a listing in a round. In one of four rounds, the price changes; in another
- * round, the text and so the vector.
+ * Returns the payload of a listing in a round. In one of four rounds, the price changes; in another, the text changes,
+ * and with it the vector.
  * @param host URL of the image host.
  */
 export function createPayloadForRound(index: number, round: number, host: string): Payload {

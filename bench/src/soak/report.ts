@@ -13,7 +13,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** Evaluates the goals of metrics with limited growth. */
+/** Evaluates the growth goals of the metrics that have one. */
 export function judgeGrowth(comparisons: readonly Comparison[]): Goal[] {
   return comparisons.flatMap((comparison) => [
     ...ratioGoals(comparison),

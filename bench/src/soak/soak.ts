@@ -17,7 +17,7 @@ const DIMENSIONS = 384;
 /** Two cores sustain these rates, so the queue is short at the end. */
 const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampleSeconds: 5 };
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
-/** Time in which tables reach their usual size and code compiles. */
+/** Warm-up, during which tables reach their usual size and code is compiled. */
 const WARM_UP = { share: 0.1, maxSeconds: 180 };
 /** Retention of payloads, so that a run deletes about as many as it accepts. */
 const RETENTION_SECONDS = 120;
@@ -43,8 +43,8 @@ type Parts = {
 };
 
 /**
- * Measures a collector under a constant load of payloads and searches, and compares the end of the run with
- * the beginning to find slowdowns and leaks.
+ * Measures a collector under a constant load of payloads and searches. Compares the end of the run with the beginning
+ * to find slowdowns and leaks.
  */
 export async function measureSoak(context: Context): Promise<Report> {
   const { options, results, logProgress } = context;

@@ -48,7 +48,7 @@ export type DrainResult = {
 };
 
 /**
- * Warm-up, in which connections open and code compiles: a share of the time, or of the jobs if they end
+ * Warm-up, during which connections are opened and code is compiled: a share of the time, or of the jobs if those end
  * sooner.
  */
 const WARM_UP = { time: 0.3, jobs: 0.2 };
