@@ -150,7 +150,7 @@ export async function openChat({
   }
 
   /**
-   * Repeats a request until the assistant is available. Stops if the connection was replaced.
+   * Retries a request until the assistant is available. Stops if the connection was replaced.
    * @returns The error of the request, if any.
    */
   async function tryOnConnection(request: () => Promise<void>): Promise<ChatError | undefined> {
@@ -167,7 +167,7 @@ export async function openChat({
     }
   }
 
-  /** Repeats a request for about two minutes while the assistant is unavailable. Rethrows other errors. */
+  /** Retries a request for about two minutes while the assistant is unavailable. Rethrows other errors. */
   async function retryUnavailable<Result>(request: () => Promise<Result>): Promise<Result> {
     for (let retries = 0; ; retries += 1) {
       try {

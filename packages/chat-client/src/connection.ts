@@ -158,7 +158,7 @@ export class ChatConnection {
     return promise;
   }
 
-  /** Sends an idempotent message, and repeats it on new connections until it gets a reply. */
+  /** Sends an idempotent message, and retries it on new connections until a reply arrives. */
   async requestRepeatedly<Name extends ClientType>(
     message: Request<Name>,
     onReply?: OnReply<Name>,

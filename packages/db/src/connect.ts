@@ -30,7 +30,7 @@ export type ConnectOptions = {
   image?: Blob | undefined;
   /** Maximum number of pooled connections to PostgreSQL, 10 by default. Notifications use one more. */
   maxConnections?: number;
-  /** Time limit of a query on PostgreSQL, 30 s by default. Does not apply to migrations. */
+  /** Time limit for a query on PostgreSQL, 30 s by default. Does not apply to migrations. */
   queryTimeoutMs?: number;
   onError?: (error: Error) => void;
   /** Receives a warning for the operator about risky settings of the server. */

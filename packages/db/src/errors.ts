@@ -18,7 +18,7 @@ export class DatabaseError extends Error {
   }
 }
 
-/** Creates the error of a server that cannot be reached or that closed the connection. */
+/** Creates the error for a server that cannot be reached or that closed the connection. */
 export function createUnreachableError(cause: unknown): DatabaseError {
   return new DatabaseError(
     'DATABASE_UNREACHABLE',

@@ -4,9 +4,9 @@ import { toOutageError, createUnreachableError, isDatabaseOutage } from './error
 import { getPreparedName } from './statements.ts';
 
 /**
- * Adapts a pool to Kysely. Discards a connection after any error that is not an ordinary server error. After
- * a query timeout, node-postgres would reuse the connection, and each further query would wait. If the server is
- * unreachable, queries throw DatabaseError DATABASE_UNREACHABLE.
+ * Adapts a pool to Kysely. Discards a connection after any error except an ordinary server error. Otherwise
+ * node-postgres would reuse it after a query timeout, and each further query would wait. Queries throw DatabaseError
+ * DATABASE_UNREACHABLE if the server is unreachable.
  *
  * A restart of the server closes all idle connections, so the first query on each fails. The pool repeats it once on
  * another connection if that is safe: the start of a transaction, or a query that succeeds in a read-only transaction.
@@ -75,7 +75,7 @@ function createGuardedClient(
       return await execute(config);
     } catch (error) {
       if (!canRepeat || !isConnectionLost(error)) throw toOutageError(error);
-      // A repeated write fails because the transaction is read-only. The first error is more useful.
+      // A retried write fails because the transaction is read-only. The first error is more useful.
       return await repeat(config, startedAt).catch(() => {
         throw toOutageError(error);
       });
@@ -119,7 +119,7 @@ function createGuardedClient(
 
 const TRANSACTION_START = /^(begin|start transaction)\b/;
 
-/** Message of node-postgres for a query timeout. A repetition would probably time out too. */
+/** The node-postgres message for a query timeout. A retry would probably time out too. */
 const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
 
 /** Returns whether the connection was closed before the response to a query. */

@@ -9,7 +9,7 @@ import { type Kysely, sql } from 'kysely';
  */
 
 /**
- * Notifies a channel when the transaction commits. PostgreSQL merges equal notifications of one transaction.
+ * Notifies a channel when the transaction commits. PostgreSQL merges identical notifications of one transaction.
  * @param key Payload that identifies the readers, such as a session. An empty key notifies all readers of the channel.
  */
 export async function notify<Schema>(db: Kysely<Schema>, channel: string, key = ''): Promise<void> {
@@ -17,8 +17,8 @@ export async function notify<Schema>(db: Kysely<Schema>, channel: string, key = 
 }
 
 /**
- * Log with any number of writers: a table with the columns `id bigint generated always as identity` and `position
- * bigint`, an index on `position`, an index on `id` where `position is null`, and a sequence of positions.
+ * Log with any number of writers. Its table has the columns `id bigint generated always as identity` and `position
+ * bigint`. It needs an index on `position`, an index on `id` where `position is null`, and a sequence of positions.
  */
 export type Log = {
   table: string;

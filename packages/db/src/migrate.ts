@@ -32,9 +32,9 @@ const LOCK_NOT_AVAILABLE = '55P03';
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Applies the pending migrations of a component under an advisory lock, so only one of several starting processes
- * runs them. Each file runs and is recorded in a separate transaction. Files named `.concurrently.sql` run without a
- * transaction, to build indexes without locks. An interrupted run continues at the next start. Applied files must not
+ * Applies the pending migrations of a component under an advisory lock, so only one of several starting processes runs
+ * them. Each file runs and is recorded in a separate transaction. Files named `.concurrently.sql` run without a
+ * transaction, to build indexes without locks. An interrupted run resumes at the next start. Applied files must not
  * change.
  * @throws DatabaseError MIGRATION_FAILED with the name of the file. Files before it remain applied.
  */

@@ -48,13 +48,13 @@ export async function readMigrations(
 /** Statement that runs outside a transaction, and the name of the index that it builds, if any. */
 type MigrationStatement = { statement: string; indexName: string | undefined };
 
-/** Statements that can be repeated after an interruption and that block neither readers nor writers. */
+/** Statements that can be retried after an interruption and that block neither readers nor writers. */
 const REPEATABLE_STATEMENT =
   /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
 
 /**
  * Splits a file that runs outside a transaction into statements.
- * @throws Error for a statement that cannot be repeated after an interruption, or that locks a table.
+ * @throws Error for a statement that cannot be retried after an interruption, or that locks a table.
  */
 export function splitStatements(sql: string): MigrationStatement[] {
   return sql

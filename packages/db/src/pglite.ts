@@ -83,10 +83,10 @@ async function createPglite(folder: string | undefined, image: Blob | undefined)
 
 type InitOptions = Parameters<NodeFS['init']>[1];
 
-/** File system of Emscripten on Node, which lacks `fsync`. */
+/** Emscripten's file system on Node, which lacks `fsync`. */
 type NodeFileSystem = {
   stream_ops: { fsync: (stream: { nfd: number }) => number };
-  /** Converts Node errors to errors of the program. */
+  /** Converts Node errors to Emscripten errors. */
   tryFSOperation: (operation: () => void) => void;
 };
 

@@ -19,7 +19,7 @@ export const typeParsers: pg.CustomTypesConfig = {
   },
 };
 
-/** Without a limit, a query to a server that vanished would wait forever. */
+/** Without a limit, a query to a server that became unreachable would wait forever. */
 const QUERY_TIMEOUT_MS = 30_000;
 
 /** Additional time until the server cancels a statement. The client gives up first. */

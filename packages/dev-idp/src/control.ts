@@ -18,7 +18,7 @@ export type Changes = ReturnType<typeof createChanges>;
  */
 export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
   return {
-    /** Blocks an account and ends its sign-ins, or unblocks it. */
+    /** Blocks an account and ends its sessions, or unblocks it. */
     setBlocked(sub: string, blocked: boolean): SentWebhooks {
       const previousAccount = accounts.find(sub);
       accounts.change(sub, { blocked });

@@ -88,7 +88,7 @@ function createConfiguration(options: ProviderOptions): Configuration {
       AuthorizationCode: 60,
       Grant: refreshTokenSeconds,
       IdToken: 300,
-      // Equal to the lifetime of a pending sign-in at the assistant.
+      // The same as the lifetime of a pending sign-in at the assistant.
       Interaction: 600,
       // A rotated token inherits the remaining lifetime, so that refreshing does not extend a sign-in.
       RefreshToken: (ctx) => {

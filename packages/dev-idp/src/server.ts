@@ -16,7 +16,7 @@ export type DevIdpOptions = {
   /** Origin of the provider, such as `http://127.0.0.1:8002`. The provider rejects requests for other hosts. */
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };
-  /** File for keys, sign-ins and changed accounts. Without a file, they are lost when the process ends. */
+  /** File for keys, sessions and changed accounts. Without a file, they are lost when the process ends. */
   storeFile?: string;
   accessTokenSeconds?: number;
   refreshTokenSeconds?: number;

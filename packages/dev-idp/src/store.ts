@@ -60,10 +60,10 @@ function restrictToOwner(file: string): void {
   chmodSync(file, 0o600);
 }
 
-/** Keys of the provider: `jwks` for ID tokens, and `cookieKeys`. */
+/** Provider keys: `jwks` for ID tokens, and `cookieKeys`. */
 export type ProviderKeys = { jwks: JWKS; cookieKeys: string[] };
 
-/** Loads the keys of the provider, or generates them at the first start. */
+/** Loads the provider keys, or generates them at the first start. */
 export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   const selectKeys = database.prepare("select value from settings where name = 'keys'");
   if (!selectKeys.get()) {

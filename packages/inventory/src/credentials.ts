@@ -59,7 +59,7 @@ export function maskCredentials(text: string): string {
   return replaceRanges(text, findCredentials(text));
 }
 
-/** Masks credentials in a record id. An id such as `ssh:root@host:22` contains no password. */
+/** Masks credentials in a record ID. An ID such as `ssh:root@host:22` contains no password. */
 export function maskId(id: string): string {
   return replaceRanges(id, findCredentials(id, true));
 }
@@ -114,7 +114,7 @@ export function detectCredential(writtenUrl: string): string | null {
 
 /**
  * Finds credentials in text. The ranges are sorted and may overlap.
- * @param isId Whether the text is a record id, in which `user@host` is an endpoint, not a credential.
+ * @param isId Whether the text is a record ID, in which `user@host` is an endpoint, not a credential.
  */
 export function findCredentials(text: string, isId = false): TextRange[] {
   if (!/[@=]/.test(text)) return [];

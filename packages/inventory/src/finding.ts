@@ -1,7 +1,7 @@
 /** Text position. Lines and columns are 1-based. Columns count Unicode code points. */
 export type Position = { line: number; column: number };
 
-/** Related position that explains a finding, such as the first of two equal keys. */
+/** Related position that explains a finding, such as the first of two identical keys. */
 export type RelatedLocation = {
   message: string;
   file?: string;

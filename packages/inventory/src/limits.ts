@@ -39,9 +39,9 @@ export const MAX_HOST_CHARACTERS = 255;
 
 /** Maximum size of a YAML inventory or OpenAPI document. The parser takes a hundred times as much memory. */
 export const MAX_YAML_BYTES = 4 * MIB;
-/** Maximum size of a Compose file. Long files have about 100 KiB. */
+/** Maximum size of a Compose file. Long files are about 100 KiB. */
 export const MAX_COMPOSE_BYTES = 512 * KIB;
-/** Minimum average size of a YAML token. Typical text has four bytes; single-byte tokens exhaust memory. */
+/** Minimum average size of a YAML token. Typical tokens are four bytes; single-byte tokens exhaust memory. */
 export const MIN_YAML_TOKEN_BYTES = 2;
 /** Maximum number of aliases (`*name`) in a YAML file. Each alias requires a search of the whole file. */
 export const MAX_YAML_ALIASES = 1_000;

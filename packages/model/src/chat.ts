@@ -106,7 +106,7 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
   context.signal.addEventListener('abort', abort);
   try {
     const model = lane.chatModel(chat.model);
-    // Does not use `streamText` of the SDK. See ADR 0004.
+    // Does not use the SDK's `streamText`. See ADR 0004.
     const { stream } = await model.doStream({
       prompt: toPrompt(chat),
       ...(tools.length > 0 && {
@@ -114,7 +114,7 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
           type: 'function' as const,
           name,
           description,
-          // The type of the SDK is not read-only.
+          // The SDK's type is not read-only.
           inputSchema: input as JSONSchema7,
         })),
         toolChoice: { type: toolChoice },

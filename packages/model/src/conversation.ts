@@ -27,5 +27,5 @@ export type Reply = {
   toolCalls?: readonly ToolCall[] | undefined;
 };
 
-/** Replies to conversations instead of a model. Equal conversations must get equal replies. */
+/** Replies to conversations instead of a model. The same conversation must always get the same reply. */
 export type MockAgent = (conversation: Conversation) => Reply;

@@ -8,7 +8,7 @@ export type EmbedResult = { vectors: number[][]; model: string; usage: Usage };
 
 export type EmbedOptions = {
   signal?: AbortSignal | undefined;
-  /** Called for each request, in addition to the observer of the client. */
+  /** Called for each request, in addition to the client's observer. */
   observe?: Observer | undefined;
 };
 

@@ -8,8 +8,8 @@ const INFRASTRUCTURE_ERROR = {
 const FINAL_ERROR = { retryable: false, retriedInCall: false, infrastructure: false } as const;
 
 /**
- * Error codes of model calls (Contract 4, Model), which `README.md` explains: whether the same call may succeed later,
- * whether it is retried automatically, and whether the breaker counts it.
+ * Error codes of model calls (Contract 4, Model), explained in `README.md`. Each says whether the same call may succeed
+ * later, whether it is retried automatically, and whether the breaker counts it.
  */
 export const MODEL_ERRORS = {
   MODEL_UNREACHABLE: INFRASTRUCTURE_ERROR,
@@ -43,7 +43,7 @@ type ModelErrorDetails = {
   status?: number;
   retryAfterMs?: number | undefined;
   tokens?: TokenCounts | undefined;
-  /** Never an error of the SDK, because it contains the whole request with personal data. */
+  /** Never an SDK error: it would include the whole request, and so personal data. */
   cause?: unknown;
 };
 

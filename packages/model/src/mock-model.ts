@@ -19,7 +19,7 @@ const MOCK_ADDRESS = {
   apiKey: undefined,
 };
 
-/** Creates models that answer by rules and need no server. Equal requests get equal answers. */
+/** Creates models that answer by rules and need no server. The same request always gets the same answer. */
 export function createMockBackend({
   embeddingDimensions,
   mockAgent,

@@ -7,7 +7,7 @@ const MIN_ECHO_LENGTH = 16;
 /** Parts of a request that quotes must not contain. */
 export type ConfidentialParts = {
   apiKey?: string | undefined;
-  /** Texts of the request, without the instructions. */
+  /** Request texts, without the instructions. */
   texts?: readonly string[];
 };
 
@@ -24,7 +24,7 @@ const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, replacement: string]
 
 /**
  * Prepares a server message for display and logs: one line of at most 300 characters, without keys, credentials in
- * URLs, and echoes of the request.
+ * URLs, or echoes of the request.
  */
 export function quote(text: string, { apiKey, texts = [] }: ConfidentialParts = {}): string {
   const textWithoutKey = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');

@@ -133,9 +133,9 @@ type ErrorContext = {
   address: Lane<unknown>['address'];
 };
 
-/** Converts an error of the SDK, the transport or the signal. Returns undefined for a programming error. */
+/** Converts an SDK, transport or signal error. Returns undefined for a programming error. */
 function toModelError(error: unknown, context: ErrorContext): ModelError | undefined {
-  // The SDK wraps errors of the transport.
+  // The SDK wraps transport errors.
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof ModelError) return cause;
   }

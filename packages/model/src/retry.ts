@@ -17,7 +17,7 @@ export type CallContext = {
   getInterruption(): ModelError | undefined;
 };
 
-/** Runs one call: repeats `run` until it succeeds or fails permanently, or until the deadline. */
+/** Runs one call: retries `run` until it succeeds or fails permanently, or until the deadline. */
 export type Retry = <T>(
   caller: AbortSignal | undefined,
   run: (context: CallContext) => Promise<T>,

@@ -13,7 +13,7 @@ export type ObjectRequest<S extends TSchema> = CompletionDefinition<S> & {
   /** With an image, the vision model replaces the chat model. */
   image?: { bytes: Uint8Array; mediaType: string } | undefined;
   signal?: AbortSignal | undefined;
-  /** Called for each request, in addition to the observer of the client. */
+  /** Called for each request, in addition to the client's observer. */
   observe?: Observer | undefined;
 };
 
@@ -43,7 +43,7 @@ export async function generateObject<S extends TSchema>(
   const usage = createUsage();
   const prompt = createPrompt(request);
   let isRepairing = false;
-  // Whether the last request had a response format. Concurrent calls may change `modelsWithoutFormat` meanwhile.
+  // Whether the last request had a response format. Concurrent calls may change `modelsWithoutFormat`.
   let hadFormat = false;
 
   const send = (abortSignal: AbortSignal) => {
@@ -52,7 +52,7 @@ export async function generateObject<S extends TSchema>(
       prompt,
       maxOutputTokens: request.maxOutputTokens,
       ...(hadFormat && {
-        // The type of the SDK is not read-only.
+        // The SDK's type is not read-only.
         responseFormat: {
           type: 'json',
           name: request.schemaName,
@@ -63,7 +63,7 @@ export async function generateObject<S extends TSchema>(
     });
   };
 
-  // Attempts share the prompt, so the next attempt repeats a failed repair.
+  // Attempts share the prompt, so the next attempt retries a failed repair.
   const completion = await lane.retry(request.signal, async (context) => {
     for (;;) {
       try {

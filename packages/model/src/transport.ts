@@ -108,7 +108,7 @@ export function readRetryAfterMs(
 
 const getFirstValue = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';
 
-/** Creates the error of a failed connection, with its code or its message as the reason. */
+/** Creates the error for a failed connection, with its code or its message as the reason. */
 function createUnreachableError(variable: string, cause: unknown): ModelError {
   const { code, message } = Object(cause) as { code?: string; message?: string };
   const reason = code || message || 'the connection failed';

@@ -14,7 +14,7 @@ export type ModelCallEvent = {
   operation: string;
   outcome: 'ok' | ModelErrorCode;
   durationMs: number;
-  /** Error message without secrets and texts of the request. */
+  /** Error message without secrets or request text. */
   reason?: string;
 } & Tokens;
 
@@ -23,7 +23,7 @@ export type Observer = (event: ModelCallEvent) => void;
 /** Token counts if the request failed or the server does not report them. */
 export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
 
-/** Converts token counts of the SDK. A missing count is undefined or NaN. */
+/** Converts the SDK's token counts. A missing count is undefined or NaN. */
 export function readTokens(input: number | undefined, output?: number): Tokens {
   return { inputTokens: normalizeCount(input), outputTokens: normalizeCount(output) };
 }

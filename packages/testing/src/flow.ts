@@ -26,7 +26,7 @@ export function deferCleanup(work: () => Promise<void> | void): void {
 
 /**
  * Waits until a condition is met.
- * @param description Description of the condition for the error: "Waited in vain for …".
+ * @param description Description of the condition for the error: "Timed out waiting for …".
  * @returns The result of the condition.
  * @throws Error after the time limit, one minute by default.
  * @example
@@ -45,7 +45,7 @@ export async function until<Result>(
     const result = await condition();
     if (result !== undefined && result !== false) return result;
     if (performance.now() > deadline) {
-      throw new Error(`Waited in vain for ${description}, ${limitMs} ms`);
+      throw new Error(`Timed out waiting for ${description} after ${limitMs} ms`);
     }
     const pauseMs = PAUSE_FACTOR * (performance.now() - startedAt);
     await sleep(Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, pauseMs)));

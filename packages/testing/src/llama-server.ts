@@ -15,7 +15,7 @@ const LLAMA_SERVER_PATH = join(import.meta.dirname, '../../../scripts/llama-serv
 const START_TIMEOUT_MS = 180_000;
 
 /**
- * Starts a server of llama.cpp on a free loopback port.
+ * Starts a llama.cpp server on a free loopback port.
  * @param args Additional arguments of `llama-server`. With `--embeddings`, it serves an embedding model.
  * @throws Error with the end of the log if the server does not respond.
  */

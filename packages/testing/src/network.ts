@@ -10,7 +10,7 @@ const MAX_ATTEMPTS = 100;
 
 /**
  * Finds a free port for a server whose URL must be known before it starts. The port is not ephemeral, so the system
- * does not assign it to another process meanwhile.
+ * does not assign it to another process in the meantime.
  * @throws Error if none of 100 random ports is free.
  */
 export async function findFreePort(): Promise<number> {

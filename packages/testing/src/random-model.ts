@@ -73,7 +73,9 @@ function createVocabulary(): { tokens: string[]; merges: string[]; types: number
   return { tokens, merges, types };
 }
 
-/** Creates a linear congruential generator of numbers from -1 to 1. The seed is constant, so all models are equal. */
+/**
+ * Creates a linear congruential generator of numbers from -1 to 1. The seed is constant, so all models are identical.
+ */
 function createRandom(): () => number {
   let state = 1;
   return () => {

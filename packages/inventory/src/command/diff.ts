@@ -89,7 +89,7 @@ export type InventoryDiff = {
   unchanged: number;
 };
 
-/** Thrown if an inventory contains an id twice. */
+/** Thrown if an inventory contains an ID twice. */
 export class RepeatedIdError extends Error {
   override name = 'RepeatedIdError';
 }
@@ -128,7 +128,7 @@ export async function diffInventories(
 }
 
 /**
- * Yields records until an id repeats.
+ * Yields records until an ID repeats.
  * @param seenIds IDs of the earlier records. The caller adds each ID.
  * @throws RepeatedIdError
  */

@@ -80,7 +80,7 @@ export async function checkFiles(
   check: InventoryCheck,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
   const isTerminal = io.isTTY ?? ('isTTY' in io.stdout && io.stdout.isTTY === true);
-  // Any non-empty value disables colors: https://no-color.org
+  // Any non-empty value disables colours: https://no-color.org
   const isColored = isTerminal && !io.env['NO_COLOR'];
   const reporter = REPORTERS[values.format ?? 'text']({ showsExcerpts: isTerminal, isColored });
   const results: FileResult[] = [];

@@ -29,7 +29,7 @@ export class ImportResult {
   readonly skippedParts: string[] = [];
   extraSkipCount = 0;
 
-  /** @throws ImportError if the import exceeds the limit of endpoints. */
+  /** @throws ImportError if the import exceeds the endpoint limit. */
   add(endpoint: ImportedEndpoint): void {
     this.checkEndpointCount(this.endpoints.length + 1);
     this.endpoints.push(endpoint);

@@ -50,9 +50,9 @@ export class IncludedFiles {
   }
 
   /**
-   * Calls `parse` with the text of each file that matches a path or pattern. Skips files outside the folder
-   * and circular includes.
-   * @throws ImportError if the limit of files or bytes is exceeded, and for errors in a file.
+   * Calls `parse` with the text of each file that matches a path or pattern. Skips files outside the folder and
+   * circular includes.
+   * @throws ImportError if the limit on files or bytes is exceeded, and for errors in a file.
    */
   *read<T>(pattern: string, parse: (text: string) => Iterable<T>): Generator<T> {
     const skip = (reason: string) =>

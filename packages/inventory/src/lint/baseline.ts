@@ -13,7 +13,7 @@ type BaselineEntry = {
   record: string | number;
   /** JSON pointer within the record. */
   pointer: string;
-  /** Number of equal findings. Defaults to 1. */
+  /** Number of identical findings. Defaults to 1. */
   count?: number;
 };
 

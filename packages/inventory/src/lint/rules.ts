@@ -17,7 +17,7 @@ export type RuleProblem = {
 /** Record properties of the type that the schema requires. */
 export type TypedFields = Readonly<Partial<EndpointRecord>>;
 
-/** First position of each id in the inventories of one run. */
+/** First position of each ID in the inventories of one run. */
 export type SeenIds = Map<string, { file: string } & Position>;
 
 /** Context that the rules share for one inventory, with its label as `file`. */

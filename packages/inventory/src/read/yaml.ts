@@ -86,7 +86,7 @@ function checkSize(source: string, maxBytes: number): void {
 type RepeatedKey = { key: Scalar; firstKey: Scalar; path: JsonPath };
 
 /**
- * Yields the repeated keys of a node, and enforces the limits of depth and aliases.
+ * Yields the repeated keys of a node, and enforces the limits on depth and aliases.
  * @param counts Alias count, shared by all nodes of a document.
  * @throws YamlError
  */

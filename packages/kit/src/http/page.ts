@@ -62,8 +62,7 @@ export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(PAGE_STYLE
 
 /**
  * Renders a page in the platform's style.
- * @param page.head Elements for the head. The content security policy of the route must allow the resources that they
- *   load.
+ * @param page.head Elements for the head. The route's content security policy must allow the resources that they load.
  */
 export function renderPage(page: {
   title: string;

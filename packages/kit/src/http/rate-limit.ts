@@ -10,7 +10,7 @@ export type RateLimit = (key: string) => Promise<Record<string, string>>;
 const PERIOD_SECONDS = { minute: 60, day: 86_400 } as const;
 
 /**
- * Creates a limit of uses per minute or per day. 0 disables the limit. Each key has a separate limit, shared by all
+ * Creates a limit on uses per minute or per day. 0 disables the limit. Each key has a separate limit, shared by all
  * processes. The period starts with the first use of a key. Specification 001, Limits; headers as in Contract 2.
  * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
  * @param name Name of this limit in the table.

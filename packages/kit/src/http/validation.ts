@@ -109,8 +109,8 @@ type CompilersFactory = NonNullable<
 >;
 
 /**
- * Compiles request and response schemas on first use, and equal schemas only once. Clients define no schemas, so the
- * cache is bounded.
+ * Compiles request and response schemas on first use, and identical schemas only once. Clients define no schemas, so
+ * the cache is bounded.
  */
 export const compilersFactory = {
   buildValidator: withSchemaCache(createValidatorCompiler),

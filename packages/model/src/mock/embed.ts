@@ -47,7 +47,8 @@ function weighTokens(tokens: string[]): Map<string, number> {
 
 /**
  * Embeds text so that related texts have a high cosine similarity. The vector combines hashed words, character
- * trigrams, and concepts shared by Ukrainian, Russian and English. Equal texts get equal vectors of length 1.
+ * trigrams, and concepts shared by Ukrainian, Russian and English. The same text always gets the same vector, of length
+ * 1.
  * @param dimensions Number of elements of the vector.
  */
 export function embedText(text: string, dimensions: number): number[] {

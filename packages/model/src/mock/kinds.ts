@@ -88,7 +88,10 @@ garage: гараж|гаража|гаражний|гаражный|(?:парко�
   compileWords,
 );
 
-/** Returns the first property type in the text, except parts, neighbours and exchanges of the offered property. */
+/**
+ * Returns the first property type in the text. Skips nouns for a part or neighbour of the property, or for what is
+ * wanted in exchange.
+ */
 function findPropertyType(text: string): PropertyType | undefined {
   const occurrences = NOUN_PATTERNS.flatMap(([type, pattern]) =>
     Array.from(text.matchAll(pattern), ({ index: position }) => ({ type, position })),

@@ -88,8 +88,8 @@ const FLOOR_ORDINAL_PATTERNS = [
 ].map((source) => compilePattern(source, 'gu'));
 
 /**
- * Replaces number words in folded text by digits: cardinals ("сто двадцать тысяч" → "120000"), compounds for rooms
- * and floors ("двокімнатна" → "2-кімнатна") and ordinals of floors ("на п'ятому поверсі" → "на 5-й поверсі").
+ * Replaces number words in folded text with digits. These are cardinals ("сто двадцать тысяч" → "120000"), compounds
+ * for rooms and floors ("двокімнатна" → "2-кімнатна"), and floor ordinals ("на п'ятому поверсі" → "на 5-й поверсі").
  */
 export function replaceNumberWords(foldedText: string): string {
   const text = foldedText

@@ -156,7 +156,7 @@ function scoreAmount(amount: Amount, deal: DealType | null): number {
     const roleBonus = role === 'new' ? 6 : role === 'price' ? 2 : 0;
     return 4 + roleBonus + (isMonthly || isDaily ? 3 : 0);
   }
-  // A number without a currency is a price only if a label, a period or its size matches so.
+  // A number without a currency is a price only if a label, a period or its magnitude suggests one.
   const isYear = value >= 1900 && value <= 2035;
   if (isMonthly || isDaily) return value >= MIN_LABELLED_PRICE ? 3 : 0;
   if (matchesPattern('measure', after)) return 0;

@@ -12,7 +12,7 @@ const FLOOR_ENDING = String.raw`(?: ?-? ?(?:ому|му|го|й|м|ый|ий|о�
 const FLOOR_WORD = String.raw`(?:поверс\p{L}*|поверх\p{L}*|пов\.?|этаж\p{L}*|етаж\p{L}*|эт\.?|ет\.?|floors?|fl\.?)(?!\p{L})`;
 const OF_WORD = String.raw`(?:з|із|зі|из|(?:out )?of|в|у|/|\\|-)`;
 
-/** Patterns that each capture one number. Of several patterns with the same name, the first match wins. */
+/** Patterns that each capture one number. Among patterns with the same name, the first match wins. */
 const readNumber = createNumberReader(String.raw`
 rooms: \<(?:(\d{1,2})${ROOM_ENDING} ?-? ?(?:кімн|комн|кімант|к[оі]м(?!\p{L})|rooms?(?!\p{L})|room(?:ed)? ))
 rooms: \<(?:(\d)${ROOM_ENDING} ?-? ?[кk]\.? ?-? ?(?:кв|кварт\p{L}*|кватир\p{L}*|квартер\p{L}*|смарт|апарт\p{L}*|flat))\>
