@@ -97,7 +97,7 @@ export function parseNonEmpty(value: string): string {
 }
 
 /**
- * Parses a count or an id.
+ * Parses a count or an ID.
  * @throws InvalidArgumentError
  */
 export function parsePositiveInteger(value: string): number {

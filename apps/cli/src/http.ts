@@ -5,7 +5,7 @@ import { sanitizeLine } from './terminal.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** A response with 100 listings of maximum size has 20 MB. */
+/** A response with 100 listings of maximum size is 20 MB. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 export type HttpRequest = {
@@ -19,7 +19,8 @@ export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
  * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
- * @throws The errors of `fetch`, also after a minute without a response; `getFailureReason` shortens them.
+ * @throws The errors of `fetch`, including a timeout after a minute without a response; `getFailureReason` shortens
+ *   them.
  */
 export async function sendRequest(
   url: string,

@@ -46,7 +46,7 @@ export async function main(args: string[]): Promise<number> {
 
 /**
  * Runs the `oselya` command with the given arguments and streams.
- * @returns The exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted. Contract 1.
+ * @returns The exit status: 0 done, 1 failed, 2 usage error, 130 interrupted. Contract 1.
  */
 export async function run(args: string[], io: Io): Promise<number> {
   let status = 0;
@@ -78,7 +78,7 @@ async function hasUserMessage(error: Error): Promise<boolean> {
 }
 
 const EXIT_STATUS_HELP = `
-Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 usage error, 130 interrupted.
 A file .env in the working directory is read; see docs/configuration.md.`;
 
 const commandRegistrations: readonly ((program: Command, context: Context) => void)[] = [

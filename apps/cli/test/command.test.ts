@@ -80,7 +80,7 @@ const wrongUses: [commandLine: string, expected: RegExp][] = [
   ['inventory validate -x.json', /-x/],
   ['inventory validate -- -x.json', /cannot read -x\.json/],
 ];
-test('wrong use ends with status 2 and one line', async () => {
+test('a usage error ends with status 2 and one line', async () => {
   const cases: [args: string[], expected: RegExp][] = [
     [[], /^oselya: a command is missing: see oselya --help$/m],
     ...wrongUses.map(([line, expected]): [string[], RegExp] => [line.split(' '), expected]),

@@ -44,7 +44,7 @@ export class AssistantClient {
 
   /**
    * Returns the email of the signed-in user. Undefined if the session cookie is missing or invalid.
-   * @throws CommandError if no assistant answers.
+   * @throws CommandError if no assistant responds.
    */
   async getAccount(cookie: SessionCookie | undefined): Promise<string | undefined> {
     const response = await this.#request('/auth/me', { cookie });

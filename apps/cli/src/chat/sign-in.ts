@@ -9,7 +9,7 @@ import { CommandError } from '../command.ts';
 import { sanitizeLine } from '../terminal.ts';
 import type { AssistantClient, SessionCookie } from './assistant-client.ts';
 
-/** Time limit of the assistant for both steps: the identity provider and the confirmation page. */
+/** The assistant's time limit for both steps: the identity provider and the confirmation page. */
 const TIMEOUT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 
 /**
@@ -91,8 +91,8 @@ const PAGE_HEADERS = {
 };
 
 /**
- * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Answers 404 to requests without the expected
- * state. RFC 8252 §7.3, §8.3.
+ * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Responds with 404 to requests without the
+ * expected state. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
   const { promise, resolve } = Promise.withResolvers<BrowserResult>();

@@ -4,7 +4,7 @@ import { addCommand, type Context, parseNonEmpty } from '../command.ts';
 const USAGE = `
 Without a message on a terminal it starts a conversation; /help lists its commands.
 With a message, or one on standard input, it prints the answer; steps go to standard error.
-Exit status: 0 answered, 1 no complete answer, 2 wrong use, 130 cancelled by Ctrl-C.
+Exit status: 0 answered, 1 no complete answer, 2 usage error, 130 cancelled by Ctrl-C.
 `;
 
 type ChatCommandOptions = {

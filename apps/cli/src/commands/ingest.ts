@@ -18,7 +18,7 @@ and nothing is stored twice. Add --again to send all of it as new, which brings 
 the file. Unchanged records cost no call to the model.
 The collector accepts 60 records a minute from one source unless its COLLECTOR_INGEST_PER_MINUTE says
 otherwise (0 is no limit); the command waits. A file without records is an error.
-Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 wrong use,
+Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 usage error,
 130 interrupted.
 `;
 

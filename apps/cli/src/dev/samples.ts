@@ -44,9 +44,9 @@ export function hasLoadedSamples(dataDir: string): boolean {
 }
 
 /**
- * Sends the sample listings and reports their processing. It continues in the background if the
- * collector's rate limit delays them, or after 15 s. It never throws.
- * @returns The number of sent listings, `being sent` while the sending continues, or 0 if it failed.
+ * Sends the sample listings and reports their processing. Continues in the background if the collector's rate limit
+ * delays them, or after 15 s. Never throws.
+ * @returns The number of sent listings, `being sent` if it continues in the background, or 0 if it failed.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
@@ -90,7 +90,7 @@ async function reportOutcome(
     [failure, advice] = ['The state of the sample listings is unknown', ''];
     const { completed, invalid, failed } = await waitUntilProcessed(collector, signal);
     await onProcessed();
-    // The counts include earlier payloads of this database. A count is null until the first counting.
+    // The counts include earlier payloads of this database. A count is null until the collector has counted once.
     const counts =
       completed === null || invalid === null || failed === null
         ? ''

@@ -121,7 +121,7 @@ async function evaluateModel(
   };
 }
 
-/** Error codes that concern one text. All other codes are failures of the server. */
+/** Error codes that concern one text. All other codes are server failures. */
 const UNUSABLE_OUTPUT_CODES: ReadonlySet<string> = new Set([
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',

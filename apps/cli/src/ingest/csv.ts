@@ -8,7 +8,7 @@ export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as
 
 export type DelimiterName = keyof typeof DELIMITERS;
 
-/** Limit of a CSV record. It stops a record with an unclosed quote. */
+/** Maximum length of a CSV record. It stops a record with an unclosed quote. */
 const MAX_RECORD_LENGTH = 2 * 1024 * 1024;
 const MAX_HEADER_LENGTH = 64 * 1024;
 

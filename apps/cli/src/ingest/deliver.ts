@@ -29,7 +29,7 @@ type TemporaryFailure = {
   retryAfterMs?: number | undefined;
 };
 
-/** Function that sends one payload until the result is known. */
+/** Sends one payload, and retries until the outcome is known. */
 export type DeliverPayload = (
   payload: object,
   idempotencyKey: string,
@@ -56,9 +56,9 @@ const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 42
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Creates a function that sends payloads. It waits for rate limits (429) as long as needed, and retries failures of the
- * collector (5xx, 408, 425) and of the network a few times. The idempotency key makes a repeated request safe.
- * The function throws a CommandError for a response that applies to every record, AbortError if the signal aborts.
+ * Creates a function that sends payloads. It waits for rate limits (429) as long as needed. It retries collector (5xx,
+ * 408, 425) and network failures a few times. The idempotency key makes a retry safe. The function throws a
+ * CommandError for a response that applies to every record, AbortError if the signal aborts.
  * @param options.onRetry Called once for each reason of retries.
  */
 export function createDeliver({
@@ -76,7 +76,7 @@ export function createDeliver({
   const reportedReasons = new Set<string>();
 
   function reportRetry(reason: string): void {
-    // Reasons that differ only in numbers count as equal.
+    // Reasons that differ only in numbers count as the same.
     const key = reason.replaceAll(/\d+/g, '');
     if (!reportedReasons.has(key)) onRetry(`${reason}. Retrying.`);
     reportedReasons.add(key);

@@ -116,8 +116,8 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
 }
 
 /**
- * Returns the ID of a load, which is part of every idempotency key. An unchanged file with the same
- * options has the same id, so a repeated command resumes an interrupted load within 24 hours.
+ * Returns the ID of a load, which is part of every idempotency key. An unchanged file with the same options has the
+ * same ID, so a repeated command resumes an interrupted load within 24 hours.
  */
 function createLoadId(options: IngestOptions): { id: string; canResume: boolean } {
   const { file, load, again, format, map, encoding, delimiter, source } = options;

@@ -92,7 +92,7 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
  */
 export function convertValue(kind: FieldKind, value: unknown): unknown {
   if (isBlank(value)) return undefined;
-  // JSON.parse rounds unsafe integers, so different IDs could become equal.
+  // JSON.parse rounds unsafe integers, so different IDs could become the same.
   if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
   if (typeof value !== 'string') return value;
   const text = value.trim();

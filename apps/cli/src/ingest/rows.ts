@@ -12,7 +12,7 @@ export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
 
 export type FileFormat = (typeof FILE_FORMATS)[number];
 
-/** A payload has at most 1 MiB. JSON escapes may enlarge it six times. */
+/** A payload is at most 1 MiB. JSON escapes may enlarge it up to sixfold. */
 const MAX_LINE_LENGTH = 8 * 1024 * 1024;
 
 /** Infers the format from a file name. Returns undefined for unknown extensions. */
@@ -27,7 +27,7 @@ type FileOptions = Omit<CsvOptions, 'name'> & {
   format: FileFormat;
   encoding: string;
   stdin: Io['stdin'];
-  /** Signal that ends the reading, even while it waits for input. */
+  /** Signal that stops the reader, even while it waits for input. */
   signal: AbortSignal;
 };
 

@@ -13,9 +13,9 @@ export type ByteCounts = { bytes: number; utf8Bytes: number };
  * Decodes a byte stream and removes the byte order mark.
  * @param options.name The file's name, for error messages.
  * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
- * @param byteCounts Counters that the reading increases.
- * @throws CommandError with the line if the bytes are invalid in this encoding. A wrong encoding would store
- *   garbled text.
+ * @param byteCounts Counters that are increased as bytes are read.
+ * @throws CommandError with the line if the bytes are invalid in this encoding. A wrong encoding would store garbled
+ *   text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,

@@ -24,7 +24,7 @@ type ReprocessOptions = {
   /** Signal that stops the run. Writes in progress finish. */
   signal: AbortSignal;
   context: Pick<Context, 'print' | 'stdout' | 'stderr'>;
-  /** Asks the operator; the signal withdraws the question. */
+  /** Asks the operator for confirmation. The signal cancels the prompt. */
   confirm: (question: string, signal?: AbortSignal) => Promise<boolean>;
 };
 
@@ -40,9 +40,8 @@ type EarlyStop = {
 type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined };
 
 /**
- * Reads listings again, prints the changes, and writes them after a question. With `yes` each listing is
- * written after its extraction. A stopped or failed run still asks the question, because
- * its model calls are paid.
+ * Reads listings again, prints the changes, and writes them after confirmation. With `yes`, each listing is written
+ * after its extraction. A stopped or failed run still asks for confirmation, because its model calls are paid.
  */
 export async function reprocess(
   { reprocess: service, parallel }: Pick<Maintenance, 'reprocess' | 'parallel'>,
@@ -101,7 +100,7 @@ export async function reprocess(
     earlyStop === undefined
       ? `Write ${read.read} listings?`
       : `It stopped. Write the ${read.read} listings read so far?`;
-  // A stopped run still asks the question. Another Ctrl-C answers no.
+  // A stopped run still asks for confirmation. Another Ctrl-C answers no.
   const questionSignal = earlyStop === undefined ? signal : undefined;
   if (dryRun || read.read === 0 || !(await confirm(question, questionSignal))) {
     print('Nothing was changed.');
@@ -121,8 +120,8 @@ export async function reprocess(
 }
 
 /**
- * Counts the listings whose images lack a description by the current prompt and model. Describes the images after a
- * question.
+ * Counts the listings whose images lack a description by the current prompt and model. Describes the images after
+ * confirmation.
  */
 export async function reprocessImages(
   service: Maintenance['reprocessImages'],
@@ -193,7 +192,7 @@ async function processListings<Listing extends { listingId: number }>(
     readError = error;
   }
   await Promise.all(jobs);
-  // A continued run begins with the first failed listing.
+  // A resumed run starts at the first failed listing.
   const [failure] = failures.toSorted((one, other) => one.listingId - other.listingId);
   if (failure) return { error: failure.error, after: failure.listingId - 1 || undefined };
   if (signal?.aborted === true) return { after };

@@ -29,7 +29,7 @@ Options:
   --input-format json|jsonl|yaml    the format of both, whatever their names
   --help                            print this text
 
-Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong use.
+Exit status: 0 compared, 1 what --fail-on says, 2 unreadable or invalid file, or usage error.
 `;
 
 /** `oselya inventory diff` (Contract 5). */

@@ -22,7 +22,7 @@ Options:
 ${SELECT_HELP}
   --help                            print this text
 
-Exit status: 0 printed, 2 unreadable, invalid or wrong use.
+Exit status: 0 printed, 2 unreadable or invalid file, or usage error.
 `;
 
 /** `oselya inventory export` (Contract 5). */

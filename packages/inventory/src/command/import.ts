@@ -35,7 +35,7 @@ Options:
                                     of relative paths; files outside are skipped
   --help                            print this text
 
-Exit status: 0 printed, 2 unreadable or wrong use.
+Exit status: 0 printed, 2 unreadable file or usage error.
 `;
 
 /** `oselya inventory import` (Contract 5). */

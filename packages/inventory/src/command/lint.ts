@@ -39,7 +39,7 @@ Options:
 ${CHECK_OPTIONS_HELP}
   --help                            print this text
 
-Exit status: 0 no errors, 1 errors or too many warnings, 2 unreadable or wrong use.
+Exit status: 0 no errors, 1 errors or too many warnings, 2 unreadable file or usage error.
 `;
 
 /** `oselya inventory lint` (Contract 5). */

@@ -39,7 +39,7 @@ ${SELECT_HELP}
   --format text|json                the output format (default: text)
   --help                            print this text
 
-Exit status: 0 no problems, 1 problems, 2 unreadable, invalid or wrong use.
+Exit status: 0 no problems, 1 problems, 2 unreadable or invalid file, or usage error.
 `;
 
 /** `oselya inventory probe` (Contract 5). */

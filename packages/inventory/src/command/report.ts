@@ -33,7 +33,7 @@ Options:
 ${INPUT_FORMAT_HELP}
   --help                            print this text
 
-Exit status: 0 printed, 2 unreadable, invalid or wrong use.
+Exit status: 0 printed, 2 unreadable or invalid file, or usage error.
 `;
 
 /** `oselya inventory report` (Contract 5). */

@@ -40,7 +40,7 @@ ${CHECK_OPTIONS_HELP}
   --watch                           check again whenever a FILE changes; patterns are expanded once
   --help                            print this text
 
-Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
+Exit status: 0 valid, 1 invalid, 2 unreadable file or usage error.
 `;
 
 /** `oselya inventory validate` (Contract 5). */
