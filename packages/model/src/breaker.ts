@@ -111,7 +111,7 @@ export function createBreaker(options: {
             lastFailure = error.message;
             error.outage = outage ??= { since: new Date() };
           }
-          // An attempt that started before the breaker opened does not show the current state of the server.
+          // An attempt that started before the breaker opened does not show the server's current state.
           if (wasProbe || halfOpenAt === undefined) record(error, wasProbe);
         },
       };

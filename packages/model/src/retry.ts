@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isInfrastructureFailure, isRetriedInCall, ModelError } from './errors.ts';
 
-/** Limits of one call. The time limit applies to all attempts together. */
+/** Limits on one call. The time limit applies to all attempts together. */
 type RetryOptions = {
   timeoutMs: number;
   attempts: number;

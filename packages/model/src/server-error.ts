@@ -46,7 +46,7 @@ function readKind({ type, code }: Record<string, unknown>): { type: string; code
 const CONTEXT_FULL_MESSAGE = /context size has been exceeded/i;
 
 const TOO_LARGE_MESSAGES = [
-  // llama.cpp: limit of the batch or of the context
+  // llama.cpp: batch or context limit
   /too large to process/i,
   /(?:exceeds?|larger than|longer than) the (?:available|max|maximum|model)\b.{0,30}\b(?:context|model) (?:size|length)/i,
   // Ollama

@@ -137,7 +137,7 @@ export function createLossyDatabase<Schema>(db: Kysely<Schema>) {
   };
 }
 
-/** Creates the error of an unreachable database. */
+/** Creates the error for an unreachable database. */
 export function createOutageError(): DatabaseError {
   return new DatabaseError('DATABASE_UNREACHABLE', 'The database does not respond (a test)');
 }

@@ -76,7 +76,7 @@ export const rejectMultipleHosts: onRequestHookHandler = ({ raw }, _reply, done)
   );
 };
 
-/** Returns whether two secrets are equal. Compares them in constant time to prevent timing attacks. */
+/** Returns whether two secrets match. Compares them in constant time to prevent timing attacks. */
 export function isSameSecret(receivedSecret: string, expectedSecret: string): boolean {
   const [receivedBytes, expectedBytes] = [Buffer.from(receivedSecret), Buffer.from(expectedSecret)];
   return (
