@@ -32,7 +32,7 @@ export class UnknownUserError extends Error {
 
 /**
  * Assigns all sessions, memory facts and memory summaries without an owner to a user, in one transaction. The service
- * may run meanwhile: other writers of memory wait, and a concurrent run finds nothing left. Specification 000, Legacy
+ * may be running: other writers of memory wait, and a concurrent run finds nothing left. Specification 000, Legacy
  * data; Contract 1.
  * @param options.dryRun Whether to roll back. The report is then a preview.
  */
@@ -94,7 +94,7 @@ async function assignRows(
   return Number(numAffectedRows);
 }
 
-/** Ranks the facts of each name, newest first. Of facts with equal times, the user's fact comes first. */
+/** Ranks the facts of each name, newest first. Among facts with the same time, the user's fact comes first. */
 const buildFactRanking = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,
@@ -153,7 +153,7 @@ async function assignSummaries(
     .selectFrom('memory_summaries')
     .select(['id', 'user_id', sql<string>`coalesce(summary, '')`.as('summary')])
     .where((where) => where.or([where('user_id', 'is', null), where('user_id', '=', userId)]))
-    // Oldest first. Of summaries with equal times, the user's summary is last.
+    // Oldest first. Among summaries with the same time, the user's summary is last.
     .orderBy(sql`coalesce(updated_at, '-infinity'), user_id is not null, id`)
     .execute();
   const ownSummary = rows.find(({ user_id }) => user_id !== null);

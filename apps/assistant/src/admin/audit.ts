@@ -10,9 +10,9 @@ import type { Sweep } from '../upkeep.ts';
 export const auditActions = [
   'signed_in',
   'signed_out',
-  /** A user ended one of their other sign-ins. */
+  /** A user ended one of their other auth sessions. */
   'sign_in_ended',
-  /** An admin or a webhook ended all sign-ins of a user, or of all users. */
+  /** An admin or a webhook ended all auth sessions of a user, or of all users. */
   'sign_ins_ended',
   'session_rejected',
   'sign_in_failed',
@@ -34,7 +34,7 @@ type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 /**
  * Appends an audit entry, in the action's transaction or before its response.
  * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
- * @param entry.userId Owner of the data or sign-in; null for all users, or an unknown owner.
+ * @param entry.userId Owner of the data or auth session; null for all users, or an unknown owner.
  */
 export async function recordAudit(
   db: Kysely<Tables>,

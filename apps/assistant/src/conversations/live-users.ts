@@ -184,7 +184,7 @@ export function createLiveUsers({
     if (resolvingSessions.size === 0) logFailures();
   }
 
-  /** Logs all failures in one line, because an outage of the provider can cause thousands. */
+  /** Logs all failures in one line, because a provider outage can cause thousands. */
   function logFailures(): void {
     if (failures.length === 0) return;
     log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');

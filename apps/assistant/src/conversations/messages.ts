@@ -160,7 +160,7 @@ export async function insertMessage(
     .executeTakeFirstOrThrow();
 }
 
-/** Returns a message by its id, or by its client message id in a session. */
+/** Returns a message by its ID, or by its client message ID in a session. */
 export function findMessage(
   db: Kysely<Tables>,
   key: { id: string } | { sessionId: string; clientMessageId: string },
@@ -175,7 +175,7 @@ export function findMessage(
   ).executeTakeFirst();
 }
 
-/** Key of a question. The index on turns begins with the session id. */
+/** Key of a question. The index on turns begins with the session ID. */
 type QuestionKey = { sessionId: string; questionId: string };
 
 /** Returns the answer to a question; undefined if no turn has stored one. */

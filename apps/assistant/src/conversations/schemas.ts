@@ -19,7 +19,7 @@ export const SESSIONS_PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 /** Default and maximum number of messages or steps per page. */
 export const MESSAGES_PAGE_LIMITS = { limit: 1000, maxLimit: 1000 };
 
-/** Path parameters for a session. Any string can be an id, because older systems used other formats. */
+/** Path parameters for a session. Any string can be an ID, because older systems used other formats. */
 export const sessionParams = Type.Object({
   id: storableText({ minLength: 1, maxLength: 300, description: "The session's ID." }),
 });

@@ -4,7 +4,7 @@ import { problem } from '../errors.ts';
 import { buildTimeOrder, type Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
-/** Channel for changes, deletions and cancellations in a session. The payload is the session id. */
+/** Channel for changes, deletions and cancellations in a session. The payload is the session ID. */
 export const SESSION_CHANNEL = 'assistant_sessions';
 
 /** Sort order by last activity. The indexes contain the same expression. */
@@ -36,7 +36,7 @@ export type SessionSummary = {
   last_active: Date;
 };
 
-/** A session id with the reader's access scope. */
+/** A session ID with the reader's access scope. */
 export type SessionKey = { sessionId: string; scope: AccessScope };
 
 /** Returns the SQL condition that a row of `conversation_sessions` is in an access scope. */
@@ -44,7 +44,7 @@ export function whereOwnerInScope(scope: AccessScope): RawBuilder<SqlBool> {
   return whereInScope(scope, 'conversation_sessions.user_id');
 }
 
-/** Returns the SQL condition that a column's session id is in an access scope. */
+/** Returns the SQL condition that a column's session ID is in an access scope. */
 export function whereSessionInScope(scope: AccessScope, column: string): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select from conversation_sessions
@@ -98,7 +98,7 @@ export type SessionPage = {
   limit: number;
 };
 
-/** Returns sessions with their positions, most recently active first, then by id. */
+/** Returns sessions with their positions, most recently active first, then by ID. */
 export async function listSessions(
   db: Kysely<Tables>,
   { scope, userId, after, limit }: SessionPage & { scope: AccessScope },
@@ -120,7 +120,7 @@ export async function listSessions(
 }
 
 /**
- * Returns a user's sessions ordered by id, because activity between two pages does not change this order.
+ * Returns a user's sessions ordered by ID, because activity between two pages does not change this order.
  * @param after The last ID of the previous page.
  */
 export function listSessionsOfUser(

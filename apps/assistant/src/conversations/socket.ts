@@ -114,7 +114,7 @@ class Connection {
 
   async #handle(data: RawData, isBinary: boolean): Promise<void> {
     this.#queuedMessages -= 1;
-    // The reply to this message may be equally large. Closing the socket also resolves the promise.
+    // The reply to this message may be just as large. Closing the socket also resolves the promise.
     if (this.#largeFrame !== undefined) await this.#largeFrame.written;
     if (!this.isOpen) return;
     const status = await this.#onMessage(data, isBinary);
@@ -127,7 +127,7 @@ class Connection {
 
 type Handshake = {
   address: string;
-  /** Auth session id from the cookie. Undefined without a cookie, null if its value is malformed. */
+  /** Auth session ID from the cookie. Undefined without a cookie, null if its value is malformed. */
   sessionId: string | null | undefined;
   requestId: string;
   log: Pick<Logger, 'error' | 'info' | 'debug'>;

@@ -53,7 +53,7 @@ export async function endSteps(
       status: sql<string>`case when changes is null then 'failed' else 'done' end`,
       finished_at: sql<Date>`clock_timestamp()`,
     })
-    // The session id is the first column of the index.
+    // The session ID is the first column of the index.
     .where('session_id', '=', sessionId)
     .where('turn_id', '=', turnId)
     .where('status', '=', 'running')

@@ -8,7 +8,7 @@ import { findAnswer, findMessage, insertMessage, type Message } from './messages
 import { lockSession, SESSION_CHANNEL } from './session-rows.ts';
 import { endSteps } from './steps.ts';
 
-/** Channel for new events of turns. The payload is the session id. */
+/** Channel for new turn events. The payload is the session ID. */
 export const TURN_CHANNEL = 'assistant_turns';
 
 /** Lease duration. After a crash, the session stays blocked until the lease expires. */
@@ -190,7 +190,7 @@ export function retryTurn(db: Kysely<Tables>, ownedSession: OwnedSession): Promi
   });
 }
 
-/** Runs work in a transaction that locks the user and the session. No other turn of either can begin meanwhile. */
+/** Runs work in a transaction that locks the user and the session. No other turn of either can begin until it ends. */
 function runInLockedSession<Result>(
   db: Kysely<Tables>,
   { userId, sessionId }: OwnedSession,

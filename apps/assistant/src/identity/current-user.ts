@@ -31,7 +31,7 @@ export type Resolution =
  */
 export type ResolveSession = (sessionId: string, knownUser?: ResolvedUser) => Promise<Resolution>;
 
-/** Maximum user data fetches per request. A fetch is repeated if the cached access is cleared during it. */
+/** Maximum user data fetches per request. A fetch is retried if the cached access is invalidated during it. */
 const MAX_FETCHES = 5;
 
 /**

@@ -8,7 +8,7 @@ import { createTokenVault } from './token-vault.ts';
 
 export type IdentityDeps = ReturnType<typeof createIdentityDeps>;
 
-/** Creates the client of the provider and the token vault. */
+/** Creates the provider client and the token vault. */
 export function createIdentityDeps(options: {
   config: Config;
   db: Kysely<Tables>;

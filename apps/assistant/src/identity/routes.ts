@@ -46,7 +46,7 @@ export const buildPublicRouteOptions = <Schema extends FastifySchema>(
   schema: { tags: ['sign-in'], ...schema },
 });
 
-/** Reads the user agent and IP address of a request, for the user's list of sign-ins. */
+/** Reads the user agent and IP address of a request, for the user's list of auth sessions. */
 export function readClientInfo({ headers, ip: address }: FastifyRequest): ClientInfo {
   return { user_agent: headers['user-agent']?.slice(0, MAX_USER_AGENT_LENGTH) ?? null, address };
 }

@@ -21,7 +21,7 @@ import { saveUser } from './users.ts';
 /** Browser that signs in: its short-lived ID, and its current auth session. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
-/** Columns that describe the client in the user's list of sign-ins. */
+/** Columns that describe the client in the user's list of auth sessions. */
 export type ClientInfo = { user_agent: string | null; address: string | null };
 
 type CallbackParameters = { state?: string; code?: string; error?: string; iss?: string };
@@ -132,7 +132,7 @@ function throwSignInError(error: unknown): never {
 
 /**
  * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Keeps
- * the tokens of replaced auth sessions, because many providers keep one grant for all sign-ins of a browser.
+ * the tokens of replaced auth sessions, because many providers keep one grant for all auth sessions of a browser.
  */
 async function admitUser(
   trx: Transaction<Tables>,
@@ -144,7 +144,7 @@ async function admitUser(
   const invalidations = await findInvalidationsSince(trx, startCursor, user.id, providerSessionId);
   if (invalidations.has('sessions')) throw problem('login_refused');
   let replacedCount = 0;
-  // A sign-in of Android or of a terminal keeps the auth session of its browser.
+  // An Android or terminal sign-in keeps the auth session of its browser.
   const earlierIds = new Set([earlierSessionId, platform === null ? sessionId : null]);
   for (const id of earlierIds) {
     if (id === null) continue;

@@ -60,7 +60,7 @@ export function createSignOut(
       }
     },
 
-    /** Ends a sign-in of a user by its public ID. Returns undefined if the user does not have this sign-in. */
+    /** Ends an auth session of a user by its public ID. Returns undefined if the user does not have this session. */
     async endOwnSession(userId: string, publicId: string): Promise<EndedAuthSession | undefined> {
       const session = await db
         .selectFrom('user_auth_sessions as s')

@@ -9,7 +9,7 @@ export type CachedUser = Pick<User, 'email' | 'display_name'> & {
   permissions: string;
 };
 
-/** Returns whether a user record equals the provider's data. */
+/** Returns whether a user record matches the provider's data. */
 export function isSameUser(cachedUser: CachedUser, user: User): boolean {
   return (
     cachedUser.email === user.email &&

@@ -28,12 +28,12 @@ const MAX_SEARCH_WORDS = 5;
 /** Maximum number of waiting searches of a user, which run one at a time. */
 const MAX_WAITING_SEARCHES = 4;
 
-/** Time limit of each statement of a search in the facts of all users. */
+/** Time limit for each statement of a search in the facts of all users. */
 const SEARCH_TIMEOUT_MS = 5000;
 
 const MAX_CONTEXT_FACTS = 500;
 
-/** Error code `query_canceled` of PostgreSQL. */
+/** PostgreSQL error code `query_canceled`. */
 const QUERY_CANCELED = '57014';
 
 export type Memory = ReturnType<typeof createMemory>;
@@ -114,7 +114,7 @@ export function createMemory({
 
     /**
      * Writes a fact of the user, and returns it with its previous value.
-     * @param fact.sourceSessionId Conversation in which the assistant learnt the fact.
+     * @param fact.sourceSessionId Conversation in which the assistant learned the fact.
      * @throws ProblemError `memory_full`, or `session_not_found` if the conversation was deleted; the signal's reason.
      */
     putFact(

@@ -23,8 +23,8 @@ const SLICE_BYTES = (MIN_CHUNK_LENGTH / 4) * 3;
 type JsonText = AsyncGenerator<string, void, undefined>;
 
 /**
- * Exports all data of a user as one JSON document without the secrets of sign-ins. At most a page of rows and one file
- * are in memory. An error after the first page destroys the stream.
+ * Exports all data of a user as one JSON document without the secrets of auth sessions. At most a page of rows and one
+ * file are in memory. An error after the first page destroys the stream.
  */
 export async function exportOwnData(
   db: Kysely<Tables>,
@@ -110,7 +110,7 @@ function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId
 
 /**
  * Generates the text of a list that is read page by page.
- * @param key Column that positions the next page after a row.
+ * @param key Sort key: the next page starts after its value (keyset pagination).
  * @param readPage Reads the page after a row, in an order that writes do not change: minutes may pass between pages.
  */
 async function* generateList<Key extends string, Row extends Readonly<Record<Key, unknown>>>(

@@ -13,7 +13,7 @@ import { deleteSessionsOfUser } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import { exportOwnData } from './export.ts';
 
-/** Limit of concurrent exports in one process. Each holds a file of up to 10 MiB. */
+/** Maximum number of concurrent exports in one process. Each holds a file of up to 10 MiB. */
 const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
@@ -59,7 +59,7 @@ export function registerOwnDataRoutes(
     '/me/export',
     {
       config: { access: 'signed-in', errors: ['export_running', 'unavailable'] },
-      // A HEAD request would read the whole export for nothing.
+      // A HEAD request would read the whole export and discard it.
       exposeHeadRoute: false,
       onRequest: [
         limitPerUser(1, () => problem('export_running')),

@@ -6,7 +6,7 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } fr
 /** Maximum size of a profile file, which exceeds the text that a model accepts. */
 const MAX_FILE_BYTES = 256 * 1024;
 
-// Descriptions are the ends of messages about invalid values: "name must be 1 to 100 characters".
+// A message about an invalid value ends with the description: "name must be 1 to 100 characters".
 const buildTextSchema = (description: string, options: { minLength?: number; maxLength: number }) =>
   Type.String({ ...options, description });
 

@@ -195,7 +195,7 @@ async function readFolder(
   const findOwner = (id: string | undefined) =>
     [...profiles].find(([, { profile }]) => profile.profile_id === id);
   const files = [...parsedFiles.keys()];
-  // A file that keeps its id has precedence over a file that takes the id.
+  // A file that keeps its ID takes precedence over a file that adopts it.
   for (const file of files.toSorted((a, b) => Number(hasNewId(a)) - Number(hasNewId(b)))) {
     const newProfile = parsedFiles.get(file);
     const [owner, { idLine = 0 } = {}] = (newProfile && findOwner(getProfileId(newProfile))) ?? [];

@@ -15,7 +15,7 @@ import type { Search } from './search.ts';
 
 const REQUEST_TIMEOUT_MS = 20_000;
 
-/** Maximum wait after the collector answers 429. */
+/** Maximum wait after the collector responds with 429. */
 const MAX_WAIT_SECONDS = 60;
 
 /** Maximum number of pages that are read before digests are sent. */
@@ -44,8 +44,8 @@ export const whereActive = sql<boolean>`(not saved_searches.paused
   and saved_searches.session_id is not null)`;
 
 /**
- * Reads the collector's feed of changes from the stored cursor, and stores the listings that each saved search finds.
- * Each search stores a listing once, so a page can be read any number of times.
+ * Reads the collector's change feed from the stored cursor, and stores the listings that each saved search finds. Each
+ * search stores a listing once, so a page can be read any number of times.
  * @throws CollectorError; the signal's reason.
  * @see docs/adr/0025-saved-searches.md
  */
@@ -127,7 +127,7 @@ export function isStillHit(
   return price !== null && oldPrice !== null && price < oldPrice && currency === oldCurrency;
 }
 
-/** Requests the candidates that each distinct search finds, and stores them as hits of all equal searches. */
+/** Requests the candidates that each distinct search finds, and stores them as hits of all identical searches. */
 async function storeHits(
   { db, collector, metrics, log }: FeedDeps,
   candidates: ReadonlyMap<number, CandidateReason>,
@@ -184,7 +184,7 @@ async function* listDistinctSearches(db: Kysely<Tables>): AsyncGenerator<Search>
 }
 
 /**
- * Sends a request to the collector, and repeats it while the collector answers 429.
+ * Sends a request to the collector, and retries it while the collector responds with 429.
  * @throws CollectorError; the signal's reason.
  */
 export async function requestCollector<Result>(

@@ -164,7 +164,7 @@ async function checkSearchLimit(trx: Transaction<Tables>, userId: string): Promi
   });
 }
 
-/** Locks a session of a user and returns its id. */
+/** Locks a session of a user and returns its ID. */
 async function lockOwnSession(
   trx: Transaction<Tables>,
   { sessionId, userId }: { sessionId: string; userId: string },

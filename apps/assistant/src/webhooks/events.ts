@@ -70,7 +70,10 @@ type Effect =
   | { shouldEndSessions: false; subject: AffectedUsers }
   | { shouldEndSessions: true; subject: AffectedUsers | ProviderSession };
 
-/** Resolves the effect of an event. Events of other clients also clear access, because clearing costs only a fetch. */
+/**
+ * Resolves the effect of an event. Events for other clients also invalidate the cached access, which costs only a
+ * refetch.
+ */
 function resolveEffect({ name, userId }: WebhookEvent): Effect | undefined {
   const effect = EFFECTS_BY_EVENT.get(name ?? '');
   if (effect === 'end_all_sessions') return { shouldEndSessions: true, subject: 'all-users' };
@@ -94,8 +97,8 @@ export type Receipt = {
 export type EventReceiver = ReturnType<typeof createEventReceiver>;
 
 /**
- * Creates the receiver of verified events. The effect, the ledger row and the audit entry are one transaction, so
- * the provider can repeat a failed delivery. Contract 3, Webhooks.
+ * Creates the receiver of verified events. The effect, the ledger row and the audit entry are one transaction, so the
+ * provider can retry a failed delivery. Contract 3, Webhooks.
  */
 export function createEventReceiver({
   db,
@@ -115,7 +118,7 @@ export function createEventReceiver({
 
   async function receive(
     event: {
-      /** An event has no effect if the ledger contains its delivery id. */
+      /** An event has no effect if the ledger contains its delivery ID. */
       deliveryId: string | null;
       signature: LedgerRow['signature'];
       name: string | null;
@@ -128,7 +131,7 @@ export function createEventReceiver({
     const receipt = { event: name, userId, sessionsEnded: 0 };
     const outcome = effect === undefined ? 'ignored' : 'applied';
     const applyOnce = async (trx: Transaction<Tables>): Promise<Receipt> => {
-      // A concurrent delivery with the same id waits here until this transaction ends.
+      // A concurrent delivery with the same ID waits here until this transaction ends.
       const row = await trx
         .insertInto('webhook_events')
         .values({
@@ -166,8 +169,9 @@ export function createEventReceiver({
 
   return {
     /**
-     * Applies a webhook. Only a signed id identifies a repeated delivery. A signature over the body alone signs no
-     * delivery id, and two equal bodies may be two events, so only the `event_id` of the body identifies a repetition.
+     * Applies a webhook. Only a signed ID identifies a repeated delivery. A signature over the body alone signs no
+     * delivery ID. Two identical bodies may be two events, so in that case only `event_id` identifies a repeated
+     * delivery.
      */
     receiveWebhook(
       { eventId, ...event }: WebhookEvent,

@@ -110,7 +110,7 @@ const computeSignatures = (keys: readonly Buffer[], ...parts: (string | Uint8Arr
     return hmac.digest();
   });
 
-/** Compares all pairs, because an early exit would reveal which pair is equal. */
+/** Compares all pairs, because an early exit would reveal which pair matches. */
 function hasMatch(signatures: readonly Buffer[], expectedSignatures: readonly Buffer[]): boolean {
   const matches = signatures.flatMap((signature) =>
     expectedSignatures.filter((candidate) => timingSafeEqual(signature, candidate)),
@@ -135,7 +135,7 @@ function parseSignature(header: string): Buffer | undefined {
   return SHA256_HEX.test(text) ? Buffer.from(text, 'hex') : parseBase64(text);
 }
 
-/** Parses the signatures of version 1. The header may contain several signatures, also of other versions. */
+/** Parses the signatures of version 1. The header may contain several signatures, including those of other versions. */
 function parseStandardSignatures(header: string): Buffer[] {
   return header
     .split(' ')

@@ -285,7 +285,7 @@ test('An unexpected error is logged, and does not close the socket', async () =>
   });
   const { url, lines } = await openSockets({ types: { broken: brokenMessage } });
   const client = await SocketClient.open(url);
-  // Server errors do not count towards the limit of errors.
+  // Server errors do not count towards the error limit.
   for (let time = 0; time < 25; time += 1) {
     const answer = await client.ask({ type: 'broken' });
     assert.equal(answer.problem?.code, 'internal_error');

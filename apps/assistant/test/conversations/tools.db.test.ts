@@ -575,7 +575,7 @@ suite('tools', async () => {
 
   const log = { info: () => undefined, warn: () => undefined };
 
-  /** Makes the database reject step results with the error of an outage. */
+  /** Makes the database reject step results with an outage error. */
   async function breakSteps(): Promise<void> {
     await sql`
     create or replace function reject_step() returns trigger language plpgsql as $$

@@ -107,7 +107,7 @@ test('An impossible `after` is rejected, and one beyond the end brings no event'
 
 const noSuchModel = { status: 400, body: { error: { message: 'No such model' } } };
 
-/** Cancels an answer after its first word. Returns the client, the session id and the message. */
+/** Cancels an answer after its first word. Returns the client, the session ID and the message. */
 async function cancelAnswer(t: TestContext) {
   const restGate = createGate(t);
   model.scripts.push({ words: ['Початок', restGate.opened, ' і кінець'] });
@@ -509,7 +509,7 @@ test('The smallest window has room for tools, and rejects a question that is too
   }
 });
 
-/** Adds a session with the default profile and returns its id. */
+/** Adds a session with the default profile and returns its ID. */
 async function addSession(userId: string): Promise<string> {
   const id = randomUUID();
   await addSessions(db, { id, user_id: userId, profile_id: 'default', name: 'Пошук' });

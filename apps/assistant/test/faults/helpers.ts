@@ -102,7 +102,7 @@ export async function withLock(
 }
 
 /**
- * Waits until another connection waits for a lock, and returns its process id.
+ * Waits until another connection waits for a lock, and returns its process ID.
  * @param kind The `wait_event` of the lock; any by default.
  */
 export async function waitUntilBlocked(

@@ -62,7 +62,7 @@ export class SocketClient {
     this.socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame));
   }
 
-  /** Sends a message with a new id, and returns its answer. */
+  /** Sends a message with a new ID, and returns its answer. */
   async ask(frame: object): Promise<Frame> {
     this.askCount += 1;
     const id = `ask-${this.askCount}`;

@@ -19,7 +19,7 @@ export function createUser(id: string, permissions: string[] = []): User {
   return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
 }
 
-/** Scripted auth sessions. An id that is not in `users` is unknown. Each resolution throws `failure`, if it is set. */
+/** Scripted auth sessions. An ID that is not in `users` is unknown. Each resolution throws `failure`, if it is set. */
 export class ScriptedIdentity {
   readonly users = new Map<string, User>();
   failure: Error | undefined;
@@ -53,7 +53,7 @@ export class ScriptedIdentity {
   };
 }
 
-/** Returns a well-formed session id. */
+/** Returns a well-formed session ID. */
 export const createSessionId = (character: string) => character.repeat(43);
 
 /** Starts a server that has only sockets, with scripted users and messages. */

@@ -25,7 +25,7 @@ const NOTORIOUS_TEXTS = [
   '😀'.repeat(500),
 ];
 
-/** A well-formed session id that does not exist. */
+/** A well-formed session ID that does not exist. */
 export const id = fc.stringMatching(/^[A-Za-z0-9_-]{43}$/);
 
 export const text: fc.Arbitrary<string> = fc.oneof(

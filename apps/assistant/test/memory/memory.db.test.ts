@@ -135,7 +135,7 @@ test('Searches of a user run one at a time, and too many concurrent searches are
 });
 
 test('Pages list each fact once, facts without a time last', async () => {
-  // Two rows a microsecond apart, two with equal times, and two without a time.
+  // Two rows a microsecond apart, two with the same time, and two without a time.
   const times = [null, null, '2026-01-01 10:00:00.000001', '2026-01-01 10:00:00.000002'];
   const rows = [...times, '2026-01-02', '2026-01-02'].map((time, index) => ({
     user_id: 'olena',

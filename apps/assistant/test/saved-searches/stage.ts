@@ -24,7 +24,7 @@ export async function openDigestStage() {
     ...stage,
     feed,
 
-    /** Adds a listing with an id that no other test uses. */
+    /** Adds a listing with an ID that no other test uses. */
     addListing: (fields: Parameters<typeof feed.add>[1] = {}): number => {
       const id = nextListingId;
       nextListingId += 1;

@@ -53,8 +53,8 @@ type AgentOptions = {
 };
 
 /**
- * Answers the last message of a conversation. Calls the model, runs the requested tools and repeats with their output,
- * until the model answers or reaches the limit of rounds.
+ * Answers the last message of a conversation. Calls the model, runs the requested tools and calls it again with their
+ * output, until the model answers or reaches the limit on rounds.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer, `answer_too_long`, or
  *   `model_failed` if the completion is empty or a tool input is nested too deep.
  * @throws ModelError, or the signal's reason.
@@ -79,7 +79,7 @@ export async function runAgent({
   for (let round = 1; ; round += 1) {
     const isLastRound = round >= limits.rounds || toolCallCount >= limits.toolCalls;
     const nextRequest: AgentRequest & Pick<ChatRequest, 'toolChoice'> = { ...request, messages };
-    // The last request keeps the tools, because an unchanged prefix hits the prompt cache of the server.
+    // The last request keeps the tools, because an unchanged prefix hits the server's prompt cache.
     if (hasIgnoredToolChoice) nextRequest.tools = [];
     else if (isLastRound) nextRequest.toolChoice = 'none';
     const maxOutputTokens = Math.min(remainingTokens, window.getRemainingTokens(nextRequest));
@@ -94,7 +94,7 @@ export async function runAgent({
     hasText ||= text !== '';
     remainingTokens -= tokens;
     if (isTruncated) throw problem('answer_too_long');
-    // Ollama ignores `tool_choice`. If the model calls a tool anyway, repeat the request without tools.
+    // Ollama ignores `tool_choice`. If the model calls a tool anyway, retry the request without tools.
     if (
       isLastRound &&
       calls.length > 0 &&

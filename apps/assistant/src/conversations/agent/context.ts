@@ -120,8 +120,8 @@ type RequestSources<Fact extends KnownFact, Stored extends StoredMessage> = Pick
   };
 
 /**
- * Selects the content of a request: the instructions, the question, user and session data within their shares of the
- * window, and the latest messages that fit. Contract 3, Answers.
+ * Selects the content of a request: the instructions, the question, and the latest messages that fit. User and session
+ * data get fixed shares of the window. Contract 3, Answers.
  * @returns The request, the number of messages that a summary would leave, and the maximum number of summary tokens.
  */
 export function buildContext<Fact extends KnownFact, Stored extends StoredMessage>({

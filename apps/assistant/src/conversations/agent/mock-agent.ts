@@ -50,7 +50,7 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
     if (typeof input === 'string') return answer(input);
     if (input === undefined) continue;
     if (!tools.includes(name)) break;
-    // A deterministic id keeps answers reproducible.
+    // A deterministic ID keeps answers reproducible.
     return { toolCalls: [{ id: `call-${questionIndex}-${name}`, name, input }] };
   }
   return answer(HELP_TEXT[language]);

@@ -50,7 +50,7 @@ type EarlierMessages = {
 
 /**
  * Summarizes the earlier messages of a session in several requests and stores the summary after each request. The next
- * answer summarizes the messages beyond the limit of requests.
+ * answer summarizes the messages beyond the limit on requests.
  * @param options.modelName Name of the model. Empty for MODEL_CHAT.
  * @returns The last summary and the number of summarized messages; undefined if another process stored one first.
  * @throws ModelError MODEL_INVALID_OUTPUT for an empty summary, or an error of the model client; the signal's reason.

@@ -151,7 +151,7 @@ function formatRange(unit: string, min: number | undefined, max: number | undefi
   return `${unit} ${formatNumber(min)}${min === max ? '' : `–${formatNumber(max)}`}`;
 }
 
-/** Returns a tool input with the listing id that the pattern's first group captures. */
+/** Returns a tool input with the listing ID that the pattern's first group captures. */
 export function parseListingInput(
   text: string,
   pattern: RegExp,

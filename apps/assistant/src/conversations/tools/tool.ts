@@ -99,7 +99,7 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   };
 }
 
-/** The error of a failed tool call, with a message for the model and the user. */
+/** Thrown for a failed tool call, with a message for the model and the user. */
 export class ToolError extends Error {
   override readonly name = 'ToolError';
 }

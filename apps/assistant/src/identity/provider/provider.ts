@@ -63,7 +63,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
   let clientPromise: Promise<Client> | undefined;
   let health: { checkedAt: number; outage: Promise<string | undefined> } | undefined;
 
-  /** Returns the client. Repeats discovery if it failed at the previous call. */
+  /** Returns the client. Retries discovery if it failed at the previous call. */
   function getClient(): Promise<Client> {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
     const createClient = config.IDP_DISCOVERY ? discover : configure;
@@ -187,7 +187,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         await oidc.tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
 
-    /** Describes an outage of the provider, or returns undefined. Checks the provider at most once a second. */
+    /** Describes a provider outage, or returns undefined. Checks the provider at most once a second. */
     findOutage(): Promise<string | undefined> {
       const now = performance.now();
       if (health === undefined || now - health.checkedAt >= HEALTH_MAX_AGE_MS) {

@@ -37,18 +37,18 @@ export function toProviderError(error: unknown): ProviderError | ProblemError {
   return new ProviderError('unavailable', `the answer is not usable${code}`);
 }
 
-/** Creates the error of a request that needs the provider while it is unavailable. Contract 3, Refresh. */
+/** Creates the error for a request that needs the provider while it is unavailable. Contract 3, Refresh. */
 export function createProviderUnavailableError(details: { cause?: unknown; detail?: string } = {}) {
   return problem('provider_unavailable', { headers: { 'retry-after': '5' }, ...details });
 }
 
-/** Converts a ProviderError to the error of a user's request. Returns other errors unchanged. */
+/** Converts a ProviderError to a request error. Returns other errors unchanged. */
 export function toRequestError(cause: unknown): unknown {
   if (cause instanceof NoEmailError) return problem('user_without_email', { cause });
   return cause instanceof ProviderError ? createProviderUnavailableError({ cause }) : cause;
 }
 
-/** Converts a ProviderError to the error of a sign-in. Returns other errors unchanged. */
+/** Converts a ProviderError to a sign-in error. Returns other errors unchanged. */
 export function toSignInError(cause: unknown): unknown {
   if (cause instanceof NoEmailError) return problem('account_without_email', { cause });
   if (!(cause instanceof ProviderError)) return cause;

@@ -17,7 +17,7 @@ export function parseProviderJson(text: string): unknown {
   return JSON.parse(text, reviveInteger);
 }
 
-/** TypeScript's types lack the third parameter of revivers. */
+/** Revives integers as bigints. The optional parameter is missing in TypeScript's types. */
 function reviveInteger(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source ?? '';
   return typeof value === 'number' && INTEGER_PATTERN.test(source) ? BigInt(source) : value;
