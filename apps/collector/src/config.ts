@@ -14,7 +14,7 @@ import { type Static, Type } from 'typebox';
 import { isValidAllowEntry } from './safe-fetch/check-url.ts';
 import { choice } from './schemas.ts';
 
-/** Limit of pgvector's index. */
+/** Maximum dimensions of a pgvector index. */
 const MAX_DIMENSIONS = 2000;
 
 /** Schema of the collector's variables. Contract 1. */

@@ -154,7 +154,7 @@ export const errors = {
 /** Stable error code. Contract 2. */
 export type ErrorCode = keyof typeof errors;
 
-/** Creates an error of the collector. */
+/** Creates a collector error. */
 export const problem = createProblemFactory(errors);
 
 /** Creates the response schemas of errors, by code or by status. */

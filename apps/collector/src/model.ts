@@ -47,7 +47,7 @@ export function openModel(
   }
 }
 
-/** Opens the configured model with metrics of its requests and a log of its failures. */
+/** Opens the configured model, records request metrics and logs failures. */
 export function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   const model = openModel(config, {
     observe: ({ operation, outcome, durationMs, inputTokens, outputTokens, reason }) => {

@@ -3,8 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 
 /**
- * Counts a payload against the limits of its source and its caller, and returns the rate-limit
- * headers.
+ * Counts a payload against the limits on its source and its caller, and returns the rate-limit headers.
  * @param caller The result of `getCallerKey`.
  * @throws ProblemError `rate_limited` or `unavailable`.
  */
@@ -13,8 +12,8 @@ export type SourceLimit = (source: string, caller: string) => Promise<Record<str
 const MAX_KNOWN_SOURCES = 10_000;
 
 /**
- * Creates the limits of payloads per source and of new sources per caller. Without the second limit,
- * a client could evade the first limit with invented sources. Specification 001, Limits.
+ * Creates the limits on payloads per source and on new sources per caller. Without the second limit, a client could
+ * evade the first limit with invented sources. Specification 001, Limits.
  * @param deps.newSources Without it, no source is looked up.
  */
 export function createSourceLimit(deps: {

@@ -72,7 +72,7 @@ export const REASONS = Object.keys(SCORERS) as ReasonName[];
 
 /**
  * Compares two listings, regardless of their order.
- * @returns The score from 0 to 1 and its reasons; undefined if facts contradict, such as sale and rent.
+ * @returns The score from 0 to 1 and its reasons; undefined if the facts contradict each other, such as sale and rent.
  */
 export function compareListings(a: ComparedListing, b: ComparedListing): Comparison | undefined {
   if (areContradictory(a, b)) return undefined;
@@ -117,7 +117,7 @@ function getDistanceMetres(a: ComparedListing, b: ComparedListing): number | und
   return METRES_PER_DEGREE * Math.hypot(lat1 - lat2, longitudeOffset);
 }
 
-/** Scores similar texts. Texts of the same seller share templates, so they count only if they are almost equal. */
+/** Scores similar texts. Texts of the same seller share templates, so they count only if they are almost identical. */
 function scoreText(a: ComparedListing, b: ComparedListing): Evidence {
   const similarity = getTextSimilarity(a.text, b.text);
   if (similarity === undefined) return undefined;
@@ -226,7 +226,7 @@ function scoreDistrict(a: ComparedListing, b: ComparedListing): Evidence {
     : { part: WEIGHTS.otherDistrict, detail: 'another district' };
 }
 
-/** Scores the total area. Equal decimals are stronger evidence than equal whole numbers. */
+/** Scores the total area. Matching decimals are stronger evidence than matching whole numbers. */
 function scoreArea(
   { area_total: a }: ComparedListing,
   { area_total: b }: ComparedListing,
@@ -247,7 +247,7 @@ function scoreArea(
   return { part: difference <= 0.2 ? WEIGHTS.closePreciseArea : WEIGHTS.otherPreciseArea, detail };
 }
 
-/** Scores equal rooms, floor and building height. Different rooms or floors are contradictions. */
+/** Scores matching rooms, floor and building height. Different rooms or floors are contradictions. */
 function scoreRooms(a: ComparedListing, b: ComparedListing): Evidence {
   const details: string[] = [];
   let part = 0;

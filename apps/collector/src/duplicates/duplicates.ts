@@ -305,7 +305,8 @@ async function storePairs(
 }
 
 /**
- * Registers the mark gauge. Every process reads its value from the database on each scrape.
+ * Registers the gauge of pending duplicate searches (`duplicate_marks`). Every process reads its value from the
+ * database on each scrape.
  * @param options.onError Called if the database is unavailable. The other metrics are still served.
  */
 export function registerDuplicateMetrics(

@@ -36,7 +36,7 @@ export type BackfillOptions = {
 
 /**
  * Creates missing and outdated embeddings, and adds their cost to the payloads of the listings. Workers and other runs
- * may be active, and a later run continues an interrupted one. Specification 001, Behaviour rules, 5; Contract 1.
+ * may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules, 5; Contract 1.
  * @throws ModelError if the server is unavailable, or if it rejects both a whole batch and a plain test text.
  */
 export async function backfillEmbeddings(

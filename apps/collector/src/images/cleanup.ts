@@ -9,8 +9,8 @@ const BATCH_SIZE = 500;
 export type CleanupOptions = { olderThanDays: number; signal?: AbortSignal | undefined };
 
 /**
- * Removes images that no listing shows, with their thumbnails, under a lock on the image's row. A job that records
- * the image meanwhile waits, finds that its bytes are missing, and repeats its stage.
+ * Removes images that no listing shows, with their thumbnails, under a lock on the image's row. A job that records the
+ * image waits, finds that its bytes are missing, and retries its stage.
  * @returns The number of removed images.
  * @throws StoreOutageError, database errors. Images removed until then stay removed.
  */

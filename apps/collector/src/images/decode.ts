@@ -26,7 +26,7 @@ sharp.cache(false);
 
 type ImageErrorOptions = ErrorOptions & { retryable?: boolean; retryAt?: Date | undefined };
 
-/** An image cannot be used because of its URL, its host or its content. The message is public. */
+/** Thrown for an image that is unusable because of its URL, host or content. The message may be shown to users. */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
   /** Whether the same download may succeed later. */
@@ -157,7 +157,7 @@ export async function computeFingerprint(content: Uint8Array): Promise<string> {
 
 /**
  * Maximum number of bits by which fingerprints of copies differ; other images differ in about thirty. With up to three
- * different bits, one of the four runs is equal, so every copy is found. With five bits, three of four copies are
+ * different bits, one of the four runs is identical, so every copy is found. With five bits, three of four copies are
  * found.
  */
 export const MAX_COPY_DISTANCE = 5;

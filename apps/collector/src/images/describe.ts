@@ -160,7 +160,7 @@ export function createImageDescriber(deps: {
         ...version,
         failed_at: new Date().toISOString(),
       };
-      // Keeps a description that another job has stored meanwhile.
+      // Keeps a description that another job has stored in the meantime.
       await writeWithClaim(
         db,
         fence,

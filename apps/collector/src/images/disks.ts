@@ -97,9 +97,9 @@ const MAX_ATTEMPTS = 3;
 const limitUploads = pLimit(4);
 
 /**
- * Opens the configured S3 bucket as a disk. Contract 1, IMAGE_STORE.
- * @param options.idleTimeoutMs Timeout for a request or response without progress, also if the reader of a
- *   stream is slow, in milliseconds.
+ * Opens the configured S3 bucket as an image backend. Contract 1, IMAGE_STORE.
+ * @param options.idleTimeoutMs Timeout for a request or response without progress, even if the reader of a stream is
+ *   slow, in milliseconds.
  */
 export async function openBucket(
   config: Config,

@@ -142,7 +142,7 @@ function decompress({ headers, body }: FetchResponse): Readable {
 
 const HOUR_MS = 3_600_000;
 
-/** Delay before an unchanged payload retries a failed URL. It is below a day, so that daily payloads retry. */
+/** Delay before an unchanged payload retries a failed URL. It is less than a day, so that daily payloads retry. */
 const DEFAULT_RETRY_MS = 20 * HOUR_MS;
 
 /** Bounds for the delay that a host requests. */

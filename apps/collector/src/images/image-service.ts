@@ -160,7 +160,7 @@ export function createImageService(options: ImageServiceOptions) {
     });
     await replaceImages(db, { listingId, outcomes, storedImages, fence, areUploads });
     const areStored = await mapParallel(hashes, concurrency, (sha256) => store.has(sha256));
-    // The error makes the pipeline repeat the stage, which fetches the image again.
+    // The error makes the pipeline retry the stage, which fetches the image again.
     if (!areStored.every(Boolean)) throw new Error('An image was removed while it was recorded');
     for (const [position, outcome] of outcomes.entries()) {
       observe?.(toImageEvent(outcome, results[position]));

@@ -123,7 +123,7 @@ export function createImageStore(
           throw error;
         }),
       ),
-    /** Stores a thumbnail, unless its image has been removed meanwhile. */
+    /** Stores a thumbnail, unless its image has been removed in the meantime. */
     putThumbnail: (sha256: string, side: number, bytes: Uint8Array): Promise<void> =>
       detectOutage(async () => {
         const key = getThumbnailKey(sha256, side);

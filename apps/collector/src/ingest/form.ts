@@ -13,7 +13,7 @@ export const MAX_FORM_BYTES = 512 * MEBIBYTE;
 
 const MAX_NAME_LENGTH = 255;
 
-/** Limits of the parser, which also count parts without a name. Named parts have stricter limits. */
+/** Parser limits, which also count parts without a name. Named parts have stricter limits. */
 const PARSER_OPTIONS = {
   limits: {
     fileSize: Infinity,

@@ -35,11 +35,11 @@ export function createProcessForm(deps: {
   const worker = createClaimantName('inline');
 
   /**
-   * Stores a form, processes it, and returns the outcome. A repeated idempotency key returns the
-   * earlier outcome. Equal payloads with different images are different forms.
+   * Stores a form, processes it, and returns the outcome. A repeated idempotency key returns the earlier outcome.
+   * Identical payloads with different images are different forms.
    * @param onStored Called when the payload is committed.
-   * @throws ProblemError `idempotency_conflict`, `still_processing`, or the error of a payload that
-   *   ended `invalid` or `failed`.
+   * @throws ProblemError `idempotency_conflict`, `still_processing`, or the error of a payload that ended `invalid` or
+   *   `failed`.
    */
   return async (
     { payload, files, requestId }: Form & { requestId?: string },
@@ -110,8 +110,8 @@ type Outcome = { images: UploadOutcome[] } & (
 );
 
 /**
- * Returns the outcome of a payload, and the outcomes of its images: the uploads, or the images of the
- * listing if its latest payload has the same content.
+ * Returns the outcomes of a payload and of its images. These are the uploads, or the images of the listing if its
+ * latest payload has the same content.
  */
 async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Outcome> {
   const { rows } = await sql<Outcome>`

@@ -33,7 +33,7 @@ export const ingestHeaders = Type.Object({
   ),
 });
 
-/** Response to a stored payload, and to each repetition of its key. Contract 4, Answers. */
+/** Response to a stored payload, and to each repeat of its key. Contract 4, Answers. */
 export const acceptedSchema = Type.Object(
   { raw_id: Type.Integer(), status: Type.Literal('pending') },
   {
@@ -66,8 +66,8 @@ export const rawSchema = Type.Object({
 const MAX_IN_PROGRESS = { maxItems: 20_000, maxBytes: 64 * MEBIBYTE };
 
 /**
- * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only valid payloads count towards the limit of
- * their source. Specification 001, Endpoints and Limits; Contract 4, Answers.
+ * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only valid payloads count towards the limit on their source.
+ * Specification 001, Endpoints and Limits; Contract 4, Answers.
  * @param deps.bounds Bounds of concurrent payloads.
  */
 export function registerIngestRoutes(

@@ -36,7 +36,7 @@ type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n:
 /** Service that stores payloads and finds their raw records. */
 export type Ingest = ReturnType<typeof createIngest>;
 
-/** Limits of one statement, and the maximum number of concurrent statements. */
+/** Limits on one statement, and the maximum number of concurrent statements. */
 const GROUP_LIMITS = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
 
 /**
@@ -201,12 +201,10 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
 }
 
 /**
- * Stores payloads in order, or finds the earlier payloads of their idempotency keys. Of concurrent
- * requests with one key, the second waits for the first. All payloads are committed on return.
- * Contract 4, Answers.
+ * Stores payloads in order, or finds the earlier payloads of their idempotency keys. Among concurrent requests with one
+ * key, the second waits for the first. All payloads are committed on return. Contract 4, Answers.
  * @param onError Called if waiting payloads could not be released. The queue's sweep repeats this.
- * @returns The stored payload or an error per input: `idempotency_conflict` if its key belongs to
- *   another payload.
+ * @returns The stored payload or an error per input: `idempotency_conflict` if its key belongs to another payload.
  * @throws DatabaseError; nothing is stored in this case.
  */
 export async function storeRaws(

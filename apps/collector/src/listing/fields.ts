@@ -41,11 +41,11 @@ export type Field = {
   choices?: readonly string[];
   /** Rules that `merge.ts` applies to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
-  /** Field that this field cannot exceed. If they contradict, `wholeIsTrusted` says which one to keep. */
+  /** Field that this field cannot exceed. If they contradict each other, `wholeIsTrusted` says which one to keep. */
   partOf?: { whole: string; wholeIsTrusted: boolean };
   /**
-   * Snapshot comparison; `value` by default. A change of `wording` by the model alone creates no snapshot, because
-   * the model phrases equal facts differently. `ignored` fields are never listed as changes.
+   * Snapshot comparison; `value` by default. A change of `wording` by the model alone creates no snapshot, because the
+   * model phrases the same facts differently. `ignored` fields are never listed as changes.
    */
   comparison?: 'wording' | 'ignored';
   isSearched?: true;

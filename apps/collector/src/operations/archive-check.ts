@@ -89,8 +89,8 @@ export function createArchiveCheck(deps: {
 }
 
 /**
- * Requests a page with GET, since many sites answer HEAD with an error. Does not read the body.
- * A forbidden URL, a timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
+ * Requests a page with GET, since many sites respond to HEAD with an error. Does not read the body. A forbidden URL, a
+ * timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
  * @throws `signal.reason`.
  */
 async function requestPage(
@@ -173,9 +173,8 @@ async function recordCheck(
 }
 
 /**
- * Records that a page is gone, and archives the listing if an earlier check found the same at least
- * `minIntervalSeconds` ago and no payload arrived since. Locks the last payload, because a concurrent payload must not
- * be missed.
+ * Records that a page is gone. Archives the listing if an earlier check found the same at least `minIntervalSeconds`
+ * ago and no payload arrived since. Locks the last payload, because a concurrent payload must not be missed.
  * @returns Whether the listing was archived.
  */
 async function recordGonePage(

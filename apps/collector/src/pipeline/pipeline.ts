@@ -145,7 +145,7 @@ export function createPipeline(
     jobOutcome ??= COMPLETED_OUTCOME;
     if (jobOutcome.status === 'postponed') {
       const { extractionRecord, savedExtraction } = context.outputs;
-      // Jobs with uploads are never repeated, because the images exist only during the request.
+      // Jobs with uploads are never retried, because the images exist only during the request.
       const canRepeat = context.uploads === undefined;
       if (canRepeat && extractionRecord !== undefined && extractionRecord !== savedExtraction) {
         await saveExtraction(db, job, extractionRecord);

@@ -87,8 +87,8 @@ type ReprocessDeps = {
 export type Reprocess = ReturnType<typeof createReprocess>;
 
 /**
- * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go
- * through the pipeline under a claim, because a worker must continue the job of a killed process.
+ * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go through the
+ * pipeline under a claim, because a worker must resume the job of a killed process.
  */
 export function createReprocess(
   deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },
@@ -207,8 +207,7 @@ export function createReprocessImages(
       outdatedImages === undefined ? 0 : countListings(db, { ...selection, outdatedImages }),
 
     /**
-     * Describes the outdated images of the selected listings, in ID order. A later run continues an
-     * interrupted one.
+     * Describes the outdated images of the selected listings, in ID order. A later run resumes an interrupted one.
      * @param options.signal Stops the run after the work in progress.
      * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */

@@ -42,11 +42,11 @@ const EF_SEARCH_BOUNDS = { min: 200, max: 1000, perHit: 2 };
 const DISTANCES_PER_INDEX_VISIT = 4;
 
 /**
- * Finds the listings with the smallest cosine distance to a vector; ties are ordered by ID. Ignores embeddings of
- * other models, because their distances are meaningless.
+ * Finds the listings with the smallest cosine distance to a vector; ties are ordered by ID. Ignores embeddings of other
+ * models, because their distances are meaningless.
  *
- * The index does not know the filters, so it visits many neighbours in vain if few listings match. In that case, and
- * if the index finds too few listings, all distances are computed.
+ * The index does not know the filters, so it visits many useless neighbours if few listings match. In that case, and if
+ * the index finds too few listings, all distances are computed.
  */
 export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const {

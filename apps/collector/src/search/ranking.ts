@@ -76,7 +76,8 @@ function countNextBands(progress: { bandsRead: number; hitCount: number; maxMatc
 }
 
 /**
- * Finds the matches in the newest bands and the newest ID in one query. The ID never exceeds that of the last listing.
+ * Finds the matches in the newest bands and the newest ID in one query. The client supplies `newestId`, so the last ID
+ * limits it.
  */
 async function findNewestMatches(
   db: Kysely<Tables>,

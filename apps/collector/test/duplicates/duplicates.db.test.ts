@@ -323,7 +323,7 @@ function createRandom(seed: number): (limit: number) => number {
   };
 }
 
-/** Returns the pairs of live listings with equal or adjacent areas. */
+/** Returns the pairs of live listings with the same or adjacent areas. */
 async function computeExpectedPairs(): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('property_listings')
@@ -399,7 +399,7 @@ async function listIndexes(query: RawBuilder<unknown>, connection = db): Promise
 }
 
 test('Each query for candidates uses an index, and the nearest areas come first', async () => {
-  // Ten cities with similar listings: equal rooms, similar areas and one common image.
+  // Ten cities with similar listings: the same rooms, similar areas and one common image.
   const listingId = await addListing();
   await sql`
     insert into property_listings (source_slug, external_id, description, search_text, phones,

@@ -107,8 +107,8 @@ const anyValue: Generator = (random) =>
   ])(random);
 
 /**
- * Returns valid bodies with one or two invalid or unknown members. One body in twenty is truncated
- * or not an object. Equal seeds give equal bodies.
+ * Returns valid bodies with one or two invalid or unknown members. One body in twenty is truncated or not an object.
+ * The same seed gives the same bodies.
  * @param good Creates a valid body.
  */
 export function createHostileBodies(
@@ -201,8 +201,8 @@ const CURSORS = [
 const QUERY_PAIRS = splitWords('a & = % # __proto__=1 limit[]=1 limit[a]=1 %00=%ff');
 
 /**
- * Returns requests to a route as bytes. The first is valid; most others have an invalid path, query,
- * headers or body. Equal seeds give equal requests.
+ * Returns requests to a route as bytes. The first is valid; most others have an invalid path, query, headers or body.
+ * The same seed gives the same requests.
  * @param sha256 Hash of a stored image.
  */
 export function createHostileRequests(

@@ -143,7 +143,7 @@ function isProblem({ status, headers, json }: Answer): boolean {
 const pickOne = <Item>(random: () => number, ...items: readonly Item[]) =>
   items[Math.floor(random() * items.length)];
 
-/** Describes a flat of a random size, since equal sizes slow down the search for duplicates. */
+/** Describes a flat of a random size, since identical sizes slow down the search for duplicates. */
 const createDescription = (random: () => number) =>
   `Продам квартиру у Львові, ${Math.floor(20 + random() * 400)} м².`;
 

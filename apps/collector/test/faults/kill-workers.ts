@@ -75,7 +75,7 @@ function createAnswer(request: ReceivedRequest): { body: unknown } {
 /** Number of payloads between two changes of images. */
 const PAYLOADS_PER_IMAGE_CHANGE = 40;
 
-/** Creates a payload of one of a few listings, with a new or an equal price. Some payloads are not listings. */
+/** Creates a payload of one of a few listings, with a new price or the same one. Some payloads are not listings. */
 export function createListingPayload(index: number, imageHost: string): Payload {
   const listing = Math.floor(random() * 12);
   const isListing = index % 9 !== 8;
@@ -133,9 +133,8 @@ export const KILL_COUNT =
   STATEMENT_KILL_POINTS.length + MODEL_KILL_POINTS.length + RANDOM_KILL_COUNT;
 
 /**
- * Kills workers before and after SQL statements and model calls, and at random times, while other
- * workers run.
- * @returns The number of kills, and the IDs of the payloads that were accepted meanwhile.
+ * Kills workers before and after SQL statements and model calls, and at random times, while other workers run.
+ * @returns The number of kills, and the IDs of the payloads that were accepted in the meantime.
  */
 export async function killWorkers(
   db: Kysely<Tables>,

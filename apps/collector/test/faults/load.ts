@@ -9,7 +9,7 @@ import { createForm } from '../support/collector.ts';
 import { createImage } from '../support/images.ts';
 import { getRepetitions } from '../support/soak.ts';
 
-/** Creates a generator of pseudorandom numbers in [0, 1). Equal seeds give equal sequences. */
+/** Creates a generator of pseudorandom numbers in [0, 1). The same seed gives the same sequence. */
 export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -18,18 +18,18 @@ export function createRandom(seed: number): () => number {
   };
 }
 
-/** Timeout of a JSON request, which is then repeated. */
+/** Timeout of a JSON request, which is then retried. */
 const TIMEOUT_MS = 15_000;
-/** Timeout of a form, which is then repeated. */
+/** Timeout of a form, which is then retried. */
 const UPLOAD_TIMEOUT_MS = 60_000;
-/** Pause before a request is repeated. */
+/** Pause before a request is retried. */
 const PAUSE_MS = 20;
 /** Number of listings: low, so that payloads of one listing wait for each other. */
 const LISTING_COUNT = 30;
 /** Number of payloads for each payload with an upload. */
 const UPLOAD_INTERVAL = 10;
 
-/** Error codes that a database outage may cause. The load repeats requests with these codes. */
+/** Error codes that a database outage may cause. The load retries requests with these codes. */
 const OUTAGE_CODES = new Set([
   'ingest_failed',
   'interrupted',
@@ -59,8 +59,8 @@ function createLoadPayload(source: string, sequenceNumber: number): Payload {
 }
 
 /**
- * Sends payloads to the collectors in rotation, and repeats each under its idempotency key until a
- * collector accepts it. Each payload has two image URLs, or an upload.
+ * Sends payloads to the collectors in rotation, and retries each under its idempotency key until a collector accepts
+ * it. Each payload has two image URLs, or an upload.
  * @param options.urls URLs of the collectors, which may change. Empty URLs are skipped.
  * @param options.imageHost Image host. Without it, payloads have no images.
  */

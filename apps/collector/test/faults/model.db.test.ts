@@ -377,7 +377,7 @@ for (const [name, jobCount, options, faultyServer, fault] of [
     );
     Object.assign(faultyServer.state, { isUp: true, writeResponse: undefined });
     await waitUntilCompleted(jobCount);
-    // A call without a response within half a second is repeated.
+    // A call without a response within half a second is retried.
     if (isRead && options?.timeoutMs === undefined)
       assert.equal(server.state.chatRequestCount, jobCount, 'no text is read twice');
   });

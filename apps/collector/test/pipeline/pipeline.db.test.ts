@@ -172,7 +172,7 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   const harness = createHarness(db, { model: { ...mock, generateObject } });
   const { title: _title, ...payload } = createPayload({ price: 62_000, currency: 'USD' });
   const { listing_id: id } = await harness.process(payload);
-  // The texts of the source are equal.
+  // The texts of the source are identical.
   const second = await harness.process({ ...payload, price: 62_000.001 });
   assert.equal(getOutcomes(second)['snapshot'], 'skipped');
   assert.equal((await findListing(db, payload))?.title, 'Flat 2');

@@ -111,7 +111,7 @@ test('A payload that the current model rejects is not extracted again', async ()
   );
   assert.deepEqual(await db.selectFrom('property_listings').selectAll().execute(), listings);
 
-  // Equal content stays rejected.
+  // The same content stays rejected.
   await harness.process(payload);
   assert.equal(await reprocess.count({ outdated }), 1);
   // A rejection counts only for the same model, prompt and payload.

@@ -209,7 +209,7 @@ suite('Ranking', () => {
       .tuple(arbitraryOptional(values), arbitraryOptional(values))
       .map(([a, b]) => (a !== undefined && b !== undefined && a > b ? [b, a] : [a, b]));
 
-  /** Random filters, with values equal and close to those of the listings. */
+  /** Random filters, with values the same as or close to those of the listings. */
   const arbitraryFilters: fc.Arbitrary<SearchFilters> = fc
     .record({
       source_slug: arbitraryOptional(fc.constantFrom('one', 'two', 'three')),
