@@ -89,27 +89,24 @@ test('A selective filter finds all its listings even if the index stops early', 
 });
 
 test('Few distances are computed while most embeddings are of another model', async () => {
-  const addEmbedded = (
+  // From a distant cluster, the index may not reach the others. Along one arc, each listing is linked to the next.
+  await sql`truncate property_listings cascade`.execute(db);
+  const addArc = (
     source_slug: string,
     embedding_model: string,
-    count: number,
-    embedding: (index: number) => number[],
+    { count, start }: { count: number; start: number },
   ) =>
     add(
       ...Array.from({ length: count }, (_, index) => ({
         source_slug,
         embedding_model,
-        embedding: embedding(index),
+        embedding: createPointAtAngle(start + index * 0.075),
       })),
     );
   // Six times `ef_search`.
-  await addEmbedded('half-way', 'older-model', 1200, (index) => [index / 20_000, 0, 1]);
-  const matchingIds = await addEmbedded('half-way', 'test-model', 12, (index) => [
-    1,
-    0,
-    -1 - index,
-  ]);
-  await addEmbedded('far', 'older-model', 800, (index) => [1, index / 20_000, -1]);
+  await addArc('half-way', 'older-model', { count: 1200, start: 0 });
+  const matchingIds = await addArc('half-way', 'test-model', { count: 12, start: 100 });
+  await addArc('far', 'older-model', { count: 800, start: 120 });
   // The search estimates matches by planner statistics.
   await sql`analyze property_listings`.execute(db);
   await db.connection().execute(async (connection) => {
@@ -119,7 +116,7 @@ test('Few distances are computed while most embeddings are of another model', as
     const watchedDb = watchDatabase(connection, { before: (text) => statements.push(text) });
     const findIds = async (embeddingModel: string, maxExactCandidates: number) => {
       const filters = { source_slug: 'half-way' };
-      const search = { vector: '[0,0,1]', filters, limit: 10, exactSearchThreshold: 0 };
+      const search = { vector: '[1,0,0]', filters, limit: 10, exactSearchThreshold: 0 };
       const neighbours = await findNearest(watchedDb, {
         ...search,
         embeddingModel,
