@@ -32,6 +32,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
     title: 'Квартира &laquo;Люкс&raquo;',
     description:
       '<p>Продам двокімнатну квартиру у&nbsp;Львові</p><ul><li>Ціна 49&nbsp;900&nbsp;$</li><li>54&nbsp;м&sup2;</li></ul>',
+    published_at: '2025-03-01T10:00:00+23:30',
   });
   const harness = createHarness(db, { model: { ...model, generateObject } });
   const raw = await harness.process(payload);
@@ -44,6 +45,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
     [listing?.title, listing?.description, listing?.price, listing?.currency, listing?.area_total],
     [title, description, 49_900, 'USD', 54],
   );
+  assert.deepEqual(listing?.published_at, new Date('2025-02-28T10:30:00.000Z'));
   assert.doesNotMatch(listing?.search_text ?? '', /nbsp|laquo|\bli\b/);
   assert.deepEqual(raw.payload, payload);
   const { fields } = (await readEnrichments(db, raw.listing_id))['provenance'] as Provenance;
