@@ -48,10 +48,10 @@ test('An archived listing is hidden from searches and restored by its payload', 
   assert.deepEqual(await checkArchive({}), unchangedResult);
   assert.equal((await readListing(id)).archived_at, null, 'an hour has not passed');
   assert.deepEqual(await searchIds('садом'), [id]);
-  assert.deepEqual(await checkArchive({ min_interval_seconds: 0 }), {
-    ...unchangedResult,
-    archived: 1,
-  });
+  await ageCheck(id, 0.9);
+  assert.deepEqual(await checkArchive({}), unchangedResult);
+  await ageCheck(id, 0.2);
+  assert.deepEqual(await checkArchive({}), { ...unchangedResult, archived: 1 });
   assert.ok((await readListing(id)).archived_at);
   assert.deepEqual(await searchIds('садом'), []);
 
@@ -63,10 +63,14 @@ test('An archived listing is hidden from searches and restored by its payload', 
     unchangedResult,
     'the checks begin anew',
   );
+  assert.deepEqual(await checkArchive({ min_interval_seconds: 0 }), {
+    ...unchangedResult,
+    archived: 1,
+  });
   const history = (await collector.get(`/api/v1/listings/${id}/history`)).json<unknown[]>();
   assert.equal(history.length, 1, 'archiving does not change the listing');
   const { text } = await collector.get('/metrics');
-  assert.match(text, /collector_archive_checks_total\{outcome="archived"\} 1\n/);
+  assert.match(text, /collector_archive_checks_total\{outcome="archived"\} 2\n/);
 });
 
 test('Invalid requests are rejected', async () => {
