@@ -177,14 +177,35 @@ for (const [damage, message, width] of [
   });
 }
 
-const createOutageError = (code: 'MODEL_TIMEOUT' | 'MODEL_RATE_LIMITED') =>
-  Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
+/** Creates the error of a request that timed out in an outage. */
+const createTimeoutError = () =>
+  Object.assign(new ModelError('MODEL_TIMEOUT', 'No answer.'), { outage: { since: new Date() } });
+
+test('An image that times out in three outages, each after the control image, is recorded', async () => {
+  const { url, sha256 } = await putImage('/outages.png', 'png', { width: 193 });
+  const requestKinds: string[] = [];
+  const { images } = openService(
+    createFailingModel(({ data }) => {
+      const isControl = data === CONTROL_SIZE;
+      requestKinds.push(isControl ? 'control' : 'image');
+      return isControl ? undefined : createTimeoutError();
+    }),
+  );
+  const job = { ...(await addListing()), urls: [url] };
+  for (let run = 1; run < 3; run += 1) {
+    await assert.rejects(images.processRemote(job), { code: 'MODEL_TIMEOUT' });
+    assert.equal((await findImage(sha256)).describe_error, null);
+  }
+  await images.processRemote(job);
+  assert.equal((await findImage(sha256)).describe_error?.code, 'MODEL_TIMEOUT');
+  assert.deepEqual(requestKinds, ['image', 'control', 'image', 'control', 'image']);
+});
 
 test('No error of an image is recorded while the control image fails too', async () => {
   const { url, sha256 } = await putImage('/outage-ends.png', 'png', { width: 88 });
   let isModelDown = true;
   const { model, visionRequests } = createFailingModel(() =>
-    isModelDown ? createOutageError('MODEL_TIMEOUT') : undefined,
+    isModelDown ? createTimeoutError() : undefined,
   );
   const { images } = openService({ model });
   const job = { ...(await addListing()), urls: [url] };
