@@ -463,6 +463,15 @@ suite('load', () => {
     assert.deepEqual(new Set(rejectedLines), new Set([3, 4, 5, 6, 7, 8, 9]));
   });
 
+  test('an idempotency key contains the position and the content of its record', async () => {
+    const { keys } = await load({ rows: createRows(2) });
+    const changedLoad = await load({ rows: [createRow(1), createRow(2, { price: 5 })] });
+    const movedLoad = await load({ rows: [createRow(2, { external_id: '1' })] });
+    assert.equal(changedLoad.keys[0], keys[0]);
+    const changedKeys = new Set([changedLoad.keys[1] ?? '', movedLoad.keys[0] ?? '']);
+    assert.ok(changedKeys.isDisjointFrom(new Set(keys)));
+  });
+
   test('five failures in a row end the load, even if it waits for input', async () => {
     const fail = () => Promise.resolve<Delivery>({ outcome: 'failed', reason: 'down' });
     for (const settings of [{ rows: createRows(1000) }, { rows: createRows(5), waits: true }]) {
