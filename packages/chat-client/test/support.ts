@@ -40,11 +40,9 @@ export class Peer {
   readonly #sent = new Queue<SentMessage>();
   readonly #pings = new Queue<SentMessage>();
   readonly socket: WebSocket;
-  readonly cookie: string | undefined;
 
-  constructor(socket: WebSocket, cookie: string | undefined) {
+  constructor(socket: WebSocket) {
     this.socket = socket;
-    this.cookie = cookie;
     socket.on('message', (data) => {
       const sentMessage: SentMessage = JSON.parse((data as Buffer).toString());
       if (sentMessage.type !== 'ping' || sentMessage.id !== undefined)
@@ -135,9 +133,7 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
       socket.end(`HTTP/1.1 ${status} Rejected\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
       return;
     }
-    sockets.handleUpgrade(request, socket, head, (webSocket) => {
-      peers.add(new Peer(webSocket, request.headers.cookie));
-    });
+    sockets.handleUpgrade(request, socket, head, (webSocket) => peers.add(new Peer(webSocket)));
   });
   const port = await listen(http);
   t.after(() => {
@@ -224,10 +220,9 @@ export async function startAnswer(
 }
 
 /** Answers `session.create`. */
-export async function acceptSession(peer: Peer): Promise<SentMessage> {
-  const request = await peer.receive('session.create');
-  peer.send({ type: 'session.created', id: request.id, session_id: 's', session });
-  return request;
+export async function acceptSession(peer: Peer): Promise<void> {
+  const { id } = await peer.receive('session.create');
+  peer.send({ type: 'session.created', id, session_id: 's', session });
 }
 
 /** Cancels the answer in the session `s`. */
