@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { migrateDatabase, type Tables } from '@oselya/assistant';
 import { start } from '@oselya/collector';
-import { connect, type Database } from '@oselya/db';
+import { connect } from '@oselya/db';
 import { startProcess, until } from '@oselya/testing';
 import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import {
@@ -301,21 +301,11 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   });
 });
 
-/** Runs a function with the database of the commands, then closes the database. */
-async function useDatabase<Result>(
-  work: (database: Database<Tables>) => Promise<Result>,
-): Promise<Result> {
+test('legacy data is assigned after a dry run, and only once', async () => {
   const database = await connect<Tables>({ url, dataDir: env.DATA_DIR });
   try {
     await migrateDatabase({}, database);
-    return await work(database);
-  } finally {
-    await database.close();
-  }
-}
-
-test('legacy data is assigned after a dry run, and only once', async () => {
-  await useDatabase(async ({ db }) => {
+    const { db } = database;
     await db
       .insertInto('svc_users')
       .values({ id: 'u-1', email: 'olena@example.test', display_name: null })
@@ -342,7 +332,9 @@ test('legacy data is assigned after a dry run, and only once', async () => {
       .insertInto('memory_summaries')
       .values({ user_id: null, summary: 'Has a dog.' })
       .execute();
-  });
+  } finally {
+    await database.close();
+  }
 
   const dryRun = await runHere(['assign-legacy', 'u-1', '--dry-run']);
   assert.equal(dryRun.status, 0, dryRun.stderr);
