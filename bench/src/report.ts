@@ -4,14 +4,14 @@ import { ratio, type Summary } from './statistics.ts';
 export type Goal = { goal: string; measured: string; met: boolean };
 
 /** Evaluates the goal that one series is at least a multiple of another, compared within each round. */
-export function judgeRatio(
+export function evaluateRatio(
   [name, values]: readonly [string, readonly number[]],
   [peer, peerValues]: readonly [string, readonly number[]],
   atLeast: number,
 ): Goal {
   const measured = ratio(values, peerValues);
   const goal = formatGoal(name, peer, atLeast);
-  return { goal, measured: spread(measured, 2), met: measured.median >= atLeast };
+  return { goal, measured: formatRange(measured, 2), met: measured.median >= atLeast };
 }
 
 /** Returns a missed goal for a peer that is not installed. */
@@ -21,19 +21,19 @@ export function createUnmeasuredGoal(name: string, peer: string, atLeast: number
 }
 
 function formatGoal(name: string, peer: string, atLeast: number): string {
-  return `${name}: at least ${figure(atLeast, 1)} × ${peer}`;
+  return `${name}: at least ${formatNumber(atLeast, 1)} × ${peer}`;
 }
 
 /** Returns the goals as a Markdown table. */
 export function formatGoals(goals: readonly Goal[]): string {
-  return table(
+  return formatTable(
     ['', 'measured', ''],
     goals.map(({ goal, measured, met }) => [goal, measured, met ? 'met' : 'not met']),
   );
 }
 
 /** Returns a Markdown table whose columns after the first are right-aligned. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) =>
     Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)),
   );
@@ -54,7 +54,7 @@ function createRightSeparator(width: number): string {
 }
 
 /** Returns a number as text with thousands separators and a fixed number of decimals. */
-export function figure(value: number, decimals = 0): string {
+export function formatNumber(value: number, decimals = 0): string {
   return value.toLocaleString('en-US', {
     minimumFractionDigits: decimals,
     maximumFractionDigits: decimals,
@@ -62,6 +62,6 @@ export function figure(value: number, decimals = 0): string {
 }
 
 /** Returns a median and its range as text: `1,234 (1,100–1,300)`. */
-export function spread({ median, min, max }: Summary, decimals = 0): string {
-  return `${figure(median, decimals)} (${figure(min, decimals)}–${figure(max, decimals)})`;
+export function formatRange({ median, min, max }: Summary, decimals = 0): string {
+  return `${formatNumber(median, decimals)} (${formatNumber(min, decimals)}–${formatNumber(max, decimals)})`;
 }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Expiries } from '../src/auth/expiries.ts';
 import { constant } from '../src/auth/peers.ts';
-import { judgeCounts, judgeSpeed as judgeAuthSpeed } from '../src/auth/report.ts';
+import { evaluateCounts, evaluateSpeed as evaluateAuthSpeed } from '../src/auth/report.ts';
 import { cachedAssistants, variants as authVariants } from '../src/auth/variants.ts';
-import { judge as judgeChat, type Sample as ChatSample } from '../src/chat/report.ts';
+import { evaluateGoals as evaluateChat, type Sample as ChatSample } from '../src/chat/report.ts';
 import * as ingest from '../src/ingest/ingest.ts';
 import { formatReport as formatIngest } from '../src/ingest/report.ts';
 import * as ingestVariants from '../src/ingest/variants.ts';
@@ -20,7 +20,7 @@ import {
 import { type DrainSample, findCountMismatches } from '../src/queue/drain.ts';
 import * as queues from '../src/queue/variants.ts';
 import type { Goal } from '../src/report.ts';
-import { judge as judgeSearch } from '../src/search/goals.ts';
+import { evaluateGoals as evaluateSearch } from '../src/search/goals.ts';
 import { type Findings, formatReport as formatSearch } from '../src/search/report.ts';
 
 const options = { rounds: 2, seconds: 1, connections: 1, smoke: false, out: undefined };
@@ -49,7 +49,7 @@ describe('auth', () => {
   });
 
   test('speed is judged within each round and against each peer', () => {
-    const goals = judgeAuthSpeed(createSamples({ [assistant]: 2000, [constant.name]: 4001 }));
+    const goals = evaluateAuthSpeed(createSamples({ [assistant]: 2000, [constant.name]: 4001 }));
     assert.equal(goals.length, 3 * cachedAssistants.length);
     assert.deepEqual(goals[0], {
       goal: `${assistant}: at least 2.0 × better-auth`,
@@ -63,12 +63,12 @@ describe('auth', () => {
 
   test('the assistant may send two statements, and peers any number', () => {
     const costs = [createCost(assistant, 2), createCost('better-auth', 9)];
-    assert.equal(judgeCounts(costs, [])[0]?.met, true);
-    assert.equal(judgeCounts([...costs, createCost(assistant, 3)], [])[0]?.met, false);
+    assert.equal(evaluateCounts(costs, [])[0]?.met, true);
+    assert.equal(evaluateCounts([...costs, createCost(assistant, 3)], [])[0]?.met, false);
   });
 
   test('each expired token is redeemed once, and no request is rejected', () => {
-    const judge = (redemptions: number[], failedCount = 0) => {
+    const evaluate = (redemptions: number[], failedCount = 0) => {
       const expiries: Expiries = {
         providerMs: 0,
         processes: 2,
@@ -76,12 +76,12 @@ describe('auth', () => {
         redemptions,
         failedCount,
       };
-      return areMet(judgeCounts([], [expiries]).slice(1));
+      return areMet(evaluateCounts([], [expiries]).slice(1));
     };
-    assert.deepEqual(judge([1, 1]), [true, true]);
-    assert.deepEqual(judge([1, 2]), [false, true]);
-    assert.deepEqual(judge([0]), [false, true]);
-    assert.deepEqual(judge([1], 3), [true, false]);
+    assert.deepEqual(evaluate([1, 1]), [true, true]);
+    assert.deepEqual(evaluate([1, 2]), [false, true]);
+    assert.deepEqual(evaluate([0]), [false, true]);
+    assert.deepEqual(evaluate([1], 3), [true, false]);
   });
 });
 
@@ -104,22 +104,23 @@ describe('chat', () => {
   const samples = [10, 20, 60].map((p99) => createSample({ p99 }));
   const results = { samples, idle: [idle], storedCount: 800, expectedCount: 800, smoke: false };
   const failures = ['expected event 2, received event 3'];
-  const judge = (changes: Partial<typeof results>) => areMet(judgeChat({ ...results, ...changes }));
+  const evaluate = (changes: Partial<typeof results>) =>
+    areMet(evaluateChat({ ...results, ...changes }));
 
   test('latency is judged by the median of the rounds, without the relay and without bursts', () => {
-    assert.deepEqual(judge({}), [true, true, true]);
+    assert.deepEqual(evaluate({}), [true, true, true]);
     const relay = createSample({ variant: 'relay', p99: 500, failures });
     const burst = createSample({ arrival: 'all at once', p99: 500 });
     for (const ignored of [relay, burst]) {
       const changed = [...samples, ignored, ignored, ignored, ignored];
-      assert.deepEqual(judge({ samples: changed }), [true, true, true]);
+      assert.deepEqual(evaluate({ samples: changed }), [true, true, true]);
     }
-    assert.deepEqual(judge({ samples: [createSample({ p99: 20.1 })] }), [false, true, true]);
+    assert.deepEqual(evaluate({ samples: [createSample({ p99: 20.1 })] }), [false, true, true]);
   });
 
   test('a larger socket or a missing measurement misses the memory goal', () => {
     for (const sockets of [[{ ...idle, rss: 50_001 }], [{ ...idle, heap: 50_001 }], []]) {
-      assert.deepEqual(judge({ idle: sockets }), [true, false, true]);
+      assert.deepEqual(evaluate({ idle: sockets }), [true, false, true]);
     }
   });
 
@@ -129,7 +130,7 @@ describe('chat', () => {
       { storedCount: 801 },
       { samples: [createSample({ failures })] },
     ];
-    for (const changes of wrong) assert.deepEqual(judge({ ...changes, smoke: true }), [false]);
+    for (const changes of wrong) assert.deepEqual(evaluate({ ...changes, smoke: true }), [false]);
   });
 });
 
@@ -177,7 +178,7 @@ describe('search', () => {
   }
 
   const findMissed = (...findings: Findings[]) =>
-    judgeSearch(findings)
+    evaluateSearch(findings)
       .filter(({ met }) => !met)
       .map(({ goal }) => goal);
 
@@ -198,7 +199,7 @@ describe('search', () => {
 
   test('the report has every group, size and goal', () => {
     const findings = [createFindings(100, 20), createFindings(1000, 60)];
-    const text = formatSearch({ options, findings, goals: judgeSearch(findings), clients: 8 });
+    const text = formatSearch({ options, findings, goals: evaluateSearch(findings), clients: 8 });
     assert.match(text, /\| hybrid +\| +1,000 \| +30\.0 \(30\.0–30\.0\) \| +60\.0/);
     assert.match(text, /\| filter none \| +10\.0 \/ 20\.0 \| +30\.0 \/ 60\.0 \|/);
     assert.match(text, /\| 1,000 +\| +vacuumed \| +12 \| +5 \| +1\.000 \|/);
@@ -263,7 +264,7 @@ describe('ingest', () => {
         [createSample({ accepted: index === 0 ? 3000 : 1000 })],
       ]),
     );
-    const [missing, ...measured] = ingest.judgeSpeed(samples, undefined);
+    const [missing, ...measured] = ingest.evaluateSpeed(samples, undefined);
     assert.deepEqual(missing, {
       goal: 'collector: at least 1.0 × pgbench',
       measured: 'not measured: pgbench is not installed',
@@ -271,7 +272,7 @@ describe('ingest', () => {
     });
     assert.deepEqual(areMet(measured), [true, true]);
     assert.deepEqual(
-      ingest.judgeSpeed(new Map([...samples, [pgbench.name, [createSample()]]]), pgbench)[0],
+      ingest.evaluateSpeed(new Map([...samples, [pgbench.name, [createSample()]]]), pgbench)[0],
       { goal: 'collector: at least 1.0 × pgbench', measured: '3.00 (3.00–3.00)', met: true },
     );
   });

@@ -87,9 +87,9 @@ export function assistantVariant(setup: AssistantSetup): Variant {
   const { userMaxAgeSeconds, providerMs } = setup;
   return {
     name: `assistant, age ${userMaxAgeSeconds} s, provider ${providerMs} ms`,
-    async start({ users, ...place }) {
+    async start({ users, ...connection }) {
       await using scope = new AsyncDisposableStack();
-      const { servers, provider } = await startAssistants(scope, place, setup);
+      const { servers, provider } = await startAssistants(scope, connection, setup);
       const [server] = servers;
       if (server === undefined) throw new Error('The assistant has no process');
       const { url, process } = server;

@@ -5,7 +5,7 @@ import type { Running } from '../load/variant.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { type Expiries, measureExpiries } from './expiries.ts';
-import { judgeCounts, judgeSpeed, formatReport } from './report.ts';
+import { evaluateCounts, evaluateSpeed, formatReport } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
 import { uncachedAssistants, smokeVariants, variants } from './variants.ts';
 
@@ -23,19 +23,19 @@ const SMOKE_EXPIRIES = [{ providerMs: 100, times: 1 }];
  */
 export async function measureAuth(context: Context): Promise<Report> {
   const { options, results } = context;
-  // A smoke run does not judge speed, so its parts may run concurrently.
+  // A smoke run does not evaluate speed, so its parts may run concurrently.
   const [costResults, expiries, speedResults] = options.smoke
     ? await Promise.all([countCosts(context), countRefreshes(context), race(context)])
     : [await countCosts(context), await countRefreshes(context), await race(context)];
   const { costs } = costResults;
   const { samples } = speedResults;
-  const goals = judgeCounts(costs, expiries);
+  const goals = evaluateCounts(costs, expiries);
   const failures = [
     ...costResults.failures,
     ...speedResults.failures,
     ...goals.filter(({ met }) => !met).map(({ goal, measured }) => `${goal}: measured ${measured}`),
   ];
-  if (!options.smoke) goals.push(...judgeSpeed(samples));
+  if (!options.smoke) goals.push(...evaluateSpeed(samples));
   for (const goal of goals) await results.keep('goal', goal);
   return { text: formatReport({ options, samples, costs, expiries, goals }), failures };
 }

@@ -34,7 +34,7 @@ export const fastifySession: Variant = {
 /** Returns the variant of better-auth's session check, requested by users who signed up. */
 export function betterAuth(
   name: string,
-  options: { joins: boolean; cookieCache: boolean },
+  options: { hasJoins: boolean; hasCookieCache: boolean },
 ): Variant {
   const settings = { peer: 'betterAuth', baseUrl: BETTER_AUTH_URL, ...options } as const;
   return {
@@ -43,7 +43,7 @@ export function betterAuth(
       startPeer(settings, setup, async (url) => {
         const browsers = await mapUsers(setup.users, (index) => signUp(url, index));
         return async () => {
-          if (options.cookieCache) await Promise.all(browsers.map(renewCache));
+          if (options.hasCookieCache) await Promise.all(browsers.map(renewCache));
           return browsers.map(({ cookie }, index) => ({
             path: BETTER_AUTH_PATH,
             headers: { cookie },

@@ -1,6 +1,13 @@
 import type { Cost } from '../load/cost.ts';
-import { rates, type Sample } from '../load/rounds.ts';
-import { type Goal, figure, formatGoals, judgeRatio, spread, table } from '../report.ts';
+import { listRates, type Sample } from '../load/rounds.ts';
+import {
+  type Goal,
+  formatNumber,
+  formatGoals,
+  evaluateRatio,
+  formatRange,
+  formatTable,
+} from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import { constant } from './peers.ts';
@@ -50,29 +57,29 @@ function formatSpeeds(samples: Findings['samples']): string {
     'CPU µs/request',
   ];
   const against = (name: string, peer: string) =>
-    figure(ratio(rates(samples, name), rates(samples, peer)).median, 2);
+    formatNumber(ratio(listRates(samples, name), listRates(samples, peer)).median, 2);
   const rows = [...samples].map(([name, variantSamples]) => [
     name,
-    spread(summarize(rates(samples, name))),
+    formatRange(summarize(listRates(samples, name))),
     against(name, betterAuthPlain.name),
     against(name, constant.name),
-    figure(summarize(variantSamples.map(({ latency }) => latency.p50)).median, 1),
-    spread(summarize(variantSamples.map(({ latency }) => latency.p99)), 1),
-    figure(
+    formatNumber(summarize(variantSamples.map(({ latency }) => latency.p50)).median, 1),
+    formatRange(summarize(variantSamples.map(({ latency }) => latency.p99)), 1),
+    formatNumber(
       summarize(variantSamples.map(({ cpuMs, requests }) => (1000 * cpuMs) / requests)).median,
     ),
   ]);
-  return table(head, rows);
+  return formatTable(head, rows);
 }
 
 function formatCosts(costs: readonly Cost[]): string {
   const head = ['', 'database statements', 'calls to the provider'];
   const rows = costs.map(({ variant, statements, calls }) => [
     variant,
-    figure(statements),
-    figure(calls, 2),
+    formatNumber(statements),
+    formatNumber(calls, 2),
   ]);
-  return table(head, rows);
+  return formatTable(head, rows);
 }
 
 function formatExpiries(expiries: readonly Expiries[]): string {
@@ -86,13 +93,13 @@ function formatExpiries(expiries: readonly Expiries[]): string {
   ];
   const rows = expiries.map(({ providerMs, processes, requests, redemptions, failedCount }) => [
     `provider ${providerMs} ms`,
-    figure(processes),
-    figure(requests),
-    figure(redemptions.length),
+    formatNumber(processes),
+    formatNumber(requests),
+    formatNumber(redemptions.length),
     [...new Set(redemptions)].join(', '),
-    figure(failedCount),
+    formatNumber(failedCount),
   ]);
-  return table(head, rows);
+  return formatTable(head, rows);
 }
 
 /** Required ratios of the assistant's rate with user data up to 30 s old. */
@@ -105,15 +112,15 @@ const MIN_RATIOS: readonly { peer: Variant; atLeast: number }[] = [
 const MAX_STATEMENTS = 2;
 
 /** Evaluates the speed goals, which depend on the machine. */
-export function judgeSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
-  const series = (name: string) => [name, rates(samples, name)] as const;
+export function evaluateSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
+  const series = (name: string) => [name, listRates(samples, name)] as const;
   return MIN_RATIOS.flatMap(({ peer, atLeast }) =>
-    cachedAssistants.map(({ name }) => judgeRatio(series(name), series(peer.name), atLeast)),
+    cachedAssistants.map(({ name }) => evaluateRatio(series(name), series(peer.name), atLeast)),
   );
 }
 
 /** Evaluates the count goals, which do not depend on the machine. */
-export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
+export function evaluateCounts(costs: readonly Cost[], expiries: readonly Expiries[]): Goal[] {
   const assistants = new Set([...uncachedAssistants, ...cachedAssistants].map(({ name }) => name));
   const maxStatements = Math.max(
     ...costs.filter(({ variant }) => assistants.has(variant)).map(({ statements }) => statements),
@@ -121,7 +128,7 @@ export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[
   return [
     {
       goal: `assistant: at most ${MAX_STATEMENTS} statements when nothing changed`,
-      measured: figure(maxStatements),
+      measured: formatNumber(maxStatements),
       met: maxStatements <= MAX_STATEMENTS,
     },
     ...expiries.flatMap(({ providerMs, redemptions, failedCount }) => [
@@ -132,7 +139,7 @@ export function judgeCounts(costs: readonly Cost[], expiries: readonly Expiries[
       },
       {
         goal: `expired tokens, provider ${providerMs} ms: no failed request`,
-        measured: figure(failedCount),
+        measured: formatNumber(failedCount),
         met: failedCount === 0,
       },
     ]),

@@ -15,12 +15,15 @@ export const uncachedAssistants = assistants(0);
 export const cachedAssistants = assistants(30);
 
 /** better-auth with its defaults. */
-export const betterAuthPlain = betterAuth('better-auth', { joins: false, cookieCache: false });
+export const betterAuthPlain = betterAuth('better-auth', {
+  hasJoins: false,
+  hasCookieCache: false,
+});
 
 /** Fastest configuration of better-auth in which a sign-out takes effect immediately. */
 export const betterAuthJoins = betterAuth('better-auth, joins', {
-  joins: true,
-  cookieCache: false,
+  hasJoins: true,
+  hasCookieCache: false,
 });
 
 /** All variants; compared variants are adjacent. */
@@ -30,7 +33,7 @@ export const variants: readonly Variant[] = [
   constant,
   betterAuthPlain,
   betterAuthJoins,
-  betterAuth('better-auth, cookie cache', { joins: false, cookieCache: true }),
+  betterAuth('better-auth, cookie cache', { hasJoins: false, hasCookieCache: true }),
   fastifySession,
 ];
 

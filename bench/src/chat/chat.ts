@@ -11,7 +11,7 @@ import {
   type VariantName,
 } from './variants.ts';
 import type { Clients } from './clients.ts';
-import { judge, type Idle, formatReport, type Sample, type Setup } from './report.ts';
+import { evaluateGoals, type Idle, formatReport, type Sample, type Setup } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
 
 const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
@@ -89,7 +89,7 @@ export async function measureChat(context: Context): Promise<Report> {
   }
   for (const { clients } of running.values()) await clients.call('close');
 
-  const goals = judge({ samples, idle, storedCount, expectedCount, smoke: options.smoke });
+  const goals = evaluateGoals({ samples, idle, storedCount, expectedCount, smoke: options.smoke });
   for (const goal of goals) await results.keep('goal', goal);
   const text = formatReport({ setup, options, samples, idle, goals, storedCount, expectedCount });
   return { text, failures: [...new Set(failures)].slice(0, 10) };

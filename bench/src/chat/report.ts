@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
 import { type Arrival, ARRIVALS, type VariantName, VARIANTS } from './variants.ts';
@@ -32,54 +32,54 @@ export function formatReport(findings: {
 }): string {
   const { setup, options, samples, idle, goals, storedCount, expectedCount } = findings;
   return [
-    `${figure(setup.sockets)} open sockets on one process; ${setup.streams} of them receive concurrent answers of ` +
+    `${formatNumber(setup.sockets)} open sockets on one process; ${setup.streams} of them receive concurrent answers of ` +
       `${setup.tokensPerSecond} tokens per second. Rounds: ${options.rounds}, of ${options.seconds} s. ` +
       'Medians, with the minimum and maximum.' +
       (options.smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Latency of tokens from the model to the client',
-    latencyTable(samples),
+    formatLatencyTable(samples),
     '## Memory of an idle socket',
-    idleTable(idle),
-    `Stored ${figure(storedCount)} of ${figure(expectedCount)} messages.`,
+    formatIdleTable(idle),
+    `Stored ${formatNumber(storedCount)} of ${formatNumber(expectedCount)} messages.`,
     '## Goals',
     formatGoals(goals),
   ].join('\n\n');
 }
 
-function latencyTable(samples: readonly Sample[]): string {
+function formatLatencyTable(samples: readonly Sample[]): string {
   const kinds = ARRIVALS.flatMap((arrival) => VARIANTS.map((variant) => ({ variant, arrival })));
   const rows = kinds.map(({ variant, arrival }) => {
     const kindSamples = samples.filter(
       (sample) => sample.variant === variant && sample.arrival === arrival,
     );
     const spreadOf = (name: 'p50' | 'p99' | 'max') =>
-      spread(summarize(kindSamples.map((sample) => sample[name])), 1);
+      formatRange(summarize(kindSamples.map((sample) => sample[name])), 1);
     const perToken = median(kindSamples.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
     const perSecond = median(kindSamples.map((sample) => sample.perSecond));
     return [
       variant,
       arrival,
-      figure(perSecond, 1),
+      formatNumber(perSecond, 1),
       spreadOf('p50'),
       spreadOf('p99'),
       spreadOf('max'),
-      figure(perToken),
+      formatNumber(perToken),
     ];
   });
-  return table(
+  return formatTable(
     ['', 'messages', 'tokens/s per answer', 'p50 ms', 'p99 ms', 'max ms', 'CPU µs/token'],
     rows,
   );
 }
 
-function idleTable(idle: readonly Idle[]): string {
-  return table(
+function formatIdleTable(idle: readonly Idle[]): string {
+  return formatTable(
     ['', 'sockets', 'process kB/socket', 'heap kB/socket'],
     idle.map(({ variant, sockets, rss, heap }) => [
       variant,
-      figure(sockets),
-      figure(rss / 1000, 1),
-      figure(heap / 1000, 1),
+      formatNumber(sockets),
+      formatNumber(rss / 1000, 1),
+      formatNumber(heap / 1000, 1),
     ]),
   );
 }
@@ -90,7 +90,7 @@ const MAX_SOCKET_BYTES = 50_000;
 const MISSING = { rss: Number.NaN, heap: Number.NaN };
 
 /** Evaluates the answer and socket goals. A smoke run evaluates only counts. */
-export function judge({
+export function evaluateGoals({
   samples,
   idle,
   storedCount,
@@ -107,7 +107,7 @@ export function judge({
   const failures = assistantSamples.flatMap((sample) => sample.failures);
   const countGoal: Goal = {
     goal: 'no message or token is lost or duplicated',
-    measured: `${figure(storedCount)} of ${figure(expectedCount)} messages stored, ${failures.length} failures`,
+    measured: `${formatNumber(storedCount)} of ${formatNumber(expectedCount)} messages stored, ${failures.length} failures`,
     met: storedCount === expectedCount && failures.length === 0,
   };
   if (smoke) return [countGoal];
@@ -115,15 +115,15 @@ export function judge({
   const p99 = summarize(spreadSamples.map((sample) => sample.p99));
   const latencyGoal: Goal = {
     goal: `added latency of a token, messages within a second: p99 at most ${MAX_LATENCY_MS} ms`,
-    measured: `${spread(p99, 1)} ms`,
+    measured: `${formatRange(p99, 1)} ms`,
     met: p99.median <= MAX_LATENCY_MS,
   };
   const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? MISSING;
   // A heap can grow into free pages without increasing the memory of the process.
   const bytes = Math.max(rss, heap);
   const memoryGoal: Goal = {
-    goal: `memory of an idle socket: at most ${figure(MAX_SOCKET_BYTES / 1000)} kB`,
-    measured: `${figure(bytes / 1000, 1)} kB`,
+    goal: `memory of an idle socket: at most ${formatNumber(MAX_SOCKET_BYTES / 1000)} kB`,
+    measured: `${formatNumber(bytes / 1000, 1)} kB`,
     met: bytes <= MAX_SOCKET_BYTES,
   };
   return [latencyGoal, memoryGoal, countGoal];

@@ -1,4 +1,4 @@
-import { type Goal, judgeRatio, createUnmeasuredGoal } from '../report.ts';
+import { type Goal, evaluateRatio, createUnmeasuredGoal } from '../report.ts';
 import { orderForRound } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
 import { findPgbench } from './pgbench.ts';
@@ -42,7 +42,7 @@ export async function measureIngest(context: Context): Promise<Report> {
       failures.push(...findCountMismatches(variant.name, sample));
     }
   }
-  const goals = options.smoke ? [] : judgeSpeed(samples, insertions);
+  const goals = options.smoke ? [] : evaluateSpeed(samples, insertions);
   for (const goal of goals) await context.results.keep('goal', goal);
   return { text: formatReport({ options, connections, samples, goals }), failures };
 }
@@ -78,13 +78,13 @@ export function findCountMismatches(
  * Evaluates the speed goals.
  * @param insertions Variant of pgbench; undefined if it is not installed.
  */
-export function judgeSpeed(
+export function evaluateSpeed(
   samples: ReadonlyMap<string, readonly Sample[]>,
   insertions: Variant | undefined,
 ): Goal[] {
   const series = ({ name }: Variant) => [name, (samples.get(name) ?? []).map(computeRate)] as const;
   const against = (peer: Variant, atLeast: number) =>
-    judgeRatio(series(collector), series(peer), atLeast);
+    evaluateRatio(series(collector), series(peer), atLeast);
   return [
     insertions === undefined
       ? createUnmeasuredGoal(collector.name, 'pgbench', MIN_RATIOS.pgbench)

@@ -41,7 +41,7 @@ export async function runPgbench(
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   try {
     const script = join(folder, 'insert.sql');
-    await writeFile(script, insertScript());
+    await writeFile(script, createInsertScript());
     const time = String(Math.max(1, Math.round(seconds)));
     const client = String(clients);
     const stdout = await call(
@@ -95,7 +95,7 @@ async function createSources(databaseUrl: string): Promise<void> {
 }
 
 /** Returns a script that inserts the collector's row with a random listing ID. */
-function insertScript(): string {
+function createInsertScript(): string {
   const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
     .replaceAll("'", "''")
     // Without the space, pgbench would parse `:62000` and `:true` as variables.

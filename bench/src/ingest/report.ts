@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import type { Sample } from './variants.ts';
@@ -30,28 +30,28 @@ export function formatReport({ options, connections, samples, goals }: Findings)
 
 function formatSpeeds(samples: Findings['samples']): string {
   const [first = []] = samples.values();
-  return table(
+  return formatTable(
     ['', 'payloads/s', 'collector ÷', 'p50 ms', 'p99 ms', 'CPU µs/payload', 'stored'],
     [...samples].map(([name, variantSamples]) => [
       name,
-      spread(summarize(variantSamples.map(computeRate))),
-      spread(ratio(first.map(computeRate), variantSamples.map(computeRate)), 2),
-      medianOf(
+      formatRange(summarize(variantSamples.map(computeRate))),
+      formatRange(ratio(first.map(computeRate), variantSamples.map(computeRate)), 2),
+      formatMedian(
         variantSamples.map(({ latency }) => latency?.p50),
         1,
       ),
-      medianOf(
+      formatMedian(
         variantSamples.map(({ latency }) => latency?.p99),
         1,
       ),
-      medianOf(variantSamples.map(({ cpuMs, accepted }) => cpuMs && (1000 * cpuMs) / accepted)),
-      figure(variantSamples.reduce((sum, { stored }) => sum + stored, 0)),
+      formatMedian(variantSamples.map(({ cpuMs, accepted }) => cpuMs && (1000 * cpuMs) / accepted)),
+      formatNumber(variantSamples.reduce((sum, { stored }) => sum + stored, 0)),
     ]),
   );
 }
 
 /** Formats the median; returns an empty string if there are no values. */
-function medianOf(values: readonly (number | undefined)[], decimals = 0): string {
+function formatMedian(values: readonly (number | undefined)[], decimals = 0): string {
   const measured = values.filter((value) => value !== undefined);
-  return measured.length === 0 ? '' : figure(summarize(measured).median, decimals);
+  return measured.length === 0 ? '' : formatNumber(summarize(measured).median, decimals);
 }

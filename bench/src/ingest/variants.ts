@@ -6,7 +6,7 @@ import { type Pgbench, runPgbench } from './pgbench.ts';
 import type { IngestServer, Settings } from './servers/server.ts';
 
 /** Parameters of a measurement; the database is empty. */
-export type VariantSetup = {
+export type MeasurementOptions = {
   databaseUrl: string;
   connections: number;
   seconds: number;
@@ -25,7 +25,7 @@ export type Sample = {
   otherStatusCounts: Record<string, number>;
 };
 
-export type Variant = { name: string; measure: (setup: VariantSetup) => Promise<Sample> };
+export type Variant = { name: string; measure: (setup: MeasurementOptions) => Promise<Sample> };
 
 /** Database connections, the same as the collector's default. */
 const POOL_SIZE = 16;

@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import type { Report } from '../suite.ts';
@@ -18,8 +18,8 @@ export function formatReport(samples: readonly Sample[], { rounds, smoke }: Opti
     `Rounds: ${rounds}; peers and runs on standard input are measured once. Each command runs in a separate ` +
       'process, and its time is that of the whole process. `errors` is the number of reported errors.' +
       (smoke ? ' This was a smoke run, which is too small to measure speed.' : ''),
-    commandsTable(samples),
-    ...(smoke ? [] : ['## Goals', formatGoals(goals(samples, validateSamples))]),
+    formatCommandsTable(samples),
+    ...(smoke ? [] : ['## Goals', formatGoals(evaluateGoals(samples, validateSamples))]),
   ];
   const checked = samples.filter(({ variant }) => variant === oselya.name || variant === lint.name);
   return { text: text.join('\n\n'), failures: checked.flatMap(findFailures) };
@@ -35,35 +35,35 @@ function findFailures({ variant, document, exitStatus, difference }: Sample): st
   return wrong.map((failure) => `${variant}, ${formatDocumentName(document)}: ${failure}`);
 }
 
-function commandsTable(samples: readonly Sample[]): string {
+function formatCommandsTable(samples: readonly Sample[]): string {
   const groups = Map.groupBy(samples, ({ variant, document, megabytes }) => {
-    return `${formatDocumentName(document)}, ${figure(megabytes)} MB: ${variant}`;
+    return `${formatDocumentName(document)}, ${formatNumber(megabytes)} MB: ${variant}`;
   });
-  return table(
+  return formatTable(
     ['', 'seconds', 'processor s', 'peak MB', 'errors'],
     Array.from(groups, ([name, group]) => [name, ...formatMeasurements(group)]),
   );
 }
 
 function formatMeasurements(group: readonly Sample[]): string[] {
-  const seconds = spread(summarize(group.map(({ wallMs }) => wallMs / 1000)), 2);
+  const seconds = formatRange(summarize(group.map(({ wallMs }) => wallMs / 1000)), 2);
   const usages = group.flatMap(({ usage }) => usage ?? []);
   if (usages.length < group.length) return [seconds, 'crashed', '', ''];
   return [
     seconds,
-    spread(summarize(usages.map(({ cpuMs }) => cpuMs / 1000)), 2),
-    figure(Math.max(...usages.map(({ peakMB }) => peakMB))),
-    figure(Math.max(...group.map(({ errors }) => errors))),
+    formatRange(summarize(usages.map(({ cpuMs }) => cpuMs / 1000)), 2),
+    formatNumber(Math.max(...usages.map(({ peakMB }) => peakMB))),
+    formatNumber(Math.max(...group.map(({ errors }) => errors))),
   ];
 }
 
 function formatDocumentName({ records, faulty, format }: Document): string {
   const kind = format === 'json' ? 'records' : 'lines';
-  const state = faulty === 0 ? 'valid' : `${figure(100 * faulty)} % invalid`;
-  return `${figure(records)} ${kind}, ${state}`;
+  const state = faulty === 0 ? 'valid' : `${formatNumber(100 * faulty)} % invalid`;
+  return `${formatNumber(records)} ${kind}, ${state}`;
 }
 
-function goals(samples: readonly Sample[], validateSamples: readonly Sample[]): Goal[] {
+function evaluateGoals(samples: readonly Sample[], validateSamples: readonly Sample[]): Goal[] {
   const valid = samples.filter(({ document }) => document.faulty === 0);
   const [large, small] = Map.groupBy(valid, ({ document }) => document).values();
   const time = computeRatio(large, [oselya, jsonParse], ({ wallMs }) => wallMs);
@@ -73,17 +73,17 @@ function goals(samples: readonly Sample[], validateSamples: readonly Sample[]): 
   return [
     {
       goal: `a valid file: at most ${MAX_TIME_RATIO} × the time of JSON.parse`,
-      measured: spread(time, 2),
+      measured: formatRange(time, 2),
       met: time.median <= MAX_TIME_RATIO,
     },
     {
       goal: `lint: at most ${MAX_LINT_RATIO} × the processor time of validate, for 100,000 records`,
-      measured: spread(processor, 2),
+      measured: formatRange(processor, 2),
       met: processor.median <= MAX_LINT_RATIO,
     },
     {
       goal: `memory of validate: at most ${MAX_MEMORY_MB} MB for every size`,
-      measured: `${figure(peak)} MB`,
+      measured: `${formatNumber(peak)} MB`,
       met: peak <= MAX_MEMORY_MB,
     },
     {

@@ -22,7 +22,7 @@ export type Random = {
  * Returns a separate random series for each index, so that any listing can be generated alone.
  */
 export function createRandom(seed: number, index = 0): Random {
-  const next = mulberry32(scramble(seed ^ scramble(index + 1)));
+  const next = mulberry32(mixBits(seed ^ mixBits(index + 1)));
   const below = (end: number): number => Math.floor(next() * end);
   return {
     next,
@@ -49,7 +49,7 @@ function mulberry32(seed: number): () => number {
 }
 
 /** Mixes the bits with Austin Appleby's 32-bit finalizer, which maps neighbouring numbers to unrelated seeds. */
-function scramble(number: number): number {
+function mixBits(number: number): number {
   let mixed = number | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);

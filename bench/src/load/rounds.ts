@@ -4,7 +4,7 @@ import type { Load, Outcome } from './generator.ts';
 
 export type Sample = Outcome & Counters & { variant: string; round: number };
 
-type Race = {
+type RunningVariants = {
   /** Running variants by name. */
   variants: ReadonlyMap<string, Running>;
   /** Sends requests to a server from a separate process. */
@@ -22,14 +22,19 @@ const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
  * @returns The samples of each variant in the order of the rounds, and the wrong responses.
  */
 export async function measureRounds(
-  race: Race,
+  runningVariants: RunningVariants,
   { options, results, logProgress }: Pick<Context, 'options' | 'results' | 'logProgress'>,
 ): Promise<{ samples: Map<string, Sample[]>; failures: string[] }> {
   const samples = new Map<string, Sample[]>();
   const failures: string[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderForRound(round, [...race.variants.keys()])) {
-      const { sample, failures: sampleFailures } = await measure(race, variant, round, options);
+    for (const variant of orderForRound(round, [...runningVariants.variants.keys()])) {
+      const { sample, failures: sampleFailures } = await measure(
+        runningVariants,
+        variant,
+        round,
+        options,
+      );
       await results.keep('sample', sample);
       samples.set(variant, [...(samples.get(variant) ?? []), sample]);
       failures.push(...sampleFailures.map((failure) => `${variant}: ${failure}`));
@@ -41,7 +46,10 @@ export async function measureRounds(
 }
 
 /** Returns the requests per second of a variant in each round. */
-export function rates(samples: ReadonlyMap<string, readonly Sample[]>, variant: string): number[] {
+export function listRates(
+  samples: ReadonlyMap<string, readonly Sample[]>,
+  variant: string,
+): number[] {
   return (samples.get(variant) ?? []).map(({ requests, seconds }) => requests / seconds);
 }
 
@@ -51,7 +59,7 @@ export function orderForRound<Value>(round: number, values: readonly Value[]): r
 }
 
 async function measure(
-  { variants, runLoad, expected }: Race,
+  { variants, runLoad, expected }: RunningVariants,
   variant: string,
   round: number,
   { seconds, connections }: Context['options'],

@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { summarize } from '../statistics.ts';
 import type { Report } from '../suite.ts';
@@ -30,9 +30,9 @@ export function formatReport(samples: readonly Sample[], { rounds, smoke }: Opti
       'with the minimum and maximum. `busy` is the share of the slots’ time spent on jobs while every slot ' +
       'had work.' +
       (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
-    jobsTable(samples),
+    formatJobsTable(samples),
     '## Goals',
-    formatGoals(goals(samples, smoke)),
+    formatGoals(evaluateGoals(samples, smoke)),
   ];
   return { text: text.join('\n\n'), failures };
 }
@@ -48,7 +48,7 @@ function findFailures(sample: Sample): string[] {
     imageRequestCount,
     requests,
   } = sample;
-  const perListing = callsPerListing(sample);
+  const perListing = computeCallsPerListing(sample);
   const isNew = payloads === 'new';
   const maxCalls = isNew ? MAX_CALLS + images : 0;
   const expectedRequests = isNew ? images * (completedCount + incompleteCount) : 0;
@@ -67,69 +67,71 @@ function findFailures(sample: Sample): string[] {
   return wrong.map((failure) => `${variant}, ${payloads}: ${failure}`);
 }
 
-function callsPerListing({ calls, completedCount, incompleteCount }: Sample): number {
+function computeCallsPerListing({ calls, completedCount, incompleteCount }: Sample): number {
   return calls / (completedCount + incompleteCount);
 }
 
-function groups(samples: readonly Sample[]): [string, Sample[]][] {
+function groupByVariant(samples: readonly Sample[]): [string, Sample[]][] {
   const grouped = Map.groupBy(samples, ({ variant, payloads }) => `${variant}, ${payloads}`);
   return [...grouped];
 }
 
-function jobsTable(samples: readonly Sample[]): string {
+function formatJobsTable(samples: readonly Sample[]): string {
   const head = ['', 'jobs/s', 'busy %', 'calls/listing', 'requests/listing', 'max texts/request'];
-  return table(
+  return formatTable(
     head,
-    groups(samples).map(([name, groupSamples]) => [
+    groupByVariant(samples).map(([name, groupSamples]) => [
       name,
-      spread(
+      formatRange(
         summarize(groupSamples.map(({ completedCount, seconds }) => completedCount / seconds)),
         1,
       ),
-      spread(summarize(groupSamples.map(({ busy }) => 100 * busy)), 1),
-      figure(Math.max(...groupSamples.map(callsPerListing)), 2),
-      requestsText(groupSamples),
-      figure(Math.max(...groupSamples.map(({ requests }) => requests?.maxTextCount ?? 1))),
+      formatRange(summarize(groupSamples.map(({ busy }) => 100 * busy)), 1),
+      formatNumber(Math.max(...groupSamples.map(computeCallsPerListing)), 2),
+      formatRequests(groupSamples),
+      formatNumber(Math.max(...groupSamples.map(({ requests }) => requests?.maxTextCount ?? 1))),
     ]),
   );
 }
 
 /** Returns the median number of requests per listing. Listings may share an embedding request. */
-function requestsText(samples: readonly Sample[]): string {
+function formatRequests(samples: readonly Sample[]): string {
   const ratios = samples.flatMap(({ requests, completedCount }) =>
     requests === undefined ? [] : [(requests.chat + requests.embed) / completedCount],
   );
-  return ratios.length === 0 ? '' : figure(summarize(ratios).median, 2);
+  return ratios.length === 0 ? '' : formatNumber(summarize(ratios).median, 2);
 }
 
-function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
+function evaluateGoals(samples: readonly Sample[], smoke: boolean): Goal[] {
   const samplesOf = (kind: Sample['payloads']) =>
     samples.filter(({ payloads }) => payloads === kind);
   const maxNewCalls = Math.max(
-    ...samplesOf('new').map((sample) => callsPerListing(sample) - sample.images),
+    ...samplesOf('new').map((sample) => computeCallsPerListing(sample) - sample.images),
   );
-  const maxUnchangedCalls = Math.max(...samplesOf('unchanged').map(callsPerListing));
+  const maxUnchangedCalls = Math.max(...samplesOf('unchanged').map(computeCallsPerListing));
   return [
     {
       goal: `at most ${MAX_CALLS} calls for a new listing, plus one for each image`,
-      measured: figure(maxNewCalls, 2),
+      measured: formatNumber(maxNewCalls, 2),
       met: maxNewCalls <= MAX_CALLS,
     },
     {
       goal: 'no call for an unchanged listing',
-      measured: figure(maxUnchangedCalls, 2),
+      measured: formatNumber(maxUnchangedCalls, 2),
       met: maxUnchangedCalls === 0,
     },
     // A smoke run is too short to keep its slots busy.
-    ...(smoke ? [] : groups(samples).map(([name, groupSamples]) => busyGoal(name, groupSamples))),
+    ...(smoke
+      ? []
+      : groupByVariant(samples).map(([name, groupSamples]) => createBusyGoal(name, groupSamples))),
   ];
 }
 
-function busyGoal(name: string, samples: readonly Sample[]): Goal {
+function createBusyGoal(name: string, samples: readonly Sample[]): Goal {
   const percent = summarize(samples.map(({ busy }) => 100 * busy));
   return {
     goal: `${name}: busy at least ${100 * MIN_BUSY_SHARE} %`,
-    measured: spread(percent, 1),
+    measured: formatRange(percent, 1),
     met: percent.median >= 100 * MIN_BUSY_SHARE,
   };
 }

@@ -1,5 +1,5 @@
 import { orderForRound } from '../load/rounds.ts';
-import { figure } from '../report.ts';
+import { formatNumber } from '../report.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context } from '../suite.ts';
 import {
@@ -45,7 +45,7 @@ export async function measurePickup(
       await results.keep('pickup', sample);
       pickups.get(variant.name)?.push(sample);
       logProgress(
-        `round ${round} of ${options.rounds}: ${variant.name}: pickup in ${figure(delays.p50, 1)} ms`,
+        `round ${round} of ${options.rounds}: ${variant.name}: pickup in ${formatNumber(delays.p50, 1)} ms`,
       );
       if (failure !== undefined) failures.push(failure);
     }

@@ -1,4 +1,4 @@
-import { type Goal, judgeRatio, figure, spread } from '../report.ts';
+import { type Goal, evaluateRatio, formatNumber, formatRange } from '../report.ts';
 import { summarize } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
 import { type DrainSample, computeJobRate, measureDrain } from './drain.ts';
@@ -36,9 +36,9 @@ export async function measureQueue(context: Context): Promise<Report> {
   const goals = options.smoke
     ? []
     : [
-        ...judgeSpeed(samples),
-        ...judgePickup(pickups.get(collector.name) ?? []),
-        judgeFairness(fairness),
+        ...evaluateSpeed(samples),
+        ...evaluatePickup(pickups.get(collector.name) ?? []),
+        evaluateFairness(fairness),
       ];
   for (const goal of goals) await results.keep('goal', goal);
   return {
@@ -47,27 +47,27 @@ export async function measureQueue(context: Context): Promise<Report> {
   };
 }
 
-function judgeSpeed(samples: ReadonlyMap<string, readonly DrainSample[]>): Goal[] {
+function evaluateSpeed(samples: ReadonlyMap<string, readonly DrainSample[]>): Goal[] {
   const series = ({ name }: Variant) =>
     [name, (samples.get(name) ?? []).map(computeJobRate)] as const;
-  return MIN_RATIOS.map(({ peer, times }) => judgeRatio(series(collector), series(peer), times));
+  return MIN_RATIOS.map(({ peer, times }) => evaluateRatio(series(collector), series(peer), times));
 }
 
-function judgePickup(samples: readonly PickupSample[]): Goal[] {
+function evaluatePickup(samples: readonly PickupSample[]): Goal[] {
   return (['p50', 'p99'] as const).map((share) => {
     const delays = summarize(samples.map((sample) => sample[share]));
     return {
       goal: `pickup: ${share} at most ${MAX_PICKUP_MS[share]} ms`,
-      measured: `${spread(delays, 1)} ms`,
+      measured: `${formatRange(delays, 1)} ms`,
       met: delays.median <= MAX_PICKUP_MS[share],
     };
   });
 }
 
-function judgeFairness({ backlog, waitMs }: Fairness): Goal {
+function evaluateFairness({ backlog, waitMs }: Fairness): Goal {
   return {
-    goal: `with a backlog of ${figure(backlog)} payloads of another source: started within ${MAX_WAIT_MS / 1000} s`,
-    measured: `${figure(waitMs.max, 1)} ms at most`,
+    goal: `with a backlog of ${formatNumber(backlog)} payloads of another source: started within ${MAX_WAIT_MS / 1000} s`,
+    measured: `${formatNumber(waitMs.max, 1)} ms at most`,
     met: waitMs.max <= MAX_WAIT_MS,
   };
 }

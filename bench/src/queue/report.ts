@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
 import { CONCURRENCY } from './variants.ts';
@@ -23,40 +23,42 @@ export function formatReport({ options, samples, pickups, fairness, goals }: Fin
       'minimum and maximum; ratios compare rates within a round.' +
       (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Empty jobs',
-    drainTable(samples),
+    formatDrainTable(samples),
     '## Pickup delay at 100 jobs per second',
-    pickupTable(pickups),
+    formatPickupTable(pickups),
     '## Fairness',
-    `While a backlog of ${figure(backlog)} payloads of one source was processed, ${singles} payloads of another ` +
-      `source arrived one after another. They started after ${spread(waitMs, 1)} ms. Meanwhile, ` +
-      `${figure(startedMeanwhile)} payloads of the backlog started.`,
+    `While a backlog of ${formatNumber(backlog)} payloads of one source was processed, ${singles} payloads of another ` +
+      `source arrived one after another. They started after ${formatRange(waitMs, 1)} ms. Meanwhile, ` +
+      `${formatNumber(startedMeanwhile)} payloads of the backlog started.`,
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }
 
-function drainTable(samples: Findings['samples']): string {
+function formatDrainTable(samples: Findings['samples']): string {
   const [first = []] = samples.values();
-  return table(
+  return formatTable(
     ['', 'jobs/s', 'collector ÷', 'CPU µs/job', 'jobs started'],
     [...samples].map(([name, variantSamples]) => [
       name,
-      spread(summarize(variantSamples.map(computeJobRate))),
-      spread(ratio(first.map(computeJobRate), variantSamples.map(computeJobRate)), 2),
-      figure(summarize(variantSamples.map(({ cpuMs, jobs }) => (1000 * cpuMs) / jobs)).median),
-      figure(variantSamples.reduce((sum, { startedCount }) => sum + startedCount, 0)),
+      formatRange(summarize(variantSamples.map(computeJobRate))),
+      formatRange(ratio(first.map(computeJobRate), variantSamples.map(computeJobRate)), 2),
+      formatNumber(
+        summarize(variantSamples.map(({ cpuMs, jobs }) => (1000 * cpuMs) / jobs)).median,
+      ),
+      formatNumber(variantSamples.reduce((sum, { startedCount }) => sum + startedCount, 0)),
     ]),
   );
 }
 
-function pickupTable(pickups: Findings['pickups']): string {
-  return table(
+function formatPickupTable(pickups: Findings['pickups']): string {
+  return formatTable(
     ['', 'p50 ms', 'p99 ms', 'max ms', 'jobs'],
     [...pickups].map(([name, variantSamples]) => [
       name,
       ...(['p50', 'p99', 'max'] as const).map((share) =>
-        spread(summarize(variantSamples.map((sample) => sample[share])), 1),
+        formatRange(summarize(variantSamples.map((sample) => sample[share])), 1),
       ),
-      figure(variantSamples.reduce((sum, { jobs }) => sum + jobs, 0)),
+      formatNumber(variantSamples.reduce((sum, { jobs }) => sum + jobs, 0)),
     ]),
   );
 }

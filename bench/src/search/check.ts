@@ -57,10 +57,10 @@ export async function measureRecall(
       foundCount += nearestIds.filter((id) => resultIds.has(id)).length;
       expectedCount += nearestIds.length;
     }
-    const share = await measureShare(exact, filter);
+    const selectivity = await measureSelectivity(exact, filter);
     recalls.push({
       filter,
-      share,
+      share: selectivity,
       questions: filterQuestions.length,
       recall: foundCount / expectedCount,
     });
@@ -101,7 +101,7 @@ export async function checkRanking(
   return result;
 }
 
-async function measureShare(exact: Exact, filter: string): Promise<number> {
+async function measureSelectivity(exact: Exact, filter: string): Promise<number> {
   const shares = await Promise.all((FILTERS[filter] ?? []).map((one) => exact.share(one)));
   return shares.reduce((sum, share) => sum + share, 0) / shares.length;
 }

@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, spread, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
 import { KINDS, type Kind } from './questions.ts';
@@ -48,44 +48,47 @@ export function formatReport(results: {
       'the minimum and maximum.' +
       (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Time',
-    timeTable(findings),
+    formatTimeTable(findings),
     '### A single client',
-    timeTable(
+    formatTimeTable(
       findings.map(({ listings, singleClientSamples }) => ({
         listings,
         samples: singleClientSamples,
       })),
     ),
-    ...KINDS.flatMap((kind) => [`### ${kind}, p50 and p95 in ms`, groupTable(findings, kind)]),
+    ...KINDS.flatMap((kind) => [
+      `### ${kind}, p50 and p95 in ms`,
+      formatGroupTable(findings, kind),
+    ]),
     '## Recall',
-    recallTable(findings),
+    formatRecallTable(findings),
     '### After changes',
-    churnTable(findings),
+    formatChurnTable(findings),
     '## Ranking',
-    ...findings.map(rankingText),
+    ...findings.map(formatRanking),
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
 }
 
-function timeTable(findings: readonly Pick<Findings, 'listings' | 'samples'>[]): string {
+function formatTimeTable(findings: readonly Pick<Findings, 'listings' | 'samples'>[]): string {
   const head = ['', 'listings', 'p50 ms', 'p95 ms', 'searches/s', 'CPU ms/search'];
   const rows = KINDS.flatMap((kind) =>
     findings.map(({ listings, samples }) => {
       const kindSamples = samples.filter((sample) => sample.kind === kind);
       return [
         kind,
-        figure(listings),
-        spread(summarize(kindSamples.map(({ all }) => all.p50)), 1),
-        spread(summarize(kindSamples.map(({ all }) => all.p95)), 1),
-        figure(median(kindSamples.map(({ searches, seconds }) => searches / seconds))),
-        figure(median(kindSamples.map(({ cpuMs, searches }) => cpuMs / searches)), 1),
+        formatNumber(listings),
+        formatRange(summarize(kindSamples.map(({ all }) => all.p50)), 1),
+        formatRange(summarize(kindSamples.map(({ all }) => all.p95)), 1),
+        formatNumber(median(kindSamples.map(({ searches, seconds }) => searches / seconds))),
+        formatNumber(median(kindSamples.map(({ cpuMs, searches }) => cpuMs / searches)), 1),
       ];
     }),
   );
-  return table(head, rows);
+  return formatTable(head, rows);
 }
 
-function groupTable(findings: readonly Findings[], kind: Kind): string {
+function formatGroupTable(findings: readonly Findings[], kind: Kind): string {
   const samples = findings.map(({ samples: sizeSamples }) =>
     sizeSamples.filter((sample) => sample.kind === kind),
   );
@@ -94,34 +97,37 @@ function groupTable(findings: readonly Findings[], kind: Kind): string {
     group,
     ...samples.map(
       (kindSamples) =>
-        `${medianOf(kindSamples, group, 'p50')} / ${medianOf(kindSamples, group, 'p95')}`,
+        `${formatMedian(kindSamples, group, 'p50')} / ${formatMedian(kindSamples, group, 'p95')}`,
     ),
   ]);
-  return table(['', ...findings.map(({ listings }) => `${figure(listings)} listings`)], rows);
+  return formatTable(
+    ['', ...findings.map(({ listings }) => `${formatNumber(listings)} listings`)],
+    rows,
+  );
 }
 
-function medianOf(samples: readonly Sample[], group: string, share: 'p50' | 'p95'): string {
+function formatMedian(samples: readonly Sample[], group: string, share: 'p50' | 'p95'): string {
   const values = samples.flatMap(({ groups }) => groups[group]?.[share] ?? []);
-  return values.length === 0 ? '—' : figure(median(values), 1);
+  return values.length === 0 ? '—' : formatNumber(median(values), 1);
 }
 
-function recallTable(findings: readonly Findings[]): string {
-  return table(
+function formatRecallTable(findings: readonly Findings[]): string {
+  return formatTable(
     ['filter', 'listings', 'pass %', 'searches', 'recall@10'],
     findings.flatMap(({ listings, recalls }) =>
       recalls.map(({ filter, share, questions, recall }) => [
         filter,
-        figure(listings),
-        figure(100 * share, 1),
-        figure(questions),
-        figure(recall, 3),
+        formatNumber(listings),
+        formatNumber(100 * share, 1),
+        formatNumber(questions),
+        formatNumber(recall, 3),
       ]),
     ),
   );
 }
 
-function churnTable(findings: readonly Findings[]): string {
-  return table(
+function formatChurnTable(findings: readonly Findings[]): string {
+  return formatTable(
     [
       'listings',
       '',
@@ -131,20 +137,20 @@ function churnTable(findings: readonly Findings[]): string {
     ],
     findings.flatMap(({ listings, churned }) =>
       churned.map(({ state, deadRows, indexBytes, recalls }) => [
-        figure(listings),
+        formatNumber(listings),
         state,
-        figure(deadRows),
-        figure(indexBytes / 2 ** 20),
-        ...recalls.map(({ recall }) => figure(recall, 3)),
+        formatNumber(deadRows),
+        formatNumber(indexBytes / 2 ** 20),
+        ...recalls.map(({ recall }) => formatNumber(recall, 3)),
       ]),
     ),
   );
 }
 
-function rankingText({ listings, equality }: Findings): string {
+function formatRanking({ listings, equality }: Findings): string {
   const { belowBound, atBound, failures } = equality;
   return (
-    `${figure(listings)} listings: ${belowBound} full-text searches with fewer matches than the bound were ` +
+    `${formatNumber(listings)} listings: ${belowBound} full-text searches with fewer matches than the bound were ` +
     `compared with the ranking of all matches, and ${atBound} searches with the ranking of the newest matches. ` +
     `${failures.length} results differed.`
   );

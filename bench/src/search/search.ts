@@ -6,7 +6,7 @@ import type { Context, Report } from '../suite.ts';
 import { checkRanking, measureRecall } from './check.ts';
 import { measureChurn } from './churn.ts';
 import { openExact } from './exact.ts';
-import { judge } from './goals.ts';
+import { evaluateGoals } from './goals.ts';
 import { DIMENSIONS, openListings, type Stack, startStack } from './stack.ts';
 import type { LoadGenerator } from './load.ts';
 import { KINDS, createQuestions } from './questions.ts';
@@ -28,7 +28,7 @@ export async function measureSearch(context: Context): Promise<Report> {
   const findings: Findings[] = [];
   const sizes = options.listings ?? (options.smoke ? SMOKE : FULL).listings;
   for (const listings of sizes) findings.push(await measureSize(listings, context));
-  const goals = options.smoke ? [] : judge(findings);
+  const goals = options.smoke ? [] : evaluateGoals(findings);
   for (const goal of goals) await results.keep('goal', goal);
   return {
     text: formatReport({ options, findings, goals, clients: CLIENTS }),

@@ -1,4 +1,4 @@
-import { type Goal, formatGoals, figure, table } from '../report.ts';
+import { type Goal, formatGoals, formatNumber, formatTable } from '../report.ts';
 import type { Comparison } from './compare.ts';
 
 type Findings = {
@@ -14,24 +14,26 @@ type Findings = {
 };
 
 /** Evaluates the growth goals of the metrics that have one. */
-export function judgeGrowth(comparisons: readonly Comparison[]): Goal[] {
+export function evaluateGrowth(comparisons: readonly Comparison[]): Goal[] {
   return comparisons.flatMap((comparison) => [
-    ...ratioGoals(comparison),
-    ...hourlyGoals(comparison),
+    ...createRatioGoals(comparison),
+    ...createHourlyGoals(comparison),
   ]);
 }
 
-function ratioGoals({ name, ratio, maxRatio }: Comparison): Goal[] {
+function createRatioGoals({ name, ratio, maxRatio }: Comparison): Goal[] {
   if (maxRatio === undefined) return [];
-  const goal = `${name}: at the end at most ${figure(maxRatio, 2)} × the beginning`;
-  return [{ goal, measured: figure(ratio, 2), met: ratio <= maxRatio }];
+  const goal = `${name}: at the end at most ${formatNumber(maxRatio, 2)} × the beginning`;
+  return [{ goal, measured: formatNumber(ratio, 2), met: ratio <= maxRatio }];
 }
 
-function hourlyGoals({ name, first, perHour, maxHourlyGrowth }: Comparison): Goal[] {
+function createHourlyGoals({ name, first, perHour, maxHourlyGrowth }: Comparison): Goal[] {
   if (maxHourlyGrowth === undefined) return [];
   const percent = perHour === 0 ? 0 : (100 * perHour) / first;
-  const goal = `${name}: in an hour at most ${figure(100 * maxHourlyGrowth)} % more`;
-  return [{ goal, measured: `${figure(percent, 1)} %`, met: percent <= 100 * maxHourlyGrowth }];
+  const goal = `${name}: in an hour at most ${formatNumber(100 * maxHourlyGrowth)} % more`;
+  return [
+    { goal, measured: `${formatNumber(percent, 1)} %`, met: percent <= 100 * maxHourlyGrowth },
+  ];
 }
 
 /** Returns the results as Markdown. */
@@ -48,22 +50,22 @@ export function formatReport(findings: Findings): string {
     goals,
   } = findings;
   return [
-    `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads per second, which repeat ${figure(listings)} ` +
-      `listings, and ${searchRate} searches of each kind per second. ${figure(sentCount)} payloads were sent and ` +
-      `completed; ${figure(removedCount)} of them were removed two minutes after they arrived. The table compares ` +
+    `${formatNumber(seconds / 60, 1)} minutes of ${ingestRate} payloads per second, which repeat ${formatNumber(listings)} ` +
+      `listings, and ${searchRate} searches of each kind per second. ${formatNumber(sentCount)} payloads were sent and ` +
+      `completed; ${formatNumber(removedCount)} of them were removed two minutes after they arrived. The table compares ` +
       'the first five minutes with the last, or the first sixth of a shorter run with its last: the median of ' +
       'the samples, the maximum of dead rows, and the minimum of temporary files. Autovacuum tolerates dead rows ' +
       'up to a fifth of the live rows, so fewer dead rows count as a fifth. `per hour` is the median slope ' +
       'between any two samples.' +
       (smoke ? ' This was a smoke run, which is too short to measure growth.' : ''),
-    table(
+    formatTable(
       ['', 'first', 'last', 'ratio', 'per hour'],
       comparisons.map(({ name, unit, first, last, ratio, perHour }) => [
         unit === '' ? name : `${name}, ${unit}`,
-        figure(first, unit === '' ? 0 : 2),
-        figure(last, unit === '' ? 0 : 2),
-        figure(ratio, 2),
-        figure(perHour, unit === '' ? 0 : 2),
+        formatNumber(first, unit === '' ? 0 : 2),
+        formatNumber(last, unit === '' ? 0 : 2),
+        formatNumber(ratio, 2),
+        formatNumber(perHour, unit === '' ? 0 : 2),
       ]),
     ),
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),

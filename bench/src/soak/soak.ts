@@ -8,7 +8,7 @@ import type { ImageHost } from '../images/servers/host.ts';
 import { type RemoteProcess, startProcess } from '../process/parent.ts';
 import { compare } from './compare.ts';
 import type { Load, LoadGenerator } from './load.ts';
-import { formatReport, judgeGrowth } from './report.ts';
+import { formatReport, evaluateGrowth } from './report.ts';
 import { type Sample, takeSample, openDatabaseMonitor, type DatabaseMonitor } from './sample.ts';
 import type { CollectorProcess } from './servers/collector.ts';
 
@@ -77,7 +77,7 @@ export async function measureSoak(context: Context): Promise<Report> {
     ...(await findCountMismatches(monitor, { sentCount, removedCount })),
   ];
   const comparisons = compare(samples, seconds);
-  const goals = options.smoke ? [] : judgeGrowth(comparisons);
+  const goals = options.smoke ? [] : evaluateGrowth(comparisons);
   for (const comparison of comparisons) await results.keep('comparison', comparison);
   for (const goal of goals) await results.keep('goal', goal);
   const counts = { sentCount, removedCount };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
-import { measureRounds, orderForRound, rates } from '../../src/load/rounds.ts';
+import { measureRounds, orderForRound, listRates } from '../../src/load/rounds.ts';
 import type { Load, Outcome } from '../../src/load/generator.ts';
 import { checkAnswers, type Running } from '../../src/load/variant.ts';
 
@@ -83,7 +83,7 @@ test('every variant is warmed up and measured in every round, and every sample i
     samples.get('b')?.map(({ round }) => round),
     [1, 2, 3],
   );
-  assert.deepEqual(rates(samples, 'a'), [100, 600, 700]);
+  assert.deepEqual(listRates(samples, 'a'), [100, 600, 700]);
   assert.equal(savedSamples.length, 9);
 });
 

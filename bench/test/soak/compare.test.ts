@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compare } from '../../src/soak/compare.ts';
-import { judgeGrowth } from '../../src/soak/report.ts';
+import { evaluateGrowth } from '../../src/soak/report.ts';
 import type { Sample } from '../../src/soak/sample.ts';
 
 /** Creates a sample whose measurements all equal `value`. */
@@ -57,7 +57,7 @@ function evaluateDeadRows(rowsAt: (minute: number) => { live: number; dead: numb
     return { ...sample, tables: { ...sample.tables, raw_data: raw } };
   });
   const comparisons = compare(samples, 1800).filter(({ name }) => name === 'raw_data: dead rows');
-  const [goal, ...surplusGoals] = judgeGrowth(comparisons);
+  const [goal, ...surplusGoals] = evaluateGrowth(comparisons);
   assert.ok(goal !== undefined && surplusGoals.length === 0);
   return goal;
 }
@@ -95,7 +95,7 @@ function evaluateHourlyGrowth(perMinute: number) {
   const samples = Array.from({ length: 61 }, (_, minute) =>
     createSample(60 * minute, minute > 50 ? 60 : 60 + perMinute * minute),
   );
-  return judgeGrowth(compare(samples, 3600)).filter(({ goal }) => goal.includes('in an hour'));
+  return evaluateGrowth(compare(samples, 3600)).filter(({ goal }) => goal.includes('in an hour'));
 }
 
 test('claims and memory may grow slightly in an hour, whatever the ratio of both ends is', () => {
@@ -116,7 +116,7 @@ test('memory that grows in a single step misses the ratio goal, but not the slop
   const samples = Array.from({ length: 60 }, (_, minute) =>
     createSample(60 * minute + 30, minute < 54 ? 100 : 112),
   );
-  const missed = judgeGrowth(compare(samples, 3600)).filter(({ met }) => !met);
+  const missed = evaluateGrowth(compare(samples, 3600)).filter(({ met }) => !met);
   assert.deepEqual(
     missed.map(({ goal }) => goal),
     [
@@ -131,7 +131,7 @@ test('temporary files are compared by their minimum, which excludes files in pro
   const rows = [createSample(1, 0), createSample(2, 9), createSample(59, 3), createSample(60, 2)];
   const files = compare(rows, 60).find(({ name }) => name === 'temporary files');
   assert.deepEqual([files?.first, files?.last], [0, 2]);
-  assert.ok(judgeGrowth(files === undefined ? [] : [files]).every(({ met }) => !met));
+  assert.ok(evaluateGrowth(files === undefined ? [] : [files]).every(({ met }) => !met));
 });
 
 test('a comparison includes the slope over all samples', () => {
@@ -156,10 +156,10 @@ test('zero that stays zero does not count as growth, and any growth from zero do
 });
 
 test('metrics that grow too much miss their goals, except tables that grow by design', () => {
-  const goals = judgeGrowth(compare([createSample(1, 10), createSample(60, 30)], 60));
+  const goals = evaluateGrowth(compare([createSample(1, 10), createSample(60, 30)], 60));
   assert.ok(goals.length > 0 && goals.every(({ met }) => !met));
   assert.ok(goals.every(({ goal }) => !/^(listing_snapshots|images): (table|index)/.test(goal)));
   assert.ok(goals.some(({ goal }) => goal.startsWith('listing_images: table')));
-  const steady = judgeGrowth(compare([createSample(1, 10), createSample(60, 10)], 60));
+  const steady = evaluateGrowth(compare([createSample(1, 10), createSample(60, 10)], 60));
   assert.ok(steady.every(({ met, measured }) => met && /^1\.00$|^0\.0 %$/.test(measured)));
 });

@@ -12,9 +12,9 @@ type BetterAuthSettings = {
   /** Public URL, with https so that cookies are secure as in production. */
   baseUrl: string;
   /** Whether one query reads the session and its user, instead of two. */
-  joins: boolean;
+  hasJoins: boolean;
   /** Whether a signed cookie caches the session for five minutes. */
-  cookieCache: boolean;
+  hasCookieCache: boolean;
 };
 type ConstantSettings = { peer: 'constant'; users: number };
 
@@ -41,7 +41,7 @@ serve((settings: PeerSettings & { databaseUrl: string }) => {
 
 async function startBetterAuth(
   pool: pg.Pool,
-  { baseUrl, joins, cookieCache }: BetterAuthSettings,
+  { baseUrl, hasJoins, hasCookieCache }: BetterAuthSettings,
 ): Promise<string> {
   // Each process loads only the libraries of its peer.
   const [{ betterAuth }, { getMigrations }, { toNodeHandler }] = await Promise.all([
@@ -54,8 +54,8 @@ async function startBetterAuth(
     baseURL: baseUrl,
     database: pool,
     emailAndPassword: { enabled: true },
-    session: { cookieCache: { enabled: cookieCache, maxAge: 5 * 60 } },
-    advanced: { database: { joins } },
+    session: { cookieCache: { enabled: hasCookieCache, maxAge: 5 * 60 } },
+    advanced: { database: { joins: hasJoins } },
     // All requests come from one address, which the limit would reject after the first hundred.
     rateLimit: { enabled: false },
     telemetry: { enabled: false },

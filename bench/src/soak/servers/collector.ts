@@ -16,7 +16,7 @@ export type ProcessResources = {
   temporaryFiles: number;
 };
 
-const MIB = 2 ** 20;
+const MEBIBYTE = 2 ** 20;
 
 let running: RunningCollector | undefined;
 let incomingFolder = '';
@@ -32,8 +32,8 @@ const methods = {
     const { rss, heap } = memory();
     const descriptors = (await readdir('/proc/self/fd')).length;
     return {
-      rssMiB: rss / MIB,
-      heapMiB: heap / MIB,
+      rssMiB: rss / MEBIBYTE,
+      heapMiB: heap / MEBIBYTE,
       descriptors,
       temporaryFiles: await countTemporaryFiles(),
     };
