@@ -58,7 +58,7 @@ const contextResponse = Type.Object(
     profile_id: Type.String(),
     system: Type.String({
       description:
-        "The ID of the profile that answers: the session's, or the default one if that was removed; empty if the owner may use none.",
+        "The instructions of the profile that answers: the session's, or the default one if that was removed; empty if the owner may use none.",
     }),
     memory: Type.Array(factRef, {
       description: 'Facts, most recently written first; empty without `svc.memory.read_own`.',
