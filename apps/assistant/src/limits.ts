@@ -7,11 +7,16 @@ const MINUTE_MS = 60_000;
 
 /** Creates a function that consumes one unit of a per-minute budget, and returns whether the budget allowed it. */
 export function createMinuteBudget(budget: number): () => boolean {
-  const budgets = createMinuteBudgets(budget);
+  let endsAt = 0;
+  let spentAmount = 0;
   return () => {
-    const isWithinBudget = budgets.wait('') === 0;
-    budgets.spend('', 1);
-    return isWithinBudget;
+    const now = performance.now();
+    if (now >= endsAt) {
+      endsAt = now + MINUTE_MS;
+      spentAmount = 0;
+    }
+    spentAmount += 1;
+    return spentAmount <= budget;
   };
 }
 
