@@ -17,12 +17,6 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 const STORE_INTERVAL_MS = 200;
 
-/** Poll interval of each subscriber. Polls find events whose notification was lost. */
-const POLL_INTERVAL_MS = 60_000;
-
-/** Number of batches per poll interval. Each batch polls a part of the sessions. */
-const POLL_BATCHES = 60;
-
 const MAX_TURNS_PER_STATEMENT = 200;
 
 /** Applies `Omit` to each member of a union. */
@@ -101,19 +95,9 @@ export async function openEventLog({
     }),
   ]);
   let pendingStore = Promise.resolve();
-  const timers = [
-    setInterval(() => void (pendingStore = pendingStore.then(storeAll)), STORE_INTERVAL_MS).unref(),
-    setInterval(poll, POLL_INTERVAL_MS / POLL_BATCHES).unref(),
-  ];
-
-  function poll(): void {
-    const dueSessions = [...subscribers].slice(0, Math.ceil(subscribers.size / POLL_BATCHES));
-    for (const [sessionId, sessionSubscribers] of dueSessions) {
-      subscribers.delete(sessionId);
-      subscribers.set(sessionId, sessionSubscribers);
-      notifyAll(sessionId, true);
-    }
-  }
+  const storeTimer = setInterval(() => {
+    pendingStore = pendingStore.then(storeAll);
+  }, STORE_INTERVAL_MS).unref();
 
   /** @param sessionId Empty for all sessions, after notifications may have been lost. */
   function notifyAll(sessionId: string, hasChanged: boolean): void {
@@ -199,7 +183,7 @@ export async function openEventLog({
     },
 
     async close(): Promise<void> {
-      for (const timer of timers) clearInterval(timer);
+      clearInterval(storeTimer);
       await pendingStore;
       await Promise.all(unlistenCallbacks.map((unlisten) => unlisten()));
     },

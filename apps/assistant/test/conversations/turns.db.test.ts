@@ -556,11 +556,6 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
 test('A resumed listener sends the events and the rename of its pause', async (t) => {
   const events = await openEventLog({ db, listen: stage.listen, log });
   t.after(() => events.close());
-  // The other subscribers precede this session in the order of polls.
-  const otherSubscriber = { onAppend: () => undefined, onNotify: () => undefined };
-  for (let index = 0; index < 100; index += 1) {
-    events.subscribe(`session-${index}`, otherSubscriber);
-  }
   const userId = 'u-listener';
   const sessionId = await addSession(userId);
   const startedTurn = await beginTurn(db, { userId, sessionId }, { text: 'Рахуй' });
