@@ -220,6 +220,29 @@ test('The answer of a dead process is cut, and every client gets its end', async
   assert.deepEqual(await readMessages(id), createExchange('Пиши', 'Готово.'));
 });
 
+test('Deleting a session ends its answer for every client, without a message', async (t) => {
+  const { client, id } = await openChatSession(t, olena);
+  const { turn_id, seq: after } = await client.say(id, 'Привіт').waitFor('message.completed');
+  // The raw client has all events of the previous answer.
+  const currentClient = await openRawClient(t, olena);
+  await currentClient.client.ask({ type: 'session.open', session_id: id, turn_id, after });
+  const restGate = createGate(t);
+  model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
+  const answer = client.say(id, 'Розкажи');
+  await answer.waitForText('Ще ');
+  const deletion = await stage.app.inject({
+    method: 'DELETE',
+    url: `/sessions/${id}`,
+    cookies: { svc_auth_session: sid },
+  });
+  assert.equal(deletion.statusCode, 200);
+  for (const event of [await answer.waitFor('error'), await currentClient.waitFor('error')]) {
+    assert.equal(event.problem?.code, 'session_not_found');
+    assert.ok(!('message' in event));
+  }
+  assert.equal(currentClient.getFrames('message.completed').length, 0, 'each event comes once');
+});
+
 const getOutcomes = (frames: { type: string; problem?: { code: string } }[]) =>
   frames.map(({ type, problem }) => problem?.code ?? type).toSorted();
 
