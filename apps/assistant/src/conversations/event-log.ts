@@ -1,4 +1,4 @@
-import { type Database, isDatabaseOutage, notify } from '@oselya/db';
+import { type Database, isDatabaseOutage, notify, prepared } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { TurnFrame } from '@oselya/protocol';
 import { type Kysely, sql } from 'kysely';
@@ -290,7 +290,7 @@ export async function readSession(
     status: TurnStatus;
     events: NumberedEvent[][];
   };
-  const { rows } = await sql<SessionTurnRow>`
+  const { rows } = await sql<SessionTurnRow>`${prepared}
     select coalesce(name, '') as name, coalesce(pinned, false) as pinned, turns.id, turns.position,
       turns.status, (
         select coalesce(jsonb_agg(events order by last_seq), '[]') from chat_turn_events
