@@ -1,11 +1,7 @@
+import type { MemoryChange } from '@oselya/protocol';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { problem } from '../errors.ts';
-import {
-  lockMemory,
-  type MemoryChange,
-  type RecordedChange,
-  undoChanges,
-} from '../memory/facts.ts';
+import { lockMemory, type RecordedChange, undoChanges } from '../memory/facts.ts';
 import type { Tables } from '../tables.ts';
 
 /** An agent step in a turn. Contract 3, Answers. */

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import type { MemoryChange } from '@oselya/protocol';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { type Static, Type } from 'typebox';
 import { type AccessScope, lockOwner, whereInScope } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import { buildTimeOrder, type Position } from '../pages.ts';
-import { nullable } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 
 /** Maximum number of facts per user. Adopted legacy facts may exceed it. */
@@ -35,16 +34,6 @@ type FactOrigin = {
   created_at: string | null;
   updated_at: string | null;
 };
-
-/** Schema of a change: the new value and the previous value of a fact. */
-export const memoryChangeSchema = Type.Object({
-  category: Type.String(),
-  key: Type.String(),
-  value: nullable(Type.String({ description: 'The new value; null if the fact was removed.' })),
-  previous: nullable(Type.String({ description: 'The previous value; null if the fact is new.' })),
-});
-
-export type MemoryChange = Static<typeof memoryChangeSchema>;
 
 /** Change as stored for undo, with the origin of the overwritten or removed fact. */
 export type RecordedChange = MemoryChange & { origin?: FactOrigin };

@@ -4,12 +4,13 @@ import {
   type SearchCriteria,
   type ToolDefinition,
 } from '@oselya/model';
+import type { MemoryChange } from '@oselya/protocol';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission, User } from '../../access/permissions.ts';
 import type { CollectorClient } from '../../collector/client.ts';
 import type { Files } from '../../files/files.ts';
-import type { MemoryChange, RecordChange } from '../../memory/facts.ts';
+import type { RecordChange } from '../../memory/facts.ts';
 import type { Memory } from '../../memory/memory.ts';
 
 export type ToolServices = {

@@ -1,8 +1,8 @@
 import { type Logger, ProblemError } from '@oselya/kit';
 import type { ToolCall, ToolDefinition } from '@oselya/model';
+import type { MemoryChange } from '@oselya/protocol';
 import { hasPermission, type User } from '../../access/permissions.ts';
 import { CollectorError } from '../../collector/client.ts';
-import type { MemoryChange } from '../../memory/facts.ts';
 import { cutText, cutToBytes } from '../../text.ts';
 import { getListing } from './get-listing.ts';
 import { lookupEndpoint } from './lookup-endpoint.ts';
