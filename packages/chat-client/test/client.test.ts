@@ -434,10 +434,19 @@ test('Creating a session is repeated during an outage only', async (t) => {
     { type: 'unavailable', problem: PROVIDER_UNAVAILABLE, delayMs: 0 },
   ]);
 
-  const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
-  const rejectedCreation = client.createSession({ profileId: 'none' });
-  await rejectNext(peer, 'session.create', problem);
-  await assert.rejects(rejectedCreation, { code: 'rejected', problem });
+  const basicProblem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
+  const detail = 'Choose another.';
+  const errors = ['1', '2'].map((path) => ({ path, message: 'is wrong' }));
+  for (const [members, message] of [
+    [{}, 'No such profile'],
+    [{ detail }, 'No such profile: Choose another.'],
+    [{ detail, errors }, 'No such profile: 1 is wrong; 2 is wrong'],
+  ] as const) {
+    const problem = { ...basicProblem, ...members };
+    const rejectedCreation = client.createSession({ profileId: 'none' });
+    await rejectNext(peer, 'session.create', problem);
+    await assert.rejects(rejectedCreation, { code: 'rejected', message, problem });
+  }
   const failedCreation = client.createSession();
   for (let requestCount = 0; requestCount < 9; requestCount += 1)
     await rejectNext(peer, 'session.create', UNAVAILABLE);
