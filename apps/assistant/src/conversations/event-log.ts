@@ -36,6 +36,8 @@ export class RunningTurn implements TurnKey {
   readonly position: number;
   readonly events: NumberedEvent[] = [];
   storedEventCount = 0;
+  /** Whether the process is closing, even if the turn was stopped before for another reason. */
+  isClosing = false;
   readonly #onAppend: () => void;
   readonly #stopController = new AbortController();
 
@@ -57,6 +59,7 @@ export class RunningTurn implements TurnKey {
   }
 
   stop(reason: StopReason): void {
+    this.isClosing ||= reason === 'closing';
     this.#stopController.abort(reason);
   }
 

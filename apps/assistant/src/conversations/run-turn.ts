@@ -100,8 +100,7 @@ async function runToEnd(
     try {
       return (await finishTurn(db, turn, turnEnd)) ? outcome : undefined;
     } catch (error) {
-      if (!isDatabaseOutage(error) || lostSignal.aborted || turn.signal.reason === 'closing')
-        throw error;
+      if (!isDatabaseOutage(error) || lostSignal.aborted || turn.isClosing) throw error;
       await sleep(RETRY_DELAY_MS);
     }
   }
