@@ -21,7 +21,7 @@ import {
 } from './messages.ts';
 import { presentMessage } from './schemas.ts';
 import { findMemorySteps } from './steps.ts';
-import { endTurn, findStaleTurns, type TurnKey, type TurnRow } from './turns.ts';
+import { endTurn, findStaleTurns, findTurnStatus, type TurnKey, type TurnRow } from './turns.ts';
 
 /** Maximum number of aborted turns per reaper run. */
 const MAX_ABORTED_TURNS = 100;
@@ -35,8 +35,9 @@ export type TurnOutcome =
 export type PartialAnswer = { content: string; toolUses: readonly ToolUse[] };
 
 /**
- * Stores the answer and the end of a turn in one transaction, then publishes the end.
- * @returns False if the turn had already ended: another process aborted it, or its session was deleted.
+ * Stores the answer and the end of a turn in one transaction, then publishes the end. Can be repeated if the reply to
+ * the commit was lost.
+ * @returns False if another process aborted the turn, or its session was deleted.
  */
 export async function finishTurn(
   db: Kysely<Tables>,
@@ -70,8 +71,9 @@ export async function finishTurn(
     ]);
     return finalEvents;
   });
-  for (const event of lastEvents ?? []) turn.append(event);
-  return lastEvents !== undefined;
+  if (lastEvents === undefined) return (await findTurnStatus(db, turnId)) === outcome.status;
+  for (const event of lastEvents) turn.append(event);
+  return true;
 }
 
 /** Aborts a turn whose process has died. The answer keeps the stored text and gets the status `cut`. */

@@ -44,6 +44,15 @@ const selectLatestTurn = (db: Kysely<Tables>, sessionId: string) =>
     .orderBy('position', 'desc')
     .limit(1);
 
+/** Returns the status of a turn; undefined if its session was deleted. */
+export async function findTurnStatus(
+  db: Kysely<Tables>,
+  turnId: string,
+): Promise<TurnStatus | undefined> {
+  const query = db.selectFrom('chat_turns').select('status').where('id', '=', turnId);
+  return (await query.executeTakeFirst())?.status;
+}
+
 /**
  * Returns running turns with an expired lease, the longest expired first.
  * @param options.all Whether to include turns with a valid lease.

@@ -187,6 +187,12 @@ suite('answers over restarts and kills', async () => {
         ['assistant', 'Готово.', null],
       ]);
       assert.equal((await olena.retry(id).waitForFailure()).problem?.code, 'nothing_to_retry');
+      await until(async () => {
+        const metricsResponse = await fetch(`${remoteProcess.url}/metrics`);
+        return (await metricsResponse.text()).includes(
+          'assistant_turns_total{outcome="completed"} 1\n',
+        );
+      });
     });
   }
 });
