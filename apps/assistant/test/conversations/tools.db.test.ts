@@ -280,13 +280,13 @@ suite('tools', async () => {
   });
 
   test('No conversation or fact is logged, whatever fails', async (t) => {
-    const secretText = 'Потайне 4711';
+    const secretText = 'Потайне паролище';
     const logStart = stage.lines.length;
     const isLogged = (text: string) =>
       stage.lines.slice(logStart).some((line) => line.includes(text));
     // PostgreSQL errors contain the row that violates a constraint.
     await sql`
-    alter table memory_facts add constraint unmarked check (value not like '%4711%')`.execute(db);
+    alter table memory_facts add constraint unmarked check (value not like '%паролище%')`.execute(db);
     t.after(() => sql`alter table memory_facts drop constraint unmarked`.execute(db));
     t.after(() => {
       model.titleAnswer = undefined;
@@ -312,7 +312,7 @@ suite('tools', async () => {
     firstChunkSent.open();
     await brokenAnswer.waitFor('error');
     for (const text of ['a tool failed', 'a turn failed']) assert.ok(isLogged(text), text);
-    const leakingLines = stage.lines.filter((line) => /Потайне|4711/.test(line));
+    const leakingLines = stage.lines.filter((line) => /Потайне|паролище/.test(line));
     assert.deepEqual(leakingLines, []);
   });
 
