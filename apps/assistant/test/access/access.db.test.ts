@@ -137,9 +137,14 @@ async function listChangedTables(): Promise<string[]> {
   return result.rows.map(({ name }) => name);
 }
 
-const send = (visitor: Visitor, { url, payload, method }: Row, at = sharedApp) =>
+const send = (
+  visitor: Visitor,
+  { url, payload, method }: Row,
+  { at = sharedApp, headers = {} }: { at?: typeof sharedApp; headers?: Record<string, string> } = {},
+) =>
   at.inject({
     method,
+    headers,
     url: url.replace(OWNED.signIn, ownerSignInId),
     cookies: { ...cookies.get(visitor) },
     ...(payload !== undefined && { payload }),
@@ -174,6 +179,14 @@ suite('access to routes', async () => {
         if (visitor !== 'admin') assert.ok(!body.includes(LEGACY_MARK), `${visitor}: ${body}`);
         if (status === 401 || status === 403) assert.deepEqual(await listChangedTables(), []);
       }
+      if (expect.signedOut !== 401 || method === 'GET') return;
+      await restoreTables(holds);
+      const headers = { 'sec-fetch-site': 'cross-site' };
+      const crossSiteAnswer = await send('admin', row, { headers });
+      assert.equal(crossSiteAnswer.statusCode, 403);
+      assert.equal(crossSiteAnswer.json().code, 'cross_site_request');
+      checkAnswer(method, pattern, crossSiteAnswer);
+      assert.deepEqual(await listChangedTables(), []);
     });
   }
 });
@@ -192,7 +205,7 @@ suite('revocation during a request', async () => {
     provider.reset();
     provider.user = accounts[actor];
     const release = provider.holdNext('userinfo');
-    const answer = send(actor, row, app);
+    const answer = send(actor, row, { at: app });
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
     const eventResponse = await sendEvent(receiver, { event, user_id: USER_IDS[actor] });
