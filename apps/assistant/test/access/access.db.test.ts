@@ -140,7 +140,10 @@ async function listChangedTables(): Promise<string[]> {
 const send = (
   visitor: Visitor,
   { url, payload, method }: Row,
-  { at = sharedApp, headers = {} }: { at?: typeof sharedApp; headers?: Record<string, string> } = {},
+  {
+    at = sharedApp,
+    headers = {},
+  }: { at?: typeof sharedApp; headers?: Record<string, string> } = {},
 ) =>
   at.inject({
     method,

@@ -286,7 +286,9 @@ suite('tools', async () => {
       stage.lines.slice(logStart).some((line) => line.includes(text));
     // PostgreSQL errors contain the row that violates a constraint.
     await sql`
-    alter table memory_facts add constraint unmarked check (value not like '%паролище%')`.execute(db);
+    alter table memory_facts add constraint unmarked check (value not like '%паролище%')`.execute(
+      db,
+    );
     t.after(() => sql`alter table memory_facts drop constraint unmarked`.execute(db));
     t.after(() => {
       model.titleAnswer = undefined;

@@ -147,6 +147,18 @@ test('A user has at most twenty searches', async () => {
 
 test('Admins access the searches of all users, which is recorded', async () => {
   const [{ id }] = (await olena.get('/saved-searches')).json();
+  const unknownId = '0a4a3f2c-0f6e-4d44-9d0a-6b0f2f0e5b1e';
+  for (const [path, status, code] of [
+    [`/saved-searches/${id}`, 403, 'saved_search_not_yours'],
+    [`/saved-searches/${unknownId}`, 404, 'saved_search_not_found'],
+  ] as const) {
+    for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
+      const payload = method === 'PATCH' ? { payload: { paused: true } } : {};
+      const answer = await taras.request(method, path, payload);
+      assert.partialDeepStrictEqual(answer.json(), { status, code }, method);
+      checkAnswer(method, '/saved-searches/:id', answer);
+    }
+  }
   assert.equal((await admin.get('/saved-searches')).json().length, 0);
   assert.equal((await admin.get(`/saved-searches/${id}`)).json().id, id);
   assert.equal((await changeSearch(admin, id, { paused: true })).json().paused, true);
