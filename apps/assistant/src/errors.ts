@@ -167,7 +167,7 @@ export const errors = {
     ],
     nothing_to_retry: [
       'There is nothing to retry',
-      'The last answer of the session is complete. Send a new message.',
+      'The session has no incomplete answer. Send a new message.',
     ],
     too_many_turns: [
       'Too many answers at once',

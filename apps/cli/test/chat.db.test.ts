@@ -385,7 +385,7 @@ test('a conversation shows help, answers, lists and opens sessions', async () =>
   terminal.type(`${QUESTION}\n`);
   await terminal.waitForOutput(/✓ [^]*Сихів[^]*\n[^]*> $/);
   terminal.type('/retry\n');
-  await terminal.waitForOutput(/The last answer of the session is complete/);
+  await terminal.waitForOutput(/The session has no incomplete answer/);
   terminal.type('/sessions\n');
   await terminal.waitForOutput(/ {2}1 {2}\d{4}-\d\d-\d\d \d\d:\d\d {2}.+, \d+ messages/);
   terminal.type('/new\n/open 1\n');
