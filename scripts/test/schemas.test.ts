@@ -11,6 +11,20 @@ test('every schema of requests and answers compiles', async () => {
   assert.doesNotThrow(compilePendingSchemas);
 });
 
+type Operation = { requestBody?: object; responses: object };
+type OpenApi = { paths: Record<string, Record<string, Operation>> };
+
+test('every route with a body describes the rejections of bodies', async () => {
+  const documents = (await Promise.all([assistant.openapi(), collector.openapi()])) as OpenApi[];
+  for (const [path, methods] of documents.flatMap(({ paths }) => Object.entries(paths))) {
+    for (const [method, { requestBody, responses }] of Object.entries(methods)) {
+      if (requestBody === undefined) continue;
+      const missing = ['400', '413', '415'].filter((status) => !(status in responses));
+      assert.deepEqual(missing, [], `${method} ${path}`);
+    }
+  }
+});
+
 /** Keywords that llama.cpp, vLLM, Ollama and OpenAI's strict mode all support: docs/models.md. */
 const KEYWORDS = {
   scalar: ['type', 'description'],

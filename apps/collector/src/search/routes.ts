@@ -81,7 +81,10 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
           `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, best first. If more listings match, ` +
           'the older listings are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
-        response: { 200: fulltextResponse, ...problemResponses(400, 401, 403, 422, 429, 503) },
+        response: {
+          200: fulltextResponse,
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
+        },
       },
     },
     ({ body }) => measureSearch('fulltext', searchService.fulltext(body)),
@@ -97,8 +100,8 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         body: createRef<SimilarSearchRequest>('SimilarSearchRequest'),
         response: {
           200: createRef<SimilarSearchResponse>('SimilarSearchResponse'),
-          ...problemResponses(400, 401, 403, 'listing_not_found', 'listing_not_embedded', 422, 429),
-          ...problemResponses('model_failed', 'model_unavailable', 503),
+          ...problemResponses(400, 401, 403, 'listing_not_found', 'listing_not_embedded', 413, 415),
+          ...problemResponses(422, 429, 'model_failed', 'model_unavailable', 503),
         },
       },
     },
@@ -119,7 +122,8 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         body: fulltextBody,
         response: {
           200: fulltextResponse,
-          ...problemResponses(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable', 503),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429),
+          ...problemResponses('model_failed', 'model_unavailable', 503),
         },
       },
     },
@@ -141,7 +145,7 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
         body: createRef<MatchesRequest>('SearchMatchesRequest'),
         response: {
           200: createRef<MatchesResponse>('SearchMatchesResponse'),
-          ...problemResponses(400, 401, 403, 422, 429, 503),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
         },
       },
     },
