@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { isDraining } from './connections.ts';
@@ -114,22 +115,10 @@ function findRootErrorCode(error: unknown): string | undefined {
 
 class CheckTimeoutError extends Error {}
 
-async function runCheck(check: HealthChecks[string]): Promise<HealthReport> {
-  const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () =>
-      timeout.reject(
-        new CheckTimeoutError(`The check did not respond within ${CHECK_TIMEOUT_MS / 1000} s.`),
-      ),
-    CHECK_TIMEOUT_MS,
-  );
-  try {
-    // `Promise.try` also catches a check that throws synchronously.
-    return await Promise.race([
-      timeout.promise,
-      Promise.try(check, AbortSignal.timeout(ABORT_TIMEOUT_MS)),
-    ]);
-  } finally {
-    clearTimeout(timer);
-  }
+function runCheck(check: HealthChecks[string]): Promise<HealthReport> {
+  const timeout = sleep(CHECK_TIMEOUT_MS, undefined, { ref: false }).then(() => {
+    throw new CheckTimeoutError(`The check did not respond within ${CHECK_TIMEOUT_MS / 1000} s.`);
+  });
+  // `Promise.try` also catches a check that throws synchronously.
+  return Promise.race([timeout, Promise.try(check, AbortSignal.timeout(ABORT_TIMEOUT_MS))]);
 }
