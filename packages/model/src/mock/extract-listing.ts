@@ -1,13 +1,7 @@
 import { maskPhones, readContactName, readPhones } from './contacts.ts';
 import { readFeatures } from './features.ts';
-import {
-  type DealType,
-  guessDealType,
-  type PropertyType,
-  readDealType,
-  readPropertyType,
-} from './kinds.ts';
-import { detectLanguage, type Language } from './language.ts';
+import { type Facts, guessDealType, readDealType, readPropertyType } from './kinds.ts';
+import { detectLanguage } from './language.ts';
 import { replaceNumberWords } from './numbers.ts';
 import { normalizeCity, readAddress, readPlace } from './places.ts';
 import { readPrice } from './price.ts';
@@ -21,26 +15,8 @@ const MAX_TEXT_LENGTH = 20_000;
 const MAX_TITLE_LENGTH = 500;
 const MAX_PHONES = 10;
 
-/** Listing facts. Facts that its texts do not contain are null. */
-type Facts = {
-  language: Language;
-  deal_type: DealType | null;
-  property_type: PropertyType | null;
-  price: number | null;
-  currency: string | null;
-  /** Ukrainian name in the nominative, if the city is known. */
-  city: string | null;
-  district: string | null;
-  rooms: number | null;
-  area_total: number | null;
-  area_living: number | null;
-  area_kitchen: number | null;
-  floor: number | null;
-  floors_total: number | null;
-};
-
 /** Source payload, which the collector has validated. */
-type Payload = Partial<Facts & { title: string; description: string; address: string }>;
+type Payload = Partial<Facts & { title: string; description: string }>;
 
 const YEAR_GROUP = String.raw`(1[5-9]\d\d|20\d\d)`;
 const YEAR_BUILT_PATTERNS = [

@@ -1,9 +1,21 @@
+import type { Language } from './language.ts';
 import { compileTable, compileWords, createPatternTester } from './text.ts';
 
 /** Sale, rent by the month, or rent by the night. */
 export type DealType = 'sale' | 'rent' | 'daily_rent';
 
 export type PropertyType = 'apartment' | 'house' | 'room' | 'land' | 'commercial' | 'garage';
+
+/**
+ * Listing facts. Facts that its texts do not contain are null. A known city has its Ukrainian name in the nominative.
+ */
+export type Facts = Record<'price' | 'rooms' | 'floor' | 'floors_total', number | null> &
+  Record<'area_total' | 'area_living' | 'area_kitchen', number | null> &
+  Record<'currency' | 'city' | 'district' | 'address', string | null> & {
+    language: Language;
+    deal_type: DealType | null;
+    property_type: PropertyType | null;
+  };
 
 /** Keywords that offer a deal explicitly. The first match determines the deal. */
 const OFFER_PATTERNS = compileTable<'sale' | 'rent'>(

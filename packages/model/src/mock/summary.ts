@@ -1,12 +1,5 @@
-import type { DealType, PropertyType } from './kinds.ts';
+import type { Facts } from './kinds.ts';
 import type { Language } from './language.ts';
-
-type Facts = Record<'price' | 'rooms' | 'area_total' | 'floor' | 'floors_total', number | null> &
-  Record<'currency' | 'city' | 'district' | 'address', string | null> & {
-    language: Language;
-    deal_type: DealType | null;
-    property_type: PropertyType | null;
-  };
 
 /** Keys of the words in `WORDS_BY_LANGUAGE`, in the same order. */
 const WORD_KEYS =
