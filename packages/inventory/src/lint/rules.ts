@@ -1,18 +1,13 @@
 import leven from 'leven';
 import { isValidPort } from '../address.ts';
 import { addDays, countDaysBetween, type Day, parseDay } from '../day.ts';
-import type { LintCode, Position, RelatedLocation, Severity } from '../finding.ts';
+import type { LintCode, Position, Severity } from '../finding.ts';
+import type { PropertyProblem } from '../read/check-record.ts';
 import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 import { quoteId, quoteText } from '../text.ts';
 
-/** Record property problem. An empty key means the whole record. */
-export type RuleProblem = {
-  key: string;
-  message: string;
-  /** Correct value, if it is unambiguous. */
-  fixedValue?: string | number;
-  related?: RelatedLocation[];
-};
+/** Property problem without the code and severity of its rule. */
+export type RuleProblem = Omit<PropertyProblem, 'code' | 'severity'>;
 
 /** Record properties of the type that the schema requires. */
 export type TypedFields = Readonly<Partial<EndpointRecord>>;
