@@ -47,22 +47,15 @@ export function getExcerpt(
   if (offset + MAX_SCANNED_LENGTH < text.length || truncation.isTruncatedAfter)
     scannedText = removeTruncatedWord(scannedText);
   const ranges = findCredentials(scannedText);
-  const rangesBefore = ranges.filter(({ start }) => start < position);
-  const rangesAfter = ranges.filter(({ end }) => end > position);
-  const clippedRanges = rangesBefore.map(({ start, end }) => ({
-    start,
-    end: Math.min(end, position),
-  }));
-  const shiftedRanges = rangesAfter.map(({ start, end }) => ({
-    start: Math.max(start, position) - position,
-    end: end - position,
-  }));
-  const textBefore = replaceRanges(scannedText.slice(0, position), clippedRanges)
-    .slice(-MAX_SHOWN_LENGTH)
-    .toWellFormed();
-  const textAfter = replaceRanges(scannedText.slice(position), shiftedRanges)
-    .slice(0, MAX_SHOWN_LENGTH)
-    .toWellFormed();
+  const maskPart = (from: number, to: number) => {
+    const partRanges = ranges
+      .map(({ start, end }) => ({ start: Math.max(start, from), end: Math.min(end, to) }))
+      .filter(({ start, end }) => start < end)
+      .map(({ start, end }) => ({ start: start - from, end: end - from }));
+    return replaceRanges(scannedText.slice(from, to), partRanges);
+  };
+  const textBefore = maskPart(0, position).slice(-MAX_SHOWN_LENGTH).toWellFormed();
+  const textAfter = maskPart(position, Infinity).slice(0, MAX_SHOWN_LENGTH).toWellFormed();
   const head = textBefore.slice(textBefore.lastIndexOf('\n') + 1);
   const [tail = ''] = textAfter.split(/\r?\n/, 1);
   return { text: head + tail, column: Array.from(head).length + 1 };
