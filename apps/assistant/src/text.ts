@@ -1,8 +1,8 @@
-const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
+const SURROGATE_PAIR_PATTERN = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
 
 /** Truncates text to `maxLength` UTF-16 code units without splitting a surrogate pair. */
 export function cutText(text: string, maxLength: number): string {
-  const isSplit = SURROGATE_PAIR.test(text.slice(maxLength - 1, maxLength + 1));
+  const isSplit = SURROGATE_PAIR_PATTERN.test(text.slice(maxLength - 1, maxLength + 1));
   return text.slice(0, isSplit ? maxLength - 1 : maxLength);
 }
 
@@ -25,12 +25,12 @@ export function toStorableText(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }
 
-const UNSTORABLE_ESCAPE = /\\u(?:0000|d[89a-f])/;
+const UNSTORABLE_ESCAPE_PATTERN = /\\u(?:0000|d[89a-f])/;
 
 /** Encodes a value as JSON that `jsonb` accepts. */
 export function toStorableJson(value: unknown): string {
   const json = JSON.stringify(value);
-  if (!UNSTORABLE_ESCAPE.test(json)) return json;
+  if (!UNSTORABLE_ESCAPE_PATTERN.test(json)) return json;
   return JSON.stringify(value, (_key, member: unknown) => {
     if (typeof member === 'string') return toStorableText(member);
     if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;

@@ -13,7 +13,7 @@ import type { Row } from '../src/ingest/row.ts';
 import { openRows } from '../src/ingest/rows.ts';
 import { oselya } from './support/oselya.ts';
 
-const MIB = 1024 * 1024;
+const MEBIBYTE = 1024 * 1024;
 
 const CSV = ['--format', 'csv'];
 const JSON_LINES = ['--format', 'jsonl'];
@@ -151,7 +151,7 @@ suite('reading', () => {
     ['\n\r\n', CSV, /is empty/],
     ['a,b,a\n1,2,3', CSV, /has the column "a" twice/],
     ['a,b\n1,2\n"3,4\n5,6\n', CSV, /cannot be read after line \d: a quote is never closed/],
-    [`a,b\n1,"${'x'.repeat(3 * MIB)}`, CSV, /a record is longer than 2 MiB/],
+    [`a,b\n1,"${'x'.repeat(3 * MEBIBYTE)}`, CSV, /a record is longer than 2 MiB/],
     ['{"a":1}\n', JSON_ARRAY, /is not a JSON array, .* with "\{": add --format jsonl/],
     ['a;b\n1;2\n', JSON_ARRAY, /begins with "a": name its format with --format$/],
     ['[{"a":1},\n{"a":2}', JSON_ARRAY, /cannot be read from line 2 on: the file ends here/],

@@ -40,7 +40,7 @@ function describeReason(error: unknown): string {
 }
 
 /** Error classes of PostgreSQL that concern the server instead of the query (Appendix A, Error Codes). */
-const SERVER_ERROR = /^(08|53|57P)/;
+const SERVER_ERROR_PATTERN = /^(08|53|57P)/;
 
 /**
  * Converts an error to DATABASE_UNREACHABLE if the server was not reached, closed the connection or accepts no more
@@ -51,7 +51,7 @@ export function toOutageError(error: unknown): unknown {
   const code = 'code' in error ? String(error.code) : '';
   const isOutage =
     'severity' in error
-      ? error.severity === 'FATAL' || SERVER_ERROR.test(code)
+      ? error.severity === 'FATAL' || SERVER_ERROR_PATTERN.test(code)
       : error.name === 'Error';
   return isOutage ? createUnreachableError(error) : error;
 }

@@ -97,7 +97,7 @@ function createGuardedClient(
   async function repeat(config: pg.QueryConfig, since: number): Promise<pg.QueryResult> {
     release();
     useClient(await pool.acquire(since));
-    if (TRANSACTION_START.test(config.text)) return execute(config);
+    if (TRANSACTION_START_PATTERN.test(config.text)) return execute(config);
     try {
       await execute({ text: 'begin read only' });
       const result = await execute(config);
@@ -117,7 +117,7 @@ function createGuardedClient(
   };
 }
 
-const TRANSACTION_START = /^(begin|start transaction)\b/;
+const TRANSACTION_START_PATTERN = /^(begin|start transaction)\b/;
 
 /** The node-postgres message for a query timeout. A retry would probably time out too. */
 const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';

@@ -12,7 +12,7 @@ export type Migration = {
   isConcurrent: boolean;
 };
 
-const FILE_NAME = /^\d{4}_[a-z0-9_]+(?:\.concurrently)?\.sql$/;
+const FILE_NAME_PATTERN = /^\d{4}_[a-z0-9_]+(?:\.concurrently)?\.sql$/;
 
 /**
  * Reads the migrations of a folder in the order of their names, and replaces their variables.
@@ -25,7 +25,7 @@ export async function readMigrations(
   const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted();
   return Promise.all(
     names.map(async (name) => {
-      if (!FILE_NAME.test(name)) {
+      if (!FILE_NAME_PATTERN.test(name)) {
         throw new DatabaseError(
           'MIGRATION_FAILED',
           `${join(folder, name)} is not named like 0001_what_it_does.sql or 0001_what_it_does.concurrently.sql`,
@@ -49,7 +49,7 @@ export async function readMigrations(
 type MigrationStatement = { statement: string; indexName: string | undefined };
 
 /** Statements that can be retried after an interruption and that block neither readers nor writers. */
-const REPEATABLE_STATEMENT =
+const REPEATABLE_STATEMENT_PATTERN =
   /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
 
 /**
@@ -63,7 +63,7 @@ export function splitStatements(sql: string): MigrationStatement[] {
     .map((statement) => statement.trim())
     .filter((statement) => statement !== '')
     .map((statement) => {
-      const match = REPEATABLE_STATEMENT.exec(`${statement} `);
+      const match = REPEATABLE_STATEMENT_PATTERN.exec(`${statement} `);
       if (match === null) {
         throw new Error(
           `"${statement.slice(0, 60)}" is neither "create index concurrently if not exists", nor "drop index concurrently if exists", nor "analyze"`,

@@ -98,12 +98,12 @@ function formatExcerpt(line: number, { text, column }: Excerpt): string {
 }
 
 /** Characters that take two columns: emoji, and full-width East Asian characters (UAX #11). */
-const WIDE_CHARACTER =
+const WIDE_CHARACTER_PATTERN =
   /^(?![\uff61-\uffdc])(?:\p{Emoji_Presentation}|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303e\uff01-\uff60\uffe0-\uffe6])|\ufe0f/u;
 
 function countColumns(text: string): number {
   const segments = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
-  return segments.reduce((sum, segment) => sum + (WIDE_CHARACTER.test(segment) ? 2 : 1), 0);
+  return segments.reduce((sum, segment) => sum + (WIDE_CHARACTER_PATTERN.test(segment) ? 2 : 1), 0);
 }
 
 function createJsonReporter(): Reporter {

@@ -68,29 +68,31 @@ function removeTruncatedWord(text: string): string {
 }
 
 // Control characters, lone surrogates, line separators, and format characters, which reorder or hide text.
-const INVISIBLE_CHARACTER = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const INVISIBLE_CHARACTER_PATTERN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 // Line ends, tabs, and the joiners of Persian words and of emoji are harmless on a page.
-const TEXT_WITHOUT_PAGE_SPACE = /[^\n\r\t\u200C\u200D]+/g;
+const TEXT_WITHOUT_PAGE_SPACE_PATTERN = /[^\n\r\t\u200C\u200D]+/g;
 // Fast path: nearly all text is printable ASCII.
-const NON_PRINTABLE_ASCII = /[^ -~]/;
+const NON_PRINTABLE_ASCII_PATTERN = /[^ -~]/;
 
 /** Replaces characters that would affect a terminal with JSON escapes. */
 export function escapeInvisible(text: string): string {
-  return NON_PRINTABLE_ASCII.test(text) ? text.replace(INVISIBLE_CHARACTER, escapeUnits) : text;
+  return NON_PRINTABLE_ASCII_PATTERN.test(text)
+    ? text.replace(INVISIBLE_CHARACTER_PATTERN, escapeUnits)
+    : text;
 }
 
 /** Replaces invisible characters for a page or table. Keeps line ends, tabs and joiners. */
 export function escapeInvisibleOnPage(text: string): string {
-  return NON_PRINTABLE_ASCII.test(text)
-    ? text.replace(TEXT_WITHOUT_PAGE_SPACE, escapeInvisible)
+  return NON_PRINTABLE_ASCII_PATTERN.test(text)
+    ? text.replace(TEXT_WITHOUT_PAGE_SPACE_PATTERN, escapeInvisible)
     : text;
 }
 
 /** Formats a value as JSON (RFC 8259) that is safe to print. */
 export function formatJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, null, indent);
-  if (!NON_PRINTABLE_ASCII.test(text)) return text;
-  return text.replace(INVISIBLE_CHARACTER, (character) =>
+  if (!NON_PRINTABLE_ASCII_PATTERN.test(text)) return text;
+  return text.replace(INVISIBLE_CHARACTER_PATTERN, (character) =>
     character === '\n' ? character : escapeUnits(character),
   );
 }

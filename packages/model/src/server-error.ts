@@ -43,7 +43,7 @@ function readKind({ type, code }: Record<string, unknown>): { type: string; code
 }
 
 /** Message of llama.cpp when its shared context is full. All requests in progress then fail. */
-const CONTEXT_FULL_MESSAGE = /context size has been exceeded/i;
+const CONTEXT_FULL_PATTERN = /context size has been exceeded/i;
 
 const TOO_LARGE_MESSAGES = [
   // llama.cpp: batch or context limit
@@ -80,11 +80,11 @@ function selectErrorCode(status: number, error: ServerError | undefined): ModelE
     const { message, type, code } = error;
     const matchesAny = (patterns: readonly RegExp[]) =>
       patterns.some((pattern) => pattern.test(message));
-    if (status >= 500 && CONTEXT_FULL_MESSAGE.test(message)) return 'MODEL_CONTEXT_FULL';
+    if (status >= 500 && CONTEXT_FULL_PATTERN.test(message)) return 'MODEL_CONTEXT_FULL';
     if (type === 'not_supported_error' || matchesAny(UNSUPPORTED_MESSAGES))
       return 'MODEL_UNSUPPORTED';
     const isTooLarge = type === 'exceed_context_size_error' || code === 'context_length_exceeded';
-    if (isTooLarge || matchesAny([CONTEXT_FULL_MESSAGE, ...TOO_LARGE_MESSAGES]))
+    if (isTooLarge || matchesAny([CONTEXT_FULL_PATTERN, ...TOO_LARGE_MESSAGES]))
       return 'MODEL_INPUT_TOO_LARGE';
   }
   if (status === 429) return 'MODEL_RATE_LIMITED';

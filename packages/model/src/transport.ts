@@ -6,8 +6,8 @@ import { extractTexts } from './quote.ts';
 import { createStatusError } from './server-error.ts';
 
 // The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 6 MiB.
-const BYTES_PER_MIB = 1024 * 1024;
-const MAX_RESPONSE_BYTES = 16 * BYTES_PER_MIB;
+const MEBIBYTE = 1024 * 1024;
+const MAX_RESPONSE_BYTES = 16 * MEBIBYTE;
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /**
@@ -66,7 +66,7 @@ async function* limitSize(
     for await (const chunk of body) {
       size += chunk.length;
       if (size > MAX_RESPONSE_BYTES) {
-        const message = `The model server's answer is larger than ${MAX_RESPONSE_BYTES / BYTES_PER_MIB} MiB.`;
+        const message = `The model server's answer is larger than ${MAX_RESPONSE_BYTES / MEBIBYTE} MiB.`;
         throw new ModelError('MODEL_INVALID_OUTPUT', message);
       }
       yield chunk;

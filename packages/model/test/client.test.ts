@@ -329,7 +329,7 @@ suite('settings of servers', () => {
 });
 
 suite('the transport', () => {
-  const MIB = 1024 * 1024;
+  const MEBIBYTE = 1024 * 1024;
   const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
 
   async function startTransport(t: TestContext, answer: ScriptedResponse) {
@@ -341,15 +341,15 @@ suite('the transport', () => {
   }
 
   test('An answer of 16 MiB is read and a larger one rejected, streamed or not', async (t) => {
-    const { get } = await startTransport(t, { body: 'x'.repeat(16 * MIB) });
-    assert.equal((await (await get()).text()).length, 16 * MIB);
-    const block = Buffer.alloc(MIB);
+    const { get } = await startTransport(t, { body: 'x'.repeat(16 * MEBIBYTE) });
+    assert.equal((await (await get()).text()).length, 16 * MEBIBYTE);
+    const block = Buffer.alloc(MEBIBYTE);
     const streamed = createStreamedResponse(
       Array.from({ length: 17 }, () => async (response: ServerResponse) => {
         if (!response.write(block)) await once(response, 'drain').catch(() => {});
       }),
     );
-    for (const answer of [{ body: 'x'.repeat(17 * MIB) }, streamed]) {
+    for (const answer of [{ body: 'x'.repeat(17 * MEBIBYTE) }, streamed]) {
       const largeTransport = await startTransport(t, answer);
       const { body } = await largeTransport.get();
       let size = 0;
@@ -358,14 +358,14 @@ suite('the transport', () => {
       })();
       const error = await expectFailure(reading, 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, /larger than 16 MiB/);
-      assert.ok(size > 0 && size <= 16 * MIB, `${size}`);
+      assert.ok(size > 0 && size <= 16 * MEBIBYTE, `${size}`);
     }
   });
 
   test('A huge error is reported by its status, and redirects are not followed', async (t) => {
     const hugeTransport = await startTransport(t, {
       status: 500,
-      body: `<p>${'x'.repeat(17 * MIB)}`,
+      body: `<p>${'x'.repeat(17 * MEBIBYTE)}`,
     });
     const error = await expectFailure(hugeTransport.get(), 'MODEL_UNAVAILABLE');
     assert.ok(error.message.length < 400);

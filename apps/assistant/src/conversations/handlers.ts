@@ -20,10 +20,10 @@ const MAX_OPEN_SESSIONS = 100;
  * Maximum number of characters that a user may load per minute by opening sessions, on all sockets of a process. It
  * allows about ten sessions with messages of maximum length.
  */
-const MAX_OPENED_CHARS_PER_MINUTE = 16_000_000;
+const MAX_OPENED_CHARACTERS_PER_MINUTE = 16_000_000;
 
 /** Fixed cost of opening a session, in characters. The messages cost extra. */
-const OPENING_COST_CHARS = 1000;
+const OPENING_COST_CHARACTERS = 1000;
 
 type OpenSession = {
   listener: Listener;
@@ -42,7 +42,7 @@ export function createHandlers({
   sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
 }): Record<ClientType, MessageType> {
   const openSessionsBySocket = new WeakMap<UserSocket, Map<string, OpenSession>>();
-  const openingBudgets = createMinuteBudgets(MAX_OPENED_CHARS_PER_MINUTE);
+  const openingBudgets = createMinuteBudgets(MAX_OPENED_CHARACTERS_PER_MINUTE);
 
   return {
     ping: defineMessage(clientMessages.ping, (_, { answer }) => answer({ type: 'pong' })),
@@ -66,7 +66,7 @@ export function createHandlers({
         const waitSeconds = openingBudgets.wait(user.id);
         if (waitSeconds > 0) {
           throw problem('rate_limited', {
-            detail: `You opened sessions with ${MAX_OPENED_CHARS_PER_MINUTE} letters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
+            detail: `You opened sessions with ${MAX_OPENED_CHARACTERS_PER_MINUTE} letters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
           });
         }
         const { userId } = await sessions.requireReadable(user, id);
@@ -232,7 +232,7 @@ export function createHandlers({
     const conversation = await sessions.openConversation(user, pageQuery);
     const session = presentSession(conversation.session);
     const messages = conversation.messages.toReversed().map(presentMessage);
-    openingBudgets.spend(user.id, OPENING_COST_CHARS + JSON.stringify(messages).length);
+    openingBudgets.spend(user.id, OPENING_COST_CHARACTERS + JSON.stringify(messages).length);
     const type = 'session.opened' as const;
     return { type, session_id: sessionId, session, messages, turn };
   }

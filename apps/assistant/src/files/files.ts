@@ -279,19 +279,20 @@ export async function detectMediaType(content: Uint8Array): Promise<string> {
 const MAX_NAME_BYTES = 200;
 
 /** Device names that Windows reserves, with any extension. */
-const RESERVED_NAME = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
+const RESERVED_NAME_PATTERN = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
 
 /** Control characters, and characters that reverse text: "exe.gpj" can look like "jpg.exe". */
-const UNPRINTABLE_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+const UNPRINTABLE_CHARACTER_PATTERN =
+  /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 
 const NAME_RULES: readonly [isBroken: (name: string) => boolean, rule: string][] = [
   [(name) => /[/\\]/.test(name), 'must not contain / or \\'],
-  [(name) => UNPRINTABLE_CHARACTER.test(name), 'must not contain control characters'],
+  [(name) => UNPRINTABLE_CHARACTER_PATTERN.test(name), 'must not contain control characters'],
   [
     (name) => name === '' || /^[\s.]|[\s.]$/u.test(name),
     'must not be empty, and neither start nor end with a dot or a space',
   ],
-  [(name) => RESERVED_NAME.test(name), 'must not be a name that Windows reserves'],
+  [(name) => RESERVED_NAME_PATTERN.test(name), 'must not be a name that Windows reserves'],
   [
     (name) => Buffer.byteLength(name) > MAX_NAME_BYTES,
     `must be at most ${MAX_NAME_BYTES} bytes of UTF-8`,

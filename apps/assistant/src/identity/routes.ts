@@ -13,7 +13,7 @@ import { MOBILE_BRIDGE_CSP, renderMobileBridgePage } from './mobile-bridge-page.
 import type { ClientInfo } from './sign-in.ts';
 
 /** Marker that Android's web view adds to its user agent. Specification 000, Rules for login. */
-const ANDROID_MARKER = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
+const ANDROID_MARKER_PATTERN = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 
 const MAX_USER_AGENT_LENGTH = 300;
 
@@ -121,7 +121,7 @@ export function registerSignInRoutes(
     }),
     async (request, reply) => {
       reply.headers(await limitLogins(request.ip));
-      const isAndroid = ANDROID_MARKER.test(request.headers['user-agent'] ?? '');
+      const isAndroid = ANDROID_MARKER_PATTERN.test(request.headers['user-agent'] ?? '');
       const browserId = cookies.browserId(request) ?? createRandomId();
       const url = await signIn.begin(isAndroid ? 'android' : 'browser', {
         browserId,

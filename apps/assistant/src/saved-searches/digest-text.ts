@@ -96,12 +96,12 @@ function formatHit({ oldPrice, listing }: ReportedHit, number: number, phrases: 
 }
 
 /** Characters that change the direction of the following text. Unicode Standard Annex 9, §2. */
-const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+const DIRECTION_MARK_PATTERN = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Converts text to a single line that cannot affect the surrounding lines. */
 const toSingleLine = (text: string) =>
   text
-    .replace(DIRECTION_MARKS, '')
+    .replace(DIRECTION_MARK_PATTERN, '')
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
 

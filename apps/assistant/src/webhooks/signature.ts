@@ -36,8 +36,8 @@ const BASE64_KEY_PATTERN = /^(?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?$/;
 const MIN_KEY_BYTES = 24;
 
 /** Matches 32 bytes in hex, the length of HMAC-SHA256. */
-const SHA256_HEX = /^[0-9a-f]{64}$/i;
-const SHA256_BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
+const SHA256_HEX_PATTERN = /^[0-9a-f]{64}$/i;
+const SHA256_BASE64_PATTERN = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 /**
  * Creates the verification of HMAC-SHA256 signatures over the raw body, in constant time. Specification 000, Webhook
@@ -132,7 +132,7 @@ function parseStandardKeys(secret: string): Buffer[] {
 /** Parses a signature in hex or base64, with or without `sha256=`. */
 function parseSignature(header: string): Buffer | undefined {
   const text = header.replace(/^sha256=/i, '');
-  return SHA256_HEX.test(text) ? Buffer.from(text, 'hex') : parseBase64(text);
+  return SHA256_HEX_PATTERN.test(text) ? Buffer.from(text, 'hex') : parseBase64(text);
 }
 
 /** Parses the signatures of version 1. The header may contain several signatures, including those of other versions. */
@@ -145,7 +145,7 @@ function parseStandardSignatures(header: string): Buffer[] {
 }
 
 function parseBase64(text: string): Buffer | undefined {
-  return SHA256_BASE64.test(text) ? Buffer.from(text, 'base64') : undefined;
+  return SHA256_BASE64_PATTERN.test(text) ? Buffer.from(text, 'base64') : undefined;
 }
 
 function isMatch(pattern: RegExp, header: string | string[]): header is string {

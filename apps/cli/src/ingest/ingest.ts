@@ -17,7 +17,7 @@ import { addName, checkMapping, createPayloadConverter, formatNames } from './pa
 import { type FileFormat, openRows } from './rows.ts';
 import type { ByteCounts } from './text.ts';
 
-const BYTES_PER_KIBIBYTE = 1024;
+const KIBIBYTE = 1024;
 
 const PROGRESS_STEP_RECORDS = 1000;
 
@@ -185,7 +185,7 @@ function showReadProgress(
   byteCounts: Readonly<ByteCounts>,
   output: Output,
 ) {
-  const total = Math.ceil((size ?? 0) / BYTES_PER_KIBIBYTE);
+  const total = Math.ceil((size ?? 0) / KIBIBYTE);
   const progress =
     size === undefined ? silentProgress : showProgress({ unit: 'KiB', total }, output);
   let lastShownCount = 0;
@@ -193,9 +193,7 @@ function showReadProgress(
     ...progress,
     advance(records: number, end: number): void {
       if (size !== undefined) {
-        const kibibytes = Math.floor(
-          ((end / byteCounts.utf8Bytes) * byteCounts.bytes) / BYTES_PER_KIBIBYTE,
-        );
+        const kibibytes = Math.floor(((end / byteCounts.utf8Bytes) * byteCounts.bytes) / KIBIBYTE);
         progress.update(Math.min(kibibytes, total - 1), countRecords(records));
       } else if (records >= lastShownCount + PROGRESS_STEP_RECORDS) {
         lastShownCount = records;

@@ -108,10 +108,10 @@ function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
 }
 
 /** Matches nearly every description, and so avoids its slow normalization. */
-const PLAIN_CHARACTER = /[0-9a-zа-я]/i;
+const PLAIN_CHARACTER_PATTERN = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
-  return PLAIN_CHARACTER.test(text) || normalizeText(text) !== '';
+  return PLAIN_CHARACTER_PATTERN.test(text) || normalizeText(text) !== '';
 }
 
 /** Finds values that PostgreSQL cannot store. It does not recurse, because deep nesting would overflow the stack. */
@@ -149,16 +149,16 @@ function findTextIssue(text: string): string | undefined {
   return undefined;
 }
 
-const LEAP_SECOND = /:60(?=[.Zz+-])/;
+const LEAP_SECOND_PATTERN = /:60(?=[.Zz+-])/;
 
 /** Parses a time of RFC 3339. A leap second becomes the preceding second, since dates have none. */
 export function parseTime(text: string): Date {
-  return new Date(text.replace(LEAP_SECOND, ':59'));
+  return new Date(text.replace(LEAP_SECOND_PATTERN, ':59'));
 }
 
 /** Returns whether a time of RFC 3339 is a leap second. */
 export function isLeapSecond(text: string): boolean {
-  return LEAP_SECOND.test(text);
+  return LEAP_SECOND_PATTERN.test(text);
 }
 
 /** Returns a copy of a payload with HTML converted to plain text. */

@@ -17,7 +17,7 @@ import {
   createResourceLeakCheck,
 } from '../support/pipeline.ts';
 
-const MIB = 1024 * 1024;
+const MEBIBYTE = 1024 * 1024;
 const database = await openDatabase();
 const { db } = database;
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-disk-'));
@@ -27,14 +27,14 @@ const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_M
 /** Creates a disk whose free space the test sets. */
 function createScriptedDisk(freeMb: number) {
   const state = { freeMb };
-  const readFreeBytes = async () => state.freeMb * MIB;
+  const readFreeBytes = async () => state.freeMb * MEBIBYTE;
   return { state, disk: createDisk({ folder: tmpdir(), minFreeMb: 100, readFreeBytes }) };
 }
 
 test('The minimum stays free beside the needed bytes, and a full disk is recognized by its error', async () => {
   const { disk } = createScriptedDisk(150);
-  await disk.requireFree(50 * MIB);
-  await assert.rejects(disk.requireFree(50 * MIB + 1), isDiskLow);
+  await disk.requireFree(50 * MEBIBYTE);
+  await assert.rejects(disk.requireFree(50 * MEBIBYTE + 1), isDiskLow);
   assert.ok((await createDisk({ folder: tmpdir(), minFreeMb: 0 }).readFreeBytes()) > 0);
   const fullDiskError = Object.assign(new Error('write'), { code: 'ENOSPC' });
   assert.ok(isDiskLow(new Error('The image could not be stored', { cause: fullDiskError })));

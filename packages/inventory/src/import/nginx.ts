@@ -58,7 +58,7 @@ function* findServers(
   for (const { name, values, hasBlock } of readBlock(directives)) {
     if (name === 'include') {
       result.skip(() => `include ${shorten(values[0] ?? '')}: import that file too`);
-    } else readSetting(level, name, values);
+    } else readDirective(level, name, values);
     if (!hasBlock) continue;
     if (name === 'server') {
       const ownLevel = createLevel();
@@ -76,14 +76,14 @@ function* findServers(
   }
 }
 
-const AUTH_SETTINGS = /^(?:auth_basic|auth_request|satisfy|ssl|ssl_verify_client)$/;
+const AUTH_DIRECTIVE_PATTERN = /^(?:auth_basic|auth_request|satisfy|ssl|ssl_verify_client)$/;
 
-function readSetting(
+function readDirective(
   { settings, accessRules }: Level,
   name: string,
   [value = '']: readonly string[],
 ): void {
-  if (AUTH_SETTINGS.test(name)) settings.set(name, value);
+  if (AUTH_DIRECTIVE_PATTERN.test(name)) settings.set(name, value);
   else if (name === 'allow' || name === 'deny') accessRules.push(`${name} ${value}`);
 }
 
@@ -105,7 +105,7 @@ function readServer(
     } else if (name.endsWith('_pass')) notes.addUpstream(value);
     else if (location === undefined && name === 'listen') server.listens.push(values);
     else if (location === undefined && name === 'server_name') server.names.push(...values);
-    else readSetting(level, name, values);
+    else readDirective(level, name, values);
     if (location !== undefined) {
       const authMethod = describeAuthSetting(name, value);
       if (authMethod !== undefined) notes.addRequirement(authMethod, location);

@@ -245,7 +245,7 @@ export class ArrayScanner {
   }
 }
 
-const BLANK_LINE = /^[ \t\r]*$/;
+const BLANK_LINE_PATTERN = /^[ \t\r]*$/;
 
 /** Splits JSON Lines into records. Chunks must contain complete UTF-8 characters. */
 export class LinesScanner {
@@ -302,7 +302,7 @@ export class LinesScanner {
       yield { kind: 'record', value: { ...value, parsedValue } };
       return;
     }
-    if (BLANK_LINE.test(text)) return;
+    if (BLANK_LINE_PATTERN.test(text)) return;
     const scanner = new ValueScanner(new LineTracker());
     const endIndex = scanner.advance(bytes, 0);
     const { status, stringCount } = scanner;

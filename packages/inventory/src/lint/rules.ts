@@ -73,12 +73,12 @@ export const EMPTY_AUTH_VALUES: ReadonlySet<string> = new Set(
 
 const MAX_EMPTY_AUTH_CHARACTERS = 60;
 /** Leading and trailing punctuation, as in `(none)`, `-` or `???`. */
-const PUNCTUATION = /^[\s\p{P}<>~=]+|[\s\p{P}<>~=]+$/gu;
+const OUTER_PUNCTUATION_PATTERN = /^[\s\p{P}<>~=]+|[\s\p{P}<>~=]+$/gu;
 
 function isEmptyAuth(auth: string): boolean {
   const text = auth.trim();
   if (text.length > MAX_EMPTY_AUTH_CHARACTERS) return false;
-  const authWords = text.replaceAll(PUNCTUATION, '').replaceAll(/[\s_-]+/g, ' ');
+  const authWords = text.replaceAll(OUTER_PUNCTUATION_PATTERN, '').replaceAll(/[\s_-]+/g, ' ');
   return authWords === '' || EMPTY_AUTH_VALUES.has(authWords.toLowerCase());
 }
 

@@ -14,7 +14,7 @@ const ABORT_TIMEOUT_MS = 2000;
 const CHECK_TIMEOUT_MS = 3000;
 
 /** System codes (`ECONNREFUSED`) and PostgreSQL codes (`57P01`), which reveal no private details. */
-const PUBLIC_ERROR_CODE = /^[A-Z0-9_]{5,40}$/;
+const PUBLIC_ERROR_CODE_PATTERN = /^[A-Z0-9_]{5,40}$/;
 
 const SHUTDOWN_REPORT = {
   status: 'down' as const,
@@ -109,7 +109,9 @@ function describeFailure(error: unknown): string {
 function findRootErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const code =
-    'code' in error && PUBLIC_ERROR_CODE.test(String(error.code)) ? String(error.code) : undefined;
+    'code' in error && PUBLIC_ERROR_CODE_PATTERN.test(String(error.code))
+      ? String(error.code)
+      : undefined;
   return findRootErrorCode(error.cause) ?? code;
 }
 

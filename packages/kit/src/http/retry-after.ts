@@ -2,7 +2,7 @@
 export const MAX_RETRY_AFTER_MS = 7 * 24 * 3_600_000;
 
 /** HTTP date formats. The obsolete asctime format has no `GMT`. RFC 9110 §5.6.7. */
-const HTTP_DATE = /^[A-Z][a-z]{2,8}(, .* GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/;
+const HTTP_DATE_PATTERN = /^[A-Z][a-z]{2,8}(, .* GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/;
 
 /**
  * Parses `Retry-After`: seconds, possibly with a fraction, or a date (RFC 9110 §10.2.3).
@@ -20,7 +20,7 @@ export function parseRetryAfter(
 }
 
 function parseHttpDate(value: string): number {
-  if (!HTTP_DATE.test(value)) return Number.NaN;
+  if (!HTTP_DATE_PATTERN.test(value)) return Number.NaN;
   // `Date.parse` treats a date without a time zone as local time.
   return Date.parse(value.endsWith('GMT') ? value : `${value} GMT`);
 }

@@ -79,7 +79,7 @@ const MAX_PARAM_LENGTH = 16 * 1024;
 /** Default `Retry-After` for 429 and 503 responses. Contract 2. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
-const REQUEST_ID = /^[\w.:-]{1,128}$/;
+const REQUEST_ID_PATTERN = /^[\w.:-]{1,128}$/;
 
 /** Maximum inactivity of a connection. Otherwise, a client that never reads would keep its response in memory. */
 const MAX_INACTIVITY_MS = 300_000;
@@ -153,7 +153,9 @@ function createFastify(options: ServerOptions) {
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     genReqId: (request) => {
       const requestId = request.headers['x-request-id'];
-      return typeof requestId === 'string' && REQUEST_ID.test(requestId) ? requestId : randomUUID();
+      return typeof requestId === 'string' && REQUEST_ID_PATTERN.test(requestId)
+        ? requestId
+        : randomUUID();
     },
     frameworkErrors: (error, request, reply) => {
       void handleError(error, request, reply);

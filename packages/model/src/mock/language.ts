@@ -10,7 +10,8 @@ const RUSSIAN_WORD =
   /[ыэъ]|^(?:и|или|есть|что|но|от|после|возле|рядом|сда[мюе]|продае|(?:одно|двух|трех|четырех)?комнат|этаж|цен[аеу]$|улиц|мебел|хозя|собственн|звонит|можно|только|сейчас|теперь|отоплен|очень|посуточ|сут|больш|хорош|месяц|долл|все|также|уже|нет|нов(?:ый|ая|ое|ой)$)/u;
 
 /** Latin words that listings in every language use. */
-const COMMON_LATIN_WORD = /^(?:.|wi|fi|wifi|ikea|led|tv|smart|ok|usd|uah|eur|bosch|lg|samsung)$/u;
+const COMMON_LATIN_WORD_PATTERN =
+  /^(?:.|wi|fi|wifi|ikea|led|tv|smart|ok|usd|uah|eur|bosch|lg|samsung)$/u;
 
 /** Minimum share of a second language in a mixed text. */
 const MIN_MIXED_SHARE = 0.25;
@@ -23,7 +24,9 @@ export function detectLanguage(foldedText: string): Language {
   const words = (foldedText.match(/\p{L}+/gu) ?? []).slice(0, MAX_WORDS);
   const countWords = (isMatch: (word: string) => boolean) => words.filter(isMatch).length;
   const cyrillicCount = countWords((word) => /[а-яієїґ]/u.test(word));
-  const englishCount = countWords((word) => /^[a-z]/u.test(word) && !COMMON_LATIN_WORD.test(word));
+  const englishCount = countWords(
+    (word) => /^[a-z]/u.test(word) && !COMMON_LATIN_WORD_PATTERN.test(word),
+  );
   const wordCount = cyrillicCount + englishCount;
   if (wordCount > 0 && englishCount / wordCount > MIN_MIXED_SHARE) {
     return cyrillicCount / wordCount < MIN_MIXED_SHARE ? 'en' : 'mixed';

@@ -17,7 +17,7 @@ const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const ACCEPTED_TYPES = new Set([undefined, 'jwt', 'logout+jwt', 'application/logout+jwt']);
 
 /** Asymmetric signature algorithms. RFC 7518 §3.1, RFC 8037, RFC 9864. */
-const ASYMMETRIC_ALGORITHM = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
+const ASYMMETRIC_ALGORITHM_PATTERN = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
 const MAX_AGE_SECONDS = 300;
 const CLOCK_TOLERANCE_SECONDS = 30;
@@ -39,7 +39,7 @@ export function createLogoutTokenCheck(
 ): LogoutTokenCheck {
   const options = {
     ...identity,
-    algorithms: (algorithms ?? ['RS256']).filter((name) => ASYMMETRIC_ALGORITHM.test(name)),
+    algorithms: (algorithms ?? ['RS256']).filter((name) => ASYMMETRIC_ALGORITHM_PATTERN.test(name)),
     requiredClaims: ['iat', 'exp'],
     maxTokenAge: MAX_AGE_SECONDS,
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
