@@ -26,7 +26,7 @@ import { createChatMetrics } from './conversations/metrics.ts';
 import { openEventLog, sweepEvents } from './conversations/event-log.ts';
 import { createCollectorClient } from './collector/client.ts';
 import type { Config } from './config.ts';
-import { createFiles } from './files/files.ts';
+import { createFileService } from './files/files.ts';
 import { registerFileRoutes } from './files/routes.ts';
 import { registerHomeRoute } from './home.ts';
 import { createIdentity } from './identity/identity.ts';
@@ -38,7 +38,7 @@ import { sweepPendingLogins, sweepTerminalSignIns } from './identity/sign-in.ts'
 import { sweepAuthSessions } from './identity/auth-sessions.ts';
 import { registerTerminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
-import { createMemory } from './memory/memory.ts';
+import { createMemoryService } from './memory/memory.ts';
 import { registerMemoryRoutes } from './memory/routes.ts';
 import { registerOwnDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
@@ -47,7 +47,7 @@ import { registerInspectionRoutes } from './conversations/inspection.ts';
 import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
 import { registerSavedSearchRoutes } from './saved-searches/routes.ts';
-import { createSavedSearches } from './saved-searches/saved-searches.ts';
+import { createSavedSearchService } from './saved-searches/saved-searches.ts';
 import { createSessionService } from './conversations/sessions.ts';
 import { registerSessionRoutes } from './conversations/routes.ts';
 import { isSocketHandshake, registerSocketRoutes } from './conversations/socket-routes.ts';
@@ -85,10 +85,10 @@ export async function createApp({
   log: Logger;
 }): Promise<Server> {
   const { db } = database;
-  const memory = createMemory({ db });
+  const memory = createMemoryService({ db });
   const { COLLECTOR_URL: url, COLLECTOR_API_KEY: apiKey } = config;
   const collector = createCollectorClient({ url, apiKey });
-  const files = createFiles({ db });
+  const files = createFileService({ db });
   const services = { collector, memory, files, inventoryFile: config.INVENTORY_FILE };
   const contextTokens = config.MODEL_CONTEXT_TOKENS;
   const profiles = await openProfiles({
@@ -180,7 +180,7 @@ export async function createApp({
     log,
   });
   registerSessionRoutes(app, sessions);
-  registerSavedSearchRoutes(app, createSavedSearches({ db, sessions }));
+  registerSavedSearchRoutes(app, createSavedSearchService({ db, sessions }));
   registerInspectionRoutes(app, { ...requestDeps, profiles });
   await registerFileRoutes(app, files);
   registerProfileRoutes(app, { db, profiles });

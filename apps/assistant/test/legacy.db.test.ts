@@ -6,7 +6,7 @@ import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { assignLegacy, isEmptyReport, UnknownUserError } from '../src/assign-legacy.ts';
 import { deleteFact } from '../src/memory/facts.ts';
-import { createMemory } from '../src/memory/memory.ts';
+import { createMemoryService } from '../src/memory/memory.ts';
 import type { Tables } from '../src/tables.ts';
 import { listen } from './conversations/stage.ts';
 import { openAssistant } from './helpers/assistant.ts';
@@ -207,7 +207,7 @@ suite('assignment of data without an owner', async () => {
       .filter((_, index) => index % 3 === 0)
       .map(([, key]): Fact => [USER, key, 'older', [1, 0]]);
     await addFacts([...legacyFacts, ...ownerFacts]);
-    const memory = createMemory({ db });
+    const memory = createMemoryService({ db });
     const writtenKeys = Array.from({ length: 75 }, (_, index) => `key-${index * 4}`);
     const deletedKeys = ownerFacts
       .map(([, key]) => key)

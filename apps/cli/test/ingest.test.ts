@@ -6,7 +6,7 @@ import { type ScriptedResponse, startServer } from '@oselya/testing';
 import { checkPayload } from '@oselya/collector/payload';
 import fc from 'fast-check';
 import { detectDelimiter } from '../src/ingest/csv.ts';
-import { createDeliver, type Delivery } from '../src/ingest/deliver.ts';
+import { createPayloadSender, type Delivery } from '../src/ingest/deliver.ts';
 import { loadRecords } from '../src/ingest/load.ts';
 import { convertValue, createPayloadConverter, PAYLOAD_FIELDS } from '../src/ingest/payload.ts';
 import type { Row } from '../src/ingest/row.ts';
@@ -316,7 +316,7 @@ suite('delivery', () => {
     const { url, requests } = await startServer(
       () => script[Math.min(requests.length, script.length) - 1] ?? 'reset',
     );
-    const deliver = createDeliver({
+    const deliver = createPayloadSender({
       collector: { url, apiKey: undefined },
       onRetry: (reason) => retries.push(reason),
       initialDelayMs: 1,

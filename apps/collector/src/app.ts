@@ -5,20 +5,20 @@ import { createApiKeyStore } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes, rejectCrossSiteRequests } from './access/guard.ts';
 import { createSourceLimit } from './access/source-limit.ts';
 import type { Config } from './config.ts';
-import { imageRoutes } from './images/routes.ts';
+import { registerImageRoutes } from './images/routes.ts';
 import { StoreOutageError } from './images/store.ts';
 import { createIngest } from './ingest/store.ts';
 import { registerIngestRoutes } from './ingest/routes.ts';
 import { createProcessForm } from './ingest/process-form.ts';
 import { registerUploadRoutes } from './ingest/with-images.ts';
 import { MAX_BODY_BYTES } from './schemas.ts';
-import { changeRoutes } from './listing/changes.ts';
-import { listingRoutes } from './listing/routes.ts';
+import { registerChangeRoutes } from './listing/changes.ts';
+import { registerListingRoutes } from './listing/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { registerMonitoringRoutes } from './operations/monitoring.ts';
 import type { JobRunner } from './queue/job-runner.ts';
 import { registerOperationRoutes } from './operations/routes.ts';
-import { searchRoutes } from './search/routes.ts';
+import { registerSearchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 
 const OPENAPI_TAGS = [
@@ -102,10 +102,10 @@ export async function createApp(
         concurrency: config.COLLECTOR_UPLOADS,
         metrics,
       });
-      listingRoutes(api, { db });
-      changeRoutes(api, { db, limit: createSearchLimit('changes') });
-      imageRoutes(api, images);
-      searchRoutes(api, {
+      registerListingRoutes(api, { db });
+      registerChangeRoutes(api, { db, limit: createSearchLimit('changes') });
+      registerImageRoutes(api, images);
+      registerSearchRoutes(api, {
         db,
         model,
         dimensions: config.EMBEDDING_DIMENSIONS,

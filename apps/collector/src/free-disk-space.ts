@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import type { Logger } from '@oselya/kit';
 import { Gauge, type Registry } from 'prom-client';
 import { problem } from './errors.ts';
-import { createMeasure } from './metrics.ts';
+import { createGaugeCollector } from './metrics.ts';
 import { MEBIBYTE } from './schemas.ts';
 
 /** The disk that holds DATA_DIR. */
@@ -80,7 +80,7 @@ export function registerDiskMetrics(
     name: 'collector_disk_free_bytes',
     help: 'Free bytes on the disk of DATA_DIR.',
     registers: [registry],
-    collect: createMeasure({
+    collect: createGaugeCollector({
       read: () => disk.readFreeBytes(),
       show: (bytes) => freeBytesGauge.set(bytes),
       forget: () => freeBytesGauge.remove(),

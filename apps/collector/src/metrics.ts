@@ -126,7 +126,7 @@ const MAX_AGE_MS = 300_000;
  * @param options.onError Called when `read` fails.
  * @param options.clock A monotonic clock in milliseconds.
  */
-export function createMeasure<Value>(options: {
+export function createGaugeCollector<Value>(options: {
   read: () => Promise<Value>;
   show: (value: Value) => void;
   forget: () => void;

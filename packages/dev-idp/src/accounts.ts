@@ -56,10 +56,10 @@ export const sampleAccounts: readonly DevAccount[] = [
   },
 ];
 
-export type Accounts = ReturnType<typeof createAccounts>;
+export type Accounts = ReturnType<typeof createAccountStore>;
 
 /** Creates a store that combines the sample accounts with the changes in the database. */
-export function createAccounts(database: DatabaseSync) {
+export function createAccountStore(database: DatabaseSync) {
   const selectChanges = database.prepare('select changes from changed_accounts where sub = ?');
   const upsertChanges = database.prepare(
     `insert into changed_accounts (sub, changes) values (?1, ?2)

@@ -10,13 +10,13 @@ import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 /** Events of a change. Empty if nothing changed. */
 type SentWebhooks = readonly Readonly<WebhookDelivery>[];
 
-export type Changes = ReturnType<typeof createChanges>;
+export type Changes = ReturnType<typeof createAccountService>;
 
 /**
  * Creates the functions that change accounts and send events. A change is stored before its event is sent, so receivers
  * can already query the new state.
  */
-export function createChanges(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
+export function createAccountService(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks) {
   return {
     /** Blocks an account and ends its sessions, or unblocks it. */
     setBlocked(sub: string, blocked: boolean): SentWebhooks {

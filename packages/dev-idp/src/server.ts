@@ -3,11 +3,11 @@ import formBody from '@fastify/formbody';
 import { html, isLoopback, hasSingleHost } from '@oselya/kit';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
-import { type Accounts, createAccounts, type DevAccount } from './accounts.ts';
-import { type Changes, registerControlRoutes, createChanges } from './control.ts';
+import { type Accounts, createAccountStore, type DevAccount } from './accounts.ts';
+import { type Changes, registerControlRoutes, createAccountService } from './control.ts';
 import { FAVICON, createMessagePage, createPickerPage, sendPage } from './pages.ts';
 import { createProvider, getInteractionPath } from './provider.ts';
-import { createArtifacts, loadKeys, openDatabase } from './store.ts';
+import { createArtifactStore, loadKeys, openDatabase } from './store.ts';
 import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks.ts';
 
 export { type DevAccount, sampleAccounts } from './accounts.ts';
@@ -48,9 +48,9 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
   const webhooks = createWebhooks(options.webhook);
   const database = openDatabase(options.storeFile);
   try {
-    const accounts = createAccounts(database);
-    const artifacts = createArtifacts(database);
-    const changes = createChanges(accounts, artifacts, webhooks);
+    const accounts = createAccountStore(database);
+    const artifacts = createArtifactStore(database);
+    const changes = createAccountService(accounts, artifacts, webhooks);
     const keys = await loadKeys(database);
     const provider = await createProvider({
       issuer,

@@ -81,12 +81,12 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
 }
 
 /** Store for the artifacts of oidc-provider: tokens, codes, grants and interactions. */
-export type Artifacts = ReturnType<typeof createArtifacts>;
+export type Artifacts = ReturnType<typeof createArtifactStore>;
 
 const getNowSeconds = () => Math.floor(Date.now() / 1000);
 
 /** Creates a store for artifacts, and deletes expired artifacts. */
-export function createArtifacts(database: DatabaseSync) {
+export function createArtifactStore(database: DatabaseSync) {
   database.prepare('delete from artifacts where expires_at <= ?').run(getNowSeconds());
   const upsert = database.prepare(
     `insert into artifacts (model, id, payload, expires_at) values (?, ?, ?, ?)

@@ -35,14 +35,14 @@ export type FileInfo = {
 /** Key of a file, with a name that `parseFileName` has checked. */
 type FileKey = { sessionId: string; name: string };
 
-export type Files = ReturnType<typeof createFiles>;
+export type Files = ReturnType<typeof createFileService>;
 
 /**
  * Creates the session file operations for owners, admins, and readers with `svc.files.read_all`.
  * Access to the files of other users is recorded. All operations throw ProblemError `session_not_found` or
  * `session_not_yours`. Specification 000, Ownership rules on session endpoints.
  */
-export function createFiles({
+export function createFileService({
   db,
   maxOwnerBytes = MAX_OWNER_BYTES,
 }: {

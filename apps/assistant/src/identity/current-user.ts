@@ -40,7 +40,7 @@ const MAX_FETCHES = 5;
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
  * @returns A function that throws `provider_unavailable`.
  */
-export function createCurrentUser(
+export function createSessionResolver(
   deps: IdentityDeps,
   endRejectedSession: EndRejectedSession,
 ): ResolveSession {

@@ -2,10 +2,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ResolvedUser } from '../access/permissions.ts';
 import { findActiveAuthSessions } from './auth-sessions.ts';
 import { createCookies } from './cookies.ts';
-import { createCurrentUser } from './current-user.ts';
+import { createSessionResolver } from './current-user.ts';
 import { createIdentityDeps } from './deps.ts';
-import { createSignIn } from './sign-in.ts';
-import { createSignOut } from './sign-out.ts';
+import { createSignInService } from './sign-in.ts';
+import { createSignOutService } from './sign-out.ts';
 import { createTokenRevocation } from './token-revocation.ts';
 
 export type Identity = ReturnType<typeof createIdentity>;
@@ -15,8 +15,8 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   const deps = createIdentityDeps(options);
   const { db, config, provider } = deps;
   const tokenRevocation = createTokenRevocation(deps);
-  const signOut = createSignOut(deps, tokenRevocation.wake);
-  const resolve = createCurrentUser(deps, signOut.endRejectedSession);
+  const signOut = createSignOutService(deps, tokenRevocation.wake);
+  const resolve = createSessionResolver(deps, signOut.endRejectedSession);
   const cookies = createCookies(config);
 
   /**
@@ -42,7 +42,7 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
     resolve,
     findActive: (sessionIds: readonly string[]) => findActiveAuthSessions(db, sessionIds, config),
     tokenRevocation,
-    signIn: createSignIn(deps),
+    signIn: createSignInService(deps),
     signOut,
   };
 }

@@ -30,7 +30,7 @@ type CallbackParameters = { state?: string; code?: string; error?: string; iss?:
 type Redemption = { startCursor: InvalidationCursor; tokens: Tokens; user: User };
 
 /** Creates the service that signs users in. Specification 000, Auth session; Contract 3, Login. */
-export function createSignIn({ db, log, provider, vault, metrics }: IdentityDeps) {
+export function createSignInService({ db, log, provider, vault, metrics }: IdentityDeps) {
   /**
    * Begins a sign-in and returns the provider's URL. An Android sign-in ends in another browser, so it is not bound to
    * a browser. A terminal sign-in does not replace the browser's auth session.

@@ -10,7 +10,7 @@ import { queueTokenRevocation } from './token-revocation.ts';
 const DISCOVERY_WAIT_MS = 1000;
 
 /** Creates the functions that end one auth session. `wakeRevocation` starts the revocation of queued tokens. */
-export function createSignOut(
+export function createSignOutService(
   { db, log, metrics, provider, vault, config }: IdentityDeps,
   wakeRevocation: () => void,
 ) {

@@ -36,7 +36,7 @@ const MAX_CONTEXT_FACTS = 500;
 /** PostgreSQL error code `query_canceled`. */
 const QUERY_CANCELED = '57014';
 
-export type Memory = ReturnType<typeof createMemory>;
+export type Memory = ReturnType<typeof createMemoryService>;
 
 /** Query for facts. `userId` restricts the scope `all`, and `q` has words that a fact must contain. */
 type FactQuery = {
@@ -59,7 +59,7 @@ type ChangeOptions = { signal?: AbortSignal; recordChange?: RecordChange };
  * users, and admins also memory without an owner. Access to other users' memory is recorded. Specification 000,
  * Ownership columns.
  */
-export function createMemory({
+export function createMemoryService({
   db,
   searchTimeoutMs = SEARCH_TIMEOUT_MS,
 }: {

@@ -35,7 +35,7 @@ type DigestDeps = Omit<FeedDeps, 'log'> & {
  * under the lease until the signal is aborted. Neither throws.
  * @see docs/adr/0025-saved-searches.md
  */
-export function createDigests(deps: DigestDeps) {
+export function createDigestService(deps: DigestDeps) {
   const { db, metrics, log } = deps;
   let isFailing = false;
 
@@ -105,7 +105,7 @@ export function processSavedSearches(
   let runPromise: Promise<void> | undefined;
   app.addHook('onListen', (done) => {
     const options = { pollMs: pollSeconds * 1000, isExclusive };
-    runPromise = createDigests(deps).run(options, closeController.signal);
+    runPromise = createDigestService(deps).run(options, closeController.signal);
     done();
   });
   app.addHook('onClose', async () => {

@@ -39,13 +39,13 @@ type SavedSearchValues = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' |
   session_id: string;
 };
 
-export type SavedSearches = ReturnType<typeof createSavedSearches>;
+export type SavedSearches = ReturnType<typeof createSavedSearchService>;
 
 /**
  * Creates the operations on saved searches. Users access their own searches. Admins access all searches, which is
  * recorded. Contract 3, Errors.
  */
-export function createSavedSearches({
+export function createSavedSearchService({
   db,
   sessions,
 }: {

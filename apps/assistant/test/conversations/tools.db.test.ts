@@ -5,7 +5,7 @@ import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
 import { listMessages } from '../../src/conversations/messages.ts';
 import { createTurnSteps } from '../../src/conversations/step-recorder.ts';
 import { insertTurn } from '../../src/conversations/turns.ts';
-import { createMemory } from '../../src/memory/memory.ts';
+import { createMemoryService } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate, type Conversation } from '../helpers/scripted-model.ts';
@@ -639,7 +639,7 @@ suite('tools', async () => {
       steps.storeChange(trx, call, change as never);
     return {
       turn,
-      putFact: () => createMemory({ db }).putFact(user, FACT, { recordChange }),
+      putFact: () => createMemoryService({ db }).putFact(user, FACT, { recordChange }),
       abort: async () => {
         await sql`update chat_turns set lease_until = now() where id = ${turn.turnId}`.execute(db);
         await reaper.abortStaleTurns({ sessionId });

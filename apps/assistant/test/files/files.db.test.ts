@@ -7,7 +7,7 @@ import { ProblemError, type Server } from '@oselya/kit';
 import { openSocket, until } from '@oselya/testing';
 import { parse } from 'content-disposition';
 import {
-  createFiles,
+  createFileService,
   type Files,
   detectMediaType,
   TEXT_TYPE,
@@ -292,7 +292,7 @@ test('An upload during the deletion of its session leaves no file', async () => 
 });
 
 test('The files of a user have a maximum total size', async () => {
-  const files = createFiles({ db, maxOwnerBytes: 100 });
+  const files = createFileService({ db, maxOwnerBytes: 100 });
   const user = userOf('u-1');
   const adminUser = { ...userOf('u-3'), role: 'admin' as const };
   const write = async (writer: User, sessionId: string, name: string, bytes: number) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
-import { createMemory } from '../../src/memory/memory.ts';
+import { createMemoryService } from '../../src/memory/memory.ts';
 import { positionCursors } from '../../src/pages.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
@@ -108,7 +108,7 @@ test('Searches of a user run one at a time, and too many concurrent searches are
       return result;
     },
   });
-  const memory = createMemory({ db: slowDb });
+  const memory = createMemoryService({ db: slowDb });
   const query = { scope: 'own', limit: 10, after: undefined } as const;
   const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...query, q: 'v' }));
   const settledAnswers = Promise.allSettled(answers);
@@ -258,7 +258,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
     select 'taras', 'many', 'k-' || n, repeat('x y ', 1000) from generate_series(1, 1000) as n`.execute(
     db,
   );
-  const memory = createMemory({ db, searchTimeoutMs: 1 });
+  const memory = createMemoryService({ db, searchTimeoutMs: 1 });
   const user = (await admin.get('/auth/me')).json();
   const pageQuery = { scope: 'all', limit: 10, after: undefined } as const;
   const query = { ...pageQuery, q: 'no-owner' };

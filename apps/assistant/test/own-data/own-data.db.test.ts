@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
-import { createMemory } from '../../src/memory/memory.ts';
+import { createMemoryService } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
 import { registerOwnDataRoutes } from '../../src/own-data/routes.ts';
 import { openStage, openRawClient } from '../conversations/stage.ts';
@@ -180,7 +180,7 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   assert.equal((await olena.get('/auth/me')).statusCode, 200);
   // An answer in progress cannot remember anything for a deleted session.
   const lateFact = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
-  const lateWrite = createMemory({ db }).putFact(userOf('u-olena'), lateFact);
+  const lateWrite = createMemoryService({ db }).putFact(userOf('u-olena'), lateFact);
   await assert.rejects(lateWrite, { code: 'session_not_found' });
   const emptyCounts = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
   assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, emptyCounts);

@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createAnnouncer } from '../../src/conversations/announce.ts';
 import { createCollectorClient } from '../../src/collector/client.ts';
-import { createDigests } from '../../src/saved-searches/digests.ts';
+import { createDigestService } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
 import { openStage } from '../conversations/stage.ts';
 import { startScriptedFeed } from '../helpers/scripted-feed.ts';
@@ -40,7 +40,7 @@ export async function openDigestStage() {
       const registry = new Registry();
       const lines: string[] = [];
       const announce = createAnnouncer(db);
-      const { runPass, run } = createDigests({
+      const { runPass, run } = createDigestService({
         db,
         collector: createCollectorClient({ url: feed.url, apiKey: '' }),
         announce: (session, compose) =>

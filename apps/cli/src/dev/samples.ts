@@ -8,7 +8,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command.ts';
 import { type CollectorConnection, describeRejection, requestCollector } from '../http.ts';
-import { createDeliver } from '../ingest/deliver.ts';
+import { createPayloadSender } from '../ingest/deliver.ts';
 import { sanitizeLine } from '../terminal.ts';
 
 const SAMPLES_FOLDER = join(import.meta.dirname, '../../../../samples');
@@ -67,7 +67,7 @@ async function sendAll(
 ): Promise<number> {
   const text = await readFile(join(SAMPLES_FOLDER, 'listings.jsonl'), 'utf8');
   const lines = text.replaceAll(SAMPLE_FILE_ORIGIN, imagesOrigin).trim().split('\n');
-  const deliver = createDeliver({ collector, onRetry });
+  const deliver = createPayloadSender({ collector, onRetry });
   for (const [index, line] of lines.entries()) {
     const key = `sample-${index + 1}-${hash('sha256', line)}`;
     const delivery = await deliver(JSON.parse(line) as object, key, signal);

@@ -61,7 +61,7 @@ const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
  * CommandError for a response that applies to every record, AbortError if the signal aborts.
  * @param options.onRetry Called once for each reason of retries.
  */
-export function createDeliver({
+export function createPayloadSender({
   collector,
   onRetry,
   initialDelayMs = INITIAL_DELAY_MS,

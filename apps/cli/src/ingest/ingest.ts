@@ -11,7 +11,7 @@ import type { CollectorConnection } from '../http.ts';
 import { showProgress, silentProgress } from '../progress.ts';
 import { sanitizeLine } from '../terminal.ts';
 import type { DelimiterName } from './csv.ts';
-import { createDeliver } from './deliver.ts';
+import { createPayloadSender } from './deliver.ts';
 import { type LoadCounts, loadRecords, openRejectedFile } from './load.ts';
 import { addName, checkMapping, createPayloadConverter, formatNames } from './payload.ts';
 import { type FileFormat, openRows } from './rows.ts';
@@ -76,7 +76,7 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
       mapping,
       onUnknown: (name) => addName(attributes, name),
     }),
-    deliver: createDeliver({ collector, onRetry: note }),
+    deliver: createPayloadSender({ collector, onRetry: note }),
     dryRun,
     keyPrefix: `load-${id}`,
     rejectedFile,

@@ -7,8 +7,8 @@ import {
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
 import {
-  createReprocess,
-  createReprocessImages,
+  createReprocessService,
+  createImageReprocessService,
   keepCompleted,
   type Reprocess,
   type ReprocessImages,
@@ -48,8 +48,8 @@ export async function openMaintenance(
   const ownedResources = resources.move();
   return {
     backfillEmbeddings: (options) => backfillEmbeddings({ db, model }, options),
-    reprocess: createReprocess({ db, model, jobs, leaseMs, parallel }),
-    reprocessImages: createReprocessImages({ db, images, jobs, leaseMs, parallel }),
+    reprocess: createReprocessService({ db, model, jobs, leaseMs, parallel }),
+    reprocessImages: createImageReprocessService({ db, images, jobs, leaseMs, parallel }),
     parallel,
     [Symbol.asyncDispose]: () => ownedResources.disposeAsync(),
   };

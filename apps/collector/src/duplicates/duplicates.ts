@@ -4,7 +4,7 @@ import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
 import { Type } from 'typebox';
-import { createMeasure, type Metrics } from '../metrics.ts';
+import { createGaugeCollector, type Metrics } from '../metrics.ts';
 import { repeat } from '../async/wait.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -318,7 +318,7 @@ export function registerDuplicateMetrics(
     help: 'Changes that wait for the search for duplicates: "waiting", or "retried" after a failure. At most 100000 are counted.',
     labelNames: ['state'],
     registers: [registry],
-    collect: createMeasure({
+    collect: createGaugeCollector({
       read: () => countMarks(db),
       show: (counts) => {
         for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count);

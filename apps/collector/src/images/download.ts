@@ -34,7 +34,7 @@ export type DownloadLimits = typeof DOWNLOAD_LIMITS;
  * `signal.reason`, or local errors such as a full disk.
  * @param options.getFolder Returns the folder for temporary files.
  */
-export function createDownload(options: {
+export function createDownloader(options: {
   fetch: SafeFetch;
   getFolder: () => string;
   limits?: Partial<DownloadLimits> | undefined;

@@ -17,7 +17,7 @@ import {
   type ListingJob,
 } from './describe.ts';
 import {
-  createDownload,
+  createDownloader,
   DOWNLOAD_LIMITS,
   type DownloadLimits,
   getEarliestRetry,
@@ -74,7 +74,7 @@ export function createImageService(options: ImageServiceOptions) {
   const thumbnails = createThumbnails(store, (error) =>
     log.warn({ err: error }, 'a thumbnail could not be stored'),
   );
-  const download = createDownload({ fetch, getFolder: options.getTemporaryFolder, limits });
+  const download = createDownloader({ fetch, getFolder: options.getTemporaryFolder, limits });
   const version: DescriberVersion | undefined =
     model.visionModel === undefined
       ? undefined

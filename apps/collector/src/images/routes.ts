@@ -25,7 +25,7 @@ const notModifiedSchema = Type.Unsafe<undefined>(
 );
 
 /** Registers `GET /images/{sha256}`, which clients may cache indefinitely. Contract 4, Images. */
-export function imageRoutes(app: Server, images: Pick<ImageService, 'has' | 'open'>): void {
+export function registerImageRoutes(app: Server, images: Pick<ImageService, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',
     {

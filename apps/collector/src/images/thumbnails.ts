@@ -27,7 +27,7 @@ export function createThumbnails(
     }
   }
 
-  function createMaker(limitConcurrency: LimitFunction, maxInProgress: number) {
+  function createThumbnailMaker(limitConcurrency: LimitFunction, maxInProgress: number) {
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
@@ -58,8 +58,8 @@ export function createThumbnails(
 
   return {
     /** @throws ImageError if the stored image is missing or corrupt. */
-    makeForJob: createMaker(limitDecoding, Infinity),
+    makeForJob: createThumbnailMaker(limitDecoding, Infinity),
     /** @throws ImageError like `makeForJob`; ProblemError `unavailable` if too many requests wait. */
-    makeForRequest: createMaker(limitRequestDecoding, MAX_REQUEST_THUMBNAILS),
+    makeForRequest: createThumbnailMaker(limitRequestDecoding, MAX_REQUEST_THUMBNAILS),
   };
 }

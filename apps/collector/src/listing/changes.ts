@@ -107,7 +107,7 @@ const changesResponseSchema = Type.Object(
 );
 
 /** Registers `GET /listings/changes`, for clients with saved searches. ADR 0021. */
-export function changeRoutes(
+export function registerChangeRoutes(
   app: Server,
   { db, limit: rateLimit }: { db: Kysely<Tables>; limit: RateLimit },
 ): void {

@@ -143,7 +143,7 @@ const createResponseSchemas = <Schema extends TSchema>(schema: Schema) => ({
 });
 
 /** Registers `GET /listings/{id}`, its history and its images. Contract 4, Listings. */
-export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
+export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const routeConfig = { scope: 'search' } as const;
   const baseSchema = { tags: ['listings'], params: Type.Object({ id: idParam }) };
   const querystring = Type.Object(createPageQuery({ limit: DEFAULT_PAGE_SIZE, maxLimit: 1000 }));

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
-import { createMeasure } from '../metrics.ts';
+import { createGaugeCollector } from '../metrics.ts';
 import type { Tables } from '../tables.ts';
 
 const FINISHED_STATUSES = ['completed', 'invalid', 'failed'] as const;
@@ -146,7 +146,7 @@ export function registerQueueMetrics(
   registry: Registry,
   { readQueue, onError }: { readQueue: ReadQueue; onError: (error: unknown) => void },
 ): void {
-  const collect = createMeasure({
+  const collect = createGaugeCollector({
     read: readQueue,
     show({ counts, oldest_pending_seconds: seconds }) {
       for (const [status, count] of Object.entries(counts)) {

@@ -84,13 +84,13 @@ type ReprocessDeps = {
 };
 
 /** Service of `oselya reprocess`. */
-export type Reprocess = ReturnType<typeof createReprocess>;
+export type Reprocess = ReturnType<typeof createReprocessService>;
 
 /**
  * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go through the
  * pipeline under a claim, because a worker must resume the job of a killed process.
  */
-export function createReprocess(
+export function createReprocessService(
   deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },
 ) {
   const { db, model, jobs, leaseMs, parallel } = deps;
@@ -175,13 +175,13 @@ export function createReprocess(
 }
 
 /** Service of `oselya reprocess --pictures`. */
-export type ReprocessImages = ReturnType<typeof createReprocessImages>;
+export type ReprocessImages = ReturnType<typeof createImageReprocessService>;
 
 /**
  * Creates the service that describes images again with the current prompt and model. The images of
  * a listing go through the pipeline under a claim of its last payload, which stays completed.
  */
-export function createReprocessImages(
+export function createImageReprocessService(
   deps: ReprocessDeps & { images: Pick<ImageService, 'descriptionVersion'> },
 ) {
   const { db, images, jobs, leaseMs, parallel } = deps;

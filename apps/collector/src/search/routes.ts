@@ -40,7 +40,7 @@ const createRouteOptions = (limit: RateLimit) => ({
  * Registers `POST /search/fulltext`, `/search/similar`, `/search/hybrid` and `/search/matches`. Specification 001,
  * Endpoints; Contract 4, Search.
  */
-export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
+export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   const { limits, metrics } = deps;
   const searchService = createSearchService(deps);
   const schemas: TSchema[] = [

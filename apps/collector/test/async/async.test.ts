@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { createAdmissionLimit, mapInOrder, mapParallel } from '../../src/async/concurrency.ts';
 import { createGroupCommit } from '../../src/async/group-commit.ts';
 import { repeat } from '../../src/async/wait.ts';
-import { createMeasure } from '../../src/metrics.ts';
+import { createGaugeCollector } from '../../src/metrics.ts';
 
 /** Creates work whose calls end when the test ends them. */
 function createHeldWork(count: number) {
@@ -239,7 +239,7 @@ test('The signal ends a pause, but not the work in progress', async () => {
 function createScriptedMeasure() {
   const readings: PromiseWithResolvers<number>[] = [];
   const state = { now: 0, gaugeValue: undefined as number | undefined, errors: 0 };
-  const collect = createMeasure<number>({
+  const collect = createGaugeCollector<number>({
     read() {
       const reading = Promise.withResolvers<number>();
       readings.push(reading);

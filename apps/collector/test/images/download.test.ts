@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { createDownload } from '../../src/images/download.ts';
+import { createDownloader } from '../../src/images/download.ts';
 import { ImageError } from '../../src/images/decode.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import { countOpenDescriptors, until } from '@oselya/testing';
@@ -95,7 +95,7 @@ const mainUrl = await serve((request, response) => {
   else response.writeHead(reply.status ?? 200, reply.headers).end(reply.body ?? bytes);
 });
 
-const download = createDownload({
+const download = createDownloader({
   fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
   getFolder: () => folder,
   limits: { maxBytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
@@ -204,7 +204,7 @@ test('A redirect is checked like an address', async () => {
 test('The connection uses the checked address, even if the name then has another address', async () => {
   const addresses = ['127.0.0.1', '127.0.0.2'];
   let lookupCount = 0;
-  const downloadRebinding = createDownload({
+  const downloadRebinding = createDownloader({
     fetch: createSafeFetch({
       allow: ['127.0.0.1'],
       lookup: async () => [{ address: addresses[lookupCount++] ?? '127.0.0.2', family: 4 }],
@@ -221,7 +221,7 @@ test('The connection uses the checked address, even if the name then has another
 
 test('A host or a lookup that never responds fails at the deadline of all attempts', async () => {
   const { promise: never } = Promise.withResolvers<never>();
-  const downloadBriefly = createDownload({
+  const downloadBriefly = createDownloader({
     fetch: createSafeFetch({ allow: ['127.0.0.1'], lookup: () => never }),
     getFolder: () => folder,
     limits: { totalMs: 200 },
@@ -263,7 +263,7 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
 test('A failed write to the disk is not an error of the image', async () => {
   const file = join(folder, 'a file');
   await writeFile(file, '');
-  const downloadToFile = createDownload({
+  const downloadToFile = createDownloader({
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
     getFolder: () => file,
   });

@@ -10,7 +10,7 @@ import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
 import { replaceImages } from '../../src/images/repository.ts';
-import { imageRoutes } from '../../src/images/routes.ts';
+import { registerImageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
 import { LeaseLostError, SupersededError } from '../../src/queue/job-types.ts';
@@ -488,7 +488,7 @@ suite('GET /images/{sha256}', async () => {
     });
     await app.register(async (scope) => {
       guardRoutes(scope, keys);
-      imageRoutes(scope, images);
+      registerImageRoutes(scope, images);
     });
     deferCleanup(() => app.close());
     return (query: string, headers: Record<string, string> = {}) =>

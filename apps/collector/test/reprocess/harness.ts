@@ -8,7 +8,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createJobRunner } from '../../src/queue/job-runner.ts';
 import {
-  createReprocess,
+  createReprocessService,
   keepCompleted,
   type ExtractionOutcome,
   type RepeatedExtraction,
@@ -56,7 +56,7 @@ export function openReprocess(
   images = emptyImageService,
 ): Reprocess {
   const jobs = openInlineJobs(db, model, images);
-  return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
+  return createReprocessService({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
 }
 
 /** Extracts all selected listings again. */

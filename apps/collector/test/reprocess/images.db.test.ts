@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import type { VisionClient } from '../../src/images/describe.ts';
-import { createReprocessImages } from '../../src/reprocess/reprocess.ts';
+import { createImageReprocessService } from '../../src/reprocess/reprocess.ts';
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { openImages, createVisionModel, openImageHost } from '../support/images.ts';
 import {
@@ -43,7 +43,7 @@ function openReprocessImages(vision: VisionClient) {
   const model = createCountingModel();
   const { images } = openService({ model: vision });
   const jobs = openInlineJobs(db, model, images);
-  const reprocess = createReprocessImages({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
+  const reprocess = createImageReprocessService({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
   const describe = (selection: ListingSelection = {}, signal = new AbortController().signal) =>
     Array.fromAsync(reprocess.describe(selection, { limit: 1000, signal }));
   return { ...reprocess, describe, model };

@@ -8,7 +8,7 @@ import { guardRoutes } from '../../src/access/guard.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
 import { normalizeText } from '../../src/text.ts';
-import { type SearchRouteDeps, searchRoutes } from '../../src/search/routes.ts';
+import { type SearchRouteDeps, registerSearchRoutes } from '../../src/search/routes.ts';
 import { log } from '../support/pipeline.ts';
 
 const DIMENSIONS = 3;
@@ -98,7 +98,7 @@ export async function openSearch() {
     });
     await app.register(async (scope) => {
       guardRoutes(scope, undefined);
-      searchRoutes(scope, {
+      registerSearchRoutes(scope, {
         db,
         model: createModel({}),
         dimensions: DIMENSIONS,
