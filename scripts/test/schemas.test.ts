@@ -34,7 +34,7 @@ const KEYWORDS = {
 };
 
 /** Yields the paths at which a schema uses unsupported keywords. */
-function* findFaults(schema: unknown, path: string): Generator<string> {
+function* findViolations(schema: unknown, path: string): Generator<string> {
   const { type, items, properties = {}, ...otherKeywords } = schema as Record<string, unknown>;
   const [name, ...otherTypes] = [type].flat();
   const kind =
@@ -56,13 +56,13 @@ function* findFaults(schema: unknown, path: string): Generator<string> {
     if (name !== 'string' || ![otherKeywords.enum].flat().every(isAllowedValue))
       yield `${path}: enum`;
   }
-  if (kind === 'array') yield* findFaults(items, `${path}[]`);
+  if (kind === 'array') yield* findViolations(items, `${path}[]`);
   if (kind !== 'object') return;
   const keys = Object.keys(properties as object);
   if (otherKeywords.additionalProperties !== false) yield `${path}: additionalProperties`;
   if (JSON.stringify(otherKeywords.required) !== JSON.stringify(keys)) yield `${path}: required`;
   for (const key of keys) {
-    yield* findFaults((properties as Record<string, unknown>)[key], `${path}.${key}`);
+    yield* findViolations((properties as Record<string, unknown>)[key], `${path}.${key}`);
   }
 }
 
@@ -75,7 +75,7 @@ test('schemas for models use the subset that all servers support', async () => {
     assert.ok(names.includes(name), `${name} is not among ${names.join(', ')}`);
   }
   assert.deepEqual(
-    modelSchemas.flatMap(([name, schema]) => [...findFaults(schema, name)]),
+    modelSchemas.flatMap(([name, schema]) => [...findViolations(schema, name)]),
     [],
   );
 });
@@ -93,6 +93,6 @@ test('unsupported keywords are found', () => {
     open: { type: 'object', properties: {}, required: [] },
   };
   for (const [name, schema] of Object.entries(faultySchema)) {
-    assert.notDeepEqual([...findFaults(schema, name)], [], name);
+    assert.notDeepEqual([...findViolations(schema, name)], [], name);
   }
 });

@@ -23,7 +23,7 @@ export type { StreamedAnswer, AnswerEvent } from './frames.ts';
 export type { Socket, ConnectionStatus } from './connection.ts';
 
 /** Default reconnect time limit. It exceeds the duration of a restart. */
-const DEFAULT_PATIENCE_MS = 10 * 60_000;
+const DEFAULT_RECONNECT_TIMEOUT_MS = 10 * 60_000;
 
 /** Default server silence before the status `quiet`. */
 const DEFAULT_QUIET_MS = 3000;
@@ -49,7 +49,7 @@ export async function openChat({
   url,
   openSocket = (address): Socket => new WebSocket(address),
   onStatus = () => undefined,
-  patienceMs = DEFAULT_PATIENCE_MS,
+  patienceMs = DEFAULT_RECONNECT_TIMEOUT_MS,
   quietMs = DEFAULT_QUIET_MS,
   getDelayMs = reconnectDelayMs,
 }: ChatOptions) {

@@ -16,6 +16,6 @@ export {
   withLease,
 } from './lease.ts';
 export { lockFolder, type FolderLock } from './folder-lock.ts';
-export { type Log, notify, settleLog } from './log.ts';
+export { type Log, notify, assignPositions } from './log.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
 export { createPreparedStatement, prepared, formatVector, hideFromPlanner } from './statements.ts';

@@ -35,7 +35,7 @@ export type Log = {
  * @returns `busy` if another process is assigning positions, `more` if rows without a position remain.
  * @see docs/adr/0021-change-feed.md
  */
-export async function settleLog<Schema>(
+export async function assignPositions<Schema>(
   db: Kysely<Schema>,
   { table, sequence, channel, lockKey }: Log,
   limit: number,

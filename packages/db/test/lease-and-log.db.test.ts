@@ -12,7 +12,7 @@ import {
   isLeaseHeld,
   LeaseLostError,
   leaseExpiry,
-  settleLog,
+  assignPositions,
   withLease,
 } from '../src/index.ts';
 
@@ -156,18 +156,18 @@ test('entries get positions in the order of their commits, and readers are notif
     sql`insert into entries (text) values (${text})`.execute(on);
   if (database.url === undefined) {
     await insert(db, 'fast');
-    await settleLog(db, log, 10);
+    await assignPositions(db, log, 10);
     await insert(db, 'slow');
   } else {
     const otherConnection = await connect<object>({ url: database.url });
     await otherConnection.db.transaction().execute(async (trx) => {
       await insert(trx, 'slow');
       await insert(db, 'fast');
-      assert.equal(await settleLog(db, log, 10), 'done');
+      assert.equal(await assignPositions(db, log, 10), 'done');
     });
     await otherConnection.close();
   }
-  assert.equal(await settleLog(db, log, 10), 'done');
+  assert.equal(await assignPositions(db, log, 10), 'done');
   const { rows } = await pool.query(`select text from entries order by position`);
   assert.deepEqual(rows, [{ text: 'fast' }, { text: 'slow' }]);
   assert.equal(await notification.promise, '');
@@ -176,8 +176,8 @@ test('entries get positions in the order of their commits, and readers are notif
 
 test('positions are given in bounded steps, by one process at a time', async () => {
   await pool.query(`insert into entries (text) select 'many' from generate_series(1, 25)`);
-  assert.equal(await settleLog(db, log, 10), 'more');
-  const results = await Promise.all([settleLog(db, log, 100), settleLog(db, log, 100)]);
+  assert.equal(await assignPositions(db, log, 10), 'more');
+  const results = await Promise.all([assignPositions(db, log, 100), assignPositions(db, log, 100)]);
   assert.ok(results.includes('done') && !results.includes('more'));
   const { rows } = await pool.query('select from entries where position is null');
   assert.equal(rows.length, 0);

@@ -41,7 +41,7 @@ export function createAccountService(accounts: Accounts, artifacts: Artifacts, w
       artifacts.revokeAccount(sub);
       return [webhooks.send('session.revoked', sub)];
     },
-    logOutEverybody(): SentWebhooks {
+    signOutAllUsers(): SentWebhooks {
       artifacts.revokeEverybody();
       return [webhooks.send('auth.global_logout')];
     },
@@ -159,7 +159,7 @@ export async function registerControlRoutes(
     },
   );
   app.post('/control/log-out-everybody', (_request, reply) =>
-    showOutcome(reply, 'Everybody is logged out.', changes.logOutEverybody()),
+    showOutcome(reply, 'Everybody is logged out.', changes.signOutAllUsers()),
   );
 
   function findAccount(sub: string): DevAccount {

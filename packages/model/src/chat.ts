@@ -125,7 +125,7 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
     const texts = extractTexts({ messages: chat.messages });
     const parts = readParts(stream, model.modelId, { apiKey: lane.address.apiKey, texts });
     const firstPart = await parts.next();
-    request.proveAlive();
+    request.recordProbeSuccess();
     return { request, parts, firstPart, abort };
   } catch (error) {
     throw request.fail(error, () => context.getInterruption());

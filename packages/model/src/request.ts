@@ -28,7 +28,7 @@ export type Lane<M> = {
 type AdmittedRequest = {
   tokens: Tokens;
   /** Records the success of a probe before its response is complete. */
-  proveAlive(): void;
+  recordProbeSuccess(): void;
   /** Ends the request with success, or because the consumer stopped reading. */
   end(outcome: 'ok' | 'MODEL_ABORTED'): void;
   /** Ends the request with a failure, and converts the failure to a ModelError. */
@@ -73,7 +73,7 @@ export async function openRequest(
 
   const request: AdmittedRequest = {
     tokens: NO_TOKENS,
-    proveAlive() {
+    recordProbeSuccess() {
       if (attempt.isProbe) attempt.end();
     },
     end(outcome) {

@@ -84,14 +84,14 @@ export function cutConnections(url: string): void {
 }
 
 /** Hooks that run before and after each statement, with its text. If a hook throws, the statement fails. */
-type Watch = {
+type StatementHooks = {
   before?: (text: string) => void;
   /** Runs after the statement. The result is returned when the hook ends. */
   after?: (text: string, result: QueryResult<unknown>) => Promise<void> | void;
 };
 
 /** Wraps a database with hooks that observe, delay or fail statements. */
-export function watchDatabase<Schema>(db: Kysely<Schema>, watch: Watch): Kysely<Schema> {
+export function watchDatabase<Schema>(db: Kysely<Schema>, watch: StatementHooks): Kysely<Schema> {
   const texts = new WeakMap<QueryId, string>();
   const plugin: KyselyPlugin = {
     transformQuery({ node, queryId }) {

@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, createProblemBody, type ProblemError } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { ToolUse } from './agent/request.ts';
+import type { StoredToolCall } from './agent/request.ts';
 import { describeChange } from '../memory/facts.ts';
 import type { Tables, IncompleteTurnStatus } from '../tables.ts';
 import {
@@ -32,7 +32,7 @@ export type TurnOutcome =
   | { status: 'failed'; problem: ProblemError };
 
 /** An answer that may be incomplete: its text and tool calls. */
-export type PartialAnswer = { content: string; toolUses: readonly ToolUse[] };
+export type PartialAnswer = { content: string; toolUses: readonly StoredToolCall[] };
 
 /**
  * Stores the answer and the end of a turn in one transaction, then publishes the end. Can be repeated if the reply to

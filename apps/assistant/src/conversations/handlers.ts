@@ -50,7 +50,7 @@ export function createHandlers({
     'session.create': defineMessage(
       clientMessages['session.create'],
       async ({ profile_id: profileId, name }, { user, answer, socket }) => {
-        checkOpenLimit(socket);
+        checkOpenSessionLimit(socket);
         const createdSession = await sessions.createSession(user, { profileId, name });
         const session = presentSession(createdSession);
         const { listener } = openSession(socket, session.session_id);
@@ -141,7 +141,7 @@ export function createHandlers({
   }
 
   /** @throws ProblemError `too_many_open`. */
-  function checkOpenLimit(socket: UserSocket): void {
+  function checkOpenSessionLimit(socket: UserSocket): void {
     if (getOpenSessions(socket).size < MAX_OPEN_SESSIONS) return;
     throw problem('too_many_open', {
       detail: `This connection has ${MAX_OPEN_SESSIONS} sessions open, which is the limit. Close one with \`session.close\`.`,
@@ -153,7 +153,7 @@ export function createHandlers({
     const openSessions = getOpenSessions(socket);
     const existingSession = openSessions.get(sessionId);
     if (existingSession !== undefined) return existingSession;
-    checkOpenLimit(socket);
+    checkOpenSessionLimit(socket);
     const { requestId, log } = socket;
     const sendToSocket = (frame: SessionFrame) => sendFrame(socket, session, frame);
     const options = { events: chat.events, sessionId, send: sendToSocket, requestId, log };

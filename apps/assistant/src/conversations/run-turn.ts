@@ -6,7 +6,7 @@ import type { User } from '../access/permissions.ts';
 import { type AgentLimits, runAgent } from './agent/agent.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
 import { summarizeEarlier } from './agent/summaries.ts';
-import type { ToolUse } from './agent/request.ts';
+import type { StoredToolCall } from './agent/request.ts';
 import { problem } from '../errors.ts';
 import type { RecordChange } from '../memory/facts.ts';
 import type { Profile } from '../profiles/profile-file.ts';
@@ -78,7 +78,7 @@ async function runToEnd(
 ): Promise<TurnOutcome | undefined> {
   const { db, limits, log } = deps;
   const timeoutSignal = AbortSignal.timeout(limits.ms);
-  const answer = { content: '', toolUses: [] as ToolUse[] };
+  const answer = { content: '', toolUses: [] as StoredToolCall[] };
   let outcome: TurnOutcome | undefined;
   try {
     const signal = AbortSignal.any([turn.signal, timeoutSignal, lostSignal]);
@@ -123,7 +123,7 @@ function toOutcome(error: unknown, stopReason: unknown): TurnOutcome | undefined
 
 /** Runs the agent and adds its text and tool calls to `answer` as they arrive. */
 async function writeAnswer(
-  answer: PartialAnswer & { toolUses: ToolUse[] },
+  answer: PartialAnswer & { toolUses: StoredToolCall[] },
   deps: TurnDeps,
   turn: RunningTurn,
   { profile, user, currentUser, signal }: TurnRequest & { signal: AbortSignal },

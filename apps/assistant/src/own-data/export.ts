@@ -84,12 +84,12 @@ export async function exportOwnData(
 }
 
 function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId: string }) {
-  type Before = Parameters<typeof listMessages>[1]['before'];
+  type MessageCursor = Parameters<typeof listMessages>[1]['before'];
   const limit = PAGE_ROWS;
   return {
     messages: generateList(
       'position',
-      (before?: Before) => listMessages(db, { sessionId, scope, before, limit }),
+      (before?: MessageCursor) => listMessages(db, { sessionId, scope, before, limit }),
       ({ position: _position, ...message }) => message,
     ),
     steps: generateList(

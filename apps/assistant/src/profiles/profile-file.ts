@@ -43,7 +43,7 @@ export type Profile = Required<Static<ReturnType<typeof createProfileSchema>>>;
 
 export type ParsedProfile = { profile: Profile; idLine: number };
 
-type Fault = { line: number; rule: string };
+type Violation = { line: number; rule: string };
 
 export type ProfileRules = {
   toolNames: readonly string[];
@@ -51,81 +51,81 @@ export type ProfileRules = {
   check?: (profile: Profile) => string | undefined;
 };
 
-/** Reads a profile file. An unreadable file is a fault. */
+/** Reads a profile file. An unreadable file is a violation. */
 export async function readProfileFile(
   path: string,
   rules: ProfileRules,
-): Promise<ParsedProfile | { faults: readonly Fault[] }> {
+): Promise<ParsedProfile | { violations: readonly Violation[] }> {
   try {
     const bytes = await readFile(path);
     if (bytes.length > MAX_FILE_BYTES) {
-      return { faults: [{ line: 1, rule: `must be at most ${MAX_FILE_BYTES / 1024} KiB` }] };
+      return { violations: [{ line: 1, rule: `must be at most ${MAX_FILE_BYTES / 1024} KiB` }] };
     }
     return parseProfile(new TextDecoder('utf-8', { fatal: true }).decode(bytes), rules);
   } catch (error) {
-    return { faults: [{ line: 1, rule: `cannot be read: ${formatReason(error)}` }] };
+    return { violations: [{ line: 1, rule: `cannot be read: ${formatReason(error)}` }] };
   }
 }
 
-/** Parses a profile file. Returns the profile, or all faults of the text. */
+/** Parses a profile file. Returns the profile, or all violations of the text. */
 export function parseProfile(
   content: string,
   { toolNames, check = () => undefined }: ProfileRules,
-): ParsedProfile | { faults: readonly Fault[] } {
+): ParsedProfile | { violations: readonly Violation[] } {
   const schema = createProfileSchema(toolNames);
   const lineCounter = new LineCounter();
-  // Warnings become faults, so the parser prints none.
+  // Warnings become violations, so the parser prints none.
   const options = { lineCounter, prettyErrors: false, logLevel: 'error' } as const;
   const document = parseDocument(content, options);
-  const createFault = (offset: number, rule: string): Fault => ({
+  const createViolation = (offset: number, rule: string): Violation => ({
     // The parser counts an empty document's line as 0.
     line: Math.max(1, lineCounter.linePos(offset).line),
     rule,
   });
   const syntaxErrors = [...document.errors, ...document.warnings];
   if (syntaxErrors.length > 0) {
-    return { faults: syntaxErrors.map(({ pos, message }) => createFault(pos[0], message)) };
+    return { violations: syntaxErrors.map(({ pos, message }) => createViolation(pos[0], message)) };
   }
   const names = Object.keys(schema.properties);
   if (!isMap(document.contents)) {
-    return { faults: [createFault(0, `must be a map with ${names.join(', ')}`)] };
+    return { violations: [createViolation(0, `must be a map with ${names.join(', ')}`)] };
   }
   let value: Readonly<Record<string, unknown>>;
   try {
     value = document.toJS() as Readonly<Record<string, unknown>>;
   } catch (error) {
     // An alias is undefined, or its expansion is too large.
-    return { faults: [createFault(0, formatReason(error))] };
+    return { violations: [createViolation(0, formatReason(error))] };
   }
 
-  const unknownFieldFaults = document.contents.items
+  const unknownFieldViolations = document.contents.items
     .map(({ key }) => ({
       offset: isNode(key) ? (key.range?.[0] ?? 0) : 0,
       name: isScalar(key) ? String(key.value) : 'a key that is not text',
     }))
     .filter(({ name }) => !names.includes(name))
     .map(({ offset, name }) =>
-      createFault(offset, `${name} is unknown: a profile has ${names.join(', ')}`),
+      createViolation(offset, `${name} is unknown: a profile has ${names.join(', ')}`),
     );
-  const invalidFieldFaults = Object.entries<TSchema & { description?: string }>(
+  const invalidFieldViolations = Object.entries<TSchema & { description?: string }>(
     schema.properties,
   ).flatMap(([name, field]) => {
     if (!Object.hasOwn(value, name)) {
       const isRequired = (schema.required as readonly string[]).includes(name);
       const rule = `${name} is missing: it ${field.description}`;
-      return isRequired ? [createFault(findOffset(document, []), rule)] : [];
+      return isRequired ? [createViolation(findOffset(document, []), rule)] : [];
     }
     const [error] = Value.Errors(field, value[name]);
     if (error === undefined) return [];
     const path = [name, ...error.instancePath.split('/').slice(1)];
-    return [createFault(findOffset(document, path), `${name} ${field.description}`)];
+    return [createViolation(findOffset(document, path), `${name} ${field.description}`)];
   });
   if (!Value.Check(schema, value))
-    return { faults: [...unknownFieldFaults, ...invalidFieldFaults] };
+    return { violations: [...unknownFieldViolations, ...invalidFieldViolations] };
   const profile = { description: '', model: '', tools: [], is_admin_only: false, ...value };
-  const idLine = createFault(findOffset(document, ['profile_id']), '').line;
+  const idLine = createViolation(findOffset(document, ['profile_id']), '').line;
   const rule = check(profile);
-  return rule === undefined ? { profile, idLine } : { faults: [{ line: idLine, rule }] };
+  return rule === undefined ? { profile, idLine } : { violations: [{ line: idLine, rule }] };
 }
 
 function findOffset(document: Document, path: readonly string[]): number {

@@ -25,17 +25,20 @@ const DEFAULT_PROFILE = 'default';
 
 const POLL_INTERVAL_MS = 1000;
 
-/** Broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
-type FileFault = { file: string; message: string };
+/** Violated rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
+type FileViolation = { file: string; message: string };
 
-/** Content of a folder: profiles with unique IDs by file name, in order, and faults. */
-type Folder = { profiles: ReadonlyMap<string, ParsedProfile>; faults: readonly FileFault[] };
+/** Content of a folder: profiles with unique IDs by file name, in order, and violations. */
+type Folder = {
+  profiles: ReadonlyMap<string, ParsedProfile>;
+  violations: readonly FileViolation[];
+};
 
 export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
 
 /**
  * Reads the agent profiles of a folder. docs/profiles.md.
- * @throws StartError with all faults of all files, or if the folder has no profiles.
+ * @throws StartError with all violations of all files, or if the folder has no profiles.
  */
 export async function openProfiles({
   folder,
@@ -43,14 +46,14 @@ export async function openProfiles({
   ...rules
 }: ProfileRules & { folder: string; log: Pick<Logger, 'info' | 'error'> }) {
   let currentFolder = await readFolder(await listFiles(folder), rules);
-  if (currentFolder.faults.length > 0) {
-    const faults = currentFolder.faults.map(({ message }) => join(folder, message));
-    throw new StartError(`Agent profiles cannot be used:\n  ${faults.join('\n  ')}`);
+  if (currentFolder.violations.length > 0) {
+    const violations = currentFolder.violations.map(({ message }) => join(folder, message));
+    throw new StartError(`Agent profiles cannot be used:\n  ${violations.join('\n  ')}`);
   }
   let profilesById = indexById(currentFolder);
   let seenVersion = '';
   let loadedVersion = '';
-  let loggedFaults: readonly string[] = [];
+  let loggedViolations: readonly string[] = [];
 
   const listAll = () => [...profilesById.values()];
   const listUsable = (user: Pick<User, 'role'>) =>
@@ -78,11 +81,15 @@ export async function openProfiles({
     );
   }
 
-  function logFaults(faults: readonly string[]): void {
-    if (isDeepStrictEqual(faults, loggedFaults)) return;
-    loggedFaults = faults;
-    if (faults.length === 0) log.info('all agent profile files are valid again');
-    else log.error({ folder, faults }, 'invalid agent profile files keep their last valid profile');
+  function logViolations(violations: readonly string[]): void {
+    if (isDeepStrictEqual(violations, loggedViolations)) return;
+    loggedViolations = violations;
+    if (violations.length === 0) log.info('all agent profile files are valid again');
+    else
+      log.error(
+        { folder, faults: violations },
+        'invalid agent profile files keep their last valid profile',
+      );
   }
 
   /** Reads the files again once they have been unchanged since the previous call. */
@@ -104,10 +111,10 @@ export async function openProfiles({
             log.info({ folder, profiles: [...profilesById.keys()] }, 'agent profiles changed');
         }
       }
-      logFaults(currentFolder.faults.map(({ message }) => message));
+      logViolations(currentFolder.violations.map(({ message }) => message));
     } catch (error) {
       // The folder is unreadable or empty. The last profiles stay in use.
-      logFaults([formatReason(error)]);
+      logViolations([formatReason(error)]);
     }
   }
 
@@ -119,12 +126,12 @@ export async function openProfiles({
     findDefault,
     reload,
 
-    /** Returns the fault of a profile's current file. The last valid version of the file is in use. */
-    findFault(profileId: string): string | undefined {
+    /** Returns the violation of a profile's current file. The last valid version of the file is in use. */
+    findViolation(profileId: string): string | undefined {
       const entry = [...currentFolder.profiles].find(
         ([, { profile }]) => profile.profile_id === profileId,
       );
-      return currentFolder.faults.find(({ file }) => file === entry?.[0])?.message;
+      return currentFolder.violations.find(({ file }) => file === entry?.[0])?.message;
     },
 
     find: (profileId: string): Profile | undefined => profilesById.get(profileId),
@@ -177,16 +184,16 @@ async function readFolder(
   rules: ProfileRules,
   previous: Folder['profiles'] = new Map(),
 ): Promise<Folder> {
-  const faults: FileFault[] = [];
-  const addFault = (file: string, line: number, rule: string) =>
-    faults.push({ file, message: `${file}:${line} ${rule}` });
+  const violations: FileViolation[] = [];
+  const addViolation = (file: string, line: number, rule: string) =>
+    violations.push({ file, message: `${file}:${line} ${rule}` });
   const parsedFiles = new Map<string, ParsedProfile | undefined>();
   for (const path of paths) {
     const file = basename(path);
     const content = await readProfileFile(path, rules);
     parsedFiles.set(file, 'profile' in content ? content : undefined);
-    if ('faults' in content) {
-      for (const { line, rule } of content.faults) addFault(file, line, rule);
+    if ('violations' in content) {
+      for (const { line, rule } of content.violations) addViolation(file, line, rule);
     }
   }
   const hasNewId = (file: string) =>
@@ -200,7 +207,7 @@ async function readFolder(
     const newProfile = parsedFiles.get(file);
     const [owner, { idLine = 0 } = {}] = (newProfile && findOwner(getProfileId(newProfile))) ?? [];
     if (newProfile !== undefined && owner !== undefined) {
-      addFault(
+      addViolation(
         file,
         newProfile.idLine,
         `profile_id must differ from the one in ${owner}:${idLine}`,
@@ -212,7 +219,7 @@ async function readFolder(
       profiles.set(file, activeProfile);
   }
   const sortedEntries = files.flatMap((file) => [...profiles].filter(([name]) => name === file));
-  return { profiles: new Map(sortedEntries), faults };
+  return { profiles: new Map(sortedEntries), violations };
 }
 
 const getProfileId = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;

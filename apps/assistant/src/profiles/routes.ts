@@ -115,7 +115,7 @@ export function registerProfileRoutes(
     },
     (request, reply) =>
       selectPage(profiles.listAll(), request, reply).map((profile) => {
-        const fault = profiles.findFault(profile.profile_id);
+        const fault = profiles.findViolation(profile.profile_id);
         return { ...presentProfile(profile), ...(fault !== undefined && { fault }) };
       }),
   );

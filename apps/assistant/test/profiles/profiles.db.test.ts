@@ -26,7 +26,9 @@ const TOOLS_RULE = `tools must list each tool once, of: ${PROFILE_TOOLS.join(', 
 
 function findFaults(text: string): string[] {
   const parsed = parseProfile(text, rules);
-  return 'faults' in parsed ? parsed.faults.map(({ line, rule }) => `${line}: ${rule}`) : [];
+  return 'violations' in parsed
+    ? parsed.violations.map(({ line, rule }) => `${line}: ${rule}`)
+    : [];
 }
 
 test('Omitted members get their defaults', () => {
@@ -213,8 +215,8 @@ test('An invalid file keeps its last valid profile, and its error is logged once
   assert.deepEqual(listIds(profiles.listAll()), ['a', 'b']);
   assert.equal(profiles.find('a')?.name, 'a');
   assert.equal(profiles.find('b')?.description, 'Changed.');
-  assert.equal(profiles.findFault('a'), 'a.yaml:2 name must be 1 to 100 characters');
-  assert.equal(profiles.findFault('b'), undefined);
+  assert.equal(profiles.findViolation('a'), 'a.yaml:2 name must be 1 to 100 characters');
+  assert.equal(profiles.findViolation('b'), undefined);
   assert.equal(errors.length, 1);
   assert.match(errors[0]?.join('\n') ?? '', /^a\.yaml:2 .*\nnew\.yaml:\d /);
 
@@ -222,7 +224,7 @@ test('An invalid file keeps its last valid profile, and its error is logged once
   await rm(join(folder, 'new.yaml'));
   const earlierCount = infoEntries.length;
   await reload();
-  assert.equal(profiles.findFault('a'), undefined);
+  assert.equal(profiles.findViolation('a'), undefined);
   assert.ok(infoEntries.length > earlierCount);
 });
 
@@ -236,7 +238,7 @@ test('A file that changes to the ID of another file keeps its earlier profile', 
   assert.equal(profiles.find('b')?.description, '');
   const rule = 'profile_id must differ from the one in b.yaml:1';
   assert.deepEqual(errors, [[`a.yaml:1 ${rule}`, `c.yaml:1 ${rule}`]]);
-  assert.match(profiles.findFault('c') ?? '', /^c\.yaml:1 /);
+  assert.match(profiles.findViolation('c') ?? '', /^c\.yaml:1 /);
 });
 
 test('A Kubernetes config map is followed through its link', async () => {

@@ -125,8 +125,8 @@ function createLoadId(options: IngestOptions): { id: string; canResume: boolean 
   const stats = again === true || file === '-' ? undefined : getFileStats(file);
   if (stats === undefined) return { id: randomUUID(), canResume: false };
   const { size, mtimeNs, ctimeNs, ino } = stats;
-  const readOptions = [format, [...(map ?? [])], encoding, delimiter, source];
-  const identity = JSON.stringify([[size, mtimeNs, ctimeNs, ino].map(String), readOptions]);
+  const readerOptions = [format, [...(map ?? [])], encoding, delimiter, source];
+  const identity = JSON.stringify([[size, mtimeNs, ctimeNs, ino].map(String), readerOptions]);
   return { id: hash('sha256', identity).slice(0, 32), canResume: true };
 }
 

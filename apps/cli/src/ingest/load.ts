@@ -115,7 +115,7 @@ export async function loadRecords(
       signal.throwIfAborted();
       counts.read += 1;
       const result = 'fields' in row ? toPayload(row.fields) : row;
-      const reason = 'reason' in result ? result.reason : describeFaults(result.payload);
+      const reason = 'reason' in result ? result.reason : describeViolations(result.payload);
       if (reason !== undefined) addBadRow(row, reason, 'rejected');
       else if (!dryRun && 'fields' in row && 'payload' in result) {
         await enqueue(row, result.payload);
@@ -132,13 +132,13 @@ export async function loadRecords(
 }
 
 /** Describes the invalid parts of a payload in one line. Undefined for valid payloads. */
-function describeFaults(payload: Record<string, unknown>): string | undefined {
-  const faults = checkPayload(payload).map(({ path, message }) => {
+function describeViolations(payload: Record<string, unknown>): string | undefined {
+  const violations = checkPayload(payload).map(({ path, message }) => {
     const field = path.replace(/^body\/?/, '');
     const advice = getFormatAdvice(field, payload[field]);
     return `${field} ${message}${advice === undefined ? '' : ` (${advice})`}`.trim();
   });
-  return faults.length === 0 ? undefined : faults.join('; ');
+  return violations.length === 0 ? undefined : violations.join('; ');
 }
 
 function formatPosition({ line, index }: Row): string {

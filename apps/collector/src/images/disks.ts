@@ -17,7 +17,7 @@ import pLimit from 'p-limit';
 import type { Config } from '../config.ts';
 
 /** Image folder or bucket. Keys are relative paths. */
-export type ImageDisk = {
+export type ImageBackend = {
   exists(key: string): Promise<boolean>;
   put(key: string, content: string | Uint8Array): Promise<void>;
   /** Stores a copy of a local file. */
@@ -55,7 +55,7 @@ const COPY_MODE = constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL;
  * not leave an incomplete image under its final name.
  * @param getTemporaryFolder Returns a folder on the same file system.
  */
-export function openLocalFolder(folder: string, getTemporaryFolder: () => string): ImageDisk {
+export function openLocalFolder(folder: string, getTemporaryFolder: () => string): ImageBackend {
   const getPath = (key: string) => join(folder, key);
 
   async function writeAtomically(key: string, write: (path: string) => Promise<void>) {
@@ -104,7 +104,7 @@ const limitUploads = pLimit(4);
 export async function openBucket(
   config: Config,
   { idleTimeoutMs = IDLE_TIMEOUT_MS }: { idleTimeoutMs?: number } = {},
-): Promise<ImageDisk> {
+): Promise<ImageBackend> {
   // The client is large, so only a process with a bucket loads it.
   const { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, PutObjectCommand, S3Client } =
     await import('@aws-sdk/client-s3');

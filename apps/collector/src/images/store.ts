@@ -3,7 +3,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { waitWithTimeout, rejectOnAbort, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../free-disk-space.ts';
-import { type ImageDisk, isNotFoundError, openBucket, openLocalFolder } from './disks.ts';
+import { type ImageBackend, isNotFoundError, openBucket, openLocalFolder } from './disks.ts';
 
 /** Stores images by the SHA-256 of their bytes, so that duplicates share a file. */
 export type ImageStore = OpenStore['store'];
@@ -60,7 +60,7 @@ export async function openImageStore(
  * @param options.minPauseMs Delay between the first two probes, in milliseconds.
  */
 export function createImageStore(
-  disk: ImageDisk,
+  disk: ImageBackend,
   options: { log: Pick<Logger, 'warn' | 'info'>; minPauseMs?: number },
 ) {
   const { log, minPauseMs = MIN_PAUSE_MS } = options;

@@ -37,7 +37,7 @@ export const PayloadSchema = Type.Object(
 export type Payload = Static<typeof PayloadSchema>;
 
 /** Violated rule, and the path of the invalid value. */
-type PayloadIssue = { path: string; message: string };
+type PayloadViolation = { path: string; message: string };
 
 const validate = createValidatorCompiler()({
   schema: PayloadSchema,
@@ -47,12 +47,15 @@ const validate = createValidatorCompiler()({
 });
 
 /** Returns all violations of the rules of `POST /ingest`. Contract 4, PayloadSchema. */
-export function checkPayload(payload: unknown): PayloadIssue[] {
-  const issues = findIssues(payload, 'body');
-  if (issues.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > MAX_BODY_BYTES) {
-    issues.push({ path: 'body', message: `must be at most ${MAX_BODY_BYTES / 1024} KiB of JSON` });
+export function checkPayload(payload: unknown): PayloadViolation[] {
+  const violations = findViolations(payload, 'body');
+  if (violations.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > MAX_BODY_BYTES) {
+    violations.push({
+      path: 'body',
+      message: `must be at most ${MAX_BODY_BYTES / 1024} KiB of JSON`,
+    });
   }
-  return issues;
+  return violations;
 }
 
 /**
@@ -61,7 +64,7 @@ export function checkPayload(payload: unknown): PayloadIssue[] {
  * @throws ProblemError `validation_failed`, with every violated rule.
  */
 export function requirePayload(value: unknown, path: string): Payload {
-  const errors = findIssues(value, path);
+  const errors = findViolations(value, path);
   if (errors.length > 0) throw problem('validation_failed', { errors });
   return value as Payload;
 }
@@ -71,13 +74,13 @@ export function requirePayload(value: unknown, path: string): Payload {
  * @throws ProblemError `validation_failed`, with every violated rule.
  */
 export function checkValues(payload: Payload): void {
-  const errors = findValueIssues(payload, 'body');
+  const errors = findValueViolations(payload, 'body');
   if (errors.length > 0) throw problem('validation_failed', { errors });
 }
 
-function findIssues(value: unknown, path: string): PayloadIssue[] {
+function findViolations(value: unknown, path: string): PayloadViolation[] {
   return validate(value) === true
-    ? findValueIssues(value as Payload, path)
+    ? findValueViolations(value as Payload, path)
     : describeErrors(path, validate.errors ?? []);
 }
 
@@ -86,7 +89,7 @@ const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 
 const CURRENCIES = new Set(Intl.supportedValuesOf('currency'));
 
-function findValueIssues(payload: Payload, path: string): PayloadIssue[] {
+function findValueViolations(payload: Payload, path: string): PayloadViolation[] {
   const errors = findUnstorableValues(payload, path);
   // The serialization of a deeply nested value would overflow the stack.
   if (errors.length > 0) return errors;
@@ -115,15 +118,15 @@ function hasWord(text: string): boolean {
 }
 
 /** Finds values that PostgreSQL cannot store. It does not recurse, because deep nesting would overflow the stack. */
-function findUnstorableValues(payload: Payload, root: string): PayloadIssue[] {
-  const errors: PayloadIssue[] = [];
+function findUnstorableValues(payload: Payload, root: string): PayloadViolation[] {
+  const errors: PayloadViolation[] = [];
   const pendingEntries: { path: string; value: unknown; depth: number }[] = [
     { path: root, value: payload, depth: 0 },
   ];
   for (let entry = pendingEntries.pop(); entry !== undefined; entry = pendingEntries.pop()) {
     const { path, value, depth } = entry;
     if (typeof value === 'string') {
-      const message = findTextIssue(value);
+      const message = findTextViolation(value);
       if (message !== undefined) errors.push({ path, message });
     } else if (typeof value === 'number') {
       if (!Number.isFinite(value)) errors.push({ path, message: 'must be a finite number' });
@@ -134,7 +137,7 @@ function findUnstorableValues(payload: Payload, root: string): PayloadIssue[] {
         ];
       }
       for (const [key, innerValue] of Object.entries(value)) {
-        const message = findTextIssue(key);
+        const message = findTextViolation(key);
         if (message !== undefined) errors.push({ path, message: `a key ${message}` });
         pendingEntries.push({ path: `${path}/${key}`, value: innerValue, depth: depth + 1 });
       }
@@ -143,7 +146,7 @@ function findUnstorableValues(payload: Payload, root: string): PayloadIssue[] {
   return errors;
 }
 
-function findTextIssue(text: string): string | undefined {
+function findTextViolation(text: string): string | undefined {
   if (text.includes('\0')) return 'must not hold the NUL character';
   if (!text.isWellFormed()) return 'must be well-formed Unicode: it has half a surrogate pair';
   return undefined;

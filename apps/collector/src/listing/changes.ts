@@ -1,4 +1,4 @@
-import { type Log, settleLog } from '@oselya/db';
+import { type Log, assignPositions } from '@oselya/db';
 import { createCursorCodec, type RateLimit, type Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
@@ -148,7 +148,8 @@ async function readChanges(
 ): Promise<Static<typeof changesResponseSchema>> {
   const { limit, sources } = options;
   const cursor = changeCursorCodec.read(options.after);
-  const hasUnsettledChanges = (await settleLog(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
+  const hasUnsettledChanges =
+    (await assignPositions(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
   const { settledPosition, assignedPosition } = await readLastPositions(db);
   if (cursor === undefined) {
     const endCursor = await createCursor(db, settledPosition);
@@ -231,8 +232,11 @@ function listChanges(
 }
 
 /** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
-export async function settleChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted && (await settleLog(db, CHANGE_LOG, MAX_BATCH_SIZE)) === 'more');
+export async function assignChangePositions(
+  db: Kysely<Tables>,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted && (await assignPositions(db, CHANGE_LOG, MAX_BATCH_SIZE)) === 'more');
 }
 
 /**

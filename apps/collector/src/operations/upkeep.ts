@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import { repeat } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import type { ImageService } from '../images/image-service.ts';
-import { removeOldChanges, settleChanges } from '../listing/changes.ts';
+import { removeOldChanges, assignChangePositions } from '../listing/changes.ts';
 import type { Tables } from '../tables.ts';
 import type { ArchiveCheck } from './archive-check.ts';
 import type { RawCleanup } from './payloads.ts';
@@ -67,7 +67,9 @@ export function startUpkeep(deps: {
   }
 
   const tasks = [
-    startTask('change_places', MINUTELY_SCHEDULE, (taskSignal) => settleChanges(db, taskSignal)),
+    startTask('change_places', MINUTELY_SCHEDULE, (taskSignal) =>
+      assignChangePositions(db, taskSignal),
+    ),
     startTask('change_cleanup', DAILY_SCHEDULE, (taskSignal) =>
       logRemoval('old changes of listings', removeOldChanges(db, taskSignal)),
     ),

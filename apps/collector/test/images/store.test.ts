@@ -12,7 +12,7 @@ import { log } from '../support/pipeline.ts';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
 import {
-  type ImageDisk,
+  type ImageBackend,
   openBucket as openBucketDisk,
   openLocalFolder,
 } from '../../src/images/disks.ts';
@@ -195,7 +195,7 @@ suite('An outage of the store', () => {
       diskState.writeCount += 1;
       throwFailure();
     };
-    const disk: ImageDisk = {
+    const disk: ImageBackend = {
       put: write,
       putFile: write,
       exists: () => read().then(() => false),

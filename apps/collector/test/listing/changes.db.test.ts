@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
-import { settleChanges } from '../../src/listing/changes.ts';
+import { assignChangePositions } from '../../src/listing/changes.ts';
 import {
   createBetterModel,
   openReprocess,
@@ -140,7 +140,7 @@ if (engine === 'postgres') {
       const page = await poll(cursor);
       assert.deepEqual([page.items, page.has_more], [[], true]);
       assert.equal((await poll()).has_more, true);
-      await settleChanges(db, new AbortController().signal);
+      await assignChangePositions(db, new AbortController().signal);
       assert.equal(await countUnsettled(), 1);
       return { addedId: id, firstPage: page };
     });

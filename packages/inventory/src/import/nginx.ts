@@ -113,10 +113,10 @@ function readServer(
     }
     if (hasBlock) readServer(directives, server, result, values.join(' '));
   }
-  if (location !== undefined) noteAccess(notes, level.accessRules, ` at ${location}`);
+  if (location !== undefined) addAccessRuleNote(notes, level.accessRules, ` at ${location}`);
 }
 
-function noteAccess(notes: SiteNotes, rules: readonly string[], part = ''): void {
+function addAccessRuleNote(notes: SiteNotes, rules: readonly string[], part = ''): void {
   if (rules.length > 0) notes.addNote(`Access rules${part}: ${formatShortList(rules, ', ')}.`);
 }
 
@@ -141,7 +141,7 @@ function addServer(server: Server, result: ImportResult): void {
     if (isOptional) notes.addNote(`${authMethod} or an allowed address.`);
     else notes.addRequirement(authMethod);
   }
-  noteAccess(
+  addAccessRuleNote(
     notes,
     ownLevel.accessRules.length === 0 ? outerLevel.accessRules : ownLevel.accessRules,
   );

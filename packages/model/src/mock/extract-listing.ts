@@ -52,16 +52,16 @@ function readListing({ title = '', description = '', ...fields }: Payload) {
   const cleanedTitle = clean(title, MAX_TITLE_LENGTH);
   const originalText = `${cleanedTitle}\n${clean(description, MAX_TEXT_LENGTH)}`.trim();
   const [foldedTitle, foldedText] = [foldForRules(cleanedTitle), foldForRules(originalText)];
-  const deal = fields.deal_type ?? readDealType(foldedTitle, foldedText);
+  const dealType = fields.deal_type ?? readDealType(foldedTitle, foldedText);
   const namedType = fields.property_type ?? readPropertyType(foldedTitle, foldedText);
   const rooms = fields.rooms ?? readRooms(foldedText, namedType);
   const propertyType = namedType ?? (rooms === null ? null : 'apartment');
-  const { price, currency } = readPrice(foldedText, { deal, knownPrice: fields.price });
+  const { price, currency } = readPrice(foldedText, { deal: dealType, knownPrice: fields.price });
   const areas = readAreas(foldedText, propertyType);
   const floors = readFloors(foldedText, propertyType);
   const facts = {
     language: detectLanguage(foldedText),
-    deal_type: deal ?? guessDealType(price, currency),
+    deal_type: dealType ?? guessDealType(price, currency),
     property_type: propertyType,
     price,
     currency: fields.currency ?? currency,
@@ -111,11 +111,11 @@ export function extractListing(payload: Payload) {
 /** Search criteria. Criteria that the text does not mention are null. */
 export type SearchCriteria = Facts & {
   /** Whether the text names a property. */
-  namesProperty: boolean;
+  mentionsProperty: boolean;
 };
 
 /** Reads search criteria from text, with the same rules as for listings. */
 export function extractSearchCriteria(text: string): SearchCriteria {
   const { facts } = readListing({ description: text });
-  return { ...facts, namesProperty: facts.property_type !== null };
+  return { ...facts, mentionsProperty: facts.property_type !== null };
 }

@@ -152,7 +152,7 @@ function parseFloorPair(match: RegExpMatchArray | null): Floors | undefined {
 }
 
 /** Returns the first pair such as "5/9" that is not a house number. */
-function readBarePair(text: string): Floors | undefined {
+function readBareFloorPair(text: string): Floors | undefined {
   const match = text.matchAll(BARE_FLOOR_PAIR_PATTERN).find(({ index, 2: total }) => {
     return total !== '1' && !matchesPattern('street', text.slice(Math.max(0, index - 50), index));
   });
@@ -172,6 +172,9 @@ export function readFloors(foldedText: string, propertyType: PropertyType | null
     (matchesPattern('ground', foldedText) ? 1 : null);
   if (floor !== null) return { floor, total: total !== null && total >= floor ? total : null };
   return (
-    readBarePair(foldedText) ?? { floor: matchesPattern('last', foldedText) ? total : null, total }
+    readBareFloorPair(foldedText) ?? {
+      floor: matchesPattern('last', foldedText) ? total : null,
+      total,
+    }
   );
 }

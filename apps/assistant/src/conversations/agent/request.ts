@@ -32,7 +32,7 @@ export function toModelText<Stored extends StoredMessage>(message: Stored): Stor
 }
 
 /** A tool call that is stored with its answer. */
-export type ToolUse = {
+export type StoredToolCall = {
   id: string;
   name: string;
   input: unknown;
@@ -44,13 +44,13 @@ export type ToolUse = {
 };
 
 /** Parses the tool calls of a stored answer. Skips invalid entries, which older systems may have stored. */
-export function parseToolUses(value: unknown): ToolUse[] {
-  return Array.isArray(value) ? value.filter(isToolUse) : [];
+export function parseStoredToolCalls(value: unknown): StoredToolCall[] {
+  return Array.isArray(value) ? value.filter(isStoredToolCall) : [];
 }
 
-function isToolUse(value: unknown): value is ToolUse {
+function isStoredToolCall(value: unknown): value is StoredToolCall {
   if (typeof value !== 'object' || value === null) return false;
-  const { id, name, output, round } = value as Partial<ToolUse>;
+  const { id, name, output, round } = value as Partial<StoredToolCall>;
   return [id, name, output].every((text) => typeof text === 'string') && Number.isInteger(round);
 }
 
@@ -169,7 +169,7 @@ function toChatMessages({ role, content, tool_calls, unasked }: StoredMessage): 
   if (role !== 'assistant') return [];
   const answer = { role: 'assistant' as const, content };
   if (unasked === true) return [{ role: 'user', content: '(A saved search has news.)' }, answer];
-  const rounds = Map.groupBy(parseToolUses(tool_calls), ({ round }) => round);
+  const rounds = Map.groupBy(parseStoredToolCalls(tool_calls), ({ round }) => round);
   const toolMessages = [...rounds.values()].flatMap((toolUses): ChatMessage[] => [
     {
       role: 'assistant',

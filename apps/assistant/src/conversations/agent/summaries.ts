@@ -5,7 +5,7 @@ import { whereSessionInScope } from '../session-rows.ts';
 import { listOldestMessages, type MessagePosition } from '../messages.ts';
 import type { Tables } from '../../tables.ts';
 import { shortenText, toStorableText } from '../../text.ts';
-import { toModelText, parseToolUses, type StoredMessage } from './request.ts';
+import { toModelText, parseStoredToolCalls, type StoredMessage } from './request.ts';
 import { readText } from './title.ts';
 import {
   tokensToBytes,
@@ -134,7 +134,7 @@ function toSummaryEntry(
   { role, content, tool_calls }: StoredMessage,
   tokens: number,
 ): SummaryEntry {
-  const toolUses = parseToolUses(tool_calls);
+  const toolUses = parseStoredToolCalls(tool_calls);
   for (let length = tokensToBytes(tokens); ; length = Math.floor(length / 2)) {
     const outputLength = Math.min(MAX_OUTPUT_LENGTH, length);
     const tools = toolUses.map(({ name, input, output }) => ({

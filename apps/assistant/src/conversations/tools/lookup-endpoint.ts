@@ -62,7 +62,7 @@ export const lookupEndpoint = defineTool({
   },
   mock: {
     call({ text, criteria }) {
-      if (!ENDPOINT_PATTERN.test(text) || criteria.namesProperty || criteria.city !== null)
+      if (!ENDPOINT_PATTERN.test(text) || criteria.mentionsProperty || criteria.city !== null)
         return undefined;
       const words =
         text.match(/[A-Za-z][\w-]{2,}/g)?.filter((word) => !ENDPOINT_PATTERN.test(word)) ?? [];

@@ -88,7 +88,7 @@ export const searchListings = defineTool({
     call({ text, criteria, earlierMessages }) {
       const search = parseFollowUp(text, criteria, earlierMessages);
       if (search !== undefined) return search;
-      const isWish = criteria.namesProperty || criteria.city !== null;
+      const isWish = criteria.mentionsProperty || criteria.city !== null;
       return isWish ? { query: truncateQuery(text), ...toFilters(criteria) } : undefined;
     },
     answer: formatPage,
@@ -192,7 +192,7 @@ function parseFollowUp(
   const lastSearch = earlierMessages
     .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
     .findLast(({ name }) => name === 'search_listings')?.input as SearchInput | undefined;
-  if (lastSearch === undefined || (criteria.namesProperty && criteria.city !== null))
+  if (lastSearch === undefined || (criteria.mentionsProperty && criteria.city !== null))
     return undefined;
   const changes = toFilters(criteria);
   if (CHEAPER_PATTERN.test(text)) {
