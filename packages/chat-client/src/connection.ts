@@ -53,7 +53,7 @@ export type ConnectionStatus =
   | { type: 'ended'; error: ChatError };
 
 export type ConnectionOptions = {
-  /** URL of the assistant, with http or https. */
+  /** Assistant URL, with http or https. */
   url: string;
   /** Opens a WebSocket. Outside browsers it must add the session cookie. */
   openSocket: (url: string) => Socket;

@@ -26,7 +26,7 @@ export type ConnectOptions = {
   url?: string | undefined;
   /** Folder of the embedded database. Without a folder, it is in memory. */
   dataDir?: string | undefined;
-  /** Initial content of an embedded database in memory: a dump of PGlite. */
+  /** Initial content of an in-memory embedded database: a PGlite dump. */
   image?: Blob | undefined;
   /** Maximum number of pooled connections to PostgreSQL, 10 by default. Notifications use one more. */
   maxConnections?: number;

@@ -65,7 +65,7 @@ export function createListener(options: {
   }
 
   async function connect(): Promise<ListenerClient> {
-    // A call of `listen` may have reconnected while `reconnect` was waiting.
+    // A call to `listen` may have reconnected while `reconnect` was waiting.
     if (client !== undefined) return client;
     pendingConnection ??= openConnection().finally(() => {
       pendingConnection = undefined;

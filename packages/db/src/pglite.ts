@@ -13,7 +13,7 @@ import { typeParsers } from './postgres.ts';
 /**
  * Opens the embedded database: PostgreSQL compiled to WebAssembly, used in this process through node-postgres.
  * @param dataDir Folder for the files. Without a folder, the database is in memory.
- * @param image Initial content of a database in memory: a dump of PGlite.
+ * @param image Initial content of an in-memory database: a PGlite dump.
  * @throws DatabaseError FOLDER_LOCKED, FOLDER_UNUSABLE, or DATABASE_UNSUITABLE for damaged files.
  */
 export async function openPglite(dataDir?: string, image?: Blob) {

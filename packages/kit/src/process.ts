@@ -12,7 +12,7 @@ const ADDRESS_ERROR_CODES = new Set(['EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EA
 /**
  * Starts listening.
  * @param variable Configuration variable that sets the port, for the error message.
- * @returns The URL of the server, without a trailing slash.
+ * @returns The server URL, without a trailing slash.
  * @throws StartError if the port is in use or not permitted, or if the host is not an address of this machine.
  */
 export async function listen(

@@ -119,7 +119,7 @@ function createPrompt(request: ObjectRequest<TSchema>): LanguageModelV4Prompt {
 
 function createRepairMessages(invalidCompletion: InvalidCompletionError): LanguageModelV4Prompt {
   const problems = invalidCompletion.problems.map((problem) => `- ${problem}`).join('\n');
-  // Some servers reject empty messages of the assistant.
+  // Some servers reject empty assistant messages.
   const completion =
     invalidCompletion.completion.slice(0, MAX_QUOTED_COMPLETION_LENGTH) || '(nothing)';
   const request = `Your answer does not follow the JSON Schema:\n${problems}\nAnswer again with the whole corrected JSON value and nothing else.`;

@@ -5,7 +5,7 @@ import pg from 'pg';
 
 /**
  * Creates a migrated database on a server.
- * @param server URL of the server, with a database that is not changed.
+ * @param server Server URL, with a database that is not changed.
  * @param options.state Name of the migrated state.
  */
 export async function createDatabase(

@@ -18,7 +18,7 @@ export type Proxy = {
 
 /**
  * Starts a proxy to a TCP server. It is closed after the tests of the file.
- * @param target URL of the server. Defaults to PostgreSQL's port.
+ * @param target Server URL. Defaults to PostgreSQL's port.
  */
 export async function startProxy(target: string | URL): Promise<Proxy> {
   const url = new URL(target);

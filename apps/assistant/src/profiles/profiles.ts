@@ -226,7 +226,7 @@ const getProfileId = (parsed: ParsedProfile | undefined) => parsed?.profile.prof
 
 /**
  * Returns the paths of the `.yaml` and `.yml` files of a folder, sorted by name.
- * @throws StartError if the folder is unreadable, or has no such file or too many.
+ * @throws StartError if the folder is unreadable, or contains no such files or too many.
  */
 async function listFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder).catch((error: unknown) => {

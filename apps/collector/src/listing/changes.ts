@@ -16,7 +16,7 @@ const MAX_PAGE_SIZE = 100;
 /** Number of changes that one maintenance statement settles or deletes. */
 const MAX_BATCH_SIZE = 10_000;
 
-/** Maximum number of changes that a request settles while its client waits. */
+/** Maximum number of changes that get positions while a client waits. */
 const MAX_SETTLED_CHANGES = 1000;
 
 /** Maximum number of positions that a page reads, because a client with few sources may match few of them. */
@@ -231,7 +231,7 @@ function listChanges(
     .execute();
 }
 
-/** Settles all changes in batches until the signal aborts, so that the next reader waits less. */
+/** Assigns positions to all changes in batches until the signal aborts, so that the next reader waits less. */
 export async function assignChangePositions(
   db: Kysely<Tables>,
   signal: AbortSignal,

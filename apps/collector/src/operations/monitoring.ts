@@ -59,7 +59,7 @@ export function registerMonitoringRoutes(
       await ping(db);
       return { status: 'ok' };
     },
-    // An outage of the model or the image store only degrades the service: payloads wait, and full-text search works.
+    // A model or image store outage only degrades the service: payloads wait, and full-text search works.
     model: async (signal) => {
       const { status, mode, detail } = await model
         .health({ signal })

@@ -43,8 +43,8 @@ export class StageTimeoutError extends Error {
 }
 
 /**
- * Converts a stage error to a result. An outage of the model or the image store postpones the
- * job, unless the job cannot wait or causes the outages (docs/adr/0010-outages-of-the-model.md).
+ * Converts a stage error to a result. A model or image store outage postpones the job, unless the job cannot wait or
+ * causes the outages (docs/adr/0010-outages-of-the-model.md).
  * @param options.isCause Returns whether the job causes the outage.
  * @param options.retryMs Delay after a server failure.
  */

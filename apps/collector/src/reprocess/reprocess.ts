@@ -260,7 +260,7 @@ export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<Reproce
     const isPostponed = result.status === 'postponed';
     const stages = isPostponed ? (options.stages ?? []) : result.stages;
     const error = isPostponed ? null : result.error;
-    // A write that failed, for example by a timeout, may still have been committed.
+    // A write that failed, for example because of a timeout, may still have been committed.
     const isWritten = stages.some(
       ({ stage, outcome }) => stage === 'upsert' && (outcome === 'done' || outcome === 'failed'),
     );

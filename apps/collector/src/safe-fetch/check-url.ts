@@ -1,7 +1,10 @@
 import dns from 'node:dns/promises';
 import ipaddr from 'ipaddr.js';
 
-/** A URL cannot be fetched. The message is public and reveals nothing about the internal network. */
+/**
+ * Thrown for a URL that cannot be fetched. The message may be shown to users, and reveals nothing about the internal
+ * network.
+ */
 export class FetchError extends Error {
   override readonly name = 'FetchError';
   /** Whether a retry may succeed. */

@@ -71,7 +71,7 @@ async function startBetterAuth(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Starts a server whose signed-in request costs the minimum: one query by a primary key. */
+/** Starts a server whose signed-in request costs the minimum: one query by primary key. */
 async function startConstant(pool: pg.Pool, users: number): Promise<string> {
   await pool.query('create table users (id text primary key)');
   for (let index = 0; index < users; index += 1) {

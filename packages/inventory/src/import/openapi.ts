@@ -53,7 +53,7 @@ export function importOpenApi(source: string): ImportResult {
   return result;
 }
 
-/** Parses the URL of a server. Returns a reason if the URL is unusable. */
+/** Parses a server URL. Returns a reason if the URL is unusable. */
 function parseServerUrl(url: string): URL | string {
   if (url.length > MAX_URL_CHARACTERS) return `is longer than ${MAX_URL_CHARACTERS} characters`;
   if (/^(?:[{}]|[^/]*\/\/[^/?#]*[{}])/.test(url)) {
