@@ -31,7 +31,7 @@ export type StoredRaw = {
   waits: boolean;
 };
 
-type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { n: number };
+type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { index: number };
 
 /** Service that stores payloads and finds their raw records. */
 export type Ingest = ReturnType<typeof createIngest>;
@@ -115,7 +115,7 @@ export async function insertRaws(
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
       from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
-        n integer, source_slug text, external_id text, payload jsonb, content_hash text,
+        index integer, source_slug text, external_id text, payload jsonb, content_hash text,
         idempotency_key text, request_id text, worker text, lease_ms integer, uploads jsonb)),
     source as (
       insert into sources (slug) select distinct source_slug from item order by source_slug
@@ -129,16 +129,16 @@ export async function insertRaws(
         uploads, case when inline then 'processing' else 'pending' end, inline::integer,
         inline::integer, worker, now() + lease_ms * interval '1 millisecond',
         not inline and (
-          row_number() over (partition by source_slug, external_id order by n) > 1
+          row_number() over (partition by source_slug, external_id order by index) > 1
           or exists (
             select from raw_data as other
             where other.source_slug = item.source_slug and other.external_id = item.external_id
               and other.status in ('pending', 'processing') offset 0))
       from item ${hasKeys ? onConflict : sql``}
       returning id, status, waits)
-    select n, id, stored.status, waits from stored join item using (id)`.execute(db);
+    select index, id, stored.status, waits from stored join item using (id)`.execute(db);
   return new Map(
-    rows.map(({ n: index, ...row }) => [
+    rows.map(({ index, ...row }) => [
       index,
       { ...row, isNew: true, contentHash: raws[index]?.content_hash ?? '' },
     ]),
@@ -151,7 +151,7 @@ function toJson(raws: readonly NewRawRecord[]): string {
     const { worker, leaseMs, hasUploads } = claim ?? {};
     // The job stores the outcomes of the uploads later.
     const uploads = hasUploads === true ? [] : undefined;
-    const recordJson = JSON.stringify({ n: index, ...raw, worker, lease_ms: leaseMs, uploads });
+    const recordJson = JSON.stringify({ index, ...raw, worker, lease_ms: leaseMs, uploads });
     return `${recordJson.slice(0, -1)},"payload":${payload}}`;
   });
   return `[${jsonItems.join(',')}]`;
@@ -168,15 +168,12 @@ async function findEarlier(
   raws: ReadonlyMap<number, NewRawRecord>,
 ): Promise<Map<number, StoredRaw>> {
   const { rows } = await sql<IndexedRow<'id' | 'status' | 'contentHash'>>`
-    select lookup.n, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
+    select lookup.index, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
     from ${selectKeys(raws)}
     join raw_data using (source_slug, idempotency_key)
     where not ${hasExpiredKey}`.execute(db);
   return new Map(
-    rows.map(({ n: index, ...earlierRaw }) => [
-      index,
-      { ...earlierRaw, isNew: false, waits: false },
-    ]),
+    rows.map(({ index, ...earlierRaw }) => [index, { ...earlierRaw, isNew: false, waits: false }]),
   );
 }
 
@@ -197,7 +194,7 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
   const sources = [...raws.values()].map((raw) => raw.source_slug);
   const keys = [...raws.values()].map((raw) => raw.idempotency_key);
   return sql`unnest(${indexes}::integer[], ${sources}::text[], ${keys}::text[])
-    as lookup (n, source_slug, idempotency_key)`;
+    as lookup (index, source_slug, idempotency_key)`;
 }
 
 /**

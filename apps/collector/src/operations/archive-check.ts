@@ -183,7 +183,7 @@ async function recordGonePage(
   { status, minIntervalSeconds }: { status: number | null; minIntervalSeconds: number },
 ): Promise<boolean> {
   const { rows } = await sql<{ is_archived: boolean }>`
-    with unseen as materialized (
+    with gone_listing as materialized (
       select listing.id
       from listing_checks as earlier
       join property_listings as listing on listing.id = earlier.listing_id
@@ -193,12 +193,12 @@ async function recordGonePage(
       for update of current),
     archived as (
       update property_listings as listing set archived_at = now(), updated_at = now()
-      from unseen
-      where listing.id = unseen.id and listing.archived_at is null
+      from gone_listing
+      where listing.id = gone_listing.id and listing.archived_at is null
       returning listing.id),
     removed as (
       delete from listing_checks using archived where listing_id = archived.id),
-    noted as (
+    updated_check as (
       update listing_checks set
         checked_at = now(),
         status = ${status},

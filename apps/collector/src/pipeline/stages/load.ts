@@ -67,13 +67,13 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayloa
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
       ${HAS_MISSING_IMAGES} as "hasMissingImages",
-      case when reading.raw_id is not null then
-        json_build_object('extraction', reading.extraction, 'model', reading.model,
-          'requestedModel', reading.requested_model, 'promptVersion', reading.prompt_version)
+      case when extraction.raw_id is not null then
+        json_build_object('extraction', extraction.extraction, 'model', extraction.model,
+          'requestedModel', extraction.requested_model, 'promptVersion', extraction.prompt_version)
       end as "savedExtraction"
     from raw_data as raw
-    left join raw_readings as reading on reading.raw_id = raw.id
-      and reading.revision = raw.revision
+    left join raw_readings as extraction on extraction.raw_id = raw.id
+      and extraction.revision = raw.revision
     left join property_listings as listing using (source_slug, external_id)
     left join listing_payloads as current using (source_slug, external_id)
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
@@ -95,21 +95,21 @@ async function recordRepeatedPayload(
 ): Promise<boolean> {
   const { rows } = await sql<{ isHeld: boolean; isRecorded: boolean }>`
     with claim as materialized (${selectHeldClaim(job)}),
-    noted as (
+    recorded_payload as (
       update listing_payloads set raw_id = ${job.rawId}
       from claim
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}
         and raw_id < ${job.rawId} and completed_hash = ${job.contentHash}
       returning raw_id),
     listing as materialized (
-      select property_listings.id, archived_at from noted, property_listings
+      select property_listings.id, archived_at from recorded_payload, property_listings
       where property_listings.id = ${listingId}
       for no key update of property_listings),
     unarchived as (
       update property_listings set archived_at = null, updated_at = now()
       from listing
       where property_listings.id = listing.id and listing.archived_at is not null)
-    select exists (select from claim) as "isHeld", exists (select from noted) as "isRecorded"`.execute(
+    select exists (select from claim) as "isHeld", exists (select from recorded_payload) as "isRecorded"`.execute(
     db,
   );
   if (rows[0]?.isHeld !== true) throw new LeaseLostError(job);

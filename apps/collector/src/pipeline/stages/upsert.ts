@@ -50,7 +50,7 @@ async function upsertListing(
     before as materialized (
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
-    again as materialized (
+    reprocessing as materialized (
       -- The trigger of migration 0020 reads this setting at the end of the statement.
       select set_config('oselya.payload_again',
         exists (select from before where raw_id = ${job.rawId})::text, true) as value),
@@ -68,23 +68,23 @@ async function upsertListing(
         jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
       on conflict (source_slug, external_id) do update set
         ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
-        archived_at = case when (select value from again)::boolean
+        archived_at = case when (select value from reprocessing)::boolean
           then property_listings.archived_at end,
         updated_at = now()
-      where not (select value from again)::boolean
+      where not (select value from reprocessing)::boolean
         or (${prefixColumns('property_listings')})
           is distinct from (${prefixColumns('excluded')})
       returning id),
-    made as (
+    listing_id as (
       select id from stored
       union
       select listing.id from current, property_listings as listing
       where listing.source_slug = ${job.sourceSlug} and listing.external_id = ${job.externalId}),
-    traced as (
+    provenance_write as (
       insert into listing_enrichments (listing_id, kind, value)
-      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
+      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from listing_id
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
-    select exists (select from claim) as "isHeld", (select id from made) as id`.execute(db);
+    select exists (select from claim) as "isHeld", (select id from listing_id) as id`.execute(db);
   if (rows[0]?.isHeld !== true) throw new LeaseLostError(job);
   return rows[0].id ?? undefined;
 }
