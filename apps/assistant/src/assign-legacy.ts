@@ -21,7 +21,7 @@ export type LegacyReport = {
   summaries: { outcome: 'none' | 'assigned' | 'merged'; legacy: number };
 };
 
-/** Error for a user who has never signed in. Specification 000, Legacy data, step 1. */
+/** Thrown for a user who has never signed in. Specification 000, Legacy data, step 1. */
 export class UnknownUserError extends Error {
   override readonly name = 'UnknownUserError';
 

@@ -20,7 +20,7 @@ const MAX_BATCH_SIZE = 100;
 
 const MAX_IDS_PER_REQUEST = 100;
 
-/** Maximum number of hits in a digest, which has the newest hits. Older hits wait for the next digest. */
+/** Maximum number of hits in a digest, which contains the newest hits. Older hits wait for the next digest. */
 const MAX_HITS = 1000;
 
 /** Dependencies of the feed and of digests. Users without an active auth session get no digests. */

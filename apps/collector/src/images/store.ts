@@ -15,7 +15,7 @@ type OpenStore = ReturnType<typeof createImageStore>;
 /** Sides of thumbnails in pixels: for lists, and for detail views and the vision model. */
 export const THUMBNAIL_SIDES = [320, 1024] as const;
 
-/** The image store failed. All errors of one outage share the same `outage` object. */
+/** Thrown if the image store failed. All errors of one outage share the same `outage` object. */
 export class StoreOutageError extends Error {
   override readonly name = 'StoreOutageError';
   readonly retryable = true;

@@ -44,7 +44,7 @@ export async function readCertificate(
     socket,
     ...(isIP(name) === 0 && { servername: name }),
     ...(ca !== undefined && { ca }),
-    // The expiry of untrusted certificates must be readable.
+    // Accepts untrusted certificates, because their expiry must be readable.
     rejectUnauthorized: false,
     ALPNProtocols: ['http/1.1'],
   });
