@@ -1,17 +1,22 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createApiKeyStore, start, type Tables } from '@oselya/collector';
-import { deferCleanup, findUnusedUrl, startProcess, startServer, until } from '@oselya/testing';
+import {
+  openFolder,
+  deferCleanup,
+  findUnusedUrl,
+  startProcess,
+  startServer,
+  until,
+} from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { oselya } from './support/oselya.ts';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
-const folder = mkdtempSync(join(tmpdir(), 'oselya-ingest-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 
 const database = await openTestDatabase<Tables>();
 const { db } = database;

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import {
   type ExpectedValues,
   GOLDEN_TEXTS_FILE,
@@ -11,6 +10,7 @@ import {
 } from '../src/evaluate/golden.ts';
 import { createTallies, scoreText, sumTallies } from '../src/evaluate/score.ts';
 import {
+  openFolder,
   findUnusedUrl,
   type ReceivedRequest,
   type ScriptedResponse,
@@ -18,8 +18,7 @@ import {
 } from '@oselya/testing';
 import { oselya } from './support/oselya.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'oselya-evaluate-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 
 const evaluate = (args: string[], env: Record<string, string> = {}) =>
   oselya(['evaluate', ...args], env);

@@ -3,23 +3,20 @@ import { spawnSync } from 'node:child_process';
 import {
   closeSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   rmdirSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { runProcess, startProcess, until } from '@oselya/testing';
+import { openFolder, runProcess, startProcess, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { oselya } from './support/oselya.ts';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
-const folder = mkdtempSync(join(tmpdir(), 'oselya-cli-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 for (const name of ['var', 'damaged', 'assistant', 'collector']) {
   await fillDataFolder(join(folder, name));
 }

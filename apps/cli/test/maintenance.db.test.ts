@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { migrateDatabase, type Tables } from '@oselya/assistant';
 import { start } from '@oselya/collector';
 import { connect } from '@oselya/db';
-import { startProcess, until } from '@oselya/testing';
+import { openFolder, startProcess, until } from '@oselya/testing';
 import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import {
   createConstantHandler,
@@ -17,8 +16,7 @@ import {
 import { oselya } from './support/oselya.ts';
 
 const BIN = join(import.meta.dirname, '../bin/oselya.js');
-const folder = mkdtempSync(join(tmpdir(), 'oselya-maintenance-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 
 const { url } = await openTestDatabase();
 const env = {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { deferCleanup, findFreePort, until } from '@oselya/testing';
+import { openFolder, deferCleanup, findFreePort, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant, type Tables } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
@@ -12,8 +10,7 @@ import { sql } from 'kysely';
 
 // Tests both systems together, from the source of a listing to the digest.
 
-const folder = mkdtempSync(join(tmpdir(), 'oselya-saved-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 const log = createLogger({ level: 'silent', service: 'test' });
 const collectorDatabase = await openTestDatabase();
 const assistantDatabase = await openTestDatabase<Tables>();

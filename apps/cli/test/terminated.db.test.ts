@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import type { Tables } from '@oselya/collector';
-import { findFreePort, startProcess, until } from '@oselya/testing';
+import { findFreePort, openFolder, startProcess, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import {
   createConstantHandler,
@@ -47,11 +45,9 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url = '' } = await openTestDatabase<Tables>();
   const address = new URL(url);
   address.searchParams.set('application_name', APPLICATION_NAME);
-  const folder = mkdtempSync(join(tmpdir(), 'oselya-terminated-'));
-  after(() => rmSync(folder, { recursive: true }));
   const env = {
     DATABASE_URL: address.href,
-    DATA_DIR: folder,
+    DATA_DIR: await openFolder(),
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
     MIN_FREE_DISK_MB: '0',
     ASSISTANT_PORT: '0',

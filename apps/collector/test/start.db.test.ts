@@ -2,16 +2,13 @@ import assert from 'node:assert/strict';
 import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { startWorker } from '../src/main.ts';
 import { startCollector } from './support/collector.ts';
 import {
-  DIMENSIONS,
+  MINIMAL_ENV,
   openDatabase,
   readRawRecord,
   store,
@@ -152,18 +149,12 @@ test('A worker stops while a slow request is in progress', async () => {
   await closePromise;
 });
 
-/** Creates a data folder, which `resources` removes, and returns the environment of a process. */
-async function createEnv(resources: AsyncDisposableStack) {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  resources.defer(() => rm(folder, { recursive: true, force: true }));
-  return { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
-}
-
 test('A standalone worker serves its health and load', async () => {
   await db.deleteFrom('raw_data').execute();
   await using resources = new AsyncDisposableStack();
   const env = {
-    ...(await createEnv(resources)),
+    DATA_DIR: await openFolder(),
+    ...MINIMAL_ENV,
     COLLECTOR_WORKERS: '3',
     COLLECTOR_WORKER_PORT: '0',
   };

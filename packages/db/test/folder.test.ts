@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, stat, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { deferCleanup, startProcess } from '@oselya/testing';
+import { openFolder, startProcess } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { connect } from '../src/index.ts';
 
-const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
-deferCleanup(() => rm(root, { recursive: true }));
+const root = await openFolder();
 
 const writerScript = `
   import { connect } from ${JSON.stringify(join(import.meta.dirname, '../src/index.ts'))};

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import { connect, migrate } from '../src/index.ts';
@@ -37,27 +36,27 @@ test('concurrent starts run each file once', async () => {
 });
 
 test('a failed file is named and rolled back, and earlier files stay applied', async () => {
-  await using copy = await copyGoodMigrations({
+  const options = await copyGoodMigrations({
     '0004_half.sql': 'create table half (id int)',
     '0005_fails.sql': 'create table other (id int); select no_such();',
     '0006_after.sql': 'create table after_it (id int);',
   });
-  await assert.rejects(migrate(database, copy.options), {
+  await assert.rejects(migrate(database, options), {
     code: 'MIGRATION_FAILED',
     message: /good\/0005_fails\.sql failed and changed nothing: .*no_such/,
   });
   assert.deepEqual(await findExisting('half', 'other', 'after_it'), ['half']);
-  await writeFile(join(copy.options.folder, '0005_fails.sql'), 'create table other (id int);');
-  const { applied } = await migrate(database, copy.options);
+  await writeFile(join(options.folder, '0005_fails.sql'), 'create table other (id int);');
+  const { applied } = await migrate(database, options);
   assert.deepEqual(applied, ['0005_fails.sql', '0006_after.sql']);
   assert.deepEqual(await findExisting('other', 'after_it'), ['after_it', 'other']);
 });
 
 test('a concurrent file may only contain repeatable statements', async () => {
-  await using copy = await copyGoodMigrations({
+  const options = await copyGoodMigrations({
     '0008_locks.concurrently.sql': 'alter table things add column other text;',
   });
-  await assert.rejects(migrate(database, copy.options), {
+  await assert.rejects(migrate(database, options), {
     message: /0008_locks.*"alter table things .*" is neither "create index concurrently/,
   });
 });
@@ -97,12 +96,12 @@ test('an invalid index is built again, a valid one stays', async () => {
 if (database.url !== undefined) {
   test('a waiting file lets readers go first', async () => {
     const backup = await connect({ url: database.url });
-    await using copy = await copyGoodMigrations({
+    const options = await copyGoodMigrations({
       '0009_later.sql': 'alter table things add column later int;',
     });
     const client = await backup.pool.connect();
     await client.query('begin; lock table things in access share mode');
-    const migration = migrate(database, { ...copy.options, lockTimeoutMs: 50 });
+    const migration = migrate(database, { ...options, lockTimeoutMs: 50 });
     await until('the migration to wait', async () => {
       const { rows } = await database.pool.query(
         `select from pg_locks
@@ -141,8 +140,8 @@ test('the error of a file says whether it may be applied', async () => {
 });
 
 test('a file changed after its application is rejected', async () => {
-  await using copy = await copyGoodMigrations({ '0002_more.sql': 'select 1;' });
-  await assert.rejects(migrate(database, copy.options), {
+  const options = await copyGoodMigrations({ '0002_more.sql': 'select 1;' });
+  await assert.rejects(migrate(database, options), {
     code: 'MIGRATION_FAILED',
     message: /good\/0002_more\.sql was changed/,
   });
@@ -156,11 +155,10 @@ test('a variable without a value is named', async () => {
 
 /** Copies the good migrations, and adds or replaces files. */
 async function copyGoodMigrations(files: Record<string, string>) {
-  const copy = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
-  await cp(goodMigrations.folder, copy, { recursive: true });
-  for (const [name, text] of Object.entries(files)) await writeFile(join(copy, name), text);
-  const options = { ...goodMigrations, folder: copy };
-  return { options, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
+  const folder = await openFolder();
+  await cp(goodMigrations.folder, folder, { recursive: true });
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  return { ...goodMigrations, folder };
 }
 
 /** Creates a pool without a database, in which one statement fails. */

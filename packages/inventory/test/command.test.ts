@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { createServer, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type EndpointRecord, RULES, runInventory } from '@oselya/inventory';
+import { openFolder } from '@oselya/testing';
 import manifest from '../package.json' with { type: 'json' };
 import { parseEndpoint } from '../src/address.ts';
 import { runInventoryProcess } from '../src/cli.ts';
@@ -24,8 +24,7 @@ import {
   VALID_RECORD,
 } from './support.ts';
 
-const folder = await mkdtemp(join(tmpdir(), 'inventory-command-'));
-after(() => rm(folder, { recursive: true }));
+const folder = await openFolder();
 const resolvePath = (name: string) => join(folder, name);
 
 const binPath = fileURLToPath(new URL('../src/bin.ts', import.meta.url));

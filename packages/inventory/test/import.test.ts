@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
+import { openFolder } from '@oselya/testing';
 import { ImportError } from '../src/import/draft.ts';
 import { importNginx } from '../src/import/nginx.ts';
 import {
@@ -28,8 +28,7 @@ const createListenDirective = (index: number) =>
 const createListenDirectives = (count: number) => repeatLine(count, createListenDirective);
 
 test('Included files must be in the folder, also through links, and are limited', async () => {
-  const root = await mkdtemp(join(tmpdir(), 'inventory-include-'));
-  after(() => rm(root, { recursive: true }));
+  const root = await openFolder();
   const folderPath = join(root, 'nginx');
   for (const folder of ['available', 'enabled/folder', '../nginx-other']) {
     await mkdir(join(folderPath, folder), { recursive: true });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, linkSync, lstatSync, mkdtempSync, readdirSync } from 'node:fs';
-import { readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, linkSync, lstatSync, readdirSync } from 'node:fs';
+import { readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { isInventory, lintInventory, RULES } from '@oselya/inventory';
+import { openFolder } from '@oselya/testing';
 import fc from 'fast-check';
 import { applyFixes, replaceFile } from '../src/command/lint.ts';
 import { parseDay } from '../src/day.ts';
@@ -15,8 +15,7 @@ import { ALL_RULES } from '../src/lint/lint.ts';
 import { EMPTY_AUTH_VALUES } from '../src/lint/rules.ts';
 import { listFieldPaths, replay, run, validate, VALID_RECORD } from './support.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'inventory-lint-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 const resolvePath = (name: string) => join(folder, name);
 
 const today = '2026-11-20';

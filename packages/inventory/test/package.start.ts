@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { openFolder } from '@oselya/testing';
 import manifest from '../package.json' with { type: 'json' };
 import { VALID_RECORD } from './support.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);
 
-const folder = await mkdtemp(join(tmpdir(), 'inventory-package-'));
-after(() => rm(folder, { recursive: true }));
+const folder = await openFolder();
 
 const readJson = async (path: string): Promise<unknown> => JSON.parse(await readFile(path, 'utf8'));
 const runNpm = (...args: string[]) =>

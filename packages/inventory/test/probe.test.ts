@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
+import { openFolder } from '@oselya/testing';
 import { generate } from 'selfsigned';
 import { findExposureProblems, PROBE_CODES } from '../src/probe/probe.ts';
 import { listFieldPaths, run, VALID_RECORD } from './support.ts';
@@ -269,11 +269,9 @@ test('Probes follow the rate, stop with their signal, and start only when consum
 });
 
 test('The command prints each endpoint, selects records, and trusts --ca', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'inventory-probe-'));
-  after(() => rm(folder, { recursive: true }));
   const { port, ca } = await startHttpsServer();
   const closingPort = await listen(createServer((socket) => socket.destroy()));
-  const certificateFile = join(folder, 'ca.pem');
+  const certificateFile = join(await openFolder(), 'ca.pem');
   await writeFile(certificateFile, ca);
   const records = [
     createRecord({ id: 'good', url: `https://localhost:${port}/` }),

@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { EndpointRecord } from '@oselya/inventory';
 import endpointSchema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
+import { openFolder } from '@oselya/testing';
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { parseDay } from '../src/day.ts';
 import { formatHtmlReport } from '../src/report/report.ts';
 import { VALID_RECORD } from './support.ts';
 
-const folder = await mkdtemp(join(tmpdir(), 'inventory-report-'));
-after(() => rm(folder, { recursive: true }));
+const folder = await openFolder();
 const browser = await chromium.launch({
   executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import {
   isEndpointRecord,
@@ -13,6 +12,7 @@ import {
   type EndpointRecord,
 } from '@oselya/inventory';
 import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
+import { openFolder } from '@oselya/testing';
 import fc from 'fast-check';
 import { stringify } from 'yaml';
 import { collectCodes, inChunks, inChunksOf, validate, VALID_RECORD } from './support.ts';
@@ -165,8 +165,7 @@ test('Reading ends after maxErrors errors and closes the source; warnings do not
 
 test('Strings, bytes, streams, iterables and paths are read, and their errors are thrown', async () => {
   const text = JSON.stringify([VALID_RECORD, { ...VALID_RECORD, port: 443 }], null, 2);
-  const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
-  after(() => rmSync(folder, { recursive: true }));
+  const folder = await openFolder();
   const [path, linesPath] = [join(folder, 'inventory.json'), join(folder, 'inventory.jsonl')];
   writeFileSync(path, text);
   writeFileSync(linesPath, '{}');

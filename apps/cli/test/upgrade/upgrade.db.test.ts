@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { migrate } from '@oselya/db';
-import { deferCleanup, until } from '@oselya/testing';
+import { openFolder, deferCleanup, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
@@ -15,8 +14,7 @@ const DIMENSIONS = 8;
 /** Each app's last migration in the earlier version. */
 const LAST_MIGRATION = { assistant: '0017', collector: '0024' };
 
-const folder = mkdtempSync(join(tmpdir(), 'oselya-upgrade-'));
-after(() => rmSync(folder, { recursive: true }));
+const folder = await openFolder();
 
 const database = await openTestDatabase<assistant.Tables & collector.Tables>();
 for (const [component, last] of Object.entries(LAST_MIGRATION)) {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { copyFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { migrate } from '@oselya/db';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { hashContent } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -35,15 +34,11 @@ const pendingPayload = createPayload({ external_id: 'old-2' });
 async function migrateTo(count: number): Promise<void> {
   await database.pool.query('drop schema public cascade');
   await database.pool.query('create schema public');
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
-  try {
-    for (const file of migrationFiles.slice(0, count)) {
-      await copyFile(join(migrateOptions.folder, file), join(folder, file));
-    }
-    await migrate(database, { ...migrateOptions, folder });
-  } finally {
-    await rm(folder, { recursive: true });
+  const folder = await openFolder();
+  for (const file of migrationFiles.slice(0, count)) {
+    await copyFile(join(migrateOptions.folder, file), join(folder, file));
   }
+  await migrate(database, { ...migrateOptions, folder });
 }
 
 async function insert(table: string, row: Record<string, unknown>): Promise<void> {

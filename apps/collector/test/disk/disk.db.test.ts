@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
-import { deferCleanup, until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import sharp from 'sharp';
 import { createDisk, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
@@ -20,8 +18,7 @@ import {
 const MEBIBYTE = 1024 * 1024;
 const database = await openDatabase();
 const { db } = database;
-const dataDir = await mkdtemp(join(tmpdir(), 'oselya-disk-'));
-deferCleanup(() => rm(dataDir, { recursive: true, force: true }));
+const dataDir = await openFolder();
 const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_MINUTE: '0' };
 
 /** Creates a disk whose free space the test sets. */

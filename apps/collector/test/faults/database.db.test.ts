@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect } from '@oselya/db';
-import { deferCleanup, findFreePort, until } from '@oselya/testing';
+import { openFolder, deferCleanup, findFreePort, until } from '@oselya/testing';
 import type { TestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
@@ -23,7 +23,6 @@ import {
   openDatabase,
   createPayload,
   createResourceLeakCheck,
-  openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import { createRandom, startLoad } from './load.ts';

@@ -6,7 +6,7 @@ import {
   type ReceivedRequest,
   type ScriptedResponse,
 } from '@oselya/model/testing';
-import { deferCleanup, until } from '@oselya/testing';
+import { openFolder, deferCleanup, until } from '@oselya/testing';
 import { startBucket } from '../support/bucket.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
 import { createImage, openWorkerImages, serveImages } from '../support/images.ts';
@@ -20,7 +20,6 @@ import {
   startModelServer,
   startModelWorker,
   store,
-  openFolder,
   createModelEnv,
 } from '../support/pipeline.ts';
 

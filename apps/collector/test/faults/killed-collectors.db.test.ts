@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openSocket, until } from '@oselya/testing';
+import { openFolder, openSocket, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import {
   type CollectorProcess,
@@ -18,7 +18,6 @@ import {
   createPayload,
   listTemporaryFiles,
   waitUntilResourcesAreFree,
-  openFolder,
   createModelEnv,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, migrate } from '@oselya/db';
 import { createModelClient, type ModelClient } from '@oselya/model';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
@@ -29,7 +29,6 @@ import {
   listTemporaryFiles,
   waitUntilResourcesAreFree,
   createResourceLeakCheck,
-  openFolder,
 } from '../support/pipeline.ts';
 import { getRepetitions } from '../support/soak.ts';
 import {

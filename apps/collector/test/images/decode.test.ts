@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { crc32, deflateSync } from 'node:zlib';
+import { openFolder } from '@oselya/testing';
 import sharp, { type Sharp } from 'sharp';
 import {
   MAX_COPY_DISTANCE,
@@ -17,8 +17,7 @@ import {
 import { createThumbnails } from '../../src/images/thumbnails.ts';
 import { createImage, FORMATS } from '../support/images.ts';
 
-const folder = await mkdtemp(join(tmpdir(), 'oselya-decode-'));
-after(() => rm(folder, { recursive: true }));
+const folder = await openFolder();
 
 async function inspectBytes(bytes: Buffer) {
   const path = join(folder, 'file.jpg');

@@ -1,19 +1,17 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, afterEach, test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { createDownloader } from '../../src/images/download.ts';
 import { ImageError } from '../../src/images/decode.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
-import { countOpenDescriptors, until } from '@oselya/testing';
+import { countOpenDescriptors, openFolder, until } from '@oselya/testing';
 import { serve } from '../support/images.ts';
 
-const folder = await mkdtemp(join(tmpdir(), 'oselya-download-'));
-after(() => rm(folder, { recursive: true }));
+const folder = await openFolder();
 
 const KB = 1024;
 const bytes = Buffer.from('an image, as far as the download is concerned');

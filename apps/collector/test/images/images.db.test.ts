@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, before, suite, test } from 'node:test';
 import { createServer } from '@oselya/kit';
-import { deferCleanup, until } from '@oselya/testing';
+import { deferCleanup, openFolder, until } from '@oselya/testing';
 import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
@@ -29,8 +28,7 @@ import { log } from '../support/pipeline.ts';
 const { db, store, addListing, openService, readRows, findImage, listFiles, getPath } =
   await openImages();
 const { url: hostUrl, requestedPaths, content, putImage } = await openImageHost();
-const uploadFolder = await mkdtemp(join(tmpdir(), 'oselya-upload-'));
-deferCleanup(() => rm(uploadFolder, { recursive: true }));
+const uploadFolder = await openFolder();
 
 afterEach(async () => {
   const storedImages = await db.selectFrom('images').select('sha256').execute();

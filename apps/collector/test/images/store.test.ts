@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test } from 'node:test';
 import type { Logger } from '@oselya/kit';
-import { deferCleanup, until } from '@oselya/testing';
+import { deferCleanup, openFolder, startProcess, until } from '@oselya/testing';
 import { log } from '../support/pipeline.ts';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
@@ -25,8 +22,7 @@ import {
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 import { startBucket } from '../support/bucket.ts';
 
-const rootFolder = await mkdtemp(join(tmpdir(), 'oselya-store-'));
-deferCleanup(() => rm(rootFolder, { recursive: true }));
+const rootFolder = await openFolder();
 const sourcePath = join(rootFolder, 'source');
 await writeFile(sourcePath, 'bytes');
 const imageHash = 'ab'.repeat(32);
@@ -266,10 +262,10 @@ suite('An outage of the store', () => {
 
 suite('A temporary folder', () => {
   const parent = join(rootFolder, 'temporary');
-  const openFolder = () => createTemporaryFolder(parent);
+  const openTemporaryFolder = () => createTemporaryFolder(parent);
 
   test('The folder exists from its first use until it is closed', async () => {
-    const temporaryFolder = openFolder();
+    const temporaryFolder = openTemporaryFolder();
     await temporaryFolder.sweep();
     await assert.rejects(readdir(parent), { code: 'ENOENT' });
     const path = temporaryFolder.path();
@@ -285,7 +281,7 @@ suite('A temporary folder', () => {
     exec.mock.mockImplementationOnce(() => {
       throw lockError;
     });
-    const temporaryFolder = openFolder();
+    const temporaryFolder = openTemporaryFolder();
     await writeFile(join(temporaryFolder.path(), 'half an image'), 'bytes');
     assert.equal((await readdir(parent)).length, 2);
     await temporaryFolder.sweep();
@@ -294,26 +290,26 @@ suite('A temporary folder', () => {
   });
 
   test('A sweep removes everything but folders in use', async () => {
-    const [sweepingFolder, usedFolder] = [openFolder(), openFolder()];
+    const [sweepingFolder, usedFolder] = [openTemporaryFolder(), openTemporaryFolder()];
     const [abandonedPath, usedPath] = [join(parent, 'abandoned'), usedFolder.path()];
     await mkdir(abandonedPath);
     for (const path of [join(abandonedPath, 'a'), join(usedPath, 'a'), join(parent, 'a file')]) {
       await writeFile(path, 'bytes');
     }
-    await Promise.all([sweepingFolder.sweep(), openFolder().sweep()]);
+    await Promise.all([sweepingFolder.sweep(), openTemporaryFolder().sweep()]);
     assert.deepEqual(await readdir(parent), [basename(usedPath)]);
     assert.ok((await readdir(usedPath)).includes('a'));
     await usedFolder.close();
   });
 
   test('A sweep removes the files of a process after it is killed', async () => {
-    const child = fork(new URL('temporary-folder.child.ts', import.meta.url), [parent]);
-    const [path] = (await once(child, 'message')) as [string];
-    const temporaryFolder = openFolder();
+    const script = join(import.meta.dirname, 'temporary-folder.child.ts');
+    const { waitForMessage, kill } = startProcess([script, parent]);
+    const path = String(await waitForMessage());
+    const temporaryFolder = openTemporaryFolder();
     await temporaryFolder.sweep();
     assert.ok((await readdir(path)).includes('half an image'));
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await kill();
     await temporaryFolder.sweep();
     assert.deepEqual(await readdir(parent), []);
   });

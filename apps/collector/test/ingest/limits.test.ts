@@ -11,9 +11,9 @@ import { registerIngestRoutes } from '../../src/ingest/routes.ts';
 import { createFormLimit, registerUploadRoutes } from '../../src/ingest/with-images.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { FORM_TYPE, encodeForm, image, metadata } from '../support/collector.ts';
-import { createFakeBreaker, createPayload, log, openFolder } from '../support/pipeline.ts';
+import { createFakeBreaker, createPayload, log } from '../support/pipeline.ts';
 
 /** Starts the ingest with a database that stalls at the limit or the store. */
 async function startStalledIngest(

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createImage } from '../support/images.ts';
-import { openSocket, until } from '@oselya/testing';
+import { openFolder, openSocket, until } from '@oselya/testing';
 import {
   startCollector,
   FORM_TYPE,
@@ -21,7 +21,6 @@ import {
   listTemporaryFiles,
   startModelServer,
   createPayload,
-  openFolder,
   createModelEnv,
 } from '../support/pipeline.ts';
 import { openUploads } from './uploads.ts';

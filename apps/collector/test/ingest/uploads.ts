@@ -2,14 +2,10 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openFolder } from '@oselya/testing';
 import { createImage } from '../support/images.ts';
 import { startCollector, type FormFile, createForm, sendForm } from '../support/collector.ts';
-import {
-  openDatabase,
-  createResourceLeakCheck,
-  createPayload,
-  openFolder,
-} from '../support/pipeline.ts';
+import { openDatabase, createResourceLeakCheck, createPayload } from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
 export async function createImageFile(colour: string): Promise<FormFile> {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
-import { deferCleanup, until } from '@oselya/testing';
+import { openFolder, deferCleanup, until } from '@oselya/testing';
 import { createLossyDatabase } from '@oselya/testing/database';
 import { Registry } from 'prom-client';
 import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
@@ -18,7 +18,7 @@ import type { Tables } from '../../src/tables.ts';
 import {
   createCountingModel,
   createHarness,
-  DIMENSIONS,
+  MINIMAL_ENV,
   createFakeBreaker,
   log,
   makeJobsDue,
@@ -29,7 +29,6 @@ import {
   startModelServer,
   store,
   updateRawRecord,
-  openFolder,
   createModelEnv,
 } from '../support/pipeline.ts';
 
@@ -63,9 +62,7 @@ const lines: LogLine[] = [];
 const runningCollector = await start(
   {
     DATA_DIR: await openFolder(),
-    COLLECTOR_PORT: '0',
-    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-    MIN_FREE_DISK_MB: '0',
+    ...MINIMAL_ENV,
     ...createModelEnv(server.url),
   },
   {

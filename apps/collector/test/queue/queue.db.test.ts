@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { setImmediate as tick } from 'node:timers/promises';
 import { connect } from '@oselya/db';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { startWorker } from '../../src/main.ts';
@@ -16,13 +16,12 @@ import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import {
-  DIMENSIONS,
+  MINIMAL_ENV,
   openDatabase,
   readRawRecord,
   store,
   createPayload,
   log,
-  openFolder,
   claimJob,
 } from '../support/pipeline.ts';
 import { completedOutcome } from './harness.ts';
@@ -145,7 +144,6 @@ test('A failed notification is logged and has no effect', async () => {
 });
 
 test('Each payload wakes an idle worker of another process', async (t) => {
-  const folder = await openFolder();
   // The poll never ends, because only notifications must wake the worker.
   const { setTimeout: originalSetTimeout } = globalThis;
   let pollCount = 0;
@@ -157,9 +155,8 @@ test('Each payload wakes an idle worker of another process', async (t) => {
   // On PostgreSQL the worker has its own connections, as in another process.
   const worker = await startWorker(
     {
-      DATA_DIR: folder,
-      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-      MIN_FREE_DISK_MB: '0',
+      DATA_DIR: await openFolder(),
+      ...MINIMAL_ENV,
       ...(database.url !== undefined && { DATABASE_URL: database.url }),
     },
     { log, ...(database.url === undefined && { database }) },

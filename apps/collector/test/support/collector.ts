@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { deferCleanup, until } from '@oselya/testing';
+import { deferCleanup, openFolder, until } from '@oselya/testing';
 import { type TestDatabase } from '@oselya/testing/database';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { start, type SharedResources } from '../../src/main.ts';
 import type { Tables } from '../../src/tables.ts';
-import { DIMENSIONS, log, createPayload } from './pipeline.ts';
+import { log, createPayload, MINIMAL_ENV } from './pipeline.ts';
 
 /**
  * Starts a collector on a database, by default the one of DATABASE_URL. The collector stops after the tests of the
@@ -20,20 +18,16 @@ export async function startCollector(
   env: Record<string, string> = {},
   shared: Pick<SharedResources, 'disk'> = {},
 ) {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   const collector = await start(
     {
-      DATA_DIR: folder,
-      COLLECTOR_PORT: '0',
-      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-      MIN_FREE_DISK_MB: '0',
+      DATA_DIR: await openFolder(),
+      ...MINIMAL_ENV,
       ...env,
     },
     { ...shared, ...(database && { database }), log },
   );
   let closePromise: Promise<void> | undefined;
-  const close = () =>
-    (closePromise ??= collector.close().then(() => rm(folder, { recursive: true, force: true })));
+  const close = () => (closePromise ??= collector.close());
   deferCleanup(close);
 
   async function request(
@@ -106,9 +100,7 @@ export async function forkCollector(env: Record<string, string>): Promise<Collec
     env: {
       PATH,
       NODE_COMPILE_CACHE,
-      COLLECTOR_PORT: '0',
-      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-      MIN_FREE_DISK_MB: '0',
+      ...MINIMAL_ENV,
       LOG_LEVEL: 'silent',
       ...env,
     },

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { countOpenDescriptors, deferCleanup, until } from '@oselya/testing';
+import { countOpenDescriptors, until } from '@oselya/testing';
 import { openTestDatabase, type TestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import {
@@ -52,6 +51,13 @@ import type { Tables } from '../../src/tables.ts';
 
 export const DIMENSIONS = 16;
 
+/** Settings of a collector in a test. */
+export const MINIMAL_ENV = {
+  COLLECTOR_PORT: '0',
+  EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+  MIN_FREE_DISK_MB: '0',
+};
+
 /** Opens the collector's database for a test file. */
 export function openDatabase(): Promise<TestDatabase<Tables>> {
   return openTestDatabase<Tables>([getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
@@ -81,13 +87,6 @@ export async function updateRawRecord(
   values: UpdateObject<Tables, 'raw_data'>,
 ): Promise<void> {
   await db.updateTable('raw_data').set(values).where('id', '=', rawId).execute();
-}
-
-/** Creates a temporary folder, which is removed after the tests of the file. */
-export async function openFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  deferCleanup(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** Returns the settings of a collector that uses a model server. */
