@@ -173,37 +173,6 @@ test('Ctrl-C during the last records lets the load finish', async () => {
   assert.deepEqual(lines, ['Read 3 records: 3 accepted, 0 already known, 0 rejected, 0 failed.']);
 });
 
-test('temporary failures lose and duplicate no record', async () => {
-  const attemptCounts = new Map<unknown, number>();
-  const { url } = await startServer(async ({ path, body, headers }) => {
-    const key = String(headers['idempotency-key']);
-    const index = (attemptCounts.get(key) ?? 0) + 1;
-    attemptCounts.set(key, index);
-    if (index === 1) return 'reset';
-    if (index === 2) return { status: 503, headers: { 'retry-after': '0' } };
-    const answer = await fetch(`${collector}${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'idempotency-key': key },
-      body: JSON.stringify(body),
-    });
-    // The payload is stored, but the client gets no response.
-    if (index === 3) return 'reset';
-    return {
-      status: answer.status,
-      headers: Object.fromEntries(answer.headers),
-      body: await answer.text(),
-    };
-  });
-  const file = write('flaky.jsonl', createJsonLines(12));
-  const { status, lines, stderr } = await ingest([file, '--source', 'flaky'], { url });
-  assert.equal(status, 0, stderr + lines.join('\n'));
-  const ids = (await listStored('flaky')).map(({ external_id: id }) => id);
-  assert.equal(ids.length, 12);
-  assert.equal(new Set(ids).size, 12);
-  assert.deepEqual(lines, ['Read 12 records: 0 accepted, 12 already known, 0 rejected, 0 failed.']);
-  assert.match(stderr, /the collector cannot be reached \(.+\)\. Retrying\./);
-});
-
 test('CSV has mapped columns, lists, decimal commas and attributes', async () => {
   const csv = [
     '\uFEFFкод;опис;ціна, $;phones;стан',

@@ -10,7 +10,14 @@ import { waitWithTimeout } from '../src/async/wait.ts';
 import { start } from '../src/main.ts';
 import { until } from '@oselya/testing';
 import { processPayload, startCollector } from './support/collector.ts';
-import { DIMENSIONS, openDatabase, createPayload, log } from './support/pipeline.ts';
+import {
+  DIMENSIONS,
+  openDatabase,
+  createPayload,
+  log,
+  updateRawRecord,
+  waitUntilCompleted,
+} from './support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -47,25 +54,16 @@ test('Every sample listing passes the whole pipeline', async () => {
 
 const createFailedPayload = async (source_slug: string) => {
   const { raw_id: id } = await processPayload(collector, createPayload({ source_slug }));
-  await db
-    .updateTable('raw_data')
-    .set({ status: 'failed', attempts: 3 })
-    .where('id', '=', id)
-    .execute();
+  await updateRawRecord(db, id, { status: 'failed', attempts: 3 });
   return id;
 };
-const waitUntilCompleted = (id: number) =>
-  until(`raw record ${id}`, async () => {
-    const raw = (await collector.get(`/api/v1/raw/${id}`)).json<{ status: string }>();
-    return raw.status === 'completed';
-  });
 
 test('Failed payloads are returned to the queue one by one or all at once', async () => {
   const firstId = await createFailedPayload('retry-one');
   // Many clients send an empty body with a content type.
   const response = await collector.post(`/api/v1/admin/raw/${firstId}/retry`, '');
   assert.deepEqual(response.json(), { raw_id: firstId, status: 'pending' });
-  await waitUntilCompleted(firstId);
+  await waitUntilCompleted(db, firstId);
   assert.equal((await collector.post(`/api/v1/admin/raw/${firstId}/retry`)).status, 409);
   assert.equal((await collector.post('/api/v1/admin/raw/999999/retry')).status, 404);
 
@@ -77,9 +75,9 @@ test('Failed payloads are returned to the queue one by one or all at once', asyn
   assert.deepEqual((await retry({ status: 'failed', source_slug: 'retry-all' })).json(), {
     retried: 1,
   });
-  await waitUntilCompleted(secondId);
+  await waitUntilCompleted(db, secondId);
   assert.deepEqual((await retry({ status: 'failed' })).json(), { retried: 1 });
-  await waitUntilCompleted(otherId);
+  await waitUntilCompleted(db, otherId);
   assert.equal((await retry({ status: 'completed' })).status, 422);
 });
 

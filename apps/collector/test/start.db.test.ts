@@ -11,6 +11,8 @@ import {
   MINIMAL_ENV,
   openDatabase,
   readRawRecord,
+  updateRawRecord,
+  waitUntilCompleted,
   store,
   createPayload,
   log,
@@ -21,29 +23,15 @@ const { db } = database;
 
 test('A job of a killed process waits for its lease only when other processes share the database', async () => {
   const earlierId = await store(db, createPayload({ external_id: 'abandoned' }));
-  await db
-    .updateTable('raw_data')
-    .set({
-      status: 'processing',
-      attempt: 1,
-      attempts: 1,
-      lease_expires_at: new Date(Date.now() + 3_600_000),
-    })
-    .where('id', '=', earlierId)
-    .execute();
+  const lease_expires_at = new Date(Date.now() + 3_600_000);
+  const claim = { status: 'processing', attempt: 1, attempts: 1, lease_expires_at } as const;
+  await updateRawRecord(db, earlierId, claim);
   const laterId = await store(db, createPayload({ external_id: 'after' }));
   await using _ = await startCollector(database);
-  await until(
-    'the later job',
-    async () => (await readRawRecord(db, laterId)).status === 'completed',
-  );
+  await waitUntilCompleted(db, laterId);
 
   if (database.isExclusive) {
-    await until(
-      'the abandoned job',
-      async () => (await readRawRecord(db, earlierId)).status === 'completed',
-    );
-    assert.equal((await readRawRecord(db, earlierId)).attempts, 2);
+    assert.equal((await waitUntilCompleted(db, earlierId)).attempts, 2);
   } else {
     assert.equal((await readRawRecord(db, earlierId)).status, 'processing');
   }
@@ -73,14 +61,8 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
     await store(db, createPayload()),
   ];
   const claimColumns = { status: 'processing', attempt: 3, lease_expires_at: new Date(0) } as const;
-  const leaveClaimed = (id: number, attempts: number) =>
-    db
-      .updateTable('raw_data')
-      .set({ ...claimColumns, attempts })
-      .where('id', '=', id)
-      .execute();
-  await leaveClaimed(retriedId, 2);
-  await leaveClaimed(failedId, 3);
+  await updateRawRecord(db, retriedId, { ...claimColumns, attempts: 2 });
+  await updateRawRecord(db, failedId, { ...claimColumns, attempts: 3 });
   await sql`create table claims (seconds integer)`.execute(db);
   await sql`create function note_claim() returns trigger language plpgsql as $$
     begin
@@ -90,10 +72,7 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
   await sql`create trigger note_claim after update on raw_data
     for each row when (new.attempt > old.attempt) execute function note_claim()`.execute(db);
   await using _ = await startCollector(database);
-  await until(
-    'the retried job',
-    async () => (await readRawRecord(db, retriedId)).status === 'completed',
-  );
+  await waitUntilCompleted(db, retriedId);
   const failedRaw = await readRawRecord(db, failedId);
   assert.deepEqual([failedRaw.status, failedRaw.error?.code], ['failed', 'lease_lost']);
   const { rows } = await sql`select distinct seconds from claims`.execute(db);
@@ -176,7 +155,7 @@ test('A standalone worker serves its health and load', async () => {
 
   const startSeconds = Date.now() / 1000;
   const id = await store(db, createPayload());
-  await until('the payload', async () => (await readRawRecord(db, id)).status === 'completed');
+  await waitUntilCompleted(db, id);
   assert.ok(
     (await readMetric('collector_worker_last_claim_timestamp_seconds')) >= startSeconds - 1,
   );

@@ -5,7 +5,6 @@ import { type BreakerState, ModelError, type ModelErrorCode } from '../src/index
 import { type ScriptedResponse, createEmbeddings } from '../src/testing.ts';
 import { createGate, type Gate } from '../src/gate.ts';
 import { computeBackoffMs } from '../src/retry.ts';
-import { readRetryAfterMs } from '../src/transport.ts';
 import {
   API_KEY,
   ask,
@@ -93,20 +92,6 @@ suite('attempts', () => {
     server.play(failure.tooMany({ 'retry-after': '600' }));
     assert.equal((await expectFailure(ask(client), 'MODEL_RATE_LIMITED')).retryAfterMs, 600_000);
     assert.equal(server.requests.length, 3);
-  });
-
-  test('The requested delay is read from the headers', () => {
-    const now = Date.parse('2026-03-01T12:00:00Z');
-    const cases: [headers: Record<string, string | string[]>, delayMs: number | undefined][] = [
-      [{}, undefined],
-      [{ 'retry-after': '1.5' }, 1_500],
-      [{ 'retry-after': ['7', '9'] }, 7_000],
-      [{ 'retry-after': '5', 'retry-after-ms': '120' }, 120],
-      [{ 'retry-after': '5', 'retry-after-ms': 'soon' }, 5_000],
-    ];
-    for (const [headers, delayMs] of cases) {
-      assert.equal(readRetryAfterMs(headers, now), delayMs, JSON.stringify(headers));
-    }
   });
 
   test('The deadline ends a request without an answer', async (t) => {

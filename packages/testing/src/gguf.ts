@@ -1,12 +1,3 @@
-/** Metadata value of a GGUF file. */
-export type GgufValue =
-  | { type: 'u32'; value: number }
-  | { type: 'f32'; value: number }
-  | { type: 'bool'; value: boolean }
-  | { type: 'string'; value: string }
-  | { type: 'strings'; value: readonly string[] }
-  | { type: 'i32s'; value: readonly number[] };
-
 /** Tensor of 32-bit floats. Its dimensions are in the order of GGUF: the innermost first. */
 export type Tensor = { name: string; dimensions: readonly number[]; data: Float32Array };
 
@@ -24,38 +15,30 @@ function encodeText(value: string): Buffer {
   return Buffer.concat([encodeU64(encoded.length), encoded]);
 }
 
-function encodeMetadata(entry: GgufValue): Buffer {
-  switch (entry.type) {
-    case 'u32':
-      return Buffer.concat([encodeU32(VALUE_TYPE.u32), encodeU32(entry.value)]);
-    case 'f32':
-      return Buffer.concat([encodeU32(VALUE_TYPE.f32), encodeF32(entry.value)]);
-    case 'bool':
-      return Buffer.concat([encodeU32(VALUE_TYPE.bool), Buffer.from([entry.value ? 1 : 0])]);
-    case 'string':
-      return Buffer.concat([encodeU32(VALUE_TYPE.string), encodeText(entry.value)]);
-    case 'strings':
-      return encodeArray(VALUE_TYPE.string, entry.value.map(encodeText));
-    default:
-      return encodeArray(VALUE_TYPE.i32, entry.value.map(encodeI32));
-  }
-}
-
-function encodeArray(type: number, elements: readonly Buffer[]): Buffer {
-  return Buffer.concat([
-    encodeU32(VALUE_TYPE.array),
-    encodeU32(type),
+const encodeArray = (type: number, elements: readonly Buffer[]) =>
+  Buffer.concat([
+    ...[VALUE_TYPE.array, type].map(encodeU32),
     encodeU64(elements.length),
     ...elements,
   ]);
-}
+
+/** Encoders of metadata values by type. */
+export const encodeValue = {
+  u32: (value: number) => Buffer.concat([encodeU32(VALUE_TYPE.u32), encodeU32(value)]),
+  f32: (value: number) => Buffer.concat([encodeU32(VALUE_TYPE.f32), encodeF32(value)]),
+  bool: (value: boolean) =>
+    Buffer.concat([encodeU32(VALUE_TYPE.bool), Buffer.from([value ? 1 : 0])]),
+  string: (value: string) => Buffer.concat([encodeU32(VALUE_TYPE.string), encodeText(value)]),
+  strings: (values: readonly string[]) => encodeArray(VALUE_TYPE.string, values.map(encodeText)),
+  i32s: (values: readonly number[]) => encodeArray(VALUE_TYPE.i32, values.map(encodeI32)),
+};
 
 const createPadding = (length: number) =>
   Buffer.alloc((ALIGNMENT - (length % ALIGNMENT)) % ALIGNMENT);
 
-/** Encodes a GGUF file (version 3). */
+/** Encodes a GGUF file (version 3) from encoded metadata values and tensors. */
 export function writeGguf(
-  metadata: Readonly<Record<string, GgufValue>>,
+  metadata: Readonly<Record<string, Buffer>>,
   tensors: readonly Tensor[],
 ): Buffer {
   const entries = Object.entries(metadata);
@@ -81,7 +64,7 @@ export function writeGguf(
     encodeU32(3),
     encodeU64(tensors.length),
     encodeU64(entries.length),
-    ...entries.flatMap(([key, entry]) => [encodeText(key), encodeMetadata(entry)]),
+    ...entries.flatMap(([key, value]) => [encodeText(key), value]),
     ...tensorInfos,
   ]);
   return Buffer.concat([header, createPadding(header.length), ...contents]);

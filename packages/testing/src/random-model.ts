@@ -1,4 +1,4 @@
-import { type GgufValue, type Tensor, writeGguf } from './gguf.ts';
+import { encodeValue, type Tensor, writeGguf } from './gguf.ts';
 
 /** Width of the random model and its embeddings. */
 export const WIDTH = 64;
@@ -99,8 +99,6 @@ const TOKEN_BIASES: Readonly<Record<string, number>> = {
 /** Returns the bias of a token. Tokens outside printable ASCII are unlikely, because random bytes are invalid UTF-8. */
 const getBias = (token: string) => TOKEN_BIASES[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
 
-const createU32 = (value: number): GgufValue => ({ type: 'u32', value });
-
 /**
  * Creates a language model with random weights as a GGUF file of 0.5 MB. Its output has no meaning, but servers treat
  * it like any other model.
@@ -142,27 +140,27 @@ export function createRandomModel({ pooling = false } = {}): Buffer {
   });
   return writeGguf(
     {
-      'general.architecture': { type: 'string', value: 'llama' },
-      'general.name': { type: 'string', value: 'random' },
-      'llama.context_length': createU32(CONTEXT_LENGTH),
-      'llama.embedding_length': createU32(WIDTH),
-      'llama.block_count': createU32(BLOCK_COUNT),
-      'llama.feed_forward_length': createU32(FEED_FORWARD_WIDTH),
-      'llama.attention.head_count': createU32(HEAD_COUNT),
-      'llama.attention.head_count_kv': createU32(HEAD_COUNT),
-      'llama.attention.layer_norm_rms_epsilon': { type: 'f32', value: 1e-5 },
-      'llama.rope.dimension_count': createU32(WIDTH / HEAD_COUNT),
+      'general.architecture': encodeValue.string('llama'),
+      'general.name': encodeValue.string('random'),
+      'llama.context_length': encodeValue.u32(CONTEXT_LENGTH),
+      'llama.embedding_length': encodeValue.u32(WIDTH),
+      'llama.block_count': encodeValue.u32(BLOCK_COUNT),
+      'llama.feed_forward_length': encodeValue.u32(FEED_FORWARD_WIDTH),
+      'llama.attention.head_count': encodeValue.u32(HEAD_COUNT),
+      'llama.attention.head_count_kv': encodeValue.u32(HEAD_COUNT),
+      'llama.attention.layer_norm_rms_epsilon': encodeValue.f32(1e-5),
+      'llama.rope.dimension_count': encodeValue.u32(WIDTH / HEAD_COUNT),
       // 1 stands for mean pooling.
-      ...(pooling && { 'llama.pooling_type': createU32(1) }),
-      'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
-      'tokenizer.ggml.pre': { type: 'string', value: 'gpt-2' },
-      'tokenizer.ggml.tokens': { type: 'strings', value: tokens },
-      'tokenizer.ggml.token_type': { type: 'i32s', value: types },
-      'tokenizer.ggml.merges': { type: 'strings', value: merges },
-      'tokenizer.ggml.bos_token_id': createU32(0),
-      'tokenizer.ggml.eos_token_id': createU32(END_TOKEN_ID),
-      'tokenizer.ggml.add_bos_token': { type: 'bool', value: false },
-      'tokenizer.chat_template': { type: 'string', value: CHAT_TEMPLATE },
+      ...(pooling && { 'llama.pooling_type': encodeValue.u32(1) }),
+      'tokenizer.ggml.model': encodeValue.string('gpt2'),
+      'tokenizer.ggml.pre': encodeValue.string('gpt-2'),
+      'tokenizer.ggml.tokens': encodeValue.strings(tokens),
+      'tokenizer.ggml.token_type': encodeValue.i32s(types),
+      'tokenizer.ggml.merges': encodeValue.strings(merges),
+      'tokenizer.ggml.bos_token_id': encodeValue.u32(0),
+      'tokenizer.ggml.eos_token_id': encodeValue.u32(END_TOKEN_ID),
+      'tokenizer.ggml.add_bos_token': encodeValue.bool(false),
+      'tokenizer.chat_template': encodeValue.string(CHAT_TEMPLATE),
     },
     [embedding, ...blocks.flat(), createNorm('output_norm.weight'), output],
   );

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import { createLogger, createRateLimit, createServer } from '@oselya/kit';
+import { test } from 'node:test';
+import { createRateLimit } from '@oselya/kit';
 import { createApiKeyStore, type Scope } from '../../src/access/api-keys.ts';
 import { guardRoutes, rejectCrossSiteRequests } from '../../src/access/guard.ts';
 import { startCollector } from '../support/collector.ts';
-import { openDatabase, createPayload, store, updateRawRecord } from '../support/pipeline.ts';
+import {
+  createTestServer,
+  openDatabase,
+  createPayload,
+  store,
+  updateRawRecord,
+} from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db, pool } = database;
@@ -135,11 +141,7 @@ test('The list shows when a key was last used', async () => {
 });
 
 test('A route without a scope fails the start', async () => {
-  const app = await createServer({
-    log: createLogger({ level: 'silent', service: 'test' }),
-    bodyLimit: 1024,
-    openapi: { title: 'Test', description: 'A test.', version: '1' },
-  });
+  const app = await createTestServer();
   await assert.rejects(
     async () =>
       app.register(async (api) => {
@@ -151,15 +153,10 @@ test('A route without a scope fails the start', async () => {
 });
 
 async function serveUnguarded(onlyThisMachine: boolean) {
-  const app = await createServer({
-    log: createLogger({ level: 'silent', service: 'test' }),
-    bodyLimit: 1000,
-    openapi: { title: 'Test', description: 'A test.', version: '1' },
-  });
+  const app = await createTestServer();
   rejectCrossSiteRequests(app, { onlyThisMachine });
   app.get('/', () => 'read');
   app.post('/', () => 'changed');
-  after(() => app.close());
   return app;
 }
 

@@ -12,6 +12,7 @@ import {
   openDatabase,
   createPayload,
   readRawRecord,
+  waitUntilCompleted,
   createResourceLeakCheck,
 } from '../support/pipeline.ts';
 
@@ -198,11 +199,7 @@ suite('A full disk', () => {
       );
       assert.equal(await isServed(remoteImages[operation]), false);
       disk.failingOperation = undefined;
-      const completedRecord = await until('its end', async () => {
-        const record = await readRawRecord(db, rawId);
-        return record.status === 'completed' && record;
-      });
-      assert.equal(completedRecord.attempts, 1);
+      assert.equal((await waitUntilCompleted(db, rawId)).attempts, 1);
       assert.ok(await isServed(remoteImages[operation]));
       await checkLeaks();
     }

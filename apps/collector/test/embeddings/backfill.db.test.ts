@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { type ModelClient, ModelError } from '@oselya/model';
+import { sql } from 'kysely';
 import {
   backfillEmbeddings,
   type BackfillOptions,
@@ -47,12 +48,8 @@ function backfill(
 }
 
 async function countEmbeddings(model: string): Promise<number> {
-  const rows = await db
-    .selectFrom('property_listings')
-    .select('id')
-    .where('embedding_model', '=', model)
-    .where('embedding', 'is not', null)
-    .execute();
+  const { rows } = await sql`select from property_listings
+    where embedding_model = ${model} and embedding is not null`.execute(db);
   return rows.length;
 }
 
@@ -81,12 +78,9 @@ test('All listings are embedded again for another model, 64 in a request', async
 });
 
 test('Missing and outdated embeddings are made, of archived listings too', async () => {
-  const updates = db.updateTable('property_listings');
-  await updates.set({ embedding: null }).where('external_id', '=', 'flat-1').execute();
-  await updates
-    .set({ title: 'Інша назва', archived_at: new Date() })
-    .where('external_id', '=', 'flat-2')
-    .execute();
+  await sql`update property_listings set embedding = null where external_id = 'flat-1'`.execute(db);
+  await sql`update property_listings set title = 'Інша назва', archived_at = now()
+    where external_id = 'flat-2'`.execute(db);
   const report = await backfill(createCountingModel());
   assert.deepEqual([report.outdated, report.embedded], [2, 2]);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
+import type { ModelCallEvent, ModelClient } from '@oselya/model';
 import { createBatchingEmbedder, splitIntoRequests } from '../../src/embeddings/batches.ts';
 
 /** Creates a model that calls `respond`, and then embeds each text as its length. */
@@ -65,36 +65,6 @@ test('A request has at most 64 texts, and a limit of bytes that one text may exc
     batches.map((batch) => batch.map(({ text }) => text)),
     [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']],
   );
-});
-
-test('A text that cannot be embedded fails alone', async () => {
-  const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
-  const model = createModel((texts) => {
-    if (texts.includes('bad')) throw error;
-  });
-  const embedText = createBatchingEmbedder(model);
-  const results = await Promise.allSettled(
-    ['a', 'bad', 'cc'].map((text) => embedText(createRequest(text))),
-  );
-  assert.deepEqual(
-    results.map((result) => (result.status === 'rejected' ? result.reason : result.value.vector)),
-    [[1], error, [2]],
-  );
-  assert.deepEqual(model.requestedTexts, [['a', 'bad', 'cc'], ['a'], ['bad'], ['cc']]);
-});
-
-test('A failure of the server fails all texts of a request, and no request follows', async () => {
-  for (const code of ['MODEL_UNREACHABLE', 'MODEL_BREAKER_OPEN', 'MODEL_CLOSED'] as const) {
-    const model = createModel(() => {
-      throw new ModelError(code, 'gone');
-    });
-    const embedText = createBatchingEmbedder(model);
-    const results = await Promise.allSettled(
-      ['a', 'b'].map((text) => embedText(createRequest(text))),
-    );
-    assert.ok(results.every(({ status }) => status === 'rejected'));
-    assert.equal(model.requestedTexts.length, 1);
-  }
 });
 
 test('A request is aborted after all of its callers have aborted', async () => {

@@ -202,15 +202,9 @@ test(`Each of ${PAYLOAD_COUNT} hostile payloads on ${engine} is rejected or ends
   const statusCounts = await sendAll('/api/v1/ingest', bodies, { success: 202 }, onAccepted);
   await waitUntilEnded(db, LIMIT_MS);
   const { counts, invalidCount, completedCount } = await checkCounts(db, acceptedIds);
-  const { imagePayloadCount } = await db
-    .selectFrom('raw_data')
-    .select((eb) => eb.fn.countAll<number>().as('imagePayloadCount'))
-    .where(sql`payload ->> 'image_urls'`, 'like', `%${host.url}%`)
-    .executeTakeFirstOrThrow();
-  assert.ok(
-    imagePayloadCount > acceptedIds.length / 4,
-    `${imagePayloadCount} of ${acceptedIds.length} have images`,
-  );
+  const { rows: imagePayloads } = await sql`select from raw_data
+    where payload ->> 'image_urls' like ${`%${host.url}%`}`.execute(db);
+  assert.ok(imagePayloads.length > acceptedIds.length / 4, `${imagePayloads.length} with images`);
   assert.ok(invalidCount > 0 && completedCount > PAYLOAD_COUNT / 20);
   assert.ok((statusCounts.get(422) ?? 0) > PAYLOAD_COUNT / 10 && (statusCounts.get(400) ?? 0) > 0);
   const statuses = JSON.stringify(Object.fromEntries(statusCounts));

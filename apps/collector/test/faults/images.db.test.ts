@@ -7,11 +7,13 @@ import {
   type ScriptedResponse,
 } from '@oselya/model/testing';
 import { openFolder, deferCleanup, until } from '@oselya/testing';
+import { sql } from 'kysely';
 import { startBucket } from '../support/bucket.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
 import { createImage, openWorkerImages, serveImages } from '../support/images.ts';
 import {
   countByStatus,
+  countPayloads,
   hasImage,
   openDatabase,
   openModel,
@@ -217,14 +219,9 @@ test('Several images that take the server down are recorded when their listing i
   });
   await until('the payload to be completed', async () => (await countByStatus(db)).completed === 1);
   assert.equal(server.state.chatRequestCount, 1);
-  const rejections = await db
-    .selectFrom('listing_images')
-    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
-    .select('url')
-    .where('describe_error', 'is not', null)
-    .where('url', 'like', `${host.url}/${round}-%`)
-    .execute();
-  assert.equal(rejections.length, 2);
+  const { rows } = await sql`select from listing_images join images using (sha256)
+    where describe_error is not null and url like ${`${host.url}/${round}-%`}`.execute(db);
+  assert.equal(rows.length, 2);
 });
 
 test('An image that failed in an outage is described after it', async () => {
@@ -298,7 +295,6 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
     }>();
   const isAway = async () =>
     (await collector.get('/metrics')).text.includes('collector_image_store_away 1\n');
-  const countRaws = async () => (await db.selectFrom('raw_data').select('id').execute()).length;
   const bytes = Uint8Array.from(await createImage('png', { colour: 'gold' }));
   const payload = createPayload();
   const send = () =>
@@ -321,7 +317,7 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
   );
   assert.match(failedResponse.body.detail, /raw_id/);
   await until('the outage', isAway);
-  const countBefore = await countRaws();
+  const countBefore = await countPayloads(db);
   const rejectedResponse = await send();
   assert.deepEqual(
     [rejectedResponse.status, rejectedResponse.body.code],
@@ -346,7 +342,7 @@ test('An outage of the image store fails no job, rejects forms, and reads no tex
   const earlierProbeCount = countProbes();
   await until('another probe', () => countProbes() > earlierProbeCount);
   assert.partialDeepStrictEqual(await countByStatus(db), { pending: JOB_COUNT, completed: 1 });
-  assert.equal(await countRaws(), countBefore + JOB_COUNT);
+  assert.equal(await countPayloads(db), countBefore + JOB_COUNT);
   bucket.state.isDown = false;
   await until('the end of the outage', async () => !(await isAway()));
   await until(

@@ -6,7 +6,7 @@ import { connect, migrate } from '@oselya/db';
 import { createModelClient, type ModelClient } from '@oselya/model';
 import { openFolder, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
 import { createMetrics } from '../../src/metrics.ts';
@@ -75,12 +75,8 @@ if (database?.url === undefined) {
     assert.ok(images.length > 0 && images.every((image) => image.described_by !== null));
     const connections = () => countConnections(db, KILLED_CONNECTION_NAME);
     await waitUntilResourcesAreFree({ servers: [host, server, { connections }], folder: dataDir });
-    const reclaimedPayloads = await db
-      .selectFrom('raw_data')
-      .select('id')
-      .where('source_slug', '=', 'killed')
-      .where('attempt', '>', 1)
-      .execute();
+    const { rows: reclaimedPayloads } = await sql`select from raw_data
+      where source_slug = 'killed' and attempt > 1`.execute(db);
     assert.ok(reclaimedPayloads.length > 0);
     t.diagnostic(
       `${killCount} kills, ${counts}, ${reclaimedPayloads.length} of them claimed again`,

@@ -219,12 +219,9 @@ export async function waitUntilEnded(db: Kysely<Tables>, limitMs: number): Promi
 
 /** Counts the payloads in the queue and in progress. */
 export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
-  const { n } = await db
-    .selectFrom('raw_data')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('status', 'in', ['pending', 'processing'])
-    .executeTakeFirstOrThrow();
-  return n;
+  const { rows } = await sql`select from raw_data
+    where status in ('pending', 'processing')`.execute(db);
+  return rows.length;
 }
 
 /**

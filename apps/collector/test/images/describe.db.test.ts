@@ -18,6 +18,7 @@ import {
   createCountingModel,
   createHarness,
   findListing,
+  readEnrichments,
 } from '../support/pipeline.ts';
 
 const { db, openService, addListing, readRows, folder, getPath, ...database } = await openImages();
@@ -230,15 +231,7 @@ test('A listing with a rejected image is complete and calls the model again only
   const raw = await harness.process(payload);
   assert.deepEqual([raw.status, raw.error, vision.visionRequests.length], ['completed', null, 2]);
   assert.ok((await findListing(db, payload))?.embedding);
-  const readSummary = async () => {
-    const { value } = await db
-      .selectFrom('listing_enrichments')
-      .select('value')
-      .where('listing_id', '=', raw.listing_id ?? 0)
-      .where('kind', '=', 'images')
-      .executeTakeFirstOrThrow();
-    return value;
-  };
+  const readSummary = async () => (await readEnrichments(db, raw.listing_id))['images'];
   assert.deepEqual(await readSummary(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
   const secondRun = await harness.process(payload);
   assert.deepEqual([secondRun.status, secondRun.stages.length], ['completed', 1]);

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, before, suite, test } from 'node:test';
-import { createServer } from '@oselya/kit';
-import { deferCleanup, openFolder, until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
+import { sql } from 'kysely';
 import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
@@ -23,7 +23,7 @@ import {
   sha256,
   createVisionModel,
 } from '../support/images.ts';
-import { log } from '../support/pipeline.ts';
+import { createTestServer, readRawRecord, updateRawRecord } from '../support/pipeline.ts';
 
 const { db, store, addListing, openService, readRows, findImage, listFiles, getPath } =
   await openImages();
@@ -217,12 +217,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
     expected.map((outcome, position) => ({ position, url: null, ...outcome })),
   );
   assert.deepEqual(visionRequests.at(-1)?.data, { hint: 'bath-0.webp', width: 64, height: 48 });
-  const raw = await db
-    .selectFrom('raw_data')
-    .select('uploads')
-    .where('id', '=', job.fence.rawId)
-    .executeTakeFirstOrThrow();
-  assert.deepEqual(raw.uploads, expected);
+  assert.deepEqual((await readRawRecord(db, job.fence.rawId)).uploads, expected);
 });
 
 test('An image of 50 MB is stored, and a larger image is not', async () => {
@@ -355,8 +350,7 @@ test('A worker that lost its claim replaces no images and writes no description'
   await assert.rejects(openService().images.processRemote(lostJob), LeaseLostError);
   assert.deepEqual(await readRows(listing.listingId), []);
   const { model } = createVisionModel(async () => {
-    const { rawId } = listing.fence;
-    await db.updateTable('raw_data').set({ attempt: 9 }).where('id', '=', rawId).execute();
+    await updateRawRecord(db, listing.fence.rawId, { attempt: 9 });
   });
   const { images } = openService({ model });
   await assert.rejects(images.processRemote({ ...listing, urls: [url] }), LeaseLostError);
@@ -373,11 +367,7 @@ test('An abort stops the processing with its reason', async () => {
   assert.deepEqual(await readRows(job.listingId), []);
 });
 
-const ageImages = () =>
-  db
-    .updateTable('images')
-    .set({ created_at: new Date(0) })
-    .execute();
+const ageImages = () => sql`update images set created_at = to_timestamp(0)`.execute(db);
 
 async function putUnusedImage(path: string, colour: string) {
   const image = await putImage(path, 'jpeg', { colour });
@@ -479,16 +469,11 @@ suite('GET /images/{sha256}', async () => {
   });
 
   async function startServer(keys?: Parameters<typeof guardRoutes>[1]) {
-    const app = await createServer({
-      log,
-      openapi: { title: 'Test', description: 'A test.', version: '1' },
-      bodyLimit: 1024,
-    });
+    const app = await createTestServer();
     await app.register(async (scope) => {
       guardRoutes(scope, keys);
       registerImageRoutes(scope, images);
     });
-    deferCleanup(() => app.close());
     return (query: string, headers: Record<string, string> = {}) =>
       app.inject({ url: `/images/${query}`, headers });
   }

@@ -5,6 +5,7 @@ import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import { createIngest } from '../../src/ingest/store.ts';
 import { startCollector } from '../support/collector.ts';
 import {
+  countPayloads,
   openDatabase,
   readRawRecord,
   createPayload,
@@ -36,6 +37,12 @@ type ProblemBody = {
 const ingest = (body: unknown, headers?: Record<string, string>) =>
   unlimitedCollector.post('/api/v1/ingest', body, headers);
 
+/** Lists the sources that match a pattern. */
+async function listSources(pattern: string): Promise<string[]> {
+  const sources = db.selectFrom('sources').select('slug').where('slug', 'like', pattern);
+  return (await sources.orderBy('slug').execute()).map(({ slug }) => slug);
+}
+
 test('A payload is accepted and stored as pending', async () => {
   const payload = createPayload({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
   const answer = await ingest(payload);
@@ -61,12 +68,7 @@ test('A payload is accepted and stored as pending', async () => {
   });
   assert.equal(new Date(String(created_at)).toISOString(), created_at);
   assert.equal(new Date(String(updated_at)).toISOString(), updated_at);
-  const source = await db
-    .selectFrom('sources')
-    .where('slug', '=', 'first-source')
-    .selectAll()
-    .executeTakeFirst();
-  assert.ok(source, 'the source is created');
+  assert.deepEqual(await listSources('first-source'), ['first-source']);
 });
 
 const sendCompressed = (body: object, path = '/api/v1/ingest') =>
@@ -116,20 +118,14 @@ const rejectedRequests: [string, () => ReturnType<typeof ingest>, number, string
   ],
 ];
 
-const countRaw = () =>
-  db
-    .selectFrom('raw_data')
-    .select((eb) => eb.fn.countAll().as('n'))
-    .executeTakeFirst();
-
 test('Rejected requests are problems and store nothing', async () => {
   for (const [name, reject, status, code] of rejectedRequests) {
-    const countBefore = await countRaw();
+    const countBefore = await countPayloads(db);
     const answer = await reject();
     assert.equal(answer.status, status, `${name}: ${answer.text}`);
     assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/);
     assert.equal(answer.json<ProblemBody>().code, code);
-    assert.deepEqual(await countRaw(), countBefore);
+    assert.equal(await countPayloads(db), countBefore);
   }
 });
 
@@ -165,11 +161,8 @@ test('An idempotency key expires after 24 hours', async () => {
   const headers = { 'idempotency-key': 'daily' };
   const payload = createPayload();
   const firstId = (await ingest(payload, headers)).json<AcceptedBody>().raw_id;
-  await db
-    .updateTable('raw_data')
-    .set({ created_at: new Date(Date.now() - 24 * 3_600_000 - 1000) })
-    .where('id', '=', firstId)
-    .execute();
+  const created_at = new Date(Date.now() - 24 * 3_600_000 - 1000);
+  await updateRawRecord(db, firstId, { created_at });
   const answer = await ingest({ ...payload, price: 5 }, headers);
   assert.equal(answer.status, 202);
   assert.notEqual(answer.json<AcceptedBody>().raw_id, firstId);
@@ -234,16 +227,7 @@ test('A caller can create a limited number of sources a day and keeps sending fo
   assert.match(answer.text, /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/);
   const retryAfterSeconds = Number(answer.headers.get('retry-after'));
   assert.ok(retryAfterSeconds > 3600 && retryAfterSeconds <= 86_400, `${retryAfterSeconds} s`);
-  const createdSources = await db
-    .selectFrom('sources')
-    .select('slug')
-    .where('slug', 'like', 'made-up-%')
-    .orderBy('slug')
-    .execute();
-  assert.deepEqual(
-    createdSources.map(({ slug }) => slug),
-    ['made-up-1', 'made-up-2'],
-  );
+  assert.deepEqual(await listSources('made-up-%'), ['made-up-1', 'made-up-2']);
 
   assert.equal((await second.send('made-up-3')).status, 202, 'another caller has its own');
   assert.equal((await first.send('made-up-3')).status, 202, 'and now it is known');

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { after, test } from 'node:test';
-import { createServer } from '@oselya/kit';
+import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
@@ -13,19 +12,14 @@ import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import { openFolder, until } from '@oselya/testing';
 import { FORM_TYPE, encodeForm, image, metadata } from '../support/collector.ts';
-import { createFakeBreaker, createPayload, log } from '../support/pipeline.ts';
+import { createFakeBreaker, createPayload, createTestServer } from '../support/pipeline.ts';
 
 /** Starts the ingest with a database that stalls at the limit or the store. */
 async function startStalledIngest(
   stalledStep: 'limit' | 'store',
   bounds: { maxItems: number; maxBytes: number },
 ) {
-  const app = await createServer({
-    log,
-    bodyLimit: 64 * 1024,
-    openapi: { title: 'Test', description: 'A test.', version: '1' },
-  });
-  after(() => app.close());
+  const app = await createTestServer(64 * 1024);
   guardRoutes(app, undefined);
   const gate = Promise.withResolvers<void>();
   const calls: string[] = [];
@@ -110,11 +104,7 @@ const folder = await openFolder();
 const processedSizes: number[][] = [];
 
 /** Upload route that uses no database. */
-const app = await createServer({
-  log,
-  bodyLimit: MEBIBYTE,
-  openapi: { title: 'Test', description: 'A test.', version: '1' },
-});
+const app = await createTestServer(MEBIBYTE);
 guardRoutes(app, undefined);
 app.addSchema(PayloadSchema);
 await app.register(registerUploadRoutes, {
@@ -136,7 +126,6 @@ await app.register(registerUploadRoutes, {
   concurrency: 1,
   maxBytes: MEBIBYTE,
 });
-after(() => app.close());
 const url = await app.listen({ port: 0 });
 
 /** Sends files of the given sizes without a declared length. */

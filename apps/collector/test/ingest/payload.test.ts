@@ -2,15 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { createLogger, createServer } from '@oselya/kit';
 import { checkValues, hashContent, parseTime, PayloadSchema } from '../../src/ingest/payload.ts';
-import { createPayload } from '../support/pipeline.ts';
+import { createPayload, createTestServer } from '../support/pipeline.ts';
 
-const app = await createServer({
-  log: createLogger({ level: 'silent', service: 'test' }),
-  bodyLimit: 1024 * 1024,
-  openapi: { title: 'Test', description: 'A test.', version: '1' },
-});
+const app = await createTestServer();
 app.post('/', { schema: { body: PayloadSchema } }, ({ body }) => {
   checkValues(body);
   return {};

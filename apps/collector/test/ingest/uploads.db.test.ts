@@ -1,8 +1,4 @@
 import assert from 'node:assert/strict';
-import { MIN_BODY_RATE } from '@oselya/kit';
-import { once } from 'node:events';
-import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createImage } from '../support/images.ts';
@@ -139,63 +135,4 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
     .execute();
   assert.deepEqual(unfinishedRows, []);
   await server.close();
-});
-
-/** Returns the bytes of an upload in its temporary file. */
-async function countStoredBytes(): Promise<number> {
-  const incoming = join(folder, 'images', 'incoming');
-  const sizes = (await readdir(incoming, { recursive: true, withFileTypes: true }))
-    .filter(({ name }) => /^[\da-f-]{36}$/.test(name))
-    .map(async (entry) =>
-      entry.isFile() ? (await stat(join(entry.parentPath, entry.name))).size : 0,
-    );
-  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
-}
-
-test('A slow steady upload is accepted, and a stalled upload is 408 and stores nothing', async (context) => {
-  // The test controls the clock of the limit; other clocks are real.
-  context.mock.timers.enable({ apis: ['setInterval'] });
-  const passTime = () => context.mock.timers.tick(MIN_BODY_RATE.milliseconds);
-  const chunkBytes = MIN_BODY_RATE.bytes + KB * KB;
-  const body = encodeForm([metadata(), image('large.png', Buffer.alloc(3 * chunkBytes))]);
-
-  /** Sends the next bytes, and waits until the collector has nearly all of them. */
-  async function startUpload() {
-    const socket = await openSocket(collector.url);
-    const client = { socket, answer: '', ended: once(socket, 'close') };
-    socket.on('data', (chunk) => (client.answer += chunk.toString()));
-    socket.write(
-      encodeRequestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': body.length }),
-    );
-    let sent = 0;
-    const send = async (length: number) => {
-      socket.write(body.subarray(sent, sent + length));
-      sent += length;
-      const isStored = async () => (await countStoredBytes()) >= sent - (KB * KB) / 2;
-      await until('the bytes to come', isStored);
-    };
-    return { client, send };
-  }
-
-  const steadyClient = await startUpload();
-  for (const length of [chunkBytes, chunkBytes, chunkBytes - KB]) {
-    await steadyClient.send(length);
-    passTime();
-  }
-  steadyClient.client.socket.write(body.subarray(3 * chunkBytes - KB));
-  await until('the answer', () => steadyClient.client.answer !== '');
-  assert.match(steadyClient.client.answer, /^HTTP\/1\.1 200 /);
-  steadyClient.client.socket.destroy();
-
-  const records = await count();
-  const stallingClient = await startUpload();
-  await stallingClient.send(chunkBytes);
-  passTime();
-  await stallingClient.send(KB * KB);
-  assert.equal(stallingClient.client.answer, '');
-  passTime();
-  await stallingClient.client.ended;
-  assert.match(stallingClient.client.answer, /^HTTP\/1\.1 408 [^]*"request_too_slow"/);
-  await waitUntilResourcesAreFree();
-  assert.equal(await count(), records);
 });

@@ -5,7 +5,12 @@ import { join } from 'node:path';
 import { openFolder } from '@oselya/testing';
 import { createImage } from '../support/images.ts';
 import { startCollector, type FormFile, createForm, sendForm } from '../support/collector.ts';
-import { openDatabase, createResourceLeakCheck, createPayload } from '../support/pipeline.ts';
+import {
+  countPayloads,
+  openDatabase,
+  createResourceLeakCheck,
+  createPayload,
+} from '../support/pipeline.ts';
 
 /** Creates an image file of one colour. */
 export async function createImageFile(colour: string): Promise<FormFile> {
@@ -36,14 +41,6 @@ export async function openUploads() {
   const send = (form: FormData | string | undefined, headers?: Record<string, string>) =>
     sendForm(collector.url, form, headers);
 
-  /** Counts the stored payloads. */
-  async function countPayloads(): Promise<number> {
-    const countQuery = db
-      .selectFrom('raw_data')
-      .select((eb) => eb.fn.countAll<number>().as('count'));
-    return (await countQuery.executeTakeFirstOrThrow()).count;
-  }
-
   // The first request opens resources that remain open, such as the temporary folder.
   const firstForm = createForm(createPayload(), [await createImageFile('linen')]);
   assert.equal((await send(firstForm)).status, 200);
@@ -59,7 +56,7 @@ export async function openUploads() {
     start,
     collector,
     send,
-    count: countPayloads,
+    count: () => countPayloads(db),
     waitUntilResourcesAreFree,
   };
 }

@@ -34,6 +34,7 @@ import {
   createPayload,
   log,
   updateRawRecord,
+  waitUntilCompleted,
   createModelEnv,
 } from '../support/pipeline.ts';
 import { textFile, openUploads, createImageFile, hashFile } from './uploads.ts';
@@ -133,10 +134,7 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   const answer = await send(createForm(newer, [redFile]));
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   await using _ = await start({ COLLECTOR_WORKER: 'true' });
-  const raw = await until('the older payload', async () => {
-    const record = await readRawRecord(db, rawId);
-    return record.status === 'completed' && record;
-  });
+  const raw = await waitUntilCompleted(db, rawId);
   assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
   const address = `/api/v1/listings/${answer.body.listing_id}`;
   assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
@@ -167,13 +165,9 @@ test('An idempotency key returns the earlier outcome and rejects other content',
   assert.equal(await count(), records + 1);
 });
 
+const error = JSON.stringify({ code: 'model_failed', message: 'No.' });
 const setFailed = (rawId: number, inline: boolean) =>
-  db
-    .updateTable('raw_data')
-    .set({ status: 'failed', inline })
-    .set({ error: JSON.stringify({ code: 'model_failed', message: 'No.' }) })
-    .where('id', '=', rawId)
-    .execute();
+  updateRawRecord(db, rawId, { status: 'failed', inline, error });
 
 test('An idempotency key is valid on both routes, and the response has the status of its payload', async () => {
   const keyHeaders = { 'idempotency-key': 'both-routes' };
@@ -301,8 +295,8 @@ test('Every failure has a documented status', async () => {
     [503, 'interrupted', 'pending'],
   ];
   for (const [status, code, raw] of rawEndings) {
-    const error = JSON.stringify({ code, message: 'Why.' });
-    await assert.rejects(processWithEnd({ status: raw, error }), { status, code });
+    const end = { status: raw, error: JSON.stringify({ code, message: 'Why.' }) };
+    await assert.rejects(processWithEnd(end), { status, code });
     assert.ok(route?.errorCodesByStatus[status]?.includes(code), code);
   }
 });

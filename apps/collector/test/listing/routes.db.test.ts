@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
-import { processPayload, type Raw, startCollector } from '../support/collector.ts';
+import { processPayload, type Raw, readPages, startCollector } from '../support/collector.ts';
 import { until } from '@oselya/testing';
-import { openDatabase, createPayload } from '../support/pipeline.ts';
+import {
+  openDatabase,
+  createPayload,
+  updateRawRecord,
+  waitUntilCompleted,
+} from '../support/pipeline.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -42,11 +48,7 @@ const readHistory = async (id: number) =>
   (await collector.get(`/api/v1/listings/${id}/history`)).json<Snapshot[]>();
 
 const archive = (id: number) =>
-  db
-    .updateTable('property_listings')
-    .set({ archived_at: new Date() })
-    .where('id', '=', id)
-    .execute();
+  sql`update property_listings set archived_at = now() where id = ${id}`.execute(db);
 
 test('A payload becomes a listing with its history and images, page by page', async () => {
   const payload = createPayload({
@@ -86,8 +88,11 @@ test('A payload becomes a listing with its history and images, page by page', as
   );
   assert.ok(images[0]?.error, 'an address of this machine is rejected with the reason');
 
-  assert.deepEqual(await readPages(`${listingPath}/history?limit=1`), [[history[0]], [history[1]]]);
-  assert.deepEqual(await readPages(`${listingPath}/images?limit=2`), [
+  assert.deepEqual(await readPages(collector, `${listingPath}/history?limit=1`), [
+    [history[0]],
+    [history[1]],
+  ]);
+  assert.deepEqual(await readPages(collector, `${listingPath}/images?limit=2`), [
     images.slice(0, 2),
     images.slice(2),
   ]);
@@ -102,13 +107,6 @@ test('A payload becomes a listing with its history and images, page by page', as
     assert.equal((await collector.get(`${listingPath}/${path}`)).status, 422, path);
   }
 });
-
-/** Follows the `next` links of a list, and returns its pages. */
-async function readPages(path: string): Promise<unknown[][]> {
-  const page = await collector.get(path);
-  const nextPath = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<unknown[]>(), ...(nextPath === undefined ? [] : await readPages(nextPath))];
-}
 
 test('An unknown listing is 404 on every route', async () => {
   for (const path of ['', '/history', '/images']) {
@@ -290,12 +288,9 @@ test('An older payload that ends late neither changes a listing nor restores it'
   const { listing_id: id, raw_id: oldestId } = await processCompletely(payload);
   await processCompletely({ ...payload, price: 900 });
   await archive(id);
-  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', oldestId).execute();
+  await updateRawRecord(db, oldestId, { status: 'failed' });
   assert.equal((await collector.post(`/api/v1/admin/raw/${oldestId}/retry`)).status, 200);
-  await until('the older payload to end again', async () => {
-    const raw = (await collector.get(`/api/v1/raw/${oldestId}`)).json<Raw>();
-    return raw.status === 'completed';
-  });
+  await waitUntilCompleted(db, oldestId);
   const listing = await readListing(id);
   assert.equal(listing['price'], 900);
   assert.notEqual(listing['archived_at'], null);

@@ -6,7 +6,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createRawCleanup } from '../../src/operations/payloads.ts';
 import { createPayloadRetry } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
-import { processPayload, startCollector } from '../support/collector.ts';
+import { processPayload, readPages, startCollector } from '../support/collector.ts';
 import { openDatabase, createPayload } from '../support/pipeline.ts';
 
 const database = await openDatabase();
@@ -37,26 +37,26 @@ async function storeRaws(
   return rows.map(({ id }) => id);
 }
 
-/** Reads all pages of a list by their links. */
-async function readPages(path: string): Promise<ListedRaw[][]> {
-  const page = await collector.get(path);
-  assert.equal(page.status, 200, page.text);
-  const nextPath = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
-  return [page.json<ListedRaw[]>(), ...(nextPath === undefined ? [] : await readPages(nextPath))];
-}
-
 test('Payloads of a status are listed in pages, the last changed first', async () => {
   const ids = await storeRaws('listed', { status: 'failed', count: 7 });
   await storeRaws('listed', { status: 'invalid', count: 2 });
   await storeRaws('other', { status: 'failed' });
-  const pages = await readPages('/api/v1/admin/raw?status=failed&source_slug=listed&limit=3');
+  const pages = await readPages<ListedRaw>(
+    collector,
+    '/api/v1/admin/raw?status=failed&source_slug=listed&limit=3',
+  );
   assert.deepEqual(
     pages.map((page) => page.map((item) => item.raw_id)),
     [ids.slice(4).toReversed(), ids.slice(1, 4).toReversed(), ids.slice(0, 1)],
   );
   assert.equal(pages[0]?.[0]?.error?.code, 'model_failed');
-  assert.equal((await readPages('/api/v1/admin/raw?status=failed')).flat().length, 8);
-  assert.deepEqual(await readPages('/api/v1/admin/raw?status=completed'), [[]]);
+  assert.equal(
+    (await readPages<ListedRaw>(collector, '/api/v1/admin/raw?status=failed')).flat().length,
+    8,
+  );
+  assert.deepEqual(await readPages<ListedRaw>(collector, '/api/v1/admin/raw?status=completed'), [
+    [],
+  ]);
 });
 
 test('A listed payload has its request ID but not its content', async () => {
@@ -64,7 +64,10 @@ test('A listed payload has its request ID but not its content', async () => {
   const payload = createPayload({ source_slug: 'traced' });
   const sentResponse = await collector.post('/api/v1/ingest', payload, headers);
   const path = '/api/v1/admin/raw?status=completed&source_slug=traced';
-  const item = await until('the payload', async () => (await readPages(path))[0]?.[0]);
+  const item = await until(
+    'the payload',
+    async () => (await readPages<ListedRaw>(collector, path))[0]?.[0],
+  );
   assert.equal(item.raw_id, sentResponse.json<ListedRaw>().raw_id);
   assert.equal(item.request_id, 'a-request');
   assert.ok(!('payload' in item));

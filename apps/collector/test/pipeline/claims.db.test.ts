@@ -15,6 +15,7 @@ import {
   getOutcomes,
   createPayload,
   readRawRecord,
+  readEnrichments,
   readSnapshots,
   store,
   updateRawRecord,
@@ -151,18 +152,8 @@ async function runStages(job: Job, last: string) {
 async function readListing(externalId: string) {
   const listing = await findListing(db, createPayload({ external_id: externalId }));
   assert.ok(listing);
-  const snapshots = await db
-    .selectFrom('listing_snapshots')
-    .select(['changes', 'listing', 'model', 'prompt_version'])
-    .where('listing_id', '=', listing.id)
-    .orderBy('raw_id')
-    .execute();
-  const enrichments = await db
-    .selectFrom('listing_enrichments')
-    .select(['kind', 'value'])
-    .where('listing_id', '=', listing.id)
-    .orderBy('kind')
-    .execute();
+  const snapshots = await readSnapshots(db, listing.id);
+  const enrichments = await readEnrichments(db, listing.id);
   const storedImages = await db
     .selectFrom('listing_images')
     .innerJoin('images', 'images.sha256', 'listing_images.sha256')
@@ -174,11 +165,11 @@ async function readListing(externalId: string) {
   return JSON.parse(
     JSON.stringify({
       listing: { ...listing, ...resetColumns },
-      snapshots,
+      snapshots: snapshots.map(({ raw_id: _rawId, ...snapshot }) => snapshot),
       images: storedImages,
       fetchedCount: fetchedCount - countsBefore.fetchedCount,
       describedCount: visionRequests.length - countsBefore.describedCount,
-      enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
+      enrichments: { ...enrichments, provenance: { ...enrichments['provenance'], raw_id: 0 } },
     }),
   ) as unknown;
 }

@@ -120,39 +120,6 @@ test('A claim takes the oldest payload, marks it and counts the attempt', async 
   assert.equal(await claimOne(), undefined);
 });
 
-test('An expired lease returns the job until its attempts are spent', async () => {
-  const { external_id: externalId, ...payload } = createPayload();
-  const id = await store(db, { external_id: externalId, ...payload });
-  const expectedLoss = { rawId: id, sourceSlug: 'doshka', externalId, requestId: null };
-  for (const [attempt, status] of [
-    [1, 'pending'],
-    [2, 'pending'],
-    [3, 'failed'],
-  ]) {
-    const job = await claimExistingJob();
-    assert.equal(job.attempt, attempt);
-    assert.deepEqual(await rescueJobs(db, 3), []);
-    await expire(job);
-    assert.deepEqual(await rescueJobs(db, 3), [{ ...expectedLoss, attempt, status }]);
-  }
-  const { error, attempts } = await readRawRecord(db, id);
-  assert.deepEqual([error?.code, attempts], ['lease_lost', 3]);
-});
-
-test('A renewal extends the leases and returns the lost jobs', async () => {
-  await storePayloads(2);
-  const jobs = [
-    createJobProgress(await claimExistingJob()),
-    createJobProgress(await claimExistingJob()),
-  ];
-  for (const job of jobs) await expire(job);
-  const [, lostProgress] = jobs;
-  assert.ok(lostProgress);
-  assert.deepEqual(await returnJobs(db, [lostProgress]), new Set([lostProgress.rawId]));
-  assert.deepEqual(await renewLeases(db, jobs, LEASE_MS), [lostProgress]);
-  assert.deepEqual(await rescueJobs(db, 3), []);
-});
-
 test('A worker that lost its claim changes nothing', async () => {
   const [id = 0] = await storePayloads(1);
   const staleProgress = createJobProgress(await claimExistingJob());
@@ -178,16 +145,6 @@ test('A worker that lost its claim changes nothing', async () => {
     false,
   );
   assert.equal((await readRawRecord(db, id)).status, 'completed');
-});
-
-test('A returned job costs no attempt and needs another claim', async () => {
-  const [id = 0] = await storePayloads(1);
-  const job = await claimExistingJob();
-  await renewLeases(db, [createJobProgress(job)], LEASE_MS);
-  assert.equal((await returnJobs(db, [job])).size, 1);
-  const { status, attempts, attempt, stages } = await readRawRecord(db, id);
-  assert.deepEqual([status, attempts, attempt, stages], ['pending', 0, 1, [stage]]);
-  assert.equal((await claimExistingJob()).attempt, 2);
 });
 
 test('A postponed job and the later payloads of its listing are not claimed before their time', async () => {

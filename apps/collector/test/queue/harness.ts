@@ -6,7 +6,14 @@ import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { FinalJobOutcome, Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
-import { createFakeBreaker, openDatabase, store, createPayload, log } from '../support/pipeline.ts';
+import {
+  countByStatus,
+  createFakeBreaker,
+  openDatabase,
+  store,
+  createPayload,
+  log,
+} from '../support/pipeline.ts';
 
 export const stage: StageRecord = {
   stage: 'load',
@@ -95,23 +102,13 @@ export async function openQueue() {
     return worker;
   }
 
-  async function countStatuses(): Promise<Record<string, number>> {
-    const rows = await db
-      .selectFrom('raw_data')
-      .select(['status', (eb) => eb.fn.countAll<number>().as('count')])
-      .groupBy('status')
-      .execute();
-    return Object.fromEntries(rows.map((row) => [row.status, row.count]));
-  }
-
   return {
     db,
     start,
-    countStatuses,
     /** Waits until each status has the expected number of payloads. */
     waitForStatuses: (expectedCounts: Record<string, number>) =>
       until(JSON.stringify(expectedCounts), async () => {
-        const counts = await countStatuses();
+        const counts: Record<string, number> = await countByStatus(db);
         return Object.entries(expectedCounts).every(([status, count]) => counts[status] === count);
       }),
     deletePayloads: () => db.deleteFrom('raw_data').execute(),

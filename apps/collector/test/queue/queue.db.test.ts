@@ -18,7 +18,7 @@ import { startCollector } from '../support/collector.ts';
 import {
   MINIMAL_ENV,
   openDatabase,
-  readRawRecord,
+  waitUntilCompleted,
   store,
   createPayload,
   log,
@@ -169,7 +169,6 @@ test('Each payload wakes an idle worker of another process', async (t) => {
     const { status, json } = await collector.post('/api/v1/ingest', createPayload());
     assert.equal(status, 202);
     const { raw_id: id } = json<{ raw_id: number }>();
-    const isCompleted = async () => (await readRawRecord(db, id)).status === 'completed';
-    await until('the payload to be processed', isCompleted, 5000);
+    await waitUntilCompleted(db, id);
   }
 });

@@ -1,7 +1,6 @@
 import { formatVector } from '@oselya/db';
-import { deferCleanup } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
-import { createRateLimit, createServer } from '@oselya/kit';
+import { createRateLimit } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
@@ -9,7 +8,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
 import { normalizeText } from '../../src/text.ts';
 import { type SearchRouteDeps, registerSearchRoutes } from '../../src/search/routes.ts';
-import { log } from '../support/pipeline.ts';
+import { createTestServer } from '../support/pipeline.ts';
 
 const DIMENSIONS = 3;
 
@@ -91,11 +90,7 @@ export async function openSearch() {
   async function serve(options: { model?: SearchRouteDeps['model']; perMinute?: number } = {}) {
     const { perMinute = 0, ...deps } = options;
     const registry = new Registry();
-    const app = await createServer({
-      log,
-      openapi: { title: 'Test', description: 'A test.', version: '1' },
-      bodyLimit: 1024 * 1024,
-    });
+    const app = await createTestServer();
     await app.register(async (scope) => {
       guardRoutes(scope, undefined);
       registerSearchRoutes(scope, {
@@ -110,7 +105,6 @@ export async function openSearch() {
         ...deps,
       });
     });
-    deferCleanup(() => app.close());
     const post = async (kind: string, body: unknown) => {
       const response = await app.inject({
         method: 'POST',

@@ -82,6 +82,18 @@ export async function processPayload(collector: Collector, payload: object): Pro
   });
 }
 
+/** Follows the `next` links of a list, and returns its pages. */
+export async function readPages<Item>(
+  collector: Pick<Collector, 'get'>,
+  path: string,
+): Promise<Item[][]> {
+  const page = await collector.get(path);
+  assert.equal(page.status, 200, page.text);
+  const nextPath = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
+  const laterPages = nextPath === undefined ? [] : await readPages<Item>(collector, nextPath);
+  return [page.json<Item[]>(), ...laterPages];
+}
+
 const COLLECTOR = join(import.meta.dirname, 'collector-process.ts');
 
 export type CollectorProcess = {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { countOpenDescriptors, until } from '@oselya/testing';
+import { countOpenDescriptors, deferCleanup, until } from '@oselya/testing';
 import { openTestDatabase, type TestDatabase } from '@oselya/testing/database';
-import { createLogger } from '@oselya/kit';
+import { createLogger, createServer, type Server } from '@oselya/kit';
 import {
   createModelClient,
   type BreakerState,
@@ -80,6 +80,20 @@ export function readRawRecord(db: Kysely<Tables>, rawId: number) {
   return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
 }
 
+/** Waits until a payload is completed, and returns its record. */
+export function waitUntilCompleted(db: Kysely<Tables>, rawId: number) {
+  return until(`raw record ${rawId} to be completed`, async () => {
+    const record = await readRawRecord(db, rawId);
+    return record.status === 'completed' && record;
+  });
+}
+
+/** Counts the stored payloads. */
+export async function countPayloads(db: Kysely<Tables>): Promise<number> {
+  const { rows } = await sql<{ n: number }>`select count(*) as n from raw_data`.execute(db);
+  return rows[0]?.n ?? 0;
+}
+
 /** Changes columns of a raw record. */
 export async function updateRawRecord(
   db: Kysely<Tables>,
@@ -143,6 +157,14 @@ export function createFakeBreaker(initial: BreakerState = 'closed'): BreakerView
 }
 
 export const log = createLogger({ level: 'silent', service: 'test' });
+
+/** Creates a server without routes, which is closed after the tests of the file. */
+export async function createTestServer(bodyLimit = 1024 * 1024): Promise<Server> {
+  const openapi = { title: 'Test', description: 'A test.', version: '1' };
+  const app = await createServer({ log, bodyLimit, openapi });
+  deferCleanup(() => app.close());
+  return app;
+}
 
 /** Creates a mock model that counts its calls. */
 export function createCountingModel(): PipelineDeps['model'] & {
