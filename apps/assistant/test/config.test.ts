@@ -51,7 +51,7 @@ function assertRejected(env: Record<string, string>, variable: string, message =
     () => readValidConfig(env),
     (error) => {
       assert.ok(error instanceof ConfigError);
-      assert.deepEqual(error.variables, [variable]);
+      assert.deepEqual([...error.problems.keys()], [variable]);
       assert.match(error.message, message);
       return true;
     },
@@ -129,7 +129,7 @@ test('Variables that contradict each other are rejected, with all bad values in 
     () => readValidConfig({ IDP_TIMEOUT_MS: '0', SVC_AUTH_COOKIE_SAMESITE: 'none' }),
     (error) =>
       error instanceof ConfigError &&
-      error.variables.join() === 'IDP_TIMEOUT_MS,SVC_AUTH_COOKIE_SAMESITE',
+      [...error.problems.keys()].join() === 'IDP_TIMEOUT_MS,SVC_AUTH_COOKIE_SAMESITE',
   );
 });
 

@@ -8,7 +8,7 @@ function getInvalidVariables(env: Record<string, string>): readonly string[] {
     readConfig(env);
   } catch (error) {
     assert.ok(error instanceof ConfigError);
-    return error.variables;
+    return [...error.problems.keys()];
   }
   return [];
 }

@@ -15,10 +15,6 @@ export class ConfigError extends StartError {
     super(`Configuration value error:\n${lines.join('\n')}`);
     this.problems = ruleByVariable;
   }
-
-  get variables(): readonly string[] {
-    return [...this.problems.keys()];
-  }
 }
 
 /**
