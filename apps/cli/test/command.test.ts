@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { LegacyReport } from '@oselya/assistant';
 import { PayloadSchema } from '@oselya/collector/payload';
+import { formatJson } from '@oselya/inventory/text';
 import { findUnusedUrl, type ScriptedResponse, startServer } from '@oselya/testing';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
@@ -14,7 +15,7 @@ import { parseSourceSlug } from '../src/command.ts';
 import { describeReport } from '../src/commands/assign-legacy.ts';
 import { formatResults } from '../src/commands/search.ts';
 import { showProgress } from '../src/progress.ts';
-import { sanitizeLine, formatJson } from '../src/terminal.ts';
+import { sanitizeLine } from '../src/terminal.ts';
 import { oselya } from './support/oselya.ts';
 
 /** Data folder that no command may create. */
@@ -374,7 +375,7 @@ suite('terminal', () => {
   });
 
   test('printed JSON escapes control characters', () => {
-    assert.equal(formatJson({ a: '\u009B' }), '{\n  "a": "\\u009b"\n}');
+    assert.equal(formatJson({ a: '\u009B' }, 2), '{\n  "a": "\\u009b"\n}');
     fc.assert(
       fc.property(texts, (text) => {
         const json = formatJson({ text });

@@ -7,8 +7,9 @@ import {
   type Message,
   type StreamedAnswer,
 } from '@oselya/chat-client';
+import { formatJson } from '@oselya/inventory/text';
 import type { Output } from '../command.ts';
-import { sanitizeLine, formatJson, sanitizeText } from '../terminal.ts';
+import { sanitizeLine, sanitizeText } from '../terminal.ts';
 
 type Screen = {
   writeText: (text: string) => void;
@@ -90,7 +91,7 @@ export async function showAnswerJson(
 ): Promise<AnswerOutcome> {
   let outcome: AnswerOutcome = 'failed';
   for await (const event of answer) {
-    print(formatJson(event, 0));
+    print(formatJson(event));
     if (event.type === 'message.completed') outcome = getOutcome(event.message);
   }
   return outcome;

@@ -29,7 +29,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
       const { createNotCollectorError, describeRejection, requestCollector } =
         await import('../http.ts');
       const { Value } = await import('typebox/value');
-      const { formatJson } = await import('../terminal.ts');
+      const { formatJson } = await import('@oselya/inventory/text');
       const collector = resolveCollector(loadConfig(clientConfig, env));
       const path = `/api/v1/search/${similar ? 'similar' : 'fulltext'}`;
       const body = { query: words.join(' '), limit };
@@ -41,7 +41,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
       if (response.status !== 200 || !Value.Check(resultsSchema, response.body)) {
         throw createNotCollectorError(collector.url);
       }
-      print(json ? formatJson(response.body) : await formatResults(response.body));
+      print(json ? formatJson(response.body, 2) : await formatResults(response.body));
     });
 }
 

@@ -1,4 +1,5 @@
 import { ModelError, openTrial, type Trial, type TrialExtraction } from '@oselya/collector';
+import { formatJson } from '@oselya/inventory/text';
 import { createUsage, type Tokens } from '@oselya/model';
 import {
   CommandError,
@@ -7,7 +8,7 @@ import {
   INTERRUPTED_STATUS,
 } from '../command.ts';
 import { showProgress } from '../progress.ts';
-import { sanitizeLine, formatJson } from '../terminal.ts';
+import { sanitizeLine } from '../terminal.ts';
 import { GOLDEN_TEXTS_FILE, type GoldenText, readGoldenTexts } from './golden.ts';
 import {
   describeDifferences,
@@ -51,7 +52,7 @@ export async function evaluate(
       results,
       embedding: isMock ? undefined : await checkEmbedding(trial, texts, signal),
     };
-    if (json) return print(formatJson(toEvaluationJson(evaluation)));
+    if (json) return print(formatJson(toEvaluationJson(evaluation), 2));
     if (verbose) print(...results.flatMap(describeDifferences));
     print(...describeEvaluation(evaluation));
     if (isMock) {

@@ -2,9 +2,9 @@ import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ListingSelection, Maintenance, RepeatedExtraction } from '@oselya/collector';
+import { formatJson } from '@oselya/inventory/text';
 import type { Context } from '../command.ts';
 import { showProgress, silentProgress } from '../progress.ts';
-import { formatJson } from '../terminal.ts';
 import {
   countExtraction,
   createReprocessSummary,
@@ -210,7 +210,7 @@ async function openSpool<Value>() {
   }
   return {
     // `readLines` also splits at U+2028 and U+2029, which formatJson escapes.
-    add: (value: Value) => file.appendFile(`${formatJson(value, 0)}\n`),
+    add: (value: Value) => file.appendFile(`${formatJson(value)}\n`),
     async *values(): AsyncGenerator<Value> {
       for await (const line of file.readLines({ start: 0 })) yield JSON.parse(line) as Value;
     },
