@@ -10,7 +10,7 @@ import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts'
 export type AgentLimits = {
   /** Maximum number of model calls. The last call may not use tools. */
   rounds: number;
-  /** Maximum number of tool calls over all rounds, and in one round. */
+  /** Maximum number of tool calls over all rounds. */
   toolCalls: number;
   /** Maximum number of output tokens over all rounds: ANSWER_MAX_TOKENS. */
   outputTokens: number;
