@@ -437,7 +437,7 @@ test('Creating a session is repeated during an outage only', async (t) => {
   const basicProblem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
   const detail = 'Choose another.';
   const errors = ['1', '2'].map((path) => ({ path, message: 'is wrong' }));
-  for (const [members, message] of [
+  for (const [members, expectedMessage] of [
     [{}, 'No such profile'],
     [{ detail }, 'No such profile: Choose another.'],
     [{ detail, errors }, 'No such profile: 1 is wrong; 2 is wrong'],
@@ -445,7 +445,7 @@ test('Creating a session is repeated during an outage only', async (t) => {
     const problem = { ...basicProblem, ...members };
     const rejectedCreation = client.createSession({ profileId: 'none' });
     await rejectNext(peer, 'session.create', problem);
-    await assert.rejects(rejectedCreation, { code: 'rejected', message, problem });
+    await assert.rejects(rejectedCreation, { code: 'rejected', message: expectedMessage, problem });
   }
   const failedCreation = client.createSession();
   for (let requestCount = 0; requestCount < 9; requestCount += 1)
