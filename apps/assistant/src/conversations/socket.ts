@@ -39,7 +39,6 @@ class Connection {
   readonly #onMessage: OnMessage;
   readonly #trySpendMessage: () => boolean;
   readonly #trySpendError: () => boolean;
-  readonly #closeDeferred = Promise.withResolvers<void>();
   #queuedMessages = 0;
   #pendingWork = Promise.resolve();
   #unansweredPings = 0;
@@ -52,7 +51,6 @@ class Connection {
     this.#onMessage = onMessage;
     this.#trySpendMessage = createMinuteBudget(limits.messagesPerMinute);
     this.#trySpendError = createMinuteBudget(limits.errorsPerMinute);
-    socket.once('close', () => this.#closeDeferred.resolve());
     socket.on('pong', () => {
       this.#unansweredPings = 0;
     });
@@ -106,9 +104,9 @@ class Connection {
     });
   }
 
-  /** Resolves when the socket is closed and no message is in progress. */
+  /** Resolves when the open socket is closed and no message is in progress. */
   async waitForEnd(): Promise<void> {
-    await this.#closeDeferred.promise;
+    await new Promise((resolve) => this.#socket.once('close', resolve));
     await this.#pendingWork;
   }
 
@@ -174,8 +172,6 @@ export function createSocketRegistry({
     const state = sessionId === undefined ? 'anonymous' : 'signed_in';
     const openedAt = performance.now();
     let userId: string | undefined;
-    let isClosed = false;
-    const closeListeners: (() => void)[] = [];
     const connection = new Connection(socket, limits, (data, isBinary) =>
       dispatch(peer, data, isBinary),
     );
@@ -189,8 +185,8 @@ export function createSocketRegistry({
         send,
         watchUser: (onSignedOut) =>
           liveUsers.watchUser(sessionId, { onResolved: () => undefined, onSignedOut }),
-        isOpen: () => !isClosed,
-        addCloseListener: (onClose) => void closeListeners.push(onClose),
+        isOpen: () => connection.isOpen,
+        addCloseListener: (onClose) => void socket.once('close', onClose),
       };
       liveUser = liveUsers.watchUser(sessionId, {
         onResolved: countUser,
@@ -203,12 +199,10 @@ export function createSocketRegistry({
     peerLog.info({ state }, 'socket opened');
 
     socket.on('close', (code) => {
-      isClosed = true;
       connections.delete(connection);
       addressTally.remove(network);
       if (userId !== undefined) userTally.remove(userId);
       liveUser?.release();
-      for (const onClose of closeListeners) onClose();
       metrics.countClosed(state, code);
       const duration_ms = Math.round(performance.now() - openedAt);
       peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');
@@ -216,7 +210,7 @@ export function createSocketRegistry({
 
     /** Counts the socket for its user at the first resolution. */
     function countUser({ id }: User): void {
-      if (userId !== undefined || isClosed) return;
+      if (userId !== undefined) return;
       userId = id;
       if (userTally.add(userId) > caps.perUser) connection.close(closeStatuses.tooManySockets);
     }
