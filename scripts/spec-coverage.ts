@@ -35,7 +35,7 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
 
 /** Creates a function that finds the files of a test by its name. */
 export function createTestFinder(): (name: string) => string[] {
-  const glob = '{apps,packages}/*/test/**/*.{test,start,browser,soak}.ts';
+  const glob = '{apps,packages}/*/test/**/*.{test,faults,start,browser,soak}.ts';
   const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, readText(file)] as const);
   return (name) => texts.filter(([, text]) => text.includes(name)).map(([file]) => file);
 }

@@ -1,6 +1,6 @@
 // Runs the long versions of the fault tests.
 process.env['OSELYA_SOAK'] = '1';
-await import('./hostile.db.test.ts');
-await import('./kills.db.test.ts');
-await import('./killed-collectors.db.test.ts');
-await import('./database.db.test.ts');
+await import('./hostile.faults.ts');
+await import('./kills.faults.ts');
+await import('./killed-collectors.faults.ts');
+await import('./database.faults.ts');
