@@ -139,5 +139,8 @@ export function describeRejection(
   if (status === 401) {
     return `${rejection}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; npx oselya api-key create makes one`;
   }
+  if (status === 404) {
+    return `${rejection}: ${problem.text.replace(/\.$/, '')}: set COLLECTOR_URL to the address of a collector`;
+  }
   return `${rejection}: ${problem.text}`;
 }

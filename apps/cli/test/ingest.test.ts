@@ -368,6 +368,7 @@ suite('delivery', () => {
     const cases: [response: ScriptedResponse, message: RegExp][] = [
       [{ status: 401, body: { title: 'API key needed' } }, /one with the scope ingest/],
       [{ status: 403, body: { title: 'Not allowed', detail: 'Lacks it.' } }, /\(403\): Lacks it\./],
+      [{ status: 404, body: { title: 'Not found' } }, /\(404\): Not found: set COLLECTOR_URL/],
       [{ status: 404, body: 'nothing' }, /\(404\) without a reason: set COLLECTOR_URL/],
       [{ status: 200, body: {} }, /is not a collector: set COLLECTOR_URL/],
       [{ status: 308, headers: { location: 'http://other.example/' } }, /is not a collector/],
