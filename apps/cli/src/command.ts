@@ -27,6 +27,18 @@ export class CommandError extends Error {
   override readonly name = 'CommandError';
 }
 
+const READ_ERROR_REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'this user may not read it',
+};
+
+/** Creates the error of a file that cannot be read. */
+export function createReadError(name: string, cause: unknown): CommandError {
+  const { code = String(cause) } = cause as NodeJS.ErrnoException;
+  return new CommandError(`${name} cannot be read: ${READ_ERROR_REASONS[code] ?? code}`, { cause });
+}
+
 /** Command that reports usage errors in one line with a pointer to the help. Contract 1. */
 export class OneLineCommand extends Command {
   override createCommand(name?: string): OneLineCommand {

@@ -212,7 +212,7 @@ test('An invalid file of texts is rejected with its line', async () => {
   const path = join(folder, 'bad.jsonl');
   for (const [line, message] of [
     ['{', /bad\.jsonl:2: it is not JSON/],
-    ['{"name":"a","payload":{"description":"x"}}', /:2: .*see samples\/README\.md/],
+    ['{"name":"a","payload":{"description":"x"}}', /:2: must .*: see samples\/README\.md/],
     ['{"name":"a","payload":{"description":"x"},"expected":{"cost":5}}', /:2: /],
     [
       '{"name":"a","payload":{"description":"x","price":-1},"expected":{}}',
@@ -223,6 +223,7 @@ test('An invalid file of texts is rejected with its line', async () => {
     await assert.rejects(readGoldenTexts(path), { name: 'CommandError', message });
   }
   await assert.rejects(readGoldenTexts(join(folder, 'none')), /there is no such file/);
+  await assert.rejects(readGoldenTexts(folder), /cannot be read: it is a folder/);
   writeFileSync(path, '\n');
   await assert.rejects(readGoldenTexts(path), /has no texts/);
 });

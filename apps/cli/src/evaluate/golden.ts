@@ -4,7 +4,7 @@ import { FIELD_NAMES, getField, mapFields } from '@oselya/collector/fields';
 import { checkPayload } from '@oselya/collector/payload';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError } from '../command.ts';
+import { CommandError, createReadError } from '../command.ts';
 import { parseJson } from '../http.ts';
 
 /** Oselya's own golden texts. */
@@ -63,9 +63,8 @@ export type GoldenText = Pick<Static<typeof goldenSchema>, 'name'> & {
  * @throws CommandError with the invalid line and the reason.
  */
 export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
-  const content = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    const reason = cause.code === 'ENOENT' ? 'there is no such file' : cause.message;
-    throw new CommandError(`${path} cannot be read: ${reason}`, { cause });
+  const content = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw createReadError(path, cause);
   });
   const texts = content
     .split('\n')
@@ -81,9 +80,8 @@ function parseLine(line: string, position: string): GoldenText {
   if (value === undefined) throw new CommandError(`${position}: it is not JSON`);
   if (!Value.Check(goldenSchema, value)) {
     const [error] = Value.Errors(goldenSchema, value);
-    throw new CommandError(
-      `${position}: ${error?.instancePath ?? ''} ${error?.message ?? ''}: see samples/README.md`,
-    );
+    const reason = `${error?.instancePath ?? ''} ${error?.message ?? ''}`.trim();
+    throw new CommandError(`${position}: ${reason}: see samples/README.md`);
   }
   const payload = { source_slug: 'golden', external_id: value.name, ...value.payload };
   const [fault] = checkPayload(payload);

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
 import { ArrayScanner } from '@oselya/inventory/array-scanner';
-import { CommandError, type Io } from '../command.ts';
+import { CommandError, createReadError, type Io } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type CsvOptions, readCsv } from './csv.ts';
 import { createInvalidRow, isRecord, type Row, type RowPosition } from './row.ts';
@@ -68,17 +68,6 @@ async function* readBytes(
   } catch (cause) {
     throw signal.aborted ? cause : createReadError(name, cause);
   }
-}
-
-const READ_ERROR_REASONS: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
-  EISDIR: 'it is a folder',
-  EACCES: 'this user may not read it',
-};
-
-function createReadError(name: string, cause: unknown): CommandError {
-  const { code = String(cause) } = cause as NodeJS.ErrnoException;
-  return new CommandError(`${name} cannot be read: ${READ_ERROR_REASONS[code] ?? code}`, { cause });
 }
 
 async function getFileSize(path: string): Promise<number | undefined> {
