@@ -17,6 +17,7 @@ test('bytes that are not HTTP get a problem and are not logged', async (context)
     [`${head}: v\r\n\r\n`, 400, 'malformed_request'],
     [`${head}content-length: 1\r\ncontent-length: 2\r\n\r\n`, 400, 'malformed_request'],
     [`${head}Host: x\r\nconnection: close\r\n\r\n`, 400, 'malformed_request'],
+    ['GET / HTTP/1.1\r\nconnection: close\r\n\r\n', 400, 'malformed_request'],
     [`${head}a: ${'x'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
   ] as const) {
     const connection = await open(url, context);

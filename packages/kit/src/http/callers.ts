@@ -60,20 +60,23 @@ export function isForeignOrigin(
   return origin !== undefined && origin !== publicOrigin && origin !== `${protocol}://${host}`;
 }
 
-/** Returns whether a request has at most one `Host` header. With several, Node and a proxy may use different hosts. */
-export function hasSingleHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
+/**
+ * Returns whether a request has one `Host` header, which HTTP/1.0 may omit. With several, Node and a proxy may use
+ * different hosts. RFC 9112 §3.2.
+ */
+export function hasSingleHost({
+  rawHeaders,
+  httpVersion,
+}: Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>): boolean {
   const headerNames = rawHeaders.filter((_, index) => index % 2 === 0);
-  return headerNames.filter((name) => name.toLowerCase() === 'host').length < 2;
+  const hostCount = headerNames.filter((name) => name.toLowerCase() === 'host').length;
+  return hostCount === 1 || (hostCount === 0 && httpVersion === '1.0');
 }
 
-/** Rejects requests with several `Host` headers. RFC 9112 §3.2. */
-export const rejectMultipleHosts: onRequestHookHandler = ({ raw }, _reply, done) => {
+/** Rejects requests without a `Host` header and with several. */
+export const requireSingleHost: onRequestHookHandler = ({ raw }, _reply, done) => {
   if (hasSingleHost(raw)) return done();
-  done(
-    commonProblem('malformed_request', {
-      detail: 'The request has several Host headers. Send one.',
-    }),
-  );
+  done(commonProblem('malformed_request', { detail: 'Send exactly one Host header.' }));
 };
 
 /** Returns whether two secrets match. Compares them in constant time to prevent timing attacks. */

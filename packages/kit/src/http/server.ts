@@ -8,7 +8,7 @@ import createRouter, { type HTTPMethod } from 'find-my-way';
 import { type Logger, RequestLogController } from '../logging.ts';
 import { commonProblem, problemSchema } from '../problems.ts';
 import { createJsonParser, decompressBody, ignoreUndeclaredBody } from './bodies.ts';
-import { hasSingleHost, rejectMultipleHosts } from './callers.ts';
+import { hasSingleHost, requireSingleHost } from './callers.ts';
 import { rejectMalformedHttp, rejectSlowBody, rejectWhileDraining } from './connections.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { describeResponses } from './openapi.ts';
@@ -107,7 +107,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   // Fastify accepts plain text by default.
   app.removeContentTypeParser('text/plain');
   app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
-  app.addHook('onRequest', rejectMultipleHosts);
+  app.addHook('onRequest', requireSingleHost);
   app.addHook('onRequest', rejectSlowBody);
   app.addHook('onRequest', ignoreUndeclaredBody);
   app.addHook('preParsing', decompressBody);
@@ -138,6 +138,8 @@ function createFastify(options: ServerOptions) {
   return fastify({
     loggerInstance,
     http: {
+      // `requireSingleHost` rejects with a problem, unlike Node.
+      requireHostHeader: false,
       headersTimeout: headMs,
       connectionsCheckingInterval: checkMs,
       shouldUpgradeCallback: (request) => hasSingleHost(request) && acceptsUpgrade(request),
