@@ -134,7 +134,8 @@ const post = (url: string, payload: unknown, headers: Record<string, string> = {
   app.inject({
     method: 'POST',
     url,
-    payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
+    payload:
+      typeof payload === 'string' || Buffer.isBuffer(payload) ? payload : JSON.stringify(payload),
     headers: { 'content-type': 'application/json', ...headers },
   });
 const getPage = (url: string) => app.inject({ url, headers: { accept: 'text/html' } });
@@ -223,6 +224,14 @@ test('prototype keys are rejected as unknown keys', async () => {
     assert.match((await post('/pots/1', body)).json().detail, /has a key "__proto__"/);
   }
   assert.match((await post('/pots/1', '{"__proto__": 1')).json().detail, /not valid JSON/);
+});
+
+test('JSON with invalid UTF-8 is rejected', async () => {
+  const response = await post('/pots/1', Buffer.from('{"name":"\xFF","cups":1}', 'latin1'));
+  assert.deepEqual(
+    [response.statusCode, response.json().detail],
+    [400, 'The JSON is not valid UTF-8.'],
+  );
 });
 
 test('a well-formed request id is kept, and an invalid one is replaced', async () => {

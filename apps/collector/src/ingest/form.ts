@@ -163,7 +163,7 @@ export function createMetadataParser(app: Server) {
   const parse = promisify(createJsonParser(app));
 
   return async (request: FastifyRequest, content: Buffer): Promise<Payload> => {
-    const value = await parse(request, content.toString()).catch((cause: unknown) => {
+    const value = await parse(request, content).catch((cause: unknown) => {
       if (cause instanceof ProblemError) throw cause;
       const detail = 'The field "metadata" is not well-formed JSON.';
       throw problem('malformed_request', { detail, cause });

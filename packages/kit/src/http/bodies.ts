@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type {
@@ -66,12 +67,19 @@ type ParseCallback = (error: Error | null, value?: unknown) => void;
 const FORBIDDEN_KEY_DETAIL =
   'The JSON has a key "__proto__", or a key "constructor" that contains "prototype". Remove these keys.';
 
-/** Creates the JSON body parser. It rejects keys that could change an object's prototype, and explains why. */
+/**
+ * Creates the JSON body parser. It rejects invalid UTF-8, and keys that could change an object's prototype, and
+ * explains why.
+ */
 export function createJsonParser(
   app: Pick<FastifyInstance, 'getDefaultJsonParser'>,
-): (request: FastifyRequest, text: string, done: ParseCallback) => void {
+): (request: FastifyRequest, body: Buffer, done: ParseCallback) => void {
   const parseJson = app.getDefaultJsonParser('error', 'error');
-  return (request, text, done) => {
+  return (request, body, done) => {
+    if (!isUtf8(body)) {
+      return done(commonProblem('malformed_request', { detail: 'The JSON is not valid UTF-8.' }));
+    }
+    const text = body.toString();
     void parseJson(request, text, (error, value) => {
       const hasForbiddenKey = error !== null && isJson(text);
       if (hasForbiddenKey)

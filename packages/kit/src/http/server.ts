@@ -106,7 +106,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addSchema(problemSchema);
   // Fastify accepts plain text by default.
   app.removeContentTypeParser('text/plain');
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app));
   app.addHook('onRequest', requireSingleHost);
   app.addHook('onRequest', rejectSlowBody);
   app.addHook('onRequest', ignoreUndeclaredBody);
