@@ -42,7 +42,8 @@ const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
-export type ImageContent = { mediaType: string; content: Readable | Buffer };
+/** Bytes of an image and their number. */
+export type ImageContent = { mediaType: string; content: Readable | Buffer; length: number };
 
 type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } | ImageFailure;
 
@@ -235,9 +236,11 @@ export function createImageService(options: ImageServiceOptions) {
       const image = await findStoredImage(sha256);
       if (image === undefined) return undefined;
       if (side === undefined) {
-        return { mediaType: image.media_type, content: await store.openStream(sha256) };
+        const content = await store.openStream(sha256);
+        return { mediaType: image.media_type, content, length: image.bytes };
       }
-      return { mediaType: 'image/jpeg', content: await thumbnails.makeForRequest(sha256, side) };
+      const content = await thumbnails.makeForRequest(sha256, side);
+      return { mediaType: 'image/jpeg', content, length: content.length };
     },
   };
 }

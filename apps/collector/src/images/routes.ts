@@ -64,7 +64,11 @@ export function registerImageRoutes(app: Server, images: Pick<ImageService, 'has
       }
       const image = await images.open(sha256, size);
       if (image === undefined) throw problem('image_not_found');
-      return reply.headers(headers).type(image.mediaType).send(image.content);
+      const { mediaType, length, content } = image;
+      return reply
+        .headers({ ...headers, 'content-length': length })
+        .type(mediaType)
+        .send(content);
     },
   );
 }

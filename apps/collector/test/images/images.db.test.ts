@@ -486,6 +486,7 @@ suite('GET /images/{sha256}', async () => {
     assert.deepEqual([etag, type], [`"${hash}"`, 'image/png']);
     assert.equal(headers['cache-control'], 'public, max-age=31536000, immutable');
     assert.equal(headers['x-content-type-options'], 'nosniff');
+    assert.equal(headers['content-length'], String(bytes.length));
     for (const side of [320, 1024]) {
       const response = await getImage(`${hash}?size=${side}`);
       assert.equal(response.headers['content-type'], 'image/jpeg');
