@@ -96,7 +96,7 @@ function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): voi
 }
 
 const createSizeError = (maxBytes: number) =>
-  new ImageError(`The image is larger than ${maxBytes / MEBIBYTE} MB`);
+  new ImageError(`The image is larger than ${maxBytes / MEBIBYTE} MiB`);
 
 async function* readBody(response: FetchResponse, signal: AbortSignal): AsyncGenerator<Buffer> {
   const chunks = decompress(response)[Symbol.asyncIterator]();

@@ -93,7 +93,7 @@ async function readContent(part: MultipartFile): Promise<Buffer> {
   for await (const chunk of mapParserErrors<Uint8Array>(part.file)) {
     bytes += chunk.length;
     if (bytes > MAX_BODY_BYTES) {
-      throw problem('body_too_large', { detail: 'The field "metadata" is larger than 1 MB.' });
+      throw problem('body_too_large', { detail: 'The field "metadata" is larger than 1 MiB.' });
     }
     chunks.push(chunk);
   }
@@ -117,7 +117,7 @@ async function receiveFile(
   const chunks = mapParserErrors<Uint8Array>(part.file);
   const file = await saveTemporary(getTemporaryFolder(), chunks, (bytes) => {
     if (bytes > MAX_IMAGE_BYTES) {
-      throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MB.` });
+      throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MiB.` });
     }
     if (bytes > remainingBytes) throw createFormSizeError(maxBytes, `up to the file ${label}`);
   }).catch((error: unknown) => {
@@ -132,7 +132,7 @@ async function receiveFile(
  */
 export function createFormSizeError(maxBytes: number, location: string): Error {
   return problem('body_too_large', {
-    detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${location}. Send fewer or smaller images.`,
+    detail: `The request is larger than ${maxBytes / MEBIBYTE} MiB, ${location}. Send fewer or smaller images.`,
   });
 }
 

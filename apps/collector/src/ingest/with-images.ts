@@ -28,7 +28,7 @@ const formSchema = Type.Object(
       Type.Array(Type.String({ format: 'binary' }), {
         maxItems: MAX_IMAGES,
         description:
-          'JPEG, PNG, WebP, AVIF or GIF files, at most 50 MB each and 512 MB in total. They become the images of the listing. Without files, the listing has the images of `image_urls`.',
+          'JPEG, PNG, WebP, AVIF or GIF files, at most 50 MiB each and 512 MiB in total. They become the images of the listing. Without files, the listing has the images of `image_urls`.',
       }),
     ),
   },
@@ -44,7 +44,7 @@ const formSchema = Type.Object(
   },
 );
 
-const DESCRIPTION = `A form must arrive with at least ${MIN_BODY_RATE.bytes / MEBIBYTE} MB in each
+const DESCRIPTION = `A form must arrive with at least ${MIN_BODY_RATE.bytes / MEBIBYTE} MiB in each
 ${MIN_BODY_RATE.milliseconds / 60_000} minutes until it is complete, half a megabit a second. A slower form is 408 \`request_too_slow\`,
 and nothing of the form is stored. One API key, or one address without a key, may have three times COLLECTOR_UPLOADS
 forms in progress. A further form is 503 \`uploads_busy\`.

@@ -136,7 +136,7 @@ const invalidResponses: [name: string, path: string, reason: RegExp, requests: n
   ['500 that persists', '/status/500', /status 500/, 3],
   ['429 that persists', '/status/429', /status 429/, 3],
   ['408 that persists', '/status/408', /status 408/, 3],
-  ['a body without an end', '/endless', /larger than 0\.09765625 MB/, 1],
+  ['a body without an end', '/endless', /larger than 0\.09765625 MiB/, 1],
   ['a length above the limit', '/announced', /larger than/, 1],
   ['fewer bytes than announced', '/short', /could not be fetched/, 3],
   ['a small body that unpacks to a large one', '/bomb', /larger than/, 1],

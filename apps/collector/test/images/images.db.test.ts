@@ -231,7 +231,7 @@ test('An image of 50 MB is stored, and a larger image is not', async () => {
   const [exactOutcome, oversizedOutcome] = await openService().images.processRemote(job);
   assert.ok(exactOutcome !== undefined && 'sha256' in exactOutcome, JSON.stringify(exactOutcome));
   assert.equal((await findImage(exactOutcome.sha256))?.bytes, 50 * 1024 * 1024);
-  assert.partialDeepStrictEqual(oversizedOutcome, { error: 'The image is larger than 50 MB' });
+  assert.partialDeepStrictEqual(oversizedOutcome, { error: 'The image is larger than 50 MiB' });
 });
 
 test('Bad images are recorded with their reason and leave the good ones alone', async () => {

@@ -153,7 +153,7 @@ test('A form without a declared length is limited in its total size', async () =
     payload,
   );
   assert.equal(largerFormResponse.status, 413);
-  assert.match(largerFormResponse.body.detail, /larger than 1 MB, up to the file "2\.png"/);
+  assert.match(largerFormResponse.body.detail, /larger than 1 MiB, up to the file "2\.png"/);
   assert.deepEqual(await readdir(folder), []);
   assert.equal(processedSizes.length, 1);
 });

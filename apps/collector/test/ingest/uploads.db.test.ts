@@ -52,7 +52,7 @@ test('A declared size above the limit is rejected before the body is sent', asyn
   );
   const answer = await responseText;
   assert.match(answer, /^HTTP\/1\.1 413/);
-  assert.match(answer, /larger than 512 MB/);
+  assert.match(answer, /larger than 512 MiB/);
   socket.destroy();
 });
 

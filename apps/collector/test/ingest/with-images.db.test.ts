@@ -343,7 +343,7 @@ test('A rejected form names the error and stores nothing', async () => {
     ['no metadata', formWithoutMetadata, 422, /metadata.*is missing: send/],
     ['an empty form', new FormData(), 422, /metadata.*is missing: send/],
     ['too many files', formWithManyFiles, 422, /at most 50 files.*notes\.txt.*one too many/],
-    ['a large file', createForm(payload, [hugeFile]), 413, /вид з вікна\.png.*larger than 50 MB/],
+    ['a large file', createForm(payload, [hugeFile]), 413, /вид з вікна\.png.*larger than 50 MiB/],
     [
       'no JSON',
       createForm('{"source_slug": ', [redFile]),
@@ -356,7 +356,7 @@ test('A rejected form names the error and stores nothing', async () => {
       'large metadata',
       createForm('x'.repeat(1024 * 1024 + 1), []),
       413,
-      /metadata.*larger than 1 MB/,
+      /metadata.*larger than 1 MiB/,
     ],
     ['an unknown key', createForm('{"colour":"red"}', []), 422, /\\"colour\\" is unknown/],
     [

@@ -545,7 +545,7 @@ export interface paths {
         put?: never;
         /**
          * Accept a payload with its images, and respond when the payload is processed
-         * @description A form must arrive with at least 8 MB in each
+         * @description A form must arrive with at least 8 MiB in each
          *     2 minutes until it is complete, half a megabit a second. A slower form is 408 `request_too_slow`,
          *     and nothing of the form is stored. One API key, or one address without a key, may have three times COLLECTOR_UPLOADS
          *     forms in progress. A further form is 503 `uploads_busy`.
@@ -580,7 +580,7 @@ export interface paths {
                     "multipart/form-data": {
                         /** @description The payload as JSON of `PayloadSchema`. A payload that is sent before the files can be rejected before the files are read. */
                         metadata: string;
-                        /** @description JPEG, PNG, WebP, AVIF or GIF files, at most 50 MB each and 512 MB in total. They become the images of the listing. Without files, the listing has the images of `image_urls`. */
+                        /** @description JPEG, PNG, WebP, AVIF or GIF files, at most 50 MiB each and 512 MiB in total. They become the images of the listing. Without files, the listing has the images of `image_urls`. */
                         images?: string[];
                     };
                 };
@@ -598,7 +598,7 @@ export interface paths {
                             /** @enum {string} */
                             status: "completed";
                             listing_id: number;
-                            /** @description Outcomes of the images, in order. Empty if a newer payload has changed the listing since. */
+                            /** @description Outcomes of the images, in order. Empty if a newer payload of the listing has arrived meanwhile. */
                             images: ({
                                 sha256: string;
                                 width: number;
