@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
+import pg from 'pg';
 import { connect, formatVector, hideFromPlanner, prepared, retryConflicts } from '../src/index.ts';
 
 type Tables = { numbers: { id: number; price: number | null } };
@@ -110,14 +111,18 @@ if (database.url !== undefined) {
       const encodingUrl = new URL(url);
       encodingUrl.pathname += `_${encoding.toLowerCase()}`;
       const name = encodingUrl.pathname.slice(1);
-      await pool.query(
+      // A busy server may take longer than the time limit of the pool.
+      const client = new pg.Client({ connectionString: url.href });
+      await client.connect();
+      await client.query(
         `create database ${name} template template0 encoding '${encoding}' locale_provider libc locale 'C'`,
       );
       try {
         const code = 'DATABASE_UNSUITABLE';
         await assert.rejects(connect({ url: encodingUrl.href }), { code, message });
       } finally {
-        await pool.query(`drop database ${name} with (force)`);
+        await client.query(`drop database ${name} with (force)`);
+        await client.end();
       }
     });
   }
