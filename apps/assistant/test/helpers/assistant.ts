@@ -93,7 +93,8 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
     signInUser: async (app: Server, user: unknown = provider.user): Promise<Browser> => {
       provider.user = user;
       const browser = new Browser(app);
-      await browser.signIn(provider);
+      const { statusCode, body } = await browser.signIn(provider);
+      if (statusCode !== 302) throw new Error(`The sign-in ended with ${statusCode}: ${body}`);
       provider.calls.length = 0;
       return browser;
     },

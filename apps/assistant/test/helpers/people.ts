@@ -30,8 +30,11 @@ export const userOf = (id: string, permissions: Permission[] = []): User => ({
   permissions,
 });
 
-/** Settings for several signed-in users, because the scripted provider has one user: data stays fresh for an hour. */
-export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };
+/**
+ * Settings for several signed-in users, because the scripted provider has one user: data stays fresh for an hour. On a
+ * busy machine, a sign-in may take longer than the default timeout.
+ */
+export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600', IDP_TIMEOUT_MS: '60000' };
 
 /** Signs in an owner and a stranger without permissions, a holder of `permissions`, and an admin. */
 export async function signInUsers(
