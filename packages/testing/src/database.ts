@@ -5,9 +5,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect, type Database, DatabaseError, type MigrateOptions } from '@oselya/db';
 import type { Kysely, KyselyPlugin, QueryId, QueryResult } from 'kysely';
-import manifest from '../package.json' with { type: 'json' };
 import { deferCleanup } from './flow.ts';
-import { createImageFile } from './pglite-images.ts';
+import { createImageFile, EMPTY_DATABASE } from './pglite-images.ts';
 import { createDatabase } from './postgres-databases.ts';
 
 export { fillDataFolder } from './pglite-images.ts';
@@ -54,7 +53,7 @@ export async function openTestDatabase<Schema>(
 
 /** Returns a name for the migrated state. It changes when a migration file or a variable changes. */
 async function hashState(migrations: readonly MigrateOptions[]): Promise<string> {
-  const state = createHash('sha256').update(manifest.dependencies['@electric-sql/pglite']);
+  const state = createHash('sha256').update(EMPTY_DATABASE.state);
   for (const { component, folder, variables = {} } of migrations) {
     const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted();
     const texts = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')));
