@@ -5,9 +5,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import { ConfigError, createLogger, StartError } from '@oselya/kit';
-import { startModelServer } from '@oselya/model/testing';
+import {
+  createChunk,
+  createStreamedResponse,
+  createToolCallChunk,
+  startModelServer,
+  type ReceivedRequest,
+} from '@oselya/model/testing';
+import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import manifest from '../package.json' with { type: 'json' };
+import { TOOLS } from '../src/conversations/tools/tools.ts';
 import { asyncapi, migrateDatabase, openapi, start } from '../src/main.ts';
 
 const database = await openTestDatabase<never>();
@@ -103,15 +111,38 @@ test('The OpenAPI and AsyncAPI documents need no database', async () => {
   }
 });
 
-test('A start probes the model server for tool calls, and neither start nor close waits for it', async () => {
-  const probePath = Promise.withResolvers<string>();
-  const respond = ({ path }: { path: string }) => {
-    probePath.resolve(path);
-    return 'silence' as const;
-  };
-  await using server = await startModelServer(respond, { handlesProbes: true });
-  const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
-  const assistant = await start({ ...env, ...model }, { database, log });
-  assert.equal(await probePath.promise, '/v1/chat/completions');
-  await assistant.close();
+test('A start probes whether the chat model calls tools, and logs one line', async () => {
+  const call = createToolCallChunk({
+    id: '1',
+    name: 'search_listings',
+    arguments: '{"query":"a"}',
+  });
+  const stop = createChunk({}, { finishReason: 'stop' });
+  for (const [response, expectedLine] of [
+    [createStreamedResponse([call, stop]), /"info".*Probed the model server: tools work\./],
+    [
+      createStreamedResponse([createChunk({ content: 'Ось.' }), stop]),
+      /"warn".*tools do not work\. MODEL_CHAT \(m\) answered a search/,
+    ],
+    [
+      { status: 400, body: { error: { message: 'm does not support tools' } } },
+      /"warn".*m does not support tools.*needs a MODEL_CHAT/,
+    ],
+    ['silence', undefined],
+  ] as const) {
+    const probe = Promise.withResolvers<ReceivedRequest>();
+    const respond = (request: ReceivedRequest) => {
+      probe.resolve(request);
+      return response;
+    };
+    await using server = await startModelServer(respond, { handlesProbes: true });
+    const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
+    const assistant = await start({ ...env, ...model }, { database, log });
+    const { path, body } = await probe.promise;
+    assert.equal(path, '/v1/chat/completions');
+    assert.equal((body as { tools: object[] }).tools.length, TOOLS.length);
+    await until(() => expectedLine === undefined || lines.some((line) => expectedLine.test(line)));
+    // Neither the start nor the close waits for a silent model server.
+    await assistant.close();
+  }
 });

@@ -4,7 +4,6 @@ import { computeMaxAnswerTokens } from '../../src/config.ts';
 import { FIXED_AGENT_LIMITS, runAgent } from '../../src/conversations/agent/agent.ts';
 import { buildContext } from '../../src/conversations/agent/context.ts';
 import { mockAgent } from '../../src/conversations/agent/mock-agent.ts';
-import { probeTools } from '../../src/conversations/agent/model.ts';
 import {
   estimatePartTokens,
   toAgentRequest,
@@ -18,19 +17,16 @@ import {
   divideWindow,
   estimateRequest,
 } from '../../src/conversations/agent/window.ts';
-import { lookupEndpoint } from '../../src/conversations/tools/lookup-endpoint.ts';
 import { readFile } from '../../src/conversations/tools/read-file.ts';
 import {
   ToolError,
   defineTool,
-  type DefinedTool,
   type ToolContext,
   type ToolOutput,
   type ToolServices,
 } from '../../src/conversations/tools/tool.ts';
 import {
   PROFILE_TOOLS,
-  TOOLS,
   createFailedResult,
   createToolBox,
 } from '../../src/conversations/tools/tools.ts';
@@ -41,24 +37,12 @@ import { userOf } from '../helpers/people.ts';
 import { createFolder, openFolder, profile } from '../profiles/folder.ts';
 import { ProblemError } from '@oselya/kit';
 import {
-  createModelClient,
   defineModelSchema,
   type ChatMessage,
   type ChatPart,
   type ChatRequest,
 } from '@oselya/model';
-import {
-  createChunk,
-  createStreamedResponse,
-  createToolCallChunk,
-  startModelServer,
-  type ReceivedRequest,
-  type ScriptedResponse,
-} from '@oselya/model/testing';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, suite, test, type TestContext } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
 
@@ -108,7 +92,6 @@ suite('agent', async () => {
     } = {},
   ) {
     let toolCallCount = 0;
-    const outputSizes: number[] = [];
     const requests: ChatRequest[] = [];
     let text = '';
     const statuses: string[] = [];
@@ -132,7 +115,6 @@ suite('agent', async () => {
         statuses.push(denial === undefined ? 'done' : 'failed');
         if (denial !== undefined) return Promise.resolve(createFailedResult(denial));
         toolCallCount += 1;
-        outputSizes.push(outputBytes);
         return Promise.resolve({
           status: 'done',
           output: cutToBytes(output, outputBytes),
@@ -154,7 +136,7 @@ suite('agent', async () => {
       if (!(error instanceof ProblemError)) throw error;
       ({ code, detail } = error);
     }
-    return { requests, text, statuses, code, detail, toolCallCount, outputSizes };
+    return { requests, text, statuses, code, detail, toolCallCount };
   }
 
   test('The tokens of an answer are counted over its rounds, by the server or by parts', async () => {
@@ -169,17 +151,14 @@ suite('agent', async () => {
     assert.deepEqual([uncountedAnswer.text, uncountedAnswer.code], ['ab\n\nc', 'answer_too_long']);
   });
 
-  test('A tool gets the tokens beside the answer, and does not run without any', async () => {
+  test('A tool does not run without room for its output', async () => {
     const rounds = [{ tools: 1 }, { tools: 2 }, { words: ['Done.'] }];
     const options = { contextTokens: 2048, outputTokens: 800, output: 'x'.repeat(7000) };
-    const { text, statuses, requests, outputSizes } = await answer(rounds, options);
-    assert.deepEqual(statuses, ['done', 'failed', 'failed']);
-    assert.equal(text, 'Done.');
-    assert.match(JSON.stringify(requests.at(-1)?.messages.at(-1)), /no room for more/);
+    const { text, statuses, requests } = await answer(rounds, options);
+    assert.deepEqual([text, statuses], ['Done.', ['done', 'failed', 'failed']]);
+    const { messages = [], maxOutputTokens = 0 } = requests.at(-1) ?? {};
+    assert.match(JSON.stringify(messages.at(-1)), /no room for more/);
     // The agent reserves a quarter of the window for the answer.
-    const [outputSize = 0] = outputSizes;
-    assert.ok(outputSize > 4 * 1300 && outputSize < 4 * (2048 - 512), String(outputSize));
-    const { maxOutputTokens = 0 } = requests.at(-1) ?? {};
     assert.ok(maxOutputTokens > 400 && maxOutputTokens < 520, String(maxOutputTokens));
   });
 
@@ -333,56 +312,6 @@ suite('agent', async () => {
     assert.ok(codes.has('completed') && codes.has('message_too_long'), [...codes].join());
   });
 
-  /** Probes a model server that sends `response`. Returns the first log line and the requests. */
-  async function probe(t: TestContext, response: ScriptedResponse) {
-    const requests: ReceivedRequest[] = [];
-    const respond = (request: ReceivedRequest) => {
-      requests.push(request);
-      return response;
-    };
-    const server = await startModelServer(respond, { handlesProbes: true });
-    const model = createModelClient({
-      mode: 'openai',
-      baseUrl: server.url,
-      chat: 'small',
-      embedding: false,
-      embeddingDimensions: 1,
-      timeoutMs: 5_000,
-      retry: { attempts: 1 },
-    });
-    const line = Promise.withResolvers<string>();
-    const createWriter = (level: string) => (text: unknown) =>
-      line.resolve(`${level} ${String(text)}`);
-    const log = { info: createWriter('info'), warn: createWriter('warn') };
-    const probeRun = probeTools({ MODEL_MODE: 'openai' }, model, log);
-    t.after(async () => {
-      await probeRun.close();
-      await model.close();
-      await server.close();
-    });
-    return { line: await line.promise, requests };
-  }
-
-  test('The start probes whether the chat model calls tools, and logs one line', async (t) => {
-    const input = '{"query":"Львів"}';
-    const call = createToolCallChunk({ id: '1', name: 'search_listings', arguments: input });
-    const stop = createChunk({}, { finishReason: 'stop' });
-    const goodProbe = await probe(t, createStreamedResponse([call, stop]));
-    assert.equal(goodProbe.line, 'info Probed the model server: tools work.');
-    const { tools } = (goodProbe.requests[0]?.body ?? {}) as { tools?: object[] };
-    assert.equal(tools?.length, TOOLS.length);
-
-    const textProbe = await probe(
-      t,
-      createStreamedResponse([createChunk({ content: 'Ось.' }), stop]),
-    );
-    const expectedLine = /^warn .*tools do not work\. MODEL_CHAT \(small\) answered a search/;
-    assert.match(textProbe.line, expectedLine);
-    const body = { error: { message: 'small does not support tools' } };
-    const { line } = await probe(t, { status: 400, body });
-    assert.match(line, /^warn .*small does not support tools.*needs a MODEL_CHAT/);
-  });
-
   test('A title is one line of at most 80 characters, whatever the model writes', async () => {
     const { signal } = new AbortController();
     const createTitle = (streamChat: () => AsyncIterable<ChatPart>) =>
@@ -420,42 +349,18 @@ suite('agent', async () => {
     await assert.rejects(openChecked(folder, 8192), failure);
   });
 
-  const LIMITS = { ms: 20_000, outputBytes: 16 * 1024 };
-  const USER = userOf('u-olena', ['svc.tools.use']);
-  const { signal: unabortedSignal } = new AbortController();
-  const services = {} as ToolServices;
+  const { signal } = new AbortController();
   const recordChange = () => Promise.resolve();
-  const context = {
-    user: USER,
-    sessionId: 's',
-    signal: unabortedSignal,
-    recordChange,
-    outputBytes: LIMITS.outputBytes,
-  };
   const pendingPromise = new Promise<never>(() => undefined);
-
-  const createTestToolBox = (
-    tools: readonly DefinedTool[],
-    { limits = LIMITS, currentUser = () => Promise.resolve(USER) } = {},
-  ) =>
-    createToolBox({
-      tools,
-      services,
-      sessionId: 's',
-      currentUser,
-      log: { warn: () => undefined },
-      limits,
-    });
 
   /** Runs a tool with a scripted function. */
   function run(
     work: (context: ToolContext) => Promise<ToolOutput>,
     {
-      signal = unabortedSignal,
+      limits = { ms: 20_000, outputBytes: 16 * 1024 },
       outputBytes = Infinity,
-      ...options
-    }: Partial<Pick<ToolContext, 'signal' | 'outputBytes'>> &
-      Parameters<typeof createTestToolBox>[1] = {},
+      currentUser = () => Promise.resolve(userOf('u-olena', ['svc.tools.use'])),
+    } = {},
   ) {
     const tool = defineTool({
       name: 'look',
@@ -465,59 +370,17 @@ suite('agent', async () => {
       title: () => 'Testing',
       run: (_input, toolContext) => work(toolContext),
     });
-    const call = { id: '1', name: tool.name, input: {} };
+    const log = { warn: () => undefined };
+    const services = {} as ToolServices;
+    const options = { tools: [tool], services, sessionId: 's', currentUser, log, limits };
     const callContext = { hasReadThirdPartyText: false, signal, recordChange, outputBytes };
-    return createTestToolBox([tool], options).run(call, callContext);
+    return createToolBox(options).run({ id: '1', name: tool.name, input: {} }, callContext);
   }
-
-  /** Waits until the signal is aborted. */
-  async function waitForAbort({ signal }: ToolContext): Promise<ToolOutput> {
-    await sleep(60_000, undefined, { signal });
-    return { data: 'too late', summary: 'too late' };
-  }
-
-  test('Inputs are validated, and null stands for an omitted key', async () => {
-    const inputs: unknown[] = [];
-    const tool = defineTool({
-      name: 'look',
-      description: 'A test.',
-      input: Type.Object(
-        {
-          query: Type.String({ maxLength: 5 }),
-          limit: Type.Optional(Type.Integer({ maximum: 10 })),
-        },
-        { additionalProperties: false },
-      ),
-      hasThirdPartyText: true,
-      title: ({ limit = 'all' }) => `Testing ${limit}`,
-      async run(input) {
-        inputs.push(input);
-        return { data: 1, summary: '' };
-      },
-    });
-    const box = createTestToolBox([tool]);
-    const callContext = { ...context, hasReadThirdPartyText: false };
-    const createCall = (input: object, name = tool.name) => ({ id: '1', name, input });
-    assert.equal(
-      (await box.run(createCall({ query: 'flat', limit: null }), callContext)).status,
-      'done',
-    );
-    assert.deepEqual(inputs, [{ query: 'flat' }]);
-    assert.equal(box.getTitle(createCall({ query: 'flat', limit: null })), 'Testing all');
-    for (const input of [{ query: null }, { query: 'too long' }, { query: '', limit: 11 }]) {
-      assert.match(
-        (await box.run(createCall(input), callContext)).summary,
-        /its input is not valid/,
-      );
-    }
-    const unknownCall = createCall({}, `${'x'.repeat(59)}🏠`);
-    assert.equal(box.getTitle(unknownCall), 'x'.repeat(59));
-    const { summary } = await box.run(unknownCall, callContext);
-    assert.equal(summary, `there is no tool ${'x'.repeat(59)} here`);
-  });
 
   test('A tool that exceeds its time fails, even if it ignores the signal', async () => {
-    const limits = { ...LIMITS, ms: 50 };
+    const limits = { ms: 50, outputBytes: 100 };
+    const waitForAbort = (context: ToolContext) =>
+      sleep(60_000, { data: 'too late', summary: '' }, { signal: context.signal });
     for (const toolRun of [
       run(waitForAbort, { limits }),
       run(() => pendingPromise, { limits }),
@@ -527,30 +390,11 @@ suite('agent', async () => {
     }
   });
 
-  test('The end of the answer ends its tool with the reason', async () => {
-    const stopController = new AbortController();
-    const { signal } = stopController;
-    const startedSignal = Promise.withResolvers<AbortSignal>();
-    const startAndWait = (toolContext: ToolContext) => {
-      startedSignal.resolve(toolContext.signal);
-      return waitForAbort(toolContext);
-    };
-    const toolRun = run(startAndWait, { signal });
-    const ignoringRun = run(() => pendingPromise, { signal });
-    const toolSignal = await startedSignal.promise;
-    stopController.abort('cancelled');
-    assert.equal(toolSignal.aborted, true);
-    for (const abortedRun of [toolRun, ignoringRun, run(() => pendingPromise, { signal })]) {
-      await assert.rejects(abortedRun, (reason) => reason === 'cancelled');
-    }
-  });
-
   test('Outputs are cut to their limit, with a note', async () => {
-    const limits = { ...LIMITS, outputBytes: 100 };
-    const fullText = 'ж'.repeat(49);
-    const returnText = async () => ({ data: fullText, summary: '' });
-    const fittingResult = await run(returnText, { limits });
-    assert.equal(fittingResult.output, JSON.stringify(fullText));
+    const limits = { ms: 20_000, outputBytes: 100 };
+    const fittingText = 'ж'.repeat(49);
+    const fittingResult = await run(async () => ({ data: fittingText, summary: '' }), { limits });
+    assert.equal(fittingResult.output, JSON.stringify(fittingText));
 
     const longText = 'ж'.repeat(1000);
     const output = { data: longText, laterData: `${longText}${longText}`, summary: '' };
@@ -562,111 +406,35 @@ suite('agent', async () => {
       assert.match(text, new RegExp(`^"ж{37}… \\(cut off: ${bytes} bytes\\)$`, 'u'));
       assert.ok(Buffer.byteLength(text) <= 100);
     }
-
-    let recordedBytes: number | undefined;
-    const recordBytes = ({ outputBytes }: ToolContext) => {
-      recordedBytes = outputBytes;
-      return Promise.resolve({ data: 'x'.repeat(500), summary: '' });
-    };
-    assert.equal(Buffer.byteLength((await run(recordBytes, { outputBytes: 300 })).output), 300);
-    assert.equal(recordedBytes, 300);
     const failTool = () => Promise.reject(new ToolError('no '.repeat(500)));
     const { status, output: failedOutput } = await run(failTool, { outputBytes: 300 });
     assert.deepEqual([status, Buffer.byteLength(failedOutput)], ['failed', 300]);
   });
 
-  /** Creates services with one file, and records the requests for its parts. */
-  function createFileServices(text: string) {
-    const requests: { name: string; bytes: number }[] = [];
-    const content = Buffer.from(text);
-    const readPart: Files['readPart'] = (_user, { name, from, bytes }) => {
-      requests.push({ name, bytes });
-      const part = content.subarray(from, from + bytes);
-      return Promise.resolve({ part, size_bytes: content.length, media_type: TEXT_TYPE });
-    };
-    return { requests, services: { ...services, files: { readPart } as Files } };
-  }
-
-  async function readAll(text: string, outputBytes: number): Promise<string[]> {
-    const fileContext = { ...createFileServices(text).services, ...context, outputBytes };
-    const parts: string[] = [];
-    for (let from: number | undefined = 0; from !== undefined;) {
-      const { data } = await readFile.run({ name: 'a.txt', from }, fileContext);
-      assert.ok(Buffer.byteLength(JSON.stringify(data)) <= outputBytes);
-      const part = data as { text: string; next?: number };
-      parts.push(part.text);
-      from = part.next;
-    }
-    return parts;
-  }
-
-  test('read_file reads a file in whole characters, part by part', async () => {
-    for (const character of ['ж', '語', '🏠']) {
-      const text = `a${character.repeat(14_000)}`;
-      const parts = await readAll(text, 16 * 1024);
+  test('read_file reads a file in parts of whole characters that fit the room', async () => {
+    for (const [text, outputBytes] of [
+      [`a${'ж'.repeat(14_000)}`, 16 * 1024],
+      [`a${'語'.repeat(14_000)}`, 16 * 1024],
+      [`a${'🏠'.repeat(14_000)}`, 16 * 1024],
+      ['🏠\n'.repeat(900), 400],
+      ['\n'.repeat(20_000), 400],
+    ] as const) {
+      const content = Buffer.from(text);
+      const readPart: Files['readPart'] = (_user, { from, bytes }) => {
+        const part = content.subarray(from, from + bytes);
+        return Promise.resolve({ part, size_bytes: content.length, media_type: TEXT_TYPE });
+      };
+      const context = { files: { readPart }, outputBytes } as ToolContext & ToolServices;
+      const parts: string[] = [];
+      for (let from: number | undefined = 0; from !== undefined;) {
+        const { data } = await readFile.run({ name: 'a.txt', from }, context);
+        assert.ok(Buffer.byteLength(JSON.stringify(data)) <= outputBytes);
+        const part = data as { text: string; next?: number };
+        parts.push(part.text);
+        from = part.next;
+      }
       assert.equal(parts.join(''), text);
-      assert.equal(parts.length, Math.ceil(Buffer.byteLength(text) / 12_000), character);
-    }
-    for (const text of ['🏠\n'.repeat(900), 'ж'.repeat(3000), '\n'.repeat(20_000)]) {
-      assert.equal((await readAll(text, 400)).join(''), text);
-    }
-
-    const { requests, services: files } = createFileServices(`a${'🏠'.repeat(4)}`);
-    const name = 'мій їжак.txt'.normalize('NFC');
-    for (const [from, text] of [
-      [2, '🏠'.repeat(3)],
-      [15, ''],
-      [900, ''],
-    ] as const) {
-      const input = { name: name.normalize('NFD'), from };
-      const { data } = await readFile.run(input, { ...files, ...context });
-      assert.deepEqual(data, { name, text });
-    }
-    const part = { name, bytes: 12_000 };
-    assert.deepEqual(requests, [part, part, part]);
-  });
-
-  const inventoryFolder = await mkdtemp(join(tmpdir(), 'lookup-endpoint-'));
-  after(() => rm(inventoryFolder, { recursive: true }));
-
-  const RECORD = {
-    id: 'ssh:git@web1:22',
-    name: 'Forge',
-    type: 'http',
-    status: 'active',
-    exposure: 'private',
-    docs: 'docs/forge.md',
-    last_reviewed: '2026-11-01',
-    url: 'https://admin:hunter2@forge.example.test/?token=hunter2',
-  };
-
-  const lookUpEndpoint = (inventoryFile: string | undefined, words: string) =>
-    lookupEndpoint.run({ words }, { ...services, ...context, inventoryFile });
-
-  test('lookup_endpoint finds ten endpoints and counts all, without their secrets', async () => {
-    const file = join(inventoryFolder, 'endpoints.json');
-    const createRecord = (index: number) => ({ ...RECORD, id: `e${index}`, url: '' });
-    const records = Array.from({ length: 12 }, (_, index) => createRecord(index));
-    await writeFile(file, JSON.stringify([{ ...RECORD, name: 'Other' }, ...records]));
-    const { data, summary } = await lookUpEndpoint(file, 'FORGE e');
-    const url = 'https://***@forge.example.test/?token=***';
-    const maskedRecord = { ...RECORD, name: 'Other', url };
-    assert.deepEqual(data, { total: 13, endpoints: [maskedRecord, ...records.slice(0, 9)] });
-    assert.match(summary, /^ssh:git@web1:22, e0, .*, e8$/);
-    assert.equal((await lookUpEndpoint(file, 'other ssh:git@web1')).summary, 'ssh:git@web1:22');
-    assert.equal((await lookUpEndpoint(file, 'hunter2')).summary, 'nothing found');
-
-    const invalid = join(inventoryFolder, 'invalid.json');
-    await writeFile(invalid, JSON.stringify([{ ...RECORD, exposure: 'all-users' }]));
-    for (const [path, message] of [
-      [undefined, /there is no inventory here: INVENTORY_FILE names none/],
-      [join(inventoryFolder, 'missing.json'), /cannot be read: INVENTORY_FILE must name it/],
-      [invalid, /the inventory is not valid: .*invalid\.json:1:\d+: exposure must be one of/],
-    ] as const) {
-      await assert.rejects(
-        lookUpEndpoint(path, 'forge'),
-        (error) => error instanceof ToolError && message.test(error.message),
-      );
+      if (outputBytes > 400) assert.equal(parts.length, Math.ceil(content.length / 12_000));
     }
   });
 
@@ -797,32 +565,23 @@ suite('context of the model', () => {
     assert.match(request.system, new RegExp(`^- and ${100 - shownCount} more`, 'm'));
   });
 
-  test('A long last question is sent alone', () => {
-    const longText = 'a'.repeat(REQUEST_TOKENS * 8);
-    const { context } = buildTestContext({
-      facts: [createFact('k', 'v')],
-      userSummary: 'Has a dog.',
-      summary: 'Of before.',
-      messages: [createQuestion(longText), createQuestion('b')],
-    });
-    assert.deepEqual(context.messages, [createQuestion(longText)]);
-    assert.deepEqual([context.memory, context.userSummary, context.summary], [[], '', '']);
-  });
-
   test('The latest items are sent without a gap, within their shares', () => {
     const texts = fc.array(fc.string({ maxLength: 40_000 }), { maxLength: 20 });
     const contextTokenCounts = fc.integer({ min: 2048, max: WINDOW });
     fc.assert(
       fc.property(
         fc.string({ maxLength: 60_000 }),
+        fc.string({ maxLength: 60_000 }),
         texts,
         texts,
         contextTokenCounts,
-        (system, values, contents, contextTokens) => {
+        (system, summary, values, contents, contextTokens) => {
           const facts = values.map((value, index) => createFact(String(index), value));
           const messages = contents.map((content) => createQuestion(content));
           const { context, request, tokenEstimate } = buildTestContext({
             system,
+            userSummary: summary,
+            summary,
             facts,
             messages,
             contextTokens,
@@ -845,8 +604,6 @@ suite('context of the model', () => {
     );
   });
 
-  const NO_ANSWER = { role: 'assistant', content: '(No answer came.)' };
-
   /** Creates a request from a context with defaults. */
   function createRequest(context: Partial<RequestContext>) {
     const emptyContext = {
@@ -867,78 +624,53 @@ suite('context of the model', () => {
     summary: string | null = null,
   ): ChatMessage[] => [...createRequest({ summary, messages }).messages];
 
-  const createAnswer = (content: string, tool_calls: unknown = null): StoredMessage => ({
-    role: 'assistant',
-    content,
-    tool_calls,
-  });
-  const createDigest = (content: string): StoredMessage => ({
-    ...createAnswer(content),
-    unasked: true,
-  });
-  const createLookUse = (id: string, round = 1) => ({
-    id,
-    name: 'look',
-    input: {},
-    output: '[]',
-    round,
-  });
+  const STORED_BY_LETTER: Record<string, Omit<StoredMessage, 'content'>> = {
+    q: { role: 'user', tool_calls: null },
+    a: { role: 'assistant', tool_calls: null },
+    d: { role: 'assistant', tool_calls: null, unasked: true },
+  };
 
-  const createModelQuestion = (content: string) => ({ role: 'user', content });
-  const createModelAnswer = (content: string) => ({ role: 'assistant', content });
-  const NEWS_MESSAGE = createModelQuestion('(A saved search has news.)');
+  /** Returns the request for questions, answers and digests, all in the form "q text|a text|d text". */
+  function requestOf(conversation: string, summary: string | null = null): string {
+    const messages = conversation.split('|').map((part): StoredMessage => {
+      const stored = STORED_BY_LETTER[part.charAt(0)] ?? assert.fail();
+      return { ...stored, content: part.slice(2) };
+    });
+    return createMessages(messages, summary)
+      .map((message) => `${getRoleLetter(message)} ${message.content}`)
+      .join('|');
+  }
 
   test('Questions and answers alternate: missing answers are stated, and consecutive ones joined', () => {
-    const createNewsMessages = (text: string) => [NEWS_MESSAGE, createModelAnswer(text)];
-    const firstExchange = [createModelQuestion('one'), NO_ANSWER];
-    const conversation = [
-      createAnswer('of before', [createLookUse('a')]),
-      createQuestion('one'),
-      createAnswer('yes'),
-    ];
-    for (const [messages, expected] of [
-      [
-        [createQuestion('one'), createAnswer(''), createQuestion('two')],
-        [...firstExchange, createModelQuestion('two')],
-      ],
-      [
-        [createQuestion('one'), createQuestion('two')],
-        [...firstExchange, createModelQuestion('two')],
-      ],
-      [
-        [createQuestion('one'), createDigest('[1]'), createQuestion('two')],
-        [...firstExchange, ...createNewsMessages('[1]'), createModelQuestion('two')],
-      ],
-      [
-        [createDigest('[1]'), createDigest('[2]'), createQuestion('one')],
-        [...createNewsMessages('[1]'), ...createNewsMessages('[2]'), createModelQuestion('one')],
-      ],
-      [
-        [createQuestion('one'), createDigest('[1]'), createAnswer('late')],
-        [createModelQuestion('one'), createModelAnswer('late'), ...createNewsMessages('[1]')],
-      ],
-      [conversation, [createModelQuestion('one'), createModelAnswer('yes')]],
-      [
-        [createQuestion('one'), createAnswer('a'), createAnswer(''), createAnswer('b')],
-        [createModelQuestion('one'), createModelAnswer('a\n\nb')],
-      ],
+    const news = 'q (A saved search has news.)';
+    for (const [conversation, expected] of [
+      ['q one|a |q two', 'q one|a (No answer came.)|q two'],
+      ['q one|q two', 'q one|a (No answer came.)|q two'],
+      ['q one|d [1]|q two', `q one|a (No answer came.)|${news}|a [1]|q two`],
+      ['d [1]|d [2]|q one', `${news}|a [1]|${news}|a [2]|q one`],
+      ['q one|d [1]|a late', `q one|a late|${news}|a [1]`],
+      ['a of before|q one|a yes', 'q one|a yes'],
+      ['q one|a a|a |a b', 'q one|a a\n\nb'],
     ] as const) {
-      assert.deepEqual(createMessages([...messages]), expected);
+      assert.equal(requestOf(conversation), expected);
     }
-    const [, summary, ...nextMessages] = createMessages(conversation, 'What was said.');
-    assert.deepEqual(summary, createModelAnswer('What was said.'));
-    assert.deepEqual(nextMessages, [createModelQuestion('one'), createModelAnswer('yes')]);
+    const summarized = requestOf('a of before|q one|a yes', 'What was said.');
+    assert.match(summarized, /^q [^|]+\|a What was said\.\|q one\|a yes$/);
   });
 
   test('Any stored messages make a valid and complete request', () => {
     const content = fc.oneof(fc.constant(''), fc.string({ maxLength: 20 }));
-    const tools = fc
-      .array(fc.integer({ min: 1, max: 3 }), { maxLength: 4 })
-      .map((rounds) =>
-        rounds
-          .toSorted((a, b) => a - b)
-          .map((round, index) => createLookUse(`call-${index}`, round)),
-      );
+    const tools = fc.array(fc.integer({ min: 1, max: 3 }), { maxLength: 4 }).map((rounds) =>
+      rounds
+        .toSorted((a, b) => a - b)
+        .map((round, index) => ({
+          id: `call-${index}`,
+          name: 'look',
+          input: {},
+          output: '[]',
+          round,
+        })),
+    );
     const storedMessage = fc.oneof(
       fc.record({
         role: fc.constantFrom('user', 'system'),

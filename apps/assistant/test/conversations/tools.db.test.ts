@@ -5,6 +5,7 @@ import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
 import { listMessages } from '../../src/conversations/messages.ts';
 import { createTurnSteps } from '../../src/conversations/step-recorder.ts';
 import { insertTurn } from '../../src/conversations/turns.ts';
+import { lookupEndpoint } from '../../src/conversations/tools/lookup-endpoint.ts';
 import { createMemoryService } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
@@ -32,17 +33,20 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
 suite('tools', async () => {
-  const ENDPOINT_RECORD = {
-    id: 'http:forge:3000',
+  const ENDPOINTS = Array.from({ length: 13 }, (_, index) => ({
+    id: `http:forge:${index}`,
     name: 'Forge',
     type: 'http',
     status: 'active',
     exposure: 'private',
     docs: 'docs/forge.md',
     last_reviewed: '2026-11-01',
-    url: 'https://forge.example.test/',
-  };
-  const folder = await createFolder({ 'endpoints.json': JSON.stringify([ENDPOINT_RECORD]) });
+    url: 'https://admin:hunter2@forge.example.test/?token=hunter2',
+  }));
+  const folder = await createFolder({
+    'endpoints.json': JSON.stringify(ENDPOINTS),
+    'invalid.json': JSON.stringify([{ ...ENDPOINTS[0], exposure: 'all-users' }]),
+  });
   const stage = await openStage({
     COLLECTOR_API_KEY: 'key-of-the-assistant',
     INVENTORY_FILE: join(folder, 'endpoints.json'),
@@ -104,25 +108,6 @@ suite('tools', async () => {
     await client.undo(id, tool.step_id);
     assert.deepEqual(await findFacts('u-iryna'), []);
     await assert.rejects(client.undo(id, tool.step_id), hasProblem('nothing_to_undo'));
-  });
-
-  test('A fact is undone to its previous value unless it has changed since', async (t) => {
-    const { client, id } = await openUserSession(t, 'u-maria');
-    const stepIds: string[] = [];
-    for (const city of ['Львів', 'Київ']) {
-      model.scripts.push(createRememberScript('city', city));
-      const answer = client.say(id, city);
-      stepIds.push((await answer.waitFor('tool.finished')).tool.step_id);
-      await answer.waitFor('message.completed');
-    }
-    const [firstStepId = '', secondStepId = ''] = stepIds;
-    await assert.rejects(client.undo(id, firstStepId), hasProblem('nothing_to_undo'));
-    await client.undo(id, secondStepId);
-    assert.deepEqual(await findFacts('u-maria'), [
-      { category: 'wishes', key: 'city', value: 'Львів' },
-    ]);
-    await client.undo(id, firstStepId);
-    assert.deepEqual(await findFacts('u-maria'), []);
   });
 
   test('Texts that PostgreSQL cannot store fail no answer', async (t) => {
@@ -251,13 +236,16 @@ suite('tools', async () => {
       {
         tools: [
           { name: 'get_listing', arguments: { listing_id: 99 } },
-          { name: 'made_up', arguments: {} },
+          { name: `${'x'.repeat(59)}🏠`, arguments: {} },
         ],
       },
       { words: ['Нема.'] },
       { answer: { status: 400, body: { error: { message: 'No' } } } },
     );
-    await client.say(id, 'Що з 99?').waitFor('message.completed');
+    const answer = client.say(id, 'Що з 99?');
+    await answer.waitFor('message.completed');
+    // An unknown name is cut within the events.
+    assert.ok(JSON.stringify(answer.events).includes(`"title":"${'x'.repeat(59)}"`));
     await client.say(id, 'А тепер?').waitFor('error');
     const readIncreases = async () => {
       const currentValues = await readMetricValues();
@@ -358,6 +346,23 @@ suite('tools', async () => {
     isAdmin?: boolean;
   };
 
+  test('lookup_endpoint searches no secrets, and reports a missing or invalid inventory', async (t) => {
+    const lookUp = (words: string, inventoryFile?: string) =>
+      lookupEndpoint.run({ words }, { inventoryFile, signal: t.signal } as never);
+    const { summary } = await lookUp('hunter2', join(folder, 'endpoints.json'));
+    assert.equal(summary, 'nothing found');
+    for (const [file, message] of [
+      [undefined, /there is no inventory here: INVENTORY_FILE names none/],
+      [join(folder, 'missing.json'), /cannot be read: INVENTORY_FILE must name it/],
+      [
+        join(folder, 'invalid.json'),
+        /is not valid: .*invalid\.json:1:\d+: exposure must be one of/,
+      ],
+    ] as const) {
+      await assert.rejects(lookUp('forge', file), { name: 'ToolError', message });
+    }
+  });
+
   const wish = {
     query: 'біля парку',
     city: 'Львів',
@@ -369,7 +374,8 @@ suite('tools', async () => {
     {
       label: 'A search for words and meaning',
       name: 'search_listings',
-      input: wish,
+      // Models use null for an omitted filter.
+      input: { ...wish, district: null },
       request: {
         path: '/api/v1/search/hybrid',
         body: { ...wish, limit: 5, fold_duplicates: true },
@@ -413,12 +419,18 @@ suite('tools', async () => {
       summary: 'кіт',
     },
     {
-      label: 'An endpoint of the installation',
+      label: 'Ten endpoints of the installation without their secrets',
       name: 'lookup_endpoint',
-      input: { words: 'forge private' },
-      result: { total: 1, endpoints: [ENDPOINT_RECORD] },
-      title: 'Looking up endpoints · forge private',
-      summary: 'http:forge:3000',
+      input: { words: 'FORGE private' },
+      result: {
+        total: 13,
+        endpoints: ENDPOINTS.slice(0, 10).map((endpoint) => ({
+          ...endpoint,
+          url: 'https://***@forge.example.test/?token=***',
+        })),
+      },
+      title: 'Looking up endpoints · FORGE private',
+      summary: Array.from({ length: 10 }, (_, index) => `http:forge:${index}`).join(', '),
       isAdmin: true,
     },
   ];
@@ -547,18 +559,18 @@ suite('tools', async () => {
     return changeFact;
   }
 
-  test('Undoing restores a fact that was written over or forgotten, with its origin and times', async (t) => {
+  test('Undoing restores a fact that was written over or forgotten, unless it has changed since', async (t) => {
     const changeFact = await createUserWithCityFact(t, 'u-dmytro');
     const originalFacts = await readExactFacts('u-dmytro');
-    for (const [name, input] of [
-      ['remember_fact', { value: 'Київ' }],
-      ['forget_fact', {}],
-    ] as const) {
-      const undo = await changeFact(name, input);
-      assert.notDeepEqual(await readExactFacts('u-dmytro'), originalFacts);
-      await undo();
-      assert.deepEqual(await readExactFacts('u-dmytro'), originalFacts);
-    }
+    const undoWriting = await changeFact('remember_fact', { value: 'Київ' });
+    const writtenFacts = await readExactFacts('u-dmytro');
+    const undoForgetting = await changeFact('forget_fact', {});
+    assert.deepEqual(await readExactFacts('u-dmytro'), []);
+    await assert.rejects(undoWriting, hasProblem('nothing_to_undo'));
+    await undoForgetting();
+    assert.deepEqual(await readExactFacts('u-dmytro'), writtenFacts);
+    await undoWriting();
+    assert.deepEqual(await readExactFacts('u-dmytro'), originalFacts);
   });
 
   test('Undoing beyond the maximum of facts fails with memory_full and can be repeated', async (t) => {
@@ -665,16 +677,11 @@ suite('tools', async () => {
     ]);
   });
 
-  test('A turn that was aborted or whose session was deleted changes no memory', async (t) => {
-    const abortedTurn = await startRememberingTurn();
-    t.after(abortedTurn.close);
-    await abortedTurn.abort();
-    await assert.rejects(abortedTurn.putFact(), { code: 'no_turn_running' });
-    const deletedTurn = await startRememberingTurn();
-    t.after(deletedTurn.close);
-    const { sessionId } = deletedTurn.turn;
-    await db.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
-    await assert.rejects(deletedTurn.putFact(), { code: 'session_not_found' });
+  test('An aborted turn changes no memory', async (t) => {
+    const { putFact, abort, close } = await startRememberingTurn();
+    t.after(close);
+    await abort();
+    await assert.rejects(putFact(), { code: 'no_turn_running' });
     assert.deepEqual(await findFacts('u-taras'), []);
   });
 
