@@ -434,6 +434,9 @@ suite('agent', async () => {
         from = part.next;
       }
       assert.equal(parts.join(''), text);
+      // A part that begins within a character begins with the next one.
+      const { data: laterPart } = await readFile.run({ name: 'a.txt', from: 2 }, context);
+      assert.doesNotMatch(JSON.stringify(laterPart), /\ufffd/);
       if (outputBytes > 400) assert.equal(parts.length, Math.ceil(content.length / 12_000));
     }
   });

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import type { ClientType } from '@oselya/protocol';
 import { sql } from 'kysely';
-import { estimateTokens } from '../../src/conversations/agent/window.ts';
 import { createSessionService } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
@@ -73,19 +72,6 @@ const summary = {
 test('A session has the members of the specification, in the list and alone', async () => {
   assert.deepEqual((await owner.get('/sessions')).json(), [summary]);
   assert.deepEqual((await owner.get('/sessions/own')).json(), { ...summary, messages: [] });
-});
-
-test('Messages come in order and are counted', async () => {
-  await addMessages(db, 'own', 'one', 'two', 'three');
-  await addSessions(db, { id: 'other', user_id: 'u-owner' });
-  await addMessages(db, 'other', 'elsewhere');
-  const { message_count, messages } = (await owner.get('/sessions/own')).json();
-  assert.equal(message_count, 3);
-  assert.deepEqual(
-    messages.map(({ content }: { content: string }) => content),
-    ['one', 'two', 'three'],
-  );
-  assert.deepEqual(Object.keys(messages[0]).toSorted(), ['content', 'created_at', 'id', 'role']);
 });
 
 const changeSession = (payload: object) => owner.request('PATCH', '/sessions/own', { payload });
@@ -165,32 +151,6 @@ test('Access to sessions of other users is recorded, access to own sessions is n
   assert.deepEqual(await drainAudit(db), []);
 });
 
-const CONTENT_TABLES = ['conversation_messages', 'agent_steps', 'session_files'] as const;
-
-/** Adds two messages, a step and a file to a session. */
-async function addContents(id: string): Promise<void> {
-  await addMessages(db, id, 'one', 'two');
-  await sql`insert into agent_steps (session_id, turn_id, kind, title, status)
-    values (${id}, 't', 'tool', 'x', 'done')`.execute(db);
-  await sql`insert into session_files (session_id, name, size_bytes, sha256, content)
-    values (${id}, 'a', 1, '', 'a')`.execute(db);
-}
-
-/** Returns the IDs of the sessions with rows in a table. */
-const listSessionIds = async (table: (typeof CONTENT_TABLES)[number]) =>
-  (await db.selectFrom(table).select('session_id').distinct().execute()).map(
-    (row) => row.session_id,
-  );
-
-test('Deleting a session deletes its messages, steps and files only', async () => {
-  await addSessions(db, { id: 'other', user_id: 'u-owner' });
-  for (const id of ['own', 'other']) await addContents(id);
-  const answer = await owner.request('DELETE', '/sessions/own');
-  assert.deepEqual(answer.json(), { ok: true });
-  for (const table of CONTENT_TABLES) assert.deepEqual(await listSessionIds(table), ['other']);
-  assert.equal((await owner.request('DELETE', '/sessions/own')).statusCode, 404);
-});
-
 type ListedSessions = { session_id: string; last_active: string }[];
 
 /** Returns the bodies of all pages. */
@@ -252,7 +212,10 @@ test('A list has only the sessions that the user may read', async () => {
   }
 });
 
-type Conversation = { messages: { content: string; created_at: string | null }[] };
+type Conversation = {
+  message_count: number;
+  messages: { content: string; created_at: string | null }[];
+};
 const getContents = (conversations: Conversation[]) =>
   conversations.map(({ messages }) => messages.map(({ content }) => content).join(' '));
 
@@ -261,6 +224,7 @@ test('The latest page of messages comes first, and links to the earlier ones', a
   await addMessages(db, 'long', '1', '2', '3', '4', '5');
   const answers = await readAllPages<Conversation>(owner, '/sessions/long?limit=2');
   assert.deepEqual(getContents(answers), ['4 5', '2 3', '1']);
+  assert.equal(answers[0]?.message_count, 5);
 });
 
 test('Messages are ordered by time, then by number', async () => {
@@ -356,18 +320,12 @@ test('The context has the instructions, the facts of the owner and the messages'
     { role: 'user', content: 'Шукаю квартиру' },
   ]);
   assert.equal(context.refusal, null);
-  const exactTokens = estimateTokens(JSON.stringify(context.request));
-  assert.ok(Math.abs(context.token_estimate - exactTokens) < exactTokens / 20);
-  const { system, messages, tools } = context.request;
+  assert.ok(context.token_estimate > 500, 'the instructions and tools');
+  const { system } = context.request;
   assert.ok(system.startsWith(context.system.trimEnd()));
   assert.match(system, /wishes\/town: Львів/);
   assert.match(system, /^> Має собаку\.\n> # Rules\n> - a\/b: c$/m);
   assert.doesNotMatch(system, /Має кота/);
-  assert.deepEqual(
-    messages.map(({ content }: { content: string }) => content),
-    ['Добрий день', '(No answer came.)', 'Шукаю квартиру'],
-  );
-  assert.ok(tools.some(({ name }: { name: string }) => name === 'search_listings'));
 });
 
 test('The context has no memory that its owner may not see', async () => {
@@ -469,10 +427,15 @@ const messageCases: Record<ClientType, readonly [object, Partial<Record<Sender, 
       { session_id: 'none', text: 'Дві кімнати?' },
       { ...createErrors('session_not_found'), ...useErrors },
     ],
-    [
+    ...[
       { session_id: 'spoken', text: ' \n ' },
+      { session_id: null, text: 'Дві кімнати?' },
+      { session_id: 'spoken', text: 'Дві кімнати?', surplus: null },
+      { session_id: 'spoken', text: 'Дві кімнати?', client_message_id: [null] },
+    ].map((frame): [object, Partial<Record<Sender, string>>] => [
+      frame,
       { ...createErrors('validation_failed'), ...useErrors },
-    ],
+    ]),
   ],
   'message.retry': [
     [{ session_id: 'spoken' }, { speaker: 'nothing_to_retry', ...useErrors, ...ownerErrors }],
@@ -562,7 +525,24 @@ test('Opening long sessions is limited for a user over all connections', async (
   assert.equal((await ask('reader', { ...openMessage, session_id: 'own' })).problem, undefined);
 });
 
-test('A session is deleted with all its rows, whatever constraints an older system had', async () => {
+const CONTENT_TABLES = ['conversation_messages', 'agent_steps', 'session_files'] as const;
+
+/** Adds two messages, a step and a file to a session. */
+async function addContents(id: string): Promise<void> {
+  await addMessages(db, id, 'one', 'two');
+  await sql`insert into agent_steps (session_id, turn_id, kind, title, status)
+    values (${id}, 't', 'tool', 'x', 'done')`.execute(db);
+  await sql`insert into session_files (session_id, name, size_bytes, sha256, content)
+    values (${id}, 'a', 1, '', 'a')`.execute(db);
+}
+
+/** Returns the IDs of the sessions with rows in a table. */
+const listSessionIds = async (table: (typeof CONTENT_TABLES)[number]) =>
+  (await db.selectFrom(table).select('session_id').distinct().execute()).map(
+    (row) => row.session_id,
+  );
+
+test('A session is deleted with its rows only, whatever constraints an older system had', async () => {
   for (const table of CONTENT_TABLES) {
     const constraint = sql.ref(`${table}_session_id_fkey`);
     await sql`alter table ${sql.table(table)} drop constraint ${constraint}`.execute(db);
@@ -570,7 +550,9 @@ test('A session is deleted with all its rows, whatever constraints an older syst
   await sql`
     alter table conversation_messages
     add foreign key (session_id) references conversation_sessions (id)`.execute(db);
-  await addContents('legacy');
-  assert.equal((await admin.request('DELETE', '/sessions/legacy')).statusCode, 200);
-  for (const table of CONTENT_TABLES) assert.deepEqual(await listSessionIds(table), []);
+  for (const id of ['own', 'legacy']) await addContents(id);
+  const answer = await owner.request('DELETE', '/sessions/own');
+  assert.deepEqual(answer.json(), { ok: true });
+  for (const table of CONTENT_TABLES) assert.deepEqual(await listSessionIds(table), ['legacy']);
+  assert.equal((await owner.request('DELETE', '/sessions/own')).statusCode, 404);
 });

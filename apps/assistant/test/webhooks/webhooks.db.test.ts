@@ -26,10 +26,8 @@ const { db, engine, lines, provider, createInstance, signInUser, findAuthSession
 const app = await createInstance();
 const secondApp = await createInstance();
 
-const ADMIN = person('u-1', { isAdmin: true });
 const REVOKED = { event: 'session.revoked', user_id: 'u-1' };
 const BLOCKED = { event: 'user.blocked', user_id: 'u-1' };
-const ROLES_CHANGED = { event: 'client.roles_changed', user_id: 'u-1' };
 const BODY = JSON.stringify(BLOCKED);
 const hex = computeHmac(BODY).toString('hex');
 
@@ -142,11 +140,6 @@ const STANDARD_ONLY = { IDP_WEBHOOK_STANDARD_ONLY: 'true' };
 
 for (const [name, headers, settings] of [
   ['a wrong signature', { 'x-webhook-signature': '0'.repeat(64) }, {}],
-  [
-    'a delivery time an hour ago',
-    createStandardHeaders(BODY, { sentAt: new Date(Date.now() - 3.6e6) }),
-    {},
-  ],
   ['an HMAC where only Standard Webhooks are accepted', createHmacHeaders(BODY), STANDARD_ONLY],
   ['a signature where no secret is set', createHmacHeaders(BODY), { IDP_WEBHOOK_SECRET: '' }],
   [
@@ -188,9 +181,12 @@ test('During a rotation the old secrets are accepted too, and no others', async 
 });
 
 test('A signed body that is not a JSON object is rejected with a reason', async () => {
-  for (const body of ['', '{', '[]', 'null', '"user.blocked"', '\ud800']) {
-    const answer = await post(app, body, createStandardHeaders(body));
-    assert.deepEqual([answer.statusCode, answer.json().code], [400, 'malformed_request'], body);
+  const nestedEvent = `{"data":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
+  const invalidUtf8 = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]);
+  for (const text of ['', '{', '[]', '[{"event":"a"}]', 'null', '"a"', nestedEvent, invalidUtf8]) {
+    const body = Buffer.from(text);
+    const answer = await post(app, body, createHmacHeaders(body));
+    assert.deepEqual([answer.statusCode, answer.json().code], [400, 'malformed_request']);
     assert.match(answer.json().detail, /signature is valid/);
   }
   assert.deepEqual(await listLedgerRows(), []);
@@ -424,19 +420,6 @@ test('A revocation during a refresh ends the session', async () => {
   assert.equal(provider.count('token'), 1);
 });
 
-test('A webhook clears the cached roles of all processes', async () => {
-  provider.user = ADMIN;
-  const browser = await signInUser(app, ADMIN);
-  const listRoles = () =>
-    Promise.all(
-      [app, secondApp].map(async (at) => (await browser.get('/auth/me', { app: at })).json().role),
-    );
-  assert.deepEqual(await listRoles(), ['admin', 'admin']);
-  provider.user = OLENA;
-  await send(secondApp, ROLES_CHANGED);
-  assert.deepEqual(await listRoles(), ['user', 'user']);
-});
-
 const NOW = new Date('2026-11-21T08:30:00.900Z');
 const HMAC_SIGNATURE = { form: 'hmac', deliveryId: null };
 const STANDARD_SIGNATURE = { form: 'standard', deliveryId: 'msg_1' };
@@ -581,9 +564,4 @@ test('The members of an event are read, and malformed ones are ignored', () => {
   ] as const) {
     assert.deepEqual(parseEvent(Buffer.from(text)), { ...EMPTY_EVENT, ...expected }, text);
   }
-  const nestedEvent = `{"data":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
-  for (const text of ['', '[]', '[{"event":"a"}]', 'null', '"event"', '{', nestedEvent]) {
-    assert.equal(parseEvent(Buffer.from(text)), undefined);
-  }
-  assert.equal(parseEvent(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), undefined);
 });
