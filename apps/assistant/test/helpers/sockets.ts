@@ -15,10 +15,6 @@ import {
   socketLimits,
 } from '../../src/conversations/socket.ts';
 
-export function createUser(id: string, permissions: string[] = []): User {
-  return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
-}
-
 /** Scripted auth sessions. An ID that is not in `users` is unknown. Each resolution throws `failure`, if it is set. */
 export class ScriptedIdentity {
   readonly users = new Map<string, User>();
@@ -110,17 +106,17 @@ export async function openSockets({
     resolveUser: () => Promise.resolve(undefined),
   });
   app.post('/echo', { config: { access: 'public' } }, ({ body }) => ({ body }));
-  const cookies = {
-    hasSession: (request: { cookies: Record<string, string | undefined> }) =>
-      request.cookies['svc_auth_session'] !== undefined,
-    sessionId: (request: { cookies: Record<string, string | undefined> }) => {
-      const value = request.cookies['svc_auth_session'];
-      return value?.length === 43 ? value : null;
-    },
-  };
+  type CookieRequest = { cookies: Record<string, string | undefined> };
+  const readCookie = ({ cookies }: CookieRequest) => cookies['svc_auth_session'];
   await registerSocketRoutes(app, {
     sockets,
-    cookies,
+    cookies: {
+      hasSession: (request: CookieRequest) => readCookie(request) !== undefined,
+      sessionId(request: CookieRequest) {
+        const value = readCookie(request);
+        return value?.length === 43 ? value : null;
+      },
+    },
     listen: () => Promise.resolve(() => Promise.resolve()),
     baseUrl: 'https://assistant.test',
     limits: allLimits,
@@ -152,32 +148,6 @@ export function createGatedMessage() {
     answer({ type: 'pong' });
   });
   return { type, release: resolve };
-}
-
-/** Creates a message type that answers with `times` sessions of one message. */
-export function createFloodMessage(content: string, times = 1) {
-  const session = {
-    session_id: 's',
-    profile_id: 'default',
-    user_id: null,
-    name: '',
-    message_count: 1,
-    pinned: false,
-    created_at: '2026-01-01T00:00:00Z',
-    last_active: '2026-01-01T00:00:00Z',
-  };
-  const { answers } = clientMessages['session.open'];
-  return defineMessage({ access: 'public', members: {}, answers }, (_, { answer }) => {
-    for (let index = 0; index < times; index += 1) {
-      answer({
-        type: 'session.opened',
-        session_id: 's',
-        session,
-        messages: [{ id: String(index), role: 'user', content, created_at: null }],
-        turn: null,
-      });
-    }
-  });
 }
 
 /** Handshake headers without `Connection`. RFC 6455 §4.1. */
