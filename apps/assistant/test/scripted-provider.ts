@@ -1,8 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { text } from 'node:stream/consumers';
-import { after } from 'node:test';
-import { listen } from '@oselya/testing';
+import { type ServerResponse } from 'node:http';
+import { type ReceivedRequest, type ScriptedResponse, startServer } from '@oselya/testing';
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
 
 type Endpoint = 'discovery' | 'keys' | 'authorize' | 'token' | 'userinfo' | 'revoke';
@@ -111,84 +109,75 @@ export async function startScriptedProvider() {
     },
   };
 
-  const server = createServer((request, response) => {
-    void handle(request, response).catch((error: unknown) => response.destroy(error as Error));
-  });
-  provider.url = `http://127.0.0.1:${await listen(server)}`;
-  after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-
-  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', provider.url);
-    if (url.pathname === '/') return sendJson(response, 200, {});
+  const server = await startServer(async (request): Promise<ScriptedResponse> => {
+    const url = new URL(request.path, provider.url);
+    if (url.pathname === '/') return { body: {} };
     const endpoint =
       url.pathname === '/.well-known/openid-configuration'
         ? 'discovery'
         : (url.pathname.replace('/oauth/', '') as Endpoint);
-    const form = new URLSearchParams(await text(request));
+    const form = new URLSearchParams(request.text);
     calls.push({ endpoint, form: endpoint === 'authorize' ? url.searchParams : form });
     const gate = gates.get(endpoint);
     gates.delete(endpoint);
     await gate;
     const fault = faults.get(endpoint);
-    if (fault === 'disconnect') return void response.destroy();
-    if (typeof fault === 'function') return fault(response);
+    if (fault === 'disconnect') return { write: (response) => response.destroy() };
+    if (typeof fault === 'function') return { write: fault };
     if (fault !== undefined) {
-      response.writeHead(fault.status, { 'content-type': 'application/json', ...fault.headers });
-      return void response.end(fault.body ?? '');
+      const headers = { 'content-type': 'application/json', ...fault.headers };
+      return { status: fault.status, headers, body: fault.body ?? '' };
     }
     switch (endpoint) {
       case 'discovery':
-        return sendJson(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
+        return { status: provider.metadata ? 200 : 404, body: provider.metadata ?? {} };
       case 'keys':
-        return sendJson(response, 200, { keys: provider.keys });
+        return { body: { keys: provider.keys } };
       case 'authorize':
-        return redirectWithCode(url.searchParams, response);
+        return { status: 302, headers: { location: createCallbackUrl(url.searchParams) } };
       case 'token':
-        return issueTokens(request, form, response);
+        return issueTokens(request, form);
       case 'userinfo':
-        return sendUserInfo(request, response);
+        return sendUserInfo(request);
       case 'revoke':
         revoked.push(form.get('token') ?? '');
-        return sendJson(response, 200, {});
+        return { body: {} };
     }
-  }
+  });
+  provider.url = server.url;
 
-  function redirectWithCode(query: URLSearchParams, response: ServerResponse): void {
+  function createCallbackUrl(query: URLSearchParams): string {
     const redirectUri = query.get('redirect_uri') ?? '';
     const code = randomUUID();
     codes.set(code, { challenge: query.get('code_challenge') ?? '', redirectUri });
     const callbackUrl = new URL(redirectUri);
     callbackUrl.searchParams.set('code', code);
     callbackUrl.searchParams.set('state', query.get('state') ?? '');
-    response.writeHead(302, { location: callbackUrl.href }).end();
+    return callbackUrl.href;
   }
 
   async function issueTokens(
-    request: IncomingMessage,
+    request: ReceivedRequest,
     form: URLSearchParams,
-    response: ServerResponse,
-  ): Promise<void> {
-    if (!hasClientSecret(request, form))
-      return sendJson(response, 401, { error: 'invalid_client' });
+  ): Promise<ScriptedResponse> {
+    if (!hasClientSecret(request, form)) return { status: 401, body: { error: 'invalid_client' } };
     const isGranted =
       form.get('grant_type') === 'refresh_token' ? redeemRefreshToken(form) : redeemCode(form);
-    if (!isGranted) return sendJson(response, 400, { error: 'invalid_grant' });
+    if (!isGranted) return { status: 400, body: { error: 'invalid_grant' } };
     const accessToken = `access-${randomUUID()}`;
     const refreshToken = `refresh-${randomUUID()}`;
     const hasRefreshToken = form.get('grant_type') !== 'refresh_token' || provider.token.rotate;
     accessTokens.add(accessToken);
     if (hasRefreshToken) refreshTokens.add(refreshToken);
     provider.issued.push(accessToken, refreshToken);
-    sendJson(response, 200, {
+    const body = {
       access_token: accessToken,
       refresh_token: hasRefreshToken ? refreshToken : undefined,
       expires_in: provider.token.expiresIn,
       id_token: await provider.idToken?.(),
       ...provider.token.extra,
-    });
+    };
+    return { body };
   }
 
   function redeemCode(form: URLSearchParams): boolean {
@@ -211,30 +200,25 @@ export async function startScriptedProvider() {
       : refreshTokens.has(refreshToken);
   }
 
-  function sendUserInfo(request: IncomingMessage, response: ServerResponse): void {
-    const accessToken = request.headers.authorization?.replace('Bearer ', '') ?? '';
-    if (accessTokens.has(accessToken)) return sendJson(response, 200, provider.user);
-    response.setHeader('www-authenticate', 'Bearer error="invalid_token"');
-    sendJson(response, 401, { error: 'invalid_token' });
+  function sendUserInfo({ headers }: ReceivedRequest): ScriptedResponse {
+    const accessToken = headers.authorization?.replace('Bearer ', '') ?? '';
+    if (accessTokens.has(accessToken)) return { body: provider.user };
+    const challenge = { 'www-authenticate': 'Bearer error="invalid_token"' };
+    return { status: 401, headers: challenge, body: { error: 'invalid_token' } };
   }
 
   return provider;
 }
 
-function hasClientSecret(request: IncomingMessage, form: URLSearchParams): boolean {
+function hasClientSecret({ headers }: ReceivedRequest, form: URLSearchParams): boolean {
   if (form.has('client_secret')) {
     return form.get('client_id') === CLIENT.id && form.get('client_secret') === CLIENT.secret;
   }
-  const [id, secret] = Buffer.from(request.headers.authorization?.slice(6) ?? '', 'base64')
+  const [id, secret] = Buffer.from(headers.authorization?.slice(6) ?? '', 'base64')
     .toString()
     .split(':')
     .map((part) => new URLSearchParams(`v=${part}`).get('v'));
   return id === CLIENT.id && secret === CLIENT.secret;
-}
-
-function sendJson(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(JSON.stringify(body));
 }
 
 /** Creates a signing key of ID tokens, with its public part. */

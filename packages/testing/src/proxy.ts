@@ -14,6 +14,12 @@ export type Proxy = {
   silence: () => void;
   /** Pauses or resumes all data, like a stopped server process. Connections are still accepted. */
   freeze: (isFrozen: boolean) => void;
+  /** Closes the open connections and rejects new ones, like a server that restarts. */
+  interrupt: () => Promise<void>;
+  /** Accepts connections again. */
+  restore: () => Promise<void>;
+  /** Sets the target of later connections. */
+  leadTo: (target: string) => void;
 };
 
 /**
@@ -22,7 +28,7 @@ export type Proxy = {
  */
 export async function startProxy(target: string | URL): Promise<Proxy> {
   const url = new URL(target);
-  const { hostname, port } = url;
+  let { hostname, port } = url;
   const connections = new Set<Connection>();
   let isFrozen = false;
 
@@ -54,17 +60,33 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
     forwardData(connection, serverSocket, clientSocket);
     if (isFrozen) clientSocket.pause();
   });
-  url.port = String(await listen(server));
+  const proxyPort = await listen(server);
+  url.port = String(proxyPort);
   url.hostname = '127.0.0.1';
-  deferCleanup(async () => {
-    cut();
+  deferCleanup(() => interrupt());
+
+  async function interrupt(): Promise<void> {
+    if (!server.listening) return;
+    const closeEvent = once(server, 'close');
     server.close();
-    await once(server, 'close');
-  });
+    // After `resetAndDestroy` Node sometimes does not exit.
+    for (const { clientSocket, serverSocket } of connections) {
+      clientSocket.destroy();
+      serverSocket.destroy();
+    }
+    await closeEvent;
+  }
 
   return {
     url: url.href.replace(/\/$/, ''),
     cut,
+    interrupt,
+    async restore() {
+      if (server.listening) return;
+      server.listen(proxyPort, '127.0.0.1');
+      await once(server, 'listening');
+    },
+    leadTo: (nextTarget) => void ({ hostname, port } = new URL(nextTarget)),
     silence() {
       for (const connection of connections) connection.isSilent = true;
     },

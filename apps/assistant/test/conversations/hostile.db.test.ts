@@ -4,13 +4,7 @@ import { until } from '@oselya/testing';
 import fc from 'fast-check';
 import { listing } from '../helpers/scripted-collector.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
-import {
-  createToolScript,
-  openRawClient,
-  openRawSession,
-  openStage,
-  type RawClient,
-} from './stage.ts';
+import { createToolScript, openRawClient, openRawSession, openStage } from './stage.ts';
 
 const stage = await openStage();
 const { app, collector, db, model, url } = stage;
@@ -55,7 +49,7 @@ const obeyingCalls: Record<string, object> = {
 };
 
 /** Creates a session with a file and a listing that contain the hostile text. */
-async function createSessionWithFile(client: RawClient): Promise<string> {
+async function createSessionWithFile(client: SocketClient): Promise<string> {
   const names = ['title', 'description', 'summary', 'address', 'district', 'contact_name'];
   const hostileTexts = Object.fromEntries(names.map((name) => [name, ORDER_TEXT]));
   collector.listings = [listing(1, { ...hostileTexts, features: [ORDER_TEXT] })];
@@ -78,7 +72,7 @@ const getContents = (isTool: boolean) =>
   );
 
 /** Returns the name, the status and the changes of each finished tool call. */
-const listToolResults = (client: RawClient) =>
+const listToolResults = (client: SocketClient) =>
   client.getFrames('tool.finished').map((event) => {
     const { name, status, changes } = event['tool'] as Record<string, unknown>;
     return [name, status, changes];

@@ -23,7 +23,6 @@ import {
   openRawClient,
   openRawSession,
   openStage,
-  type RawClient,
 } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET, IDP_USER_MAX_AGE_SECONDS: '' });
@@ -275,15 +274,15 @@ const signOut = (app: Server, sid: string) =>
 
 test('Closing the socket does not end the answer, and a sign-out still does', async (t) => {
   const { rawClient, id, restGate } = await startAnswer(t, 'u-oksana');
-  rawClient.client.socket.close();
-  await rawClient.client.closed;
+  rawClient.socket.close();
+  await rawClient.closed;
   restGate.open();
   await until(async () => (await findStoredAnswer(id)) !== undefined);
   assert.partialDeepStrictEqual(await findStoredAnswer(id), { content: 'Ще дещо', status: null });
 
   const signedOutAnswer = await startAnswer(t, 'u-orest');
-  signedOutAnswer.rawClient.client.socket.close();
-  await signedOutAnswer.rawClient.client.closed;
+  signedOutAnswer.rawClient.socket.close();
+  await signedOutAnswer.rawClient.closed;
   await signOut(secondApp, signedOutAnswer.sid);
   await waitForSignedOutEnd(signedOutAnswer.id);
 });
@@ -306,7 +305,7 @@ function scriptTwoTools(
 }
 
 /** Waits for an answer whose first tool call succeeded and whose second was denied. */
-async function waitForDeniedTool(rawClient: RawClient, summary: string): Promise<void> {
+async function waitForDeniedTool(rawClient: SocketClient, summary: string): Promise<void> {
   await rawClient.waitFor('message.completed');
   const tools = rawClient.getFrames('tool.finished').map(({ tool }) => tool);
   assert.equal(tools.length, 2);
@@ -320,11 +319,11 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   await ivan.say(id, 'Шукай');
   await ivan.waitFor('tool.finished');
   const requestCount = collector.requests.length;
-  assert.equal(await ivan.client.outcome(createMessage), 'ok');
+  assert.equal(await ivan.outcome(createMessage), 'ok');
 
   provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
-  await until(async () => (await ivan.client.outcome(createMessage)) === 'permission_missing');
+  await until(async () => (await ivan.outcome(createMessage)) === 'permission_missing');
   releaseSecondTool();
   await waitForDeniedTool(ivan, 'it needs svc.tools.use');
   assert.equal(collector.requests.length, requestCount);
@@ -336,13 +335,13 @@ test('A profile for admins runs no tool after the loss of the role', async (t) =
   const lookupCall = { name: 'lookup_endpoint', arguments: '{"words":"http"}' };
   const releaseSecondTool = scriptTwoTools(t, lookupCall);
   const createAdminSession = { ...createMessage, profile_id: 'diagnostics' };
-  const { session_id: id } = await chief.client.ask(createAdminSession);
+  const { session_id: id } = await chief.ask(createAdminSession);
   await chief.say(String(id), 'Чому не працює?');
   await chief.waitFor('tool.finished');
 
   provider.user = person('u-chief', { permissions: [...CHAT_PERMISSIONS] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
-  await until(async () => (await chief.client.outcome(createAdminSession)) === 'admin_only');
+  await until(async () => (await chief.outcome(createAdminSession)) === 'admin_only');
   releaseSecondTool();
   await waitForDeniedTool(
     chief,

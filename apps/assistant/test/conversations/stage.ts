@@ -14,13 +14,12 @@ import { createCookieSocketOpener } from '@oselya/chat-client/node';
 import type { Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { startProxy } from '../faults/helpers.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { checkFrame } from '../helpers/asyncapi.ts';
 import { person } from '../helpers/people.ts';
 import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
-import { type Frame, SocketClient } from '../helpers/socket-client.ts';
+import { SocketClient } from '../helpers/socket-client.ts';
 
 /** Permissions that a conversation requires. */
 export const CHAT_PERMISSIONS = [
@@ -81,70 +80,17 @@ export async function openStage(env: Record<string, string> = {}) {
 /** The URL of an assistant and the session cookie of a user. */
 type Login = { url: string; sid: string };
 
-/** Connects a raw client until the test ends. */
-export async function openRawClient(
-  t: Pick<TestContext, 'after'>,
-  { url, sid }: Login,
-): Promise<RawClient> {
+/** Connects a socket until the test ends. */
+export async function openRawClient(t: Pick<TestContext, 'after'>, { url, sid }: Login) {
   const client = await SocketClient.open(url, { sid });
   t.after(() => client.socket.terminate());
-  return new RawClient(client);
+  return client;
 }
 
 /** Opens a raw client with a new session. */
 export async function openRawSession(t: Pick<TestContext, 'after'>, login: Login) {
   const client = await openRawClient(t, login);
   return { client, id: await client.newSession() };
-}
-
-/** A client that sends and receives raw frames. */
-export class RawClient {
-  readonly client: SocketClient;
-
-  constructor(client: SocketClient) {
-    this.client = client;
-  }
-
-  async newSession(): Promise<string> {
-    const { session_id: id } = await this.client.ask({ type: 'session.create' });
-    return String(id);
-  }
-
-  /** Sends a message and returns the first reply. */
-  say(sessionId: string, text: string, extraMembers: object = {}): Promise<Frame> {
-    return this.client.ask({ type: 'message.send', session_id: sessionId, text, ...extraMembers });
-  }
-
-  /** Sends a message and waits until its answer is complete. */
-  async complete(sessionId: string, text: string): Promise<void> {
-    const earlierCount = this.getFrames('message.completed').length;
-    await this.say(sessionId, text);
-    await this.waitFor('message.completed', earlierCount + 1);
-  }
-
-  getFrames(type: string): Frame[] {
-    return this.client.frames.filter((frame) => frame.type === type);
-  }
-
-  /** Waits for `count` frames of a type and returns the last of them. */
-  async waitFor(type: string, count = 1): Promise<Frame> {
-    await until(() => this.getFrames(type).length >= count);
-    const frame = this.getFrames(type).at(count - 1);
-    if (frame === undefined) throw new Error(`There is no ${type}`);
-    return frame;
-  }
-
-  /** The text of all received events. */
-  get streamedText(): string {
-    return this.getFrames('message.delta')
-      .map(({ text }) => String(text))
-      .join('');
-  }
-
-  /** Waits until the streamed text includes `text`. */
-  async waitForText(text: string): Promise<void> {
-    await until(() => this.streamedText.includes(text));
-  }
 }
 
 /** Divisor that shortens reconnect delays in tests. */
@@ -261,13 +207,6 @@ export class AnswerReader {
 export const createToolScript = (name: string, input: object = {}) => ({
   tools: [{ name, arguments: input }],
 });
-
-/** Opens a proxy that can be interrupted or redirected to another process, until the test ends. */
-export async function openProxy(t: Pick<TestContext, 'after'>, url: string) {
-  const proxy = await startProxy(url);
-  t.after(() => proxy.close());
-  return { ...proxy, url: new URL(proxy.url).origin };
-}
 
 /** Creates an assertion for `ChatError` with a problem code. */
 export const hasProblem = (code: string) => (error: unknown) => {

@@ -9,6 +9,7 @@ import { lookupEndpoint } from '../../src/conversations/tools/lookup-endpoint.ts
 import { createMemoryService } from '../../src/memory/memory.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
+import { type SocketClient } from '../helpers/socket-client.ts';
 import { gate, type Conversation } from '../helpers/scripted-model.ts';
 import { until } from '@oselya/testing';
 import { createFolder, profile } from '../profiles/folder.ts';
@@ -22,7 +23,6 @@ import {
   openRawClient,
   openRawSession,
   openStage,
-  type RawClient,
 } from './stage.ts';
 import { createModelClient } from '@oselya/model';
 import { createChunk, createStreamedResponse } from '@oselya/model/testing';
@@ -194,7 +194,7 @@ suite('tools', async () => {
     t.after(titleGate.open);
     const { client: firstClient, id } = await openRawSession(t, { url, sid });
     const otherClient = await openRawClient(t, { url: await stage.startInstance(), sid });
-    await otherClient.client.ask({ type: 'session.open', session_id: id });
+    await otherClient.ask({ type: 'session.open', session_id: id });
     model.titleDelay = titleGate.opened;
     await firstClient.say(id, 'Шукаю дім');
     await otherClient.waitFor('message.completed');
@@ -444,7 +444,7 @@ suite('tools', async () => {
       const rawClient = await openRawClient(t, { url, sid: isAdmin ? admin.sid : sid });
       const profileId = isAdmin ? { profile_id: 'diagnostics' } : {};
       const createMessage = { type: 'session.create', name: label, ...profileId };
-      const id = String((await rawClient.client.ask(createMessage))['session_id']);
+      const id = String((await rawClient.ask(createMessage))['session_id']);
       const requestCount = collector.requests.length;
       model.scripts.push(createToolScript(name, input));
       await rawClient.complete(id, 'Допоможи');
@@ -624,7 +624,7 @@ suite('tools', async () => {
       [[stepId, 'done']],
     );
     const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
-    assert.equal(await oksana.client.outcome(undo), 'ok');
+    assert.equal(await oksana.outcome(undo), 'ok');
     assert.deepEqual(await findFacts('u-oksana'), []);
   });
 
@@ -703,7 +703,7 @@ suite('tools', async () => {
   }
 
   /** Sends a message whose answer reads a file, and returns the output of the tool. */
-  async function readAttachedFile(client: RawClient, sessionId: string, input: object) {
+  async function readAttachedFile(client: SocketClient, sessionId: string, input: object) {
     model.scripts.push(createToolScript('read_file', input), { words: ['Прочитано.'] });
     await client.complete(sessionId, 'Що у файлі?');
     return getLastToolOutput();
@@ -787,7 +787,7 @@ suite('tools', async () => {
     const files = { 'market.yaml': marketProfile, 'default.yaml': usualProfile };
     const rawClient = await openRawClient(t, { url: await startProcessWith(files), sid });
     const createMessage = { type: 'session.create', profile_id: 'market' };
-    return { rawClient, id: String((await rawClient.client.ask(createMessage))['session_id']) };
+    return { rawClient, id: String((await rawClient.ask(createMessage))['session_id']) };
   }
 
   test('A session with a removed profile uses the default profile', async (t) => {
@@ -804,7 +804,7 @@ suite('tools', async () => {
     assert.equal(context.profile_id, 'market');
 
     const newClient = await openRawClient(t, { url: otherUrl, sid });
-    await newClient.client.ask({ type: 'session.open', session_id: id });
+    await newClient.ask({ type: 'session.open', session_id: id });
     await newClient.complete(id, 'Добрий день');
     const sentRequest = model.chatRequests.at(-1) as (typeof model.chatRequests)[number] & {
       model: string;
@@ -834,11 +834,11 @@ suite('tools', async () => {
     });
     const laterClient = await openRawClient(t, { url: restrictedUrl, sid });
     const requestCount = model.chatRequests.length;
-    const opened = await laterClient.client.outcome({ type: 'session.open', session_id: id });
+    const opened = await laterClient.outcome({ type: 'session.open', session_id: id });
     assert.equal(opened, 'ok', 'what was said is still theirs');
     assert.equal((await laterClient.say(id, 'І ще')).problem?.code, 'admin_only');
     const retry = { type: 'message.retry', session_id: id };
-    assert.equal(await laterClient.client.outcome(retry), 'admin_only');
+    assert.equal(await laterClient.outcome(retry), 'admin_only');
     assert.equal(model.chatRequests.length, requestCount);
     assert.equal((await stage.readMessages(id)).length, 2);
   });
@@ -853,7 +853,7 @@ suite('tools', async () => {
     assert.equal(lastRequest?.path, '/api/v1/search/hybrid');
     const filters = { city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 };
     assert.partialDeepStrictEqual(lastRequest?.body, filters);
-    const turnFrames = olena.client.frames.filter(({ turn_id }) => turn_id !== undefined);
+    const turnFrames = olena.frames.filter(({ turn_id }) => turn_id !== undefined);
     assert.deepEqual(
       turnFrames.map(({ seq, id: messageId }) => [seq, messageId]),
       turnFrames.map((_, index) => [index + 1, 'ask-2']),
@@ -879,7 +879,7 @@ suite('summaries', async () => {
 
   /** Sends messages and waits for each answer. */
   async function sendMessages(
-    client: RawClient,
+    client: SocketClient,
     sessionId: string,
     names: readonly string[],
   ): Promise<void> {

@@ -4,7 +4,7 @@ import { createLogger } from '@oselya/kit';
 import { FIXED_AGENT_LIMITS } from '../../src/conversations/agent/agent.ts';
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { until } from '@oselya/testing';
+import { startProxy, until } from '@oselya/testing';
 import { closeServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { sql } from 'kysely';
@@ -17,6 +17,7 @@ import { beginTurn } from '../../src/conversations/turns.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
+import { type SocketClient } from '../helpers/socket-client.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { openFolder } from '../profiles/folder.ts';
 import {
@@ -30,8 +31,6 @@ import {
   hasProblem,
   openRawClient,
   openRawSession,
-  type RawClient,
-  openProxy,
 } from './stage.ts';
 
 const stage = await openStage();
@@ -59,7 +58,7 @@ test('A client that loses the connection gets the whole answer once, from any pr
   const [reconnectGate, restGate, endGate] = [createGate(t), createGate(t), createGate(t)];
   const words = ['Раз ', reconnectGate.opened, 'два ', restGate.opened, 'три ', endGate.opened];
   model.scripts.push({ words: [...words, 'чотири.'] });
-  const proxy = await openProxy(t, url);
+  const proxy = await startProxy(url);
   const { client, id } = await openChatSession(t, { url: proxy.url, sid });
   const answer = client.say(id, 'Рахуй');
   await answer.waitForText('Раз ');
@@ -92,15 +91,15 @@ test('An impossible `after` is rejected, and one beyond the end brings no event'
   await client.waitFor('session.updated');
   const turnId = client.getFrames('message.started')[0]?.['turn_id'];
   const open = (after: number) =>
-    client.client.outcome({ type: 'session.open', session_id: id, turn_id: turnId, after });
+    client.outcome({ type: 'session.open', session_id: id, turn_id: turnId, after });
   for (const after of [2 ** 31, 1e300, -1, 0.5]) {
     assert.equal(await open(after), 'validation_failed', String(after));
   }
-  const frameCount = client.client.frames.length;
+  const frameCount = client.frames.length;
   assert.equal(await open(2 ** 31 - 1), 'ok');
-  assert.equal(await client.client.outcome({ type: 'ping' }), 'ok');
+  assert.equal(await client.outcome({ type: 'ping' }), 'ok');
   assert.deepEqual(
-    client.client.frames.slice(frameCount).map(({ type }) => type),
+    client.frames.slice(frameCount).map(({ type }) => type),
     ['session.opened', 'pong'],
   );
 });
@@ -163,20 +162,6 @@ test('A retry without text keeps the earlier answer', async (t) => {
   assert.deepEqual(await readMessages(id), createExchange('Розкажи', 'Усе.'));
 });
 
-test('An answer of another process can be cancelled', async (t) => {
-  const restGate = createGate(t);
-  model.scripts.push({ words: ['Там', restGate.opened, ' далі'] });
-  const { client: otherClient, id } = await openChatSession(t, otherProcess);
-  await otherClient.say(id, 'Розкажи').waitForText('Там');
-  const client = await openChatClient(t, olena);
-  const { answer } = await client.open(id);
-  await client.cancel(id);
-  assert.partialDeepStrictEqual((await answer?.waitFor('message.completed'))?.message, {
-    content: 'Там',
-    status: 'cancelled',
-  });
-});
-
 test('The answer of a dead process is cut, and every client gets its end', async (t) => {
   const restGate = createGate(t);
   model.scripts.push({ words: ['Почав', restGate.opened, ' і зник'] });
@@ -195,7 +180,7 @@ test('The answer of a dead process is cut, and every client gets its end', async
   const client = await openRawClient(t, olena);
   const turnId = answer.events[0]?.turn_id;
   const openMessage = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
-  assert.deepEqual((await client.client.ask(openMessage))['turn'], { turn_id: turnId });
+  assert.deepEqual((await client.ask(openMessage))['turn'], { turn_id: turnId });
   const secondClient = await openChatClient(t, olena);
   await until(async () => {
     // Repeat the update, because the process renews its lease.
@@ -213,7 +198,7 @@ test('The answer of a dead process is cut, and every client gets its end', async
   });
   // A client with more events than the database also gets the end after a reconnect.
   const lateClient = await openRawClient(t, olena);
-  assert.equal((await lateClient.client.ask(openMessage))['turn'], null);
+  assert.equal((await lateClient.ask(openMessage))['turn'], null);
   await lateClient.waitFor('message.completed');
   assert.equal(lateClient.streamedText, '');
   await secondClient.retry(id).waitFor('message.completed');
@@ -225,7 +210,7 @@ test('Deleting a session ends its answer for every client, without a message', a
   const { turn_id, seq: after } = await client.say(id, 'Привіт').waitFor('message.completed');
   // The raw client has all events of the previous answer.
   const currentClient = await openRawClient(t, olena);
-  await currentClient.client.ask({ type: 'session.open', session_id: id, turn_id, after });
+  await currentClient.ask({ type: 'session.open', session_id: id, turn_id, after });
   const restGate = createGate(t);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const answer = client.say(id, 'Розкажи');
@@ -247,8 +232,8 @@ const getOutcomes = (frames: { type: string; problem?: { code: string } }[]) =>
   frames.map(({ type, problem }) => problem?.code ?? type).toSorted();
 
 /** Returns the sequence numbers of a turn's events, in order of arrival. */
-const getSeqs = ({ client }: RawClient, turnId: unknown) =>
-  client.frames.flatMap(({ seq, turn_id }) => (turn_id === turnId ? [seq] : []));
+const getSeqs = ({ frames }: SocketClient, turnId: unknown) =>
+  frames.flatMap(({ seq, turn_id }) => (turn_id === turnId ? [seq] : []));
 
 /** Returns consecutive numbers. */
 const createRange = (firstNumber: number, count: number) =>
@@ -318,14 +303,14 @@ test('A user has at most three running answers', async (t) => {
   await otherClient.waitFor('message.completed', 2);
 });
 
-test('A client resumes after any event, among tools and in a retry', async (t) => {
+test('A client resumes after any event, among tools and in a retry, and cancels an answer of another process', async (t) => {
   collector.listings = [listing(7)];
   const restGate = createGate(t);
   const search = createToolScript('search_listings', { query: 'дім' });
   model.scripts.push(search, { words: ['Раз ', restGate.opened, 'два.'] });
   const firstClient = await openRawClient(t, olena);
   // A named session gets no title event.
-  const createdFrame = await firstClient.client.ask({ type: 'session.create', name: 'Дім' });
+  const createdFrame = await firstClient.ask({ type: 'session.create', name: 'Дім' });
   const id = String(createdFrame['session_id']);
   await firstClient.say(id, 'Шукай');
   await firstClient.waitForText('Раз ');
@@ -336,10 +321,11 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
   const secondClient = await openRawClient(t, otherProcess);
   const startedSeq = firstClient.getFrames('tool.started')[0]?.['seq'];
   assert.equal(startedSeq, 2);
-  await secondClient.client.ask({ ...open, turn_id: turnId, after: startedSeq });
+  await secondClient.ask({ ...open, turn_id: turnId, after: startedSeq });
   await secondClient.waitForText('Раз ');
-  secondClient.client.send({ type: 'message.cancel', session_id: id });
-  await secondClient.waitFor('message.completed');
+  secondClient.send({ type: 'message.cancel', session_id: id });
+  const { message } = await secondClient.waitFor('message.completed');
+  assert.partialDeepStrictEqual(message, { content: 'Раз ', status: 'cancelled' });
   assert.equal(secondClient.getFrames('tool.started').length, 0);
   assert.equal(secondClient.getFrames('tool.finished').length, 1);
   assert.deepEqual(
@@ -349,15 +335,15 @@ test('A client resumes after any event, among tools and in a retry', async (t) =
 
   const retryGate = createGate(t);
   model.scripts.push({ words: ['Знову ', retryGate.opened, 'так.'] });
-  secondClient.client.send({ type: 'message.retry', session_id: id });
+  secondClient.send({ type: 'message.retry', session_id: id });
   const { turn_id: retryTurnId, replaces } = await secondClient.waitFor('message.started');
   assert.equal(typeof replaces, 'string');
   await secondClient.waitForText('Знову ');
   // The third client has an event of the retry, the fourth has events of the replaced answer.
   const thirdClient = await openRawClient(t, olena);
-  await thirdClient.client.ask({ ...open, turn_id: retryTurnId, after: 1 });
+  await thirdClient.ask({ ...open, turn_id: retryTurnId, after: 1 });
   const fourthClient = await openRawClient(t, olena);
-  await fourthClient.client.ask({ ...open, turn_id: turnId, after: 3 });
+  await fourthClient.ask({ ...open, turn_id: turnId, after: 3 });
   retryGate.open();
   for (const rawClient of [thirdClient, fourthClient]) {
     await rawClient.waitFor('message.completed');
@@ -450,7 +436,7 @@ test('A starting process cuts the turns without a process, and their clients get
 
 /** Waits for an answer's error, asserts that its text is stored once, and returns the problem code. */
 async function waitForFailureCode(
-  client: RawClient,
+  client: SocketClient,
   sessionId: string,
 ): Promise<string | undefined> {
   const { problem, message } = await client.waitFor('error');
@@ -474,7 +460,7 @@ test('An answer ends at its maximum tokens, and can be retried', async (t) => {
   assert.equal(client.streamedText, 'Раз два три чотири пʼять ');
 
   model.scripts.push({ words: ['Раз', ', два.'] });
-  await client.client.ask({ type: 'message.retry', session_id: id });
+  await client.ask({ type: 'message.retry', session_id: id });
   await client.waitFor('message.completed');
   assert.deepEqual((await readMessages(id)).slice(1), [['assistant', 'Раз, два.', null]]);
 });
@@ -487,7 +473,7 @@ test('An answer ends at its maximum time, during the model or a tool', async (t)
     { script: { words: ['Ще ', restGate.opened, 'трохи'] }, text: 'Ще ', steps: [] },
     { script: details, text: '', steps: [{ title: 'Reading listing #1', status: 'failed' }] },
   ];
-  collector.failure = 'silent';
+  collector.failure = 'silence';
   t.after(() => {
     collector.failure = undefined;
   });

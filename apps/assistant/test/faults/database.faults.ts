@@ -2,24 +2,16 @@ import assert from 'node:assert/strict';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { type Tables } from '../../src/tables.ts';
-import {
-  openChatClient,
-  openProxy,
-  openRawClient,
-  openStage,
-  type RawClient,
-} from '../conversations/stage.ts';
+import { openChatClient, openRawClient, openStage } from '../conversations/stage.ts';
 import { openAssistant, type Browser } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import {
-  countBlocked,
   interruptDatabase,
+  listBlocked,
   send,
   startProcess,
-  startProxy,
-  type InterruptibleServer,
   type Replica,
   type SentRequest,
   waitUntilBlocked,
@@ -34,7 +26,7 @@ import {
   startModelServer,
   type ScriptedResponse,
 } from '@oselya/model/testing';
-import { deferCleanup, until } from '@oselya/testing';
+import { deferCleanup, startProxy, until } from '@oselya/testing';
 import { cutConnections } from '@oselya/testing/database';
 import type { InjectOptions } from 'fastify';
 import { sql } from 'kysely';
@@ -51,7 +43,7 @@ suite('answers over restarts and kills', async () => {
     const replica = await startProcess(stage);
 
     test('An answer survives a restart of the database', async (t) => {
-      t.after(() => interruption.close());
+      t.after(interruption.restore);
       const outageGate = gate();
       const endGate = gate();
       t.after(() => {
@@ -89,7 +81,7 @@ suite('answers over restarts and kills', async () => {
       const restGate = gate();
       t.after(restGate.open);
       model.scripts.push({ words: ['Почав ', restGate.opened, 'і зник'] });
-      const proxy = await openProxy(t, replica.url);
+      const proxy = await startProxy(replica.url);
       const olena = await openChatClient(t, { url: proxy.url, sid });
       const id = await olena.newSession();
       const answer = olena.say(id, 'Пиши');
@@ -113,24 +105,13 @@ suite('answers over restarts and kills', async () => {
       const { message } = await answer.waitFor('message.completed');
       assert.partialDeepStrictEqual(message, { content: 'Почав ', status: 'cut' });
       assert.equal(answer.streamedText, 'Почав ');
-      const { messages, answer: runningAnswer } = await olena.open(id);
-      assert.equal(runningAnswer, undefined);
-      assert.partialDeepStrictEqual(messages.at(-1), { content: 'Почав ', status: 'cut' });
-      await olena.retry(id).waitFor('message.completed');
-      assert.deepEqual(await readMessages(id), [
-        ['user', 'Пиши', null],
-        ['assistant', 'Готово.', null],
-      ]);
     });
 
     /** Starts a process whose database connections can be interrupted. */
     async function startBehindProxy(t: TestContext) {
       const proxy = await startProxy(databaseUrl);
       const remoteProcess = await startProcess({ ...stage, databaseUrl: proxy.url });
-      t.after(async () => {
-        await remoteProcess.kill();
-        await proxy.close();
-      });
+      t.after(remoteProcess.kill);
       return { proxy, remoteProcess };
     }
 
@@ -381,15 +362,14 @@ suite('outage of the database', async () => {
       }
     });
 
-    const interruptions: Record<string, (url: string) => Promise<InterruptibleServer>> = {
-      'a server that restarts': interruptDatabase,
-      'a network that breaks': startProxy,
-    };
-    for (const [name, openServer] of Object.entries(interruptions)) {
+    for (const [name, openServer] of [
+      ['a server that restarts', interruptDatabase],
+      ['a network that breaks', startProxy],
+    ] as const) {
       test(`${name} under load ends no session, loses no refresh and closes no socket`, async (t) => {
         await db.deleteFrom('user_auth_sessions').execute();
         const server = await openServer(databaseUrl);
-        t.after(() => server.close());
+        t.after(server.restore);
         const replicas = await Promise.all(
           [0, 1].map(() => startProcess(assistant, { DATABASE_URL: server.url })),
         );
@@ -486,38 +466,10 @@ suite('interrupted transactions', async () => {
     invalidations: await db.selectFrom('invalidations').selectAll().orderBy('id').execute(),
   });
 
-  /** Repeats a request and checks that it takes effect once. */
-  async function assertRepeatable(
-    repeatedAction: Action,
-    browser: Browser,
-    targetReplica: Replica,
-  ): Promise<void> {
-    const earlierRows = await readWrittenRows();
-    const request = await repeatedAction.request(browser);
-    const { status, headers } = await send(targetReplica, browser, request);
-    assert.equal(status, repeatedAction.status);
-    const laterRows = await readWrittenRows();
-    const addedEntries = laterRows.audit.slice(earlierRows.audit.length);
-    assert.deepEqual(
-      addedEntries.map(({ action, user_id }) => [action, user_id]),
-      repeatedAction.auditActions.map((action) => [action, 'u-1']),
-    );
-    assert.ok(
-      !laterRows.sessions.some(({ id }) => id === browser.sid),
-      'the earlier session has ended',
-    );
-    const cookieHeader = headers.get('set-cookie') ?? '';
-    const createdCookie = /^svc_auth_session=([\w-]{43})/.exec(cookieHeader)?.[1];
-    assert.equal(
-      laterRows.sessions.some(({ id }) => id === createdCookie),
-      repeatedAction.auditActions.includes('signed_in'),
-    );
-  }
-
   if (engine === 'postgres') {
     const lockStatement = sql`lock table audit_log in share row exclusive mode`;
     for (const [name, action] of Object.entries(auditedActions)) {
-      test(`${name} has no effect after its process is killed, and can be repeated elsewhere`, async () => {
+      test(`${name} has no effect after its process is killed, and takes effect elsewhere`, async () => {
         const killedProcess = await startProcess(assistant);
         const browser = await signInUser(app);
         const request = await action.request(browser);
@@ -532,7 +484,19 @@ suite('interrupted transactions', async () => {
         // Waits until the server notices the disconnect.
         await withLock(db, lockStatement, () => Promise.resolve());
         assert.deepEqual(await readWrittenRows(), earlierRows);
-        await assertRepeatable(action, browser, replica);
+
+        const { status, headers } = await send(replica, browser, await action.request(browser));
+        assert.equal(status, action.status);
+        const laterRows = await readWrittenRows();
+        assert.deepEqual(
+          laterRows.audit.slice(earlierRows.audit.length).map((entry) => entry.action),
+          action.auditActions,
+        );
+        const sids = laterRows.sessions.map(({ id }) => id);
+        assert.ok(!sids.includes(browser.sid), 'the earlier session has ended');
+        const cookie = headers.get('set-cookie') ?? '';
+        const newSid = /^svc_auth_session=([\w-]{43})/.exec(cookie)?.[1] ?? '';
+        assert.equal(sids.includes(newSid), action.auditActions.includes('signed_in'));
       });
     }
   }
@@ -546,14 +510,14 @@ suite('order of locks', async () => {
     const request = (options: InjectOptions, sid: string) =>
       app.inject({ ...options, cookies: { svc_auth_session: sid } });
 
-    type Case = { client: RawClient; id: string; sid: string };
+    type Case = { client: SocketClient; id: string; sid: string };
 
     /** Requests that lock the user and a session, with their results. */
     const actions = {
       message: async ({ client, id }: Case) => {
-        client.client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
+        client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
         // The socket handles messages in order.
-        await client.client.ask({ type: 'ping' });
+        await client.ask({ type: 'ping' });
         return client.getFrames('error').filter((frame) => !('seq' in frame)).length;
       },
       file: async ({ id, sid }: Case) => {
@@ -586,7 +550,7 @@ suite('order of locks', async () => {
         await withLock(db, lock, async () => {
           for (const [index, name] of [first, second].entries()) {
             concurrentRequests.push(actions[name]({ client, id, sid }));
-            await until(async () => (await countBlocked(db)) === index + 1);
+            await until(async () => (await listBlocked(db)).length === index + 1);
           }
         });
         assert.deepEqual(await Promise.all(concurrentRequests), expected);
@@ -610,8 +574,8 @@ suite('order of locks', async () => {
       await olena.say(id, 'Львів');
       await withLock(db, lock, async () => {
         toolCallSent.open();
-        await until(async () => (await countBlocked(db)) === 1);
-        olena.client.send({ type: 'message.cancel', session_id: id });
+        await until(async () => (await listBlocked(db)).length === 1);
+        olena.send({ type: 'message.cancel', session_id: id });
         const { message } = await olena.waitFor('message.completed');
         assert.partialDeepStrictEqual(message, { status: 'cancelled' });
       });

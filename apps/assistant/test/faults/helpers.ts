@@ -1,28 +1,23 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { startProcess as start, until } from '@oselya/testing';
+import { deferCleanup, startProcess as start, until } from '@oselya/testing';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
 
-/** A server that a test can make unreachable. */
-export type InterruptibleServer = {
-  url: string;
-  interrupt(): Promise<void>;
-  restore(): Promise<void>;
-  close(): Promise<void>;
-};
-
-/** Ends all connections to one database and rejects new ones, as a restart does. */
-export async function interruptDatabase(databaseUrl: string): Promise<InterruptibleServer> {
+/** Ends all connections to one database and rejects new ones, as a restart does, until `restore`. */
+export async function interruptDatabase(databaseUrl: string) {
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
   await client.connect();
   async function restore() {
     await client.query(`alter database ${name} allow_connections true`);
   }
+  deferCleanup(async () => {
+    await restore();
+    await client.end();
+  });
   return {
     url: databaseUrl,
     async interrupt() {
@@ -33,59 +28,6 @@ export async function interruptDatabase(databaseUrl: string): Promise<Interrupti
       );
     },
     restore,
-    async close() {
-      await restore();
-      await client.end();
-    },
-  };
-}
-
-/** Starts a proxy to a database or an assistant, which can break connections and stop listening. */
-export async function startProxy(
-  address: string,
-): Promise<InterruptibleServer & { leadTo(address: string): void }> {
-  let target = new URL(address);
-  const sockets = new Set<Socket>();
-  const proxy = createServer((clientSocket) => {
-    const serverSocket = connect(Number(target.port || 5432), target.hostname);
-    for (const socket of [clientSocket, serverSocket]) {
-      sockets.add(socket);
-      socket.on('error', () => undefined);
-      socket.on('close', () => {
-        sockets.delete(socket);
-        clientSocket.destroy();
-        serverSocket.destroy();
-      });
-    }
-    clientSocket.pipe(serverSocket).pipe(clientSocket);
-  });
-  proxy.listen(0, '127.0.0.1');
-  await once(proxy, 'listening');
-  const { port } = proxy.address() as AddressInfo;
-  const url = new URL(target);
-  url.hostname = '127.0.0.1';
-  url.port = String(port);
-  async function interrupt() {
-    const closeEvent = once(proxy, 'close');
-    proxy.close();
-    // After `resetAndDestroy` Node sometimes does not exit.
-    for (const socket of sockets) socket.destroy();
-    await closeEvent;
-  }
-  return {
-    url: url.href,
-    interrupt,
-    /** Sets the target of later connections. */
-    leadTo(other) {
-      target = new URL(other);
-    },
-    async restore() {
-      proxy.listen(port, '127.0.0.1');
-      await once(proxy, 'listening');
-    },
-    close: async () => {
-      if (proxy.listening) await interrupt();
-    },
   };
 }
 
@@ -102,32 +44,25 @@ export async function withLock(
 }
 
 /**
- * Waits until another connection waits for a lock, and returns its process ID.
+ * Returns the process IDs of the connections that wait for a lock.
  * @param kind The `wait_event` of the lock; any by default.
  */
-export async function waitUntilBlocked(
+export async function listBlocked(
   db: Kysely<Tables> | Transaction<Tables>,
   kind?: 'advisory',
-): Promise<number> {
-  let pid: number | undefined;
-  await until(async () => {
-    const { rows } = await sql<{ pid: number }>`
-      select pid from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'
-        and wait_event = coalesce(${kind ?? null}, wait_event)`.execute(db);
-    pid = rows[0]?.pid;
-    return pid !== undefined;
-  });
-  if (pid === undefined) throw new Error('No connection is blocked');
-  return pid;
+): Promise<number[]> {
+  const { rows } = await sql<{ pid: number }>`
+    select pid from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+      and wait_event = coalesce(${kind ?? null}, wait_event)`.execute(db);
+  return rows.map(({ pid }) => pid);
 }
 
-/** Counts the connections that wait for a lock. */
-export async function countBlocked(db: Kysely<Tables>): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-  return rows[0]?.count ?? 0;
+/** Waits until another connection waits for a lock, and returns its process ID. */
+export async function waitUntilBlocked(...options: Parameters<typeof listBlocked>) {
+  await until(async () => (await listBlocked(...options)).length > 0);
+  const [pid = assert.fail()] = await listBlocked(...options);
+  return pid;
 }
 
 /** An assistant in a separate process. */

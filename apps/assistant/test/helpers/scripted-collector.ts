@@ -1,6 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { json } from 'node:stream/consumers';
-import { deferCleanup, listen } from '@oselya/testing';
+import { startServer } from '@oselya/testing';
 import type { Listing } from '../../src/collector/client.ts';
 import { listingFields } from '../../src/collector/generated/openapi.ts';
 
@@ -34,45 +32,37 @@ export function listing(listingId: number, fields: Partial<Listing> = {}): Listi
   };
 }
 
-type ReceivedRequest = { path: string; body: unknown; authorization: string | undefined };
-
 /** Starts a collector with scripted listings, which answers as its OpenAPI document says. */
 export async function startScriptedCollector() {
   const collector = {
     url: '',
     listings: [] as Listing[],
-    requests: [] as ReceivedRequest[],
-    /** Problem that replaces all answers; `silent` sends no answer. */
-    failure: undefined as { status: number; title: string } | 'silent' | undefined,
+    requests: [] as { path: string; body: unknown; authorization: string | undefined }[],
+    /** Problem that replaces all answers; `silence` sends no answer. */
+    failure: undefined as { status: number; title: string } | 'silence' | undefined,
   };
-  const server = createServer((request, response) => void answer(request, response));
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    collector.requests.push({
-      path: request.url ?? '',
-      body: request.method === 'POST' ? await json(request) : undefined,
-      authorization: request.headers.authorization,
-    });
+  const server = await startServer(({ method, path, body, headers: { authorization } }) => {
+    collector.requests.push({ path, body, authorization });
     const { failure, listings } = collector;
-    if (failure === 'silent') return;
-    const send = (status: number, body: object, type = 'application/json') => {
-      response.writeHead(status, { 'content-type': type }).end(JSON.stringify(body));
-    };
-    if (failure !== undefined) return send(failure.status, failure, 'application/problem+json');
-    if (request.method === 'POST') {
+    if (failure === 'silence') return failure;
+    if (failure !== undefined) return createProblemResponse(failure);
+    if (method === 'POST') {
       const items = listings.map((match) => ({ listing: match, rank: 1 }));
       const total = { value: listings.length, relation: 'eq' };
-      return send(200, { items, total, next_cursor: null, took_ms: 1 });
+      return { body: { items, total, next_cursor: null, took_ms: 1 } };
     }
-    const id = Number(request.url?.split('/').at(-1));
+    const id = Number(path.split('/').at(-1));
     const match = listings.find(({ listing_id }) => listing_id === id);
-    if (match !== undefined) return send(200, match);
     const notFound = { status: 404, title: 'No such listing', detail: 'It does not exist.' };
-    send(404, notFound, 'application/problem+json');
-  }
-  deferCleanup(() => {
-    server.closeAllConnections();
-    server.close();
+    return match === undefined ? createProblemResponse(notFound) : { body: match };
   });
-  collector.url = `http://127.0.0.1:${await listen(server)}`;
+  collector.url = server.url;
   return collector;
 }
+
+/** Creates the response of a failed request. RFC 9457. */
+export const createProblemResponse = (body: { status: number; title: string }, headers = {}) => ({
+  status: body.status,
+  headers: { 'content-type': 'application/problem+json', ...headers },
+  body,
+});

@@ -1,15 +1,13 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { json } from 'node:stream/consumers';
-import { deferCleanup, listen } from '@oselya/testing';
+import { startServer } from '@oselya/testing';
 import type { ChangesPage, Listing, MatchesRequest } from '../../src/collector/client.ts';
-import { listing } from './scripted-collector.ts';
+import { createProblemResponse, listing } from './scripted-collector.ts';
 
 const CHANGES_PATH = '/api/v1/listings/changes';
 
 type Change = ChangesPage['items'][number];
 
 /** Failure that replaces an answer. */
-type Failure = { status: number; retryAfter?: number } | 'cut';
+type Failure = { status: number; retryAfter?: number } | 'reset';
 
 /** Starts a collector with a scripted feed of changes and their matches. Cursors are numbers. */
 export async function startScriptedFeed() {
@@ -20,8 +18,6 @@ export async function startScriptedFeed() {
     pageSize: 100,
     /** Received match requests. */
     matched: [] as MatchesRequest[],
-    /** Number of sent change pages. */
-    pages: 0,
     /** Returns the failure of a request; undefined for an answer. */
     failureOf: (_path: string): Failure | undefined => undefined,
     /** Promise that delays each response to a match request. */
@@ -51,36 +47,26 @@ export async function startScriptedFeed() {
     /** Deletes all changes, as restoring an older database does. */
     restore: (): void => void changes.splice(0),
   };
-  const server = createServer((request, response) => {
-    void answer(request, response).catch(() => response.destroy());
-  });
-
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://feed');
-    const body = request.method === 'POST' ? await json(request) : undefined;
+  const server = await startServer(async ({ path, body }) => {
+    const { pathname, searchParams } = new URL(path, 'http://feed');
     if (pathname !== CHANGES_PATH && feed.gate !== undefined) {
       feed.waiting += 1;
       await feed.gate;
     }
     const failure = feed.failureOf(pathname);
-    if (failure === 'cut') return void response.destroy();
-    const send = (status: number, content: object, type = 'application/json') =>
-      response
-        .writeHead(status, {
-          'content-type': type,
-          ...(failure?.retryAfter !== undefined && { 'retry-after': String(failure.retryAfter) }),
-        })
-        .end(JSON.stringify(content));
-    const fail = (status: number) =>
-      send(status, { status, title: 'It failed' }, 'application/problem+json');
-    if (failure !== undefined) return void fail(failure.status);
+    if (failure === 'reset') return failure;
+    const fail = (status: number, headers = {}) =>
+      createProblemResponse({ status, title: 'It failed' }, headers);
+    if (failure !== undefined) {
+      const { status, retryAfter } = failure;
+      return fail(status, { ...(retryAfter !== undefined && { 'retry-after': `${retryAfter}` }) });
+    }
     if (pathname === CHANGES_PATH) {
       const from = Number(searchParams.get('after') ?? changes.length);
-      if (from > changes.length) return void fail(422);
+      if (from > changes.length) return fail(422);
       const to = Math.min(from + feed.pageSize, changes.length);
-      feed.pages += 1;
       const items = changes.slice(from, to);
-      return void send(200, { items, cursor: String(to), has_more: to < changes.length });
+      return { body: { items, cursor: String(to), has_more: to < changes.length } };
     }
     const search = body as MatchesRequest;
     feed.matched.push(search);
@@ -88,14 +74,9 @@ export async function startScriptedFeed() {
       const candidate = listings.get(id);
       return candidate !== undefined && isMatch(candidate, search) ? { listing: candidate } : [];
     });
-    return void send(200, { items, took_ms: 1 });
-  }
-
-  deferCleanup(() => {
-    server.closeAllConnections();
-    server.close();
+    return { body: { items, took_ms: 1 } };
   });
-  feed.url = `http://127.0.0.1:${await listen(server)}`;
+  feed.url = server.url;
   return feed;
 }
 

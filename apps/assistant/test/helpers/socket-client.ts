@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { until } from '@oselya/testing';
 import { WebSocket } from 'ws';
@@ -62,6 +63,48 @@ export class SocketClient {
     this.socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame));
   }
 
+  /** Creates a session and returns its ID. */
+  async newSession(): Promise<string> {
+    const { session_id: id } = await this.ask({ type: 'session.create' });
+    return String(id);
+  }
+
+  /** Sends a message of a conversation and returns the first reply. */
+  say(sessionId: string, text: string, extraMembers: object = {}): Promise<Frame> {
+    return this.ask({ type: 'message.send', session_id: sessionId, text, ...extraMembers });
+  }
+
+  /** Sends a message of a conversation and waits until its answer is complete. */
+  async complete(sessionId: string, text: string): Promise<void> {
+    const earlierCount = this.getFrames('message.completed').length;
+    await this.say(sessionId, text);
+    await this.waitFor('message.completed', earlierCount + 1);
+  }
+
+  getFrames(type: string): Frame[] {
+    return this.frames.filter((frame) => frame.type === type);
+  }
+
+  /** Waits for `count` frames of a type and returns the last of them. */
+  async waitFor(type: string, count = 1): Promise<Frame> {
+    await until(() => this.getFrames(type).length >= count);
+    const frame = this.getFrames(type).at(count - 1);
+    if (frame === undefined) throw new Error(`There is no ${type}`);
+    return frame;
+  }
+
+  /** The text of all received events. */
+  get streamedText(): string {
+    return this.getFrames('message.delta')
+      .map(({ text }) => String(text))
+      .join('');
+  }
+
+  /** Waits until the streamed text includes `text`. */
+  async waitForText(text: string): Promise<void> {
+    await until(() => this.streamedText.includes(text));
+  }
+
   /** Sends a message with a new ID, and returns its answer. */
   async ask(frame: object): Promise<Frame> {
     this.askCount += 1;
@@ -85,39 +128,10 @@ export class SocketClient {
   }
 
   get closed(): Promise<Closed> {
-    return this.waitForClose();
-  }
-
-  private async waitForClose(): Promise<Closed> {
-    await until(() => this.isClosed);
-    if (this.closeFrame === undefined) throw new Error('The socket has no close frame');
-    return this.closeFrame;
+    return until(() => this.isClosed).then(() => this.closeFrame ?? assert.fail());
   }
 
   private answer(id: string): Frame | undefined {
     return this.frames.find((frame) => frame.id === id);
   }
-}
-
-/** Begins a handshake, and returns the status and code of its rejection. */
-export async function handshakeRejection(
-  url: string,
-  options: ClientOptions = {},
-): Promise<{ status: number; code: string }> {
-  const { socket } = SocketClient.begin(url, options);
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; code: string }>();
-  socket.once('open', () => {
-    socket.terminate();
-    reject(new Error('The handshake was not rejected'));
-  });
-  socket.once('unexpected-response', (_request, response) => {
-    let body = '';
-    response.on('data', (chunk) => {
-      body += String(chunk);
-    });
-    response.on('end', () => {
-      resolve({ status: response.statusCode ?? 0, code: JSON.parse(body).code });
-    });
-  });
-  return promise;
 }

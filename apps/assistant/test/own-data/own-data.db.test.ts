@@ -204,7 +204,7 @@ test('A deletion ends an answer in progress at every process', async (t) => {
   await iryna.say(id, 'Запамʼятай');
   await iryna.waitForText('Ще ');
   const secondClient = await openRawClient(t, { url: secondUrl, sid });
-  await secondClient.client.ask({ type: 'session.open', session_id: id });
+  await secondClient.ask({ type: 'session.open', session_id: id });
   await secondClient.waitForText('Ще ');
   const cookies = { svc_auth_session: sid };
   const deleteResponse = await app.inject({ method: 'DELETE', url: '/me/data', cookies });
@@ -215,7 +215,7 @@ test('A deletion ends an answer in progress at every process', async (t) => {
   }
   readGate.open();
   for (const rawClient of [iryna, secondClient]) {
-    await rawClient.client.ask({ type: 'ping' });
+    await rawClient.ask({ type: 'ping' });
     assert.deepEqual(
       [rawClient.getFrames('error').length, rawClient.getFrames('message.completed').length],
       [1, 0],

@@ -258,7 +258,7 @@ test('Each listing is reported once over outages, broken connections and kills',
     await stage.saveSearch('u-olena', { search: createSearch(2e4) }),
   ];
   feed.pageSize = 3;
-  const faults = [503, 429, 'cut', 'kill', 'late'] as const;
+  const faults = [503, 429, 'reset', 'kill', 'late'] as const;
   const ids: number[] = [];
   let failures = 0;
   for (let round = 0; round < 20; round += 1) {
@@ -269,7 +269,7 @@ test('Each listing is reported once over outages, broken connections and kills',
       requestCount += 1;
       const isTargeted = round % 2 === 0 || path.endsWith('/matches');
       if (requestCount <= round % 4 || !isTargeted) return undefined;
-      if (fault === 'cut') return 'cut';
+      if (fault === 'reset') return 'reset';
       return typeof fault === 'number' ? { status: fault, retryAfter: 3600 } : undefined;
     };
     const faultyReader = stage.createReader({ shouldFail: () => fault === 'kill' });
@@ -314,7 +314,7 @@ test('An outage of the collector is logged once and counted', async () => {
   for (let pass = 0; pass < 3; pass += 1) await outageReader.runPass();
   feed.failureOf = () => undefined;
   await outageReader.runPass();
-  feed.failureOf = () => 'cut';
+  feed.failureOf = () => 'reset';
   await outageReader.runPass();
   assert.deepEqual(
     outageReader.lines.map((line) => (/cannot be read/.test(line) ? 'down' : 'up')),
