@@ -39,25 +39,8 @@ export function createGroupCommit<Item, Result>(options: {
     }
   }
 
-  function splitBySize(items: readonly Item[]): Item[][] {
-    const groups: Item[][] = [];
-    let bytes = 0;
-    for (const item of items) {
-      const lastGroup = groups.at(-1);
-      const itemBytes = getBytes(item);
-      bytes += itemBytes;
-      if (lastGroup !== undefined && bytes <= maxBytes) {
-        lastGroup.push(item);
-      } else {
-        groups.push([item]);
-        bytes = itemBytes;
-      }
-    }
-    return groups;
-  }
-
   const loader = new DataLoader<Item, Result>(
-    (items) => (lastWrite = writeGroups(splitBySize(items))),
+    (items) => (lastWrite = writeGroups(splitBySize(items, getBytes, maxBytes))),
     {
       cache: false,
       maxBatchSize: maxItems,
@@ -70,6 +53,28 @@ export function createGroupCommit<Item, Result>(options: {
     },
   );
   return (item) => loader.load(item);
+}
+
+/** Divides items into groups of at most `maxBytes`. A larger item gets a separate group. */
+export function splitBySize<Item>(
+  items: readonly Item[],
+  getBytes: (item: Item) => number,
+  maxBytes: number,
+): Item[][] {
+  const groups: Item[][] = [];
+  let bytes = 0;
+  for (const item of items) {
+    const lastGroup = groups.at(-1);
+    const itemBytes = getBytes(item);
+    bytes += itemBytes;
+    if (lastGroup !== undefined && bytes <= maxBytes) {
+      lastGroup.push(item);
+    } else {
+      groups.push([item]);
+      bytes = itemBytes;
+    }
+  }
+  return groups;
 }
 
 /** Converts a thrown value to an Error. */

@@ -7,7 +7,7 @@ import {
   type ModelErrorCode,
 } from '@oselya/model';
 import DataLoader from 'dataloader';
-import { toError } from '../async/group-commit.ts';
+import { splitBySize, toError } from '../async/group-commit.ts';
 
 /** Text to embed, with the abort signal, cost observer and log fields of its job. */
 type EmbedRequest = {
@@ -130,7 +130,14 @@ export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
   }
 
   const loader = new DataLoader<EmbedRequest, TextEmbedding>(
-    async (texts) => (await Promise.all(splitIntoRequests(texts).map(embed))).flat(),
+    async (requests) => {
+      const groups = splitBySize(
+        requests,
+        ({ text }) => Buffer.byteLength(text),
+        MAX_REQUEST_BYTES,
+      );
+      return (await Promise.all(groups.map(embed))).flat();
+    },
     {
       cache: false,
       maxBatchSize: MAX_TEXTS_PER_REQUEST,
@@ -149,25 +156,4 @@ export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
     if (result === undefined || result instanceof Error) throw result;
     return result;
   };
-}
-
-/** Divides texts into requests of at most `maxBytes`. A longer text gets a separate request. */
-export function splitIntoRequests(
-  texts: readonly EmbedRequest[],
-  maxBytes = MAX_REQUEST_BYTES,
-): EmbedRequest[][] {
-  const requests: EmbedRequest[][] = [];
-  let freeBytes = 0;
-  for (const text of texts) {
-    const bytes = Buffer.byteLength(text.text);
-    const lastRequest = requests.at(-1);
-    if (lastRequest === undefined || bytes > freeBytes) {
-      requests.push([text]);
-      freeBytes = maxBytes - bytes;
-    } else {
-      lastRequest.push(text);
-      freeBytes -= bytes;
-    }
-  }
-  return requests;
 }

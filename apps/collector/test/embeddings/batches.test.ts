@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModelCallEvent, ModelClient } from '@oselya/model';
-import { createBatchingEmbedder, splitIntoRequests } from '../../src/embeddings/batches.ts';
+import { splitBySize } from '../../src/async/group-commit.ts';
+import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
 
 /** Creates a model that calls `respond`, and then embeds each text as its length. */
 function createModel(
@@ -57,14 +58,8 @@ test('A request has at most 64 texts, and a limit of bytes that one text may exc
   const sizes = model.requestedTexts.map((texts) => texts.length);
   assert.deepEqual(sizes, [64, 64, 22]);
   const texts = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'];
-  const batches = splitIntoRequests(
-    texts.map((text) => createRequest(text)),
-    6,
-  );
-  assert.deepEqual(
-    batches.map((batch) => batch.map(({ text }) => text)),
-    [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']],
-  );
+  const batches = splitBySize(texts, (text) => Buffer.byteLength(text), 6);
+  assert.deepEqual(batches, [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']]);
 });
 
 test('A request is aborted after all of its callers have aborted', async () => {
