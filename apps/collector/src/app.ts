@@ -14,7 +14,6 @@ import { registerUploadRoutes } from './ingest/with-images.ts';
 import { MAX_BODY_BYTES } from './schemas.ts';
 import { registerChangeRoutes } from './listing/changes.ts';
 import { registerListingRoutes } from './listing/routes.ts';
-import type { JobInput } from './pipeline/context.ts';
 import { registerMonitoringRoutes } from './operations/monitoring.ts';
 import type { JobRunner } from './queue/job-runner.ts';
 import { registerOperationRoutes } from './operations/routes.ts';
@@ -33,7 +32,7 @@ const OPENAPI_TAGS = [
 export async function createApp(
   config: Config,
   services: Services,
-  jobs: JobRunner<JobInput>,
+  jobs: JobRunner,
 ): Promise<Server> {
   const { log, database, model, images, imageStore, disk, temporary } = services;
   const { notifications, metrics } = services;
@@ -93,7 +92,12 @@ export async function createApp(
       registerIngestRoutes(api, { ingest, limit, metrics });
       const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
       await api.register(registerUploadRoutes, {
-        processForm: createProcessForm({ db, store: ingest.store, jobs, leaseMs }),
+        processForm: createProcessForm({
+          db,
+          store: ingest.store,
+          run: (job, input) => jobs.run(job, (options) => services.process(job, options, input)),
+          leaseMs,
+        }),
         limit,
         breaker: model.breaker,
         imageStore,

@@ -144,7 +144,7 @@ async function startBackgroundWork(
   services: Services,
   closeFunctions: CloseFunction[],
 ): Promise<void> {
-  const { database, model, disk, imageStore, notifications, metrics, log } = services;
+  const { database, model, disk, imageStore, metrics, log } = services;
   const { db } = database;
   const slots = config.COLLECTOR_WORKERS;
   metrics.workerSlots.set(slots);
@@ -169,8 +169,6 @@ async function startBackgroundWork(
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
   closeFunctions.push(() => worker.stop({ timeoutMs: getShutdownMs(config) }));
-  const unsubscribe = notifications.subscribe(worker.notify);
-  closeFunctions.push(async () => unsubscribe());
   closeFunctions.push(await database.listen(CHANNEL, worker.notify));
   closeFunctions.push(startUpkeep({ ...services, db, config }).close);
   closeFunctions.push(startDuplicateSearch({ ...services, db }).close);

@@ -20,7 +20,6 @@ import { createArchiveCheck } from './operations/archive-check.ts';
 import { createRawCleanup } from './operations/payloads.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createJobRunner, type JobRunner } from './queue/job-runner.ts';
-import type { ProcessJob } from './queue/job-types.ts';
 import { createNotifications } from './queue/notifications.ts';
 import { createSafeFetch } from './safe-fetch/fetch.ts';
 
@@ -116,15 +115,9 @@ export async function createServices(
   };
 }
 
-/**
- * Creates the job runner of a request or a command.
- * @typeParam Input Additional input of `services.process`.
- */
-export function openInlineJobs<Input>(
-  config: Config,
-  services: Pick<Services, 'database' | 'metrics' | 'log'> & { process: ProcessJob<Input> },
-): JobRunner<Input> {
-  const { database, process, metrics, log } = services;
+/** Creates the job runner of a request or a command. */
+export function openInlineJobs(config: Config, services: Services): JobRunner {
+  const { database, metrics, log } = services;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
-  return createJobRunner({ db: database.db, process, metrics, log, leaseMs });
+  return createJobRunner({ db: database.db, metrics, log, leaseMs });
 }

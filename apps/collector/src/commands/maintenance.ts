@@ -9,7 +9,6 @@ import {
 import {
   createReprocessService,
   createImageReprocessService,
-  keepCompleted,
   type Reprocess,
   type ReprocessImages,
 } from '../reprocess/reprocess.ts';
@@ -38,18 +37,17 @@ export async function openMaintenance(
   await using resources = new AsyncDisposableStack();
   const services = await openServices(config, { ...shared, log });
   resources.defer(services.close);
-  const { model, images } = services;
+  const { model, images, process } = services;
   const { db } = services.database;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
-  const process = keepCompleted(services.process);
-  const jobs = openInlineJobs(config, { ...services, process });
+  const jobs = openInlineJobs(config, services);
   resources.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
   const ownedResources = resources.move();
   return {
     backfillEmbeddings: (options) => backfillEmbeddings({ db, model }, options),
-    reprocess: createReprocessService({ db, model, jobs, leaseMs, parallel }),
-    reprocessImages: createImageReprocessService({ db, images, jobs, leaseMs, parallel }),
+    reprocess: createReprocessService({ db, model, jobs, process, leaseMs, parallel }),
+    reprocessImages: createImageReprocessService({ db, images, jobs, process, leaseMs, parallel }),
     parallel,
     [Symbol.asyncDispose]: () => ownedResources.disposeAsync(),
   };

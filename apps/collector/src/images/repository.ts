@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables, UploadOutcome } from '../tables.ts';
 import { selectHeldListing } from '../queue/fence.ts';
-import { type Fence, LeaseLostError, SupersededError } from '../queue/job-types.ts';
+import { type Fence, LeaseLostError } from '../queue/job-types.ts';
 
 /** Stored image metadata. Only images that are about to be recorded have a fingerprint. */
 export type StoredImage = {
@@ -85,6 +85,15 @@ export async function findDownloadResults(
 /** Creates the record of a failed image. Without `retryAt`, the image is never retried. */
 export function createImageFailure(error: string, retryAt: Date | null): ImageFailure {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
+}
+
+/** Thrown if a newer payload has updated the listing. */
+export class SupersededError extends Error {
+  override readonly name = 'SupersededError';
+
+  constructor({ rawId }: Fence) {
+    super(`A payload newer than raw record ${rawId} has updated the listing`);
+  }
 }
 
 /**

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { type ErrorCode, errors, problem } from '../errors.ts';
 import type { JobInput } from '../pipeline/context.ts';
-import type { JobRunner } from '../queue/job-runner.ts';
+import type { Job } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import { uploadOutcomeSchema } from '../schemas.ts';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../tables.ts';
@@ -28,10 +28,10 @@ export type ProcessForm = ReturnType<typeof createProcessForm>;
 export function createProcessForm(deps: {
   db: Kysely<Tables>;
   store: Ingest['store'];
-  jobs: Pick<JobRunner<JobInput>, 'run'>;
+  run: (job: Job, input: JobInput) => Promise<unknown>;
   leaseMs: number;
 }) {
-  const { db, store, jobs, leaseMs } = deps;
+  const { db, store, run, leaseMs } = deps;
   const worker = createClaimantName('inline');
 
   /**
@@ -61,16 +61,14 @@ export function createProcessForm(deps: {
     });
     onStored(storedRaw);
     const { id: rawId, isNew } = storedRaw;
-    let canBeUnfinished = false;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
       const uploads = hasUploads ? files : undefined;
-      const status = await jobs.run(job, { input: { uploads, canWait: false } });
-      canBeUnfinished = status === 'lost' || status === 'postponed' || status === 'returned';
+      await run(job, { uploads, canWait: false });
     }
     const outcome = await findOutcome(db, rawId).catch((cause: unknown) => {
       // An outage that prevents writing the outcome also prevents reading it.
-      if (!canBeUnfinished || !isDatabaseOutage(cause)) throw cause;
+      if (!isNew || !isDatabaseOutage(cause)) throw cause;
       const detail = 'The database was not available for too long: send the payload again.';
       throw createError(rawId, 'interrupted', detail, { cause });
     });

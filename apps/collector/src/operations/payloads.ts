@@ -11,7 +11,7 @@ import { type Static, Type } from 'typebox';
 import { problemResponses } from '../errors.ts';
 import { acceptedSchema, rawParams, rawSchema } from '../ingest/routes.ts';
 import type { Metrics } from '../metrics.ts';
-import { createPayloadRetry } from '../queue/retry.ts';
+import { retryPayload, retryPayloads } from '../queue/retry.ts';
 import {
   choice,
   MAX_ID,
@@ -111,8 +111,7 @@ export function registerPayloadRoutes(
   app: Server,
   deps: { db: Kysely<Tables>; cleanup: RawCleanup; onRetried: () => void },
 ): void {
-  const { db, cleanup } = deps;
-  const payloadRetry = createPayloadRetry(deps);
+  const { db, cleanup, onRetried } = deps;
 
   app.get(
     '/admin/raw',
@@ -150,7 +149,8 @@ export function registerPayloadRoutes(
     }),
     async ({ params }) => {
       const rawId = parseId(params.raw_id);
-      await payloadRetry.retryOne(rawId);
+      await retryPayload(db, rawId);
+      onRetried();
       return { raw_id: rawId, status: 'pending' as const };
     },
   );
@@ -175,7 +175,7 @@ export function registerPayloadRoutes(
       },
     }),
     async ({ body }, reply) => ({
-      retried: await payloadRetry.retryAll(body, createRunSignal(reply)),
+      retried: await retryPayloads(db, body, onRetried, createRunSignal(reply)),
     }),
   );
 

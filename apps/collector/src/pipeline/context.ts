@@ -1,14 +1,14 @@
 import type { Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { RawError, Tables } from '../tables.ts';
+import type { Tables } from '../tables.ts';
 import type { TextEmbedding } from '../embeddings/batches.ts';
 import type { ImageService } from '../images/image-service.ts';
 import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
 import type { ModelCostCounter } from '../model.ts';
 import type { Payload } from '../ingest/payload.ts';
-import type { Job } from '../queue/job-types.ts';
+import type { Job, JobOutcome } from '../queue/job-types.ts';
 import type { StageOutcome } from '../schemas.ts';
 import type { ExtractionRecord } from './extraction.ts';
 import type { Facts } from './merge.ts';
@@ -52,9 +52,10 @@ export type JobInput = {
   readonly uploads?: readonly UploadedFile[] | undefined;
   /** Whether an outage returns the job to the queue instead of failing it. True by default. */
   readonly canWait?: boolean | undefined;
-  /** Whether to process the payload even if the listing already reflects it. */
-  readonly force?: boolean | undefined;
-  /** Extraction to use instead of a call to the model. The listing keeps its images. */
+  /**
+   * Extraction to use instead of a call to the model, even if the listing already reflects the payload. The listing
+   * keeps its images.
+   */
   readonly extractionRecord?: ExtractionRecord | undefined;
   /** Called with the error of each failed stage, even if the job is postponed. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
@@ -89,14 +90,8 @@ export type StageName =
   | 'enrich'
   | 'embed';
 
-/** Outcome of a job. `postponed` returns the job to the queue for at least `retryMs`. */
-export type PipelineOutcome =
-  | { status: 'completed'; error: null }
-  | { status: 'invalid' | 'failed'; error: RawError }
-  | { status: 'postponed'; error?: RawError; retryMs: number };
-
 /** Outcome of a stage, and of the job if the stage ends the job. */
-export type StageResult = { outcome: StageOutcome; jobOutcome?: PipelineOutcome };
+export type StageResult = { outcome: StageOutcome; jobOutcome?: JobOutcome };
 
 /**
  * Runs a stage. Stages are idempotent, and each write requires that the job still holds its claim.

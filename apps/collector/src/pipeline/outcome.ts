@@ -3,8 +3,9 @@ import type { ErrorCode } from '../errors.ts';
 import type { RawError } from '../tables.ts';
 import { isDiskLow } from '../free-disk-space.ts';
 import { StoreOutageError } from '../images/store.ts';
+import type { JobOutcome } from '../queue/job-types.ts';
 import { toStorableMessage } from '../text.ts';
-import type { PipelineOutcome, StageName, StageResult } from './context.ts';
+import type { StageName, StageResult } from './context.ts';
 
 /** Delay after an open breaker or a full disk. It is short, because both stop all claims. */
 const SHORT_RETRY_MS = 1000;
@@ -12,7 +13,7 @@ const SHORT_RETRY_MS = 1000;
 export const DONE_RESULT: StageResult = { outcome: 'done' };
 export const SKIPPED_RESULT: StageResult = { outcome: 'skipped' };
 /** Outcome of a job that completed. Specification 001, Raw data status. */
-export const COMPLETED_OUTCOME: PipelineOutcome = { status: 'completed', error: null };
+export const COMPLETED_OUTCOME: JobOutcome = { status: 'completed' };
 /** Result for content that the listing already reflects. */
 export const UNCHANGED_RESULT: StageResult = {
   outcome: 'unchanged',
@@ -79,10 +80,7 @@ export function toFailureResult(
 }
 
 function createPostponedResult(retryMs: number, error?: RawError): StageResult {
-  return {
-    outcome: 'postponed',
-    jobOutcome: { status: 'postponed', retryMs, ...(error && { error }) },
-  };
+  return { outcome: 'postponed', jobOutcome: { status: 'returned', retryMs, error } };
 }
 
 function createFailedResult(error: RawError): StageResult {

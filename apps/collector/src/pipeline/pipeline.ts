@@ -6,17 +6,9 @@ import { createBatchingEmbedder } from '../embeddings/batches.ts';
 import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCostCounter, createOutageCounter } from '../model.ts';
-import { LeaseLostError, type ProcessJob } from '../queue/job-types.ts';
-import type {
-  JobContext,
-  PipelineOutcome,
-  JobInput,
-  JobModel,
-  Stage,
-  StageDeps,
-  StageResult,
-} from './context.ts';
+import { createOutageCounter } from '../model.ts';
+import { type Job, type JobOptions, type JobOutcome, LeaseLostError } from '../queue/job-types.ts';
+import type { JobContext, JobInput, JobModel, Stage, StageDeps, StageResult } from './context.ts';
 import { saveExtraction } from './extraction.ts';
 import {
   COMPLETED_OUTCOME,
@@ -77,6 +69,9 @@ export function createStages(modelTimeoutMs: number): readonly Stage[] {
   ];
 }
 
+/** Processes a job, but does not store its status. */
+export type Pipeline = ReturnType<typeof createPipeline>;
+
 /**
  * Creates the function that runs the stages of a job until one ends it. Specification 001, Pipeline.
  * @param deps.retryMs Delay after a server failure. 45 s by default.
@@ -87,16 +82,17 @@ export function createPipeline(
     modelTimeoutMs: number;
     retryMs?: number | undefined;
   },
-): ProcessJob<JobInput> {
+) {
   const { db, model, log, metrics, retryMs = RETRY_MS } = deps;
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createBatchingEmbedder(model);
   const outageCounter = createOutageCounter<number>();
 
   return async (
-    job,
-    { signal, input, cost = createModelCostCounter(), stages: stageRecords = [] },
-  ) => {
+    job: Job,
+    { signal, cost, stages: stageRecords }: JobOptions,
+    input: JobInput = {},
+  ): Promise<JobOutcome> => {
     const context: JobContext = { ...input, job, outputs: {} };
     const { rawId } = job;
     const { observe } = cost;
@@ -130,7 +126,7 @@ export function createPipeline(
       }
     }
 
-    let jobOutcome: PipelineOutcome | undefined;
+    let jobOutcome: JobOutcome | undefined;
     for (const stage of stages) {
       const startedAt = new Date();
       const result = await run(stage);
@@ -143,7 +139,7 @@ export function createPipeline(
       if (jobOutcome !== undefined) break;
     }
     jobOutcome ??= COMPLETED_OUTCOME;
-    if (jobOutcome.status === 'postponed') {
+    if (jobOutcome.status === 'returned') {
       const { extractionRecord, savedExtraction } = context.outputs;
       // Jobs with uploads are never retried, because the images exist only during the request.
       const canRepeat = context.uploads === undefined;
@@ -153,7 +149,7 @@ export function createPipeline(
       return jobOutcome;
     }
     outageCounter.forget(rawId);
-    return { ...jobOutcome, stages: stageRecords, listingId: context.outputs.listingId ?? null };
+    return { ...jobOutcome, listingId: context.outputs.listingId };
   };
 }
 

@@ -14,9 +14,13 @@ export type ClaimOptions = Claimant & {
   lastSource?: string | undefined;
 };
 
-const selectJobColumns = (row: RawBuilder<unknown>) => sql`
+/** Returns the columns of a {@link Job}. */
+export const selectJobColumns = (row: RawBuilder<unknown>) => sql`
   ${row}.id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
   content_hash as "contentHash", request_id as "requestId"`;
+
+/** Condition that a payload is pending, due, and does not wait for another payload of its listing. */
+const isClaimable = sql`status = 'pending' and not waits and (retry_at is null or retry_at <= now())`;
 
 /**
  * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest jobs of each
@@ -30,30 +34,25 @@ export async function claimJobs(
 ): Promise<Job[]> {
   const { rows } = await sql<Job>`${prepared}
     with recursive
-    -- The next sources with a due payload, in alphabetical order.
+    -- The next sources with a claimable payload, in alphabetical order.
     round (source_slug, nth, first) as (
-      select next.source_slug, 1, next.source_slug from (${selectNextSource(hideFromPlanner(lastSource))}) as next
+      select next.source_slug, 1, next.source_slug from ${nextSource(hideFromPlanner(lastSource))}
       union all
-      select next.source_slug, nth + 1, first
-      from round cross join lateral (${selectNextSource(sql`round.source_slug`)}) as next
+      select next.source_slug, nth + 1, first from round cross join lateral ${nextSource(sql`round.source_slug`)}
       where nth < ${sql.lit(MAX_SOURCES)} and next.source_slug <> first),
-    source as materialized (
-      select source_slug, nth, (
-        select count(*) from raw_data as job
-        where job.source_slug = round.source_slug and job.status = 'processing') as jobs
-      from round),
     -- Each source gets at least one slot, because the payloads of the other sources may have to wait.
-    share as materialized (
+    source as materialized (
       select source_slug, nth, jobs,
         greatest(1, ceil((${count}::numeric + sum(jobs) over ()) / count(*) over ()) - jobs) as share
-      from source),
+      from round cross join lateral (
+        select count(*) as jobs from raw_data as job
+        where job.source_slug = round.source_slug and job.status = 'processing') as progress),
     chosen as materialized (
-      select id, row_number() over (order by share.jobs + job.place, nth) as place
-      from share cross join lateral (
+      select id, row_number() over (order by jobs + place, nth) as place
+      from source cross join lateral (
         select id, row_number() over () as place from (
           select id from raw_data as candidate
-          where candidate.source_slug = share.source_slug and status = 'pending' and not waits
-            and ${isDue}
+          where candidate.source_slug = source.source_slug and ${isClaimable}
             -- The index excludes most payloads that must wait.
             and not ${hasJobInProgress(sql`candidate`)} and not ${hasEarlierPendingPayload(sql`candidate`)}
           order by id + 0
@@ -71,21 +70,15 @@ export async function claimJobs(
   return rows;
 }
 
-const isDue = sql`(retry_at is null or retry_at <= now())`;
-
 const selectFirstSource = (condition: RawBuilder<unknown>) => sql`(
-  select source_slug from raw_data
-  where status = 'pending' and not waits and ${isDue} and ${condition}
-  order by source_slug limit 1)`;
+  select source_slug from raw_data where ${isClaimable} and ${condition} order by source_slug limit 1)`;
 
-/** Returns a query for the next source with a due payload. Sources rotate in alphabetical order. */
-function selectNextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
-  return sql`
-    select source_slug from (
-      select coalesce(${selectFirstSource(sql`source_slug > ${after}`)}, ${selectFirstSource(sql`true`)}) as source_slug
-      offset 0) as found
-    where source_slug is not null`;
-}
+/** Returns a FROM item with the next source in alphabetical order, or the first source after the last one. */
+const nextSource = (after: RawBuilder<unknown>) => sql`(
+  select source_slug from (
+    select coalesce(${selectFirstSource(sql`source_slug > ${after}`)}, ${selectFirstSource(sql`true`)}) as source_slug
+    offset 0) as found
+  where source_slug is not null) as next`;
 
 /** Payload claimed for reprocessing. */
 export type ReprocessedJob = Job & { earlierStatus: RawStatus };
@@ -97,17 +90,15 @@ export type ReprocessedJob = Job & { earlierStatus: RawStatus };
  */
 export async function claimForReprocessing(
   db: Kysely<Tables>,
-  { rawId, listingId }: { rawId: number; listingId: number },
+  rawId: number,
   claimant: Claimant,
   { onlyImages = false }: { onlyImages?: boolean } = {},
 ): Promise<ReprocessedJob | undefined> {
   const { rows } = await sql<ReprocessedJob>`
     with chosen as materialized (
       select raw.id, raw.status from raw_data as raw
-      join listing_payloads as current on current.raw_id = raw.id
-      join property_listings as listing
-        on listing.source_slug = current.source_slug and listing.external_id = current.external_id
-      where raw.id = ${rawId} and listing.id = ${listingId}
+      join listing_payloads as current using (source_slug, external_id)
+      where raw.id = ${rawId} and current.raw_id = raw.id
         and raw.status in ('completed', 'failed', 'invalid')
         and (not ${onlyImages}
           or (raw.status = 'completed' and current.completed_hash = raw.content_hash))
@@ -123,16 +114,15 @@ export async function claimForReprocessing(
  * Clears `waits` of the first pending payload of each listing without a job in progress. Call it after the commit
  * of finished jobs and of new payloads. {@link releaseMissedListings} handles processes that were killed before the
  * call.
- * @returns Number of released payloads.
  */
 export async function releaseListings(
   db: Kysely<Tables>,
   listings: readonly ListingKey[],
-): Promise<number> {
-  if (listings.length === 0) return 0;
+): Promise<void> {
+  if (listings.length === 0) return;
   const sources = listings.map(({ sourceSlug }) => sourceSlug);
   const ids = listings.map(({ externalId }) => externalId);
-  const { numAffectedRows = 0n } = await sql`${prepared}
+  await sql`${prepared}
     update raw_data set waits = false
     where id in (
       select id from raw_data
@@ -146,7 +136,6 @@ export async function releaseListings(
           order by id + 0 limit 1) as first
         where first.waits and not ${hasJobInProgress(sql`listing`)}))
       order by id for update)`.execute(db);
-  return Number(numAffectedRows);
 }
 
 /** Maximum number of listings per search. The search takes about 30 ms. */
@@ -154,18 +143,17 @@ const MAX_SEARCHED_LISTINGS = 5000;
 
 /**
  * Releases payloads whose release a killed process missed, for a bounded number of listings after a cursor.
- * @returns Number of released payloads, and the cursor for the next call. The cursor is undefined at the end.
+ * @returns The cursor for the next call. It is undefined at the end.
  */
 export async function releaseMissedListings(
   db: Kysely<Tables>,
   after: ListingKey = { sourceSlug: '', externalId: '' },
-): Promise<{ releasedCount: number; nextCursor: ListingKey | undefined }> {
+): Promise<ListingKey | undefined> {
   const { rows } = await sql<ListingKey>`
     select distinct source_slug as "sourceSlug", external_id as "externalId" from raw_data
     where status = 'pending' and waits
       and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
     order by source_slug, external_id limit ${MAX_SEARCHED_LISTINGS}`.execute(db);
-  const releasedCount = await releaseListings(db, rows);
-  const nextCursor = rows.length < MAX_SEARCHED_LISTINGS ? undefined : rows.at(-1);
-  return { releasedCount, nextCursor };
+  await releaseListings(db, rows);
+  return rows.length < MAX_SEARCHED_LISTINGS ? undefined : rows.at(-1);
 }

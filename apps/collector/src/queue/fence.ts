@@ -57,12 +57,6 @@ export async function writeToListing(
   return rows[0].is_current;
 }
 
-/** Query for the raw records of `job` rows with held claims. It locks them in ID order to avoid deadlocks. */
-export const selectHeldClaimsForUpdate: RawBuilder<{ id: number }> = sql`
-  select raw_data.id from raw_data join job using (id)
-  where raw_data.attempt = job.attempt and raw_data.status = 'processing'
-  order by raw_data.id for update of raw_data`;
-
 /**
  * Returns a condition on another payload of the same listing. `offset 0` prevents a join over all listings.
  * @param row Row with `source_slug` and `external_id`.

@@ -2,18 +2,18 @@ import { isDatabaseOutage } from '@oselya/db';
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { repeat, waitWithTimeout } from '../async/wait.ts';
-import type { RawError, StageRecord, Tables } from '../tables.ts';
+import type { StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
 import {
   type Job,
+  type JobOutcome,
   type JobOutcomeStatus,
+  type JobWork,
   LeaseLostError,
   getJobLogFields,
-  type ProcessJob,
-  type JobOutcome,
 } from './job-types.ts';
-import { createJobFinisher, renewLeases, returnJobs } from './job-writes.ts';
+import { createJobFinisher, renewLeases } from './job-writes.ts';
 
 const MAX_HEARTBEAT_MS = 30_000;
 
@@ -23,10 +23,8 @@ const HEARTBEAT_RETRY_MS = 1000;
 /** Time limit of returning aborted jobs. */
 const MAX_ABORT_MS = 1000;
 
-/** @typeParam Input Additional input of the pipeline. Workers pass none. */
-export type RunnerOptions<Input = never> = {
+export type RunnerOptions = {
   db: Kysely<Tables>;
-  process: ProcessJob<Input>;
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
   leaseMs: number;
@@ -40,24 +38,23 @@ type RunningJob = {
 };
 
 /** Runs the jobs of a worker, a request or a command. */
-export type JobRunner<Input = never> = ReturnType<typeof createJobRunner<Input>>;
+export type JobRunner = ReturnType<typeof createJobRunner>;
 
 /**
- * Creates a runner of claimed jobs, which renews their leases. An exception of `process` fails the job.
- * Specification 001, Raw data status.
+ * Creates a runner of claimed jobs, which renews their leases. Specification 001, Raw data status.
  * @param heartbeat Called three times per lease, and at least every 30 seconds. It must call `renew` first.
  */
-export function createJobRunner<Input = never>(
-  deps: RunnerOptions<Input>,
+export function createJobRunner(
+  deps: RunnerOptions,
   heartbeat: (renew: () => Promise<void>) => Promise<void> = (renew) => renew(),
 ) {
-  const { db, process, metrics, log, leaseMs } = deps;
+  const { db, metrics, log, leaseMs } = deps;
   const finishJob = createJobFinisher(deps);
   const runningJobs = new Map<RunningJob, Promise<unknown>>();
   const closeController = new AbortController();
   let isClosing = false;
 
-  const toProgress = ({ job, stages, cost }: RunningJob) => ({
+  const getProgress = ({ job, stages, cost }: RunningJob) => ({
     ...job,
     stages,
     modelUsage: cost.getUsage(),
@@ -65,7 +62,7 @@ export function createJobRunner<Input = never>(
 
   async function renewJobs(): Promise<void> {
     if (runningJobs.size === 0) return;
-    const jobs = [...runningJobs.keys()].map((running) => ({ ...toProgress(running), ...running }));
+    const jobs = [...runningJobs.keys()].map((job) => ({ ...job, ...getProgress(job) }));
     for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
       controller.abort(new LeaseLostError(job));
     }
@@ -78,51 +75,41 @@ export function createJobRunner<Input = never>(
     onError: (error) => log.warn({ err: error }, 'a heartbeat failed'),
   });
 
-  async function runProcess(
-    { job, controller: { signal }, stages, cost }: RunningJob,
-    input: Input | undefined,
-  ): Promise<JobOutcome> {
+  /** Does the work of a job. Returns undefined if the claim is lost. */
+  async function runWork(
+    { controller: { signal }, stages, cost }: RunningJob,
+    work: JobWork,
+  ): Promise<JobOutcome | undefined> {
     try {
       signal.throwIfAborted();
-      return await process(job, { signal, stages, cost, input });
+      return await work({ signal, stages, cost });
     } catch (error) {
-      if (signal.aborted || error instanceof LeaseLostError || isDatabaseOutage(error)) throw error;
+      const reason = signal.reason ?? error;
+      const isClaimLost = reason instanceof LeaseLostError;
+      if (isClaimLost || signal.aborted || isDatabaseOutage(error)) {
+        log.warn({ err: reason }, 'a job was dropped');
+        return isClaimLost ? undefined : { status: 'returned' };
+      }
       log.error({ err: error }, 'a job threw an exception');
       const failure = { code: 'internal_error', message: 'The worker failed; see its log.' };
-      return { status: 'failed', error: failure, stages, listingId: null };
+      return { status: 'failed', error: failure };
     }
   }
 
-  async function settle(
-    runningJob: RunningJob,
-    input: Input | undefined,
-    onProcessed: (() => void) | undefined,
-  ): Promise<JobOutcomeStatus> {
-    const { job, controller, cost } = runningJob;
-    try {
-      const result = await runProcess(runningJob, input);
-      if (result.status === 'postponed') return await returnJob(runningJob, result);
-      onProcessed?.();
-      return (await finishJob({ job, result, modelUsage: cost.getUsage() }))
-        ? result.status
-        : 'lost';
-    } catch (error) {
-      const reason = controller.signal.reason ?? error;
-      log.warn({ err: reason }, 'a job was dropped');
-      if (reason instanceof LeaseLostError) return 'lost';
-      return returnJob(runningJob, { status: 'returned' }).catch((failure: unknown) => {
-        log.warn({ err: failure }, 'a dropped job could not be returned: its lease expires');
-        return 'lost';
-      });
+  async function settle(runningJob: RunningJob, work: JobWork): Promise<JobOutcomeStatus> {
+    const outcome = await runWork(runningJob, work);
+    if (outcome === undefined) return 'lost';
+    const endedJob = { ...getProgress(runningJob), ...outcome };
+    // A cut connection needs one repetition. In a longer outage the job is lost, as is a job that could not be returned.
+    const maxAttempts = outcome.status === 'returned' ? 1 : 2;
+    for (let attempt = 1; attempt <= maxAttempts; attempt += 1) {
+      try {
+        return (await finishJob(endedJob)) ? outcome.status : 'lost';
+      } catch (error) {
+        log.warn({ err: error }, 'the outcome of a job could not be stored');
+      }
     }
-  }
-
-  async function returnJob<Outcome extends 'postponed' | 'returned'>(
-    runningJob: RunningJob,
-    result: { status: Outcome; error?: RawError | undefined; retryMs?: number | undefined },
-  ): Promise<Outcome | 'lost'> {
-    const returnedIds = await returnJobs(db, [{ ...result, ...toProgress(runningJob) }]);
-    return returnedIds.has(runningJob.job.rawId) ? result.status : 'lost';
+    return 'lost';
   }
 
   return {
@@ -136,19 +123,16 @@ export function createJobRunner<Input = never>(
 
     /**
      * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
-     * @param options.onProcessed Called when only the outcome remains to be stored.
+     * @param work An exception fails the job.
      */
-    run(
-      job: Job,
-      { input, onProcessed }: { input?: Input | undefined; onProcessed?: () => void } = {},
-    ): Promise<JobOutcomeStatus> {
+    run(job: Job, work: JobWork): Promise<JobOutcomeStatus> {
       const controller = new AbortController();
       const runningJob = { job, controller, stages: [], cost: createModelCostCounter() };
       if (isClosing) controller.abort(new Error('The process is shutting down'));
       const completion = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();
-        const outcome = await settle(runningJob, input, onProcessed);
-        metrics.jobs.inc({ outcome: outcome === 'postponed' ? 'returned' : outcome });
+        const outcome = await settle(runningJob, work);
+        metrics.jobs.inc({ outcome });
         log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
         return outcome;
       }).finally(() => runningJobs.delete(runningJob));

@@ -14,56 +14,38 @@ export type Job = Fence &
     requestId?: string | null | undefined;
   };
 
-export type FinalJobOutcome = {
-  status: 'completed' | 'invalid' | 'failed';
-  error: RawError | null;
-  stages: readonly StageRecord[];
-  listingId: number | null;
+/** Outcome of processing. `returned` puts the job back into the queue without using an attempt. */
+export type JobOutcome = {
+  status: 'completed' | 'invalid' | 'failed' | 'returned';
+  error?: RawError | undefined;
+  listingId?: number | undefined;
+  /** Minimum delay before the next claim of a returned job, in milliseconds. */
+  retryMs?: number | undefined;
 };
 
-/** Outcome of processing. `postponed` returns the job to the queue without using an attempt. */
-export type JobOutcome =
-  | FinalJobOutcome
-  | { status: 'postponed'; error?: RawError | undefined; retryMs?: number | undefined };
+/** Status at the end of a claim. `lost`: another worker may own the job. */
+export type JobOutcomeStatus = JobOutcome['status'] | 'lost';
 
-/** @typeParam Input Additional input of the pipeline. Workers pass none. */
-export type JobOptions<Input = never> = {
+export type JobOptions = {
   /** Aborted when the claim is lost or the process ends. */
   signal: AbortSignal;
   /** Receives a record of each finished stage. */
-  stages?: StageRecord[] | undefined;
+  stages: StageRecord[];
   /** Counts the requests to the model. */
-  cost?: ModelCostCounter | undefined;
-  input?: Input | undefined;
+  cost: ModelCostCounter;
 };
 
 /** Processes a job, but does not store its status. */
-export type ProcessJob<Input = never> = (
-  job: Job,
-  options: JobOptions<Input>,
-) => Promise<JobOutcome>;
-
-/** Status at the end of a claim. `returned`: back in the queue. `lost`: another worker may own the job. */
-export type JobOutcomeStatus = JobOutcome['status'] | 'returned' | 'lost';
+export type JobWork = (options: JobOptions) => Promise<JobOutcome>;
 
 /** Returns the fields of a job's log lines. */
-export function getJobLogFields(job: Omit<Job, 'contentHash'>) {
-  const { rawId, sourceSlug, attempt, requestId } = job;
+export function getJobLogFields({ rawId, sourceSlug, attempt, requestId }: Job) {
   return {
     raw_id: rawId,
     source: sourceSlug,
     attempt,
     ...(requestId != null && { request_id: requestId }),
   };
-}
-
-/** Thrown if a newer payload has updated the listing. */
-export class SupersededError extends Error {
-  override readonly name = 'SupersededError';
-
-  constructor({ rawId }: Fence) {
-    super(`A payload newer than raw record ${rawId} has updated the listing`);
-  }
 }
 
 /** Thrown if the claim is lost. The job must not write any more. */

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
 import { createGaugeCollector } from '../metrics.ts';
 import type { Tables } from '../tables.ts';
@@ -32,13 +32,9 @@ export function createQueueStatistics(deps: {
     nextCountAt = Infinity;
     const asOf = performance.now();
     try {
-      const { rows } = await sql<{ status: FinishedStatus; count: number }>`${sql.join(
-        statuses.map(
-          (status) => sql`select ${sql.lit(status)} as status, count(*) as count
-            from raw_data where ${hasFinishedAs(status)}`,
-        ),
-        sql` union all `,
-      )}`.execute(db);
+      const { rows } = await sql<{ status: FinishedStatus; count: number }>`
+        select status, count(*) as count from raw_data
+        where ${isFinished} and status = any (${statuses}::text[]) group by status`.execute(db);
       for (const { status, count } of rows) lastCounts.set(status, { count, asOf });
     } catch (error) {
       onError(error);
@@ -52,17 +48,15 @@ export function createQueueStatistics(deps: {
     const asOf = performance.now();
     const [statistics] = (await selectStatistics(maxCounted).execute(db)).rows;
     if (statistics === undefined) throw new Error('The query for the queue returned no row');
-    const largeStatuses = FINISHED_STATUSES.filter(
-      (status) => statistics.finishedCounts[status] > maxCounted,
-    );
+    const largeStatuses: FinishedStatus[] = [];
     for (const status of FINISHED_STATUSES) {
-      if (!largeStatuses.includes(status))
-        lastCounts.set(status, { count: statistics.finishedCounts[status], asOf });
+      const count = statistics.finishedCounts[status];
+      if (count > maxCounted) largeStatuses.push(status);
+      else lastCounts.set(status, { count, asOf });
     }
     if (largeStatuses.length > 0 && asOf >= nextCountAt) void countInBackground(largeStatuses);
-    const oldestCountAt = Math.min(
-      ...FINISHED_STATUSES.map((status) => lastCounts.get(status)?.asOf ?? -Infinity),
-    );
+    const countTimes = FINISHED_STATUSES.map((status) => lastCounts.get(status)?.asOf ?? -Infinity);
+    const endedAge = (performance.now() - Math.min(...countTimes)) / 1000;
     return {
       counts: {
         pending: statistics.pending,
@@ -71,29 +65,26 @@ export function createQueueStatistics(deps: {
         invalid: getCount('invalid'),
         failed: getCount('failed'),
       },
-      ended_age_seconds: Number.isFinite(oldestCountAt)
-        ? (performance.now() - oldestCountAt) / 1000
-        : null,
+      ended_age_seconds: Number.isFinite(endedAge) ? endedAge : null,
       oldest_pending_seconds: statistics.oldestSeconds,
       finished_per_minute: statistics.recentCount / 5,
     };
   };
 }
 
-/** Returns a condition with literals instead of parameters, because only literals match the partial indexes. */
-const hasFinishedAs = (status: FinishedStatus) =>
-  sql`status in ('completed', 'invalid', 'failed') and status = ${sql.lit(status)}`;
+/** Predicate of the index `raw_data_finished`. */
+const isFinished = sql`status in ('completed', 'invalid', 'failed')`;
 
+/** Counts with a literal instead of a parameter, because only literals match the partial index. */
 const selectFinishedCount = (status: FinishedStatus, maxCounted: number) => sql`
   (select count(*) from (
-    select from raw_data where ${hasFinishedAs(status)}
+    select from raw_data where ${isFinished} and status = ${sql.lit(status)}
     order by updated_at, id limit ${maxCounted + 1}) as counted)`;
 
-const selectRecentFinishedCount = (status: FinishedStatus) => sql`
-  (select count(*) from raw_data
-    where ${hasFinishedAs(status)} and updated_at > now() - interval '5 minutes')`;
-
-const waitingSince = sql`coalesce(queued_at, created_at) as since`;
+const selectWaitingSince = (condition: RawBuilder<unknown>) => sql`
+  select coalesce(queued_at, created_at) as since from raw_data
+  where status = 'pending' and ${condition}
+  order by id + 0 limit 1`;
 
 type StatisticsRow = {
   pending: number;
@@ -120,15 +111,10 @@ const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
       order by source_slug limit 1) as next),
   oldest (since) as (
     select first.since from source cross join lateral (
-      select ${waitingSince} from raw_data
-      where status = 'pending' and not waits and source_slug = source.source_slug
-      order by id + 0 limit 1) as first
+      ${selectWaitingSince(sql`not waits and source_slug = source.source_slug`)}) as first
     union all
     select first.since from raw_data as current cross join lateral (
-      select ${waitingSince} from raw_data
-      where status = 'pending'
-        and source_slug = current.source_slug and external_id = current.external_id
-      order by id + 0 limit 1) as first
+      ${selectWaitingSince(sql`source_slug = current.source_slug and external_id = current.external_id`)}) as first
     where current.status = 'processing')
   select
     (select count(*) from raw_data where status = 'pending') as pending,
@@ -136,7 +122,8 @@ const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
     (select extract(epoch from now() - min(since))::double precision from oldest) as "oldestSeconds",
     jsonb_build_object(${sql.join(FINISHED_STATUSES.map((status) => sql`${sql.lit(status)}, ${selectFinishedCount(status, maxCounted)}`))})
       as "finishedCounts",
-    ${sql.join(FINISHED_STATUSES.map(selectRecentFinishedCount), sql` + `)} as "recentCount"`;
+    (select count(*) from raw_data
+      where ${isFinished} and updated_at > now() - interval '5 minutes') as "recentCount"`;
 
 /**
  * Registers the queue gauges. An unknown count has no gauge value. Contract 4, Metrics.

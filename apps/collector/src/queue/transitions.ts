@@ -1,3 +1,4 @@
+import { leaseExpiry } from '@oselya/db';
 import { type RawBuilder, sql } from 'kysely';
 import type { RawError } from '../tables.ts';
 
@@ -9,7 +10,7 @@ import type { RawError } from '../tables.ts';
  *   pending            processing                  createClaimTransition
  *   ended              processing                  createReprocessTransition
  *   processing         completed, invalid, failed  endTransition
- *   processing         pending, or failed          returnTransition
+ *   processing         pending, or failed          endTransition of a returned job
  *   processing         pending, or failed          createRescueTransition
  *   failed, invalid    pending                     requeueTransition
  *
@@ -35,11 +36,8 @@ export function createReprocessTransition(claimant: Claimant): RawBuilder<unknow
 
 function setProcessing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
   return sql`
-    status = 'processing',
-    attempt = attempt + 1,
-    claimed_by = ${worker},
-    lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-    updated_at = now()`;
+    status = 'processing', attempt = attempt + 1, claimed_by = ${worker},
+    lease_expires_at = ${leaseExpiry(leaseMs)}, updated_at = now()`;
 }
 
 const CLAIM_RESET = sql`
@@ -68,35 +66,30 @@ export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
         where newer ->> 'stage' = record ->> 'stage')) as known)`;
 }
 
-/**
- * SET clause that ends a job with the columns of `ending`. A completed job is no longer inline, because its images are
- * stored.
- */
-export const endTransition = sql`
-  status = ending.status,
-  error = ending.error,
-  stages = ${mergeStages(sql`ending.stages`)},
-  listing_id = coalesce(ending.listing_id, raw_data.listing_id),
-  model_usage = ${sumModelUsage(sql`ending.model_usage`)},
-  inline = raw_data.inline and ending.status <> 'completed',
-  ${CLAIM_RESET}`;
-
 const interruptedError: RawError = {
   code: 'interrupted',
   message:
     'The database or the disk was not available, or the process was stopped. The images were deleted: send the payload again.',
 };
 
-/** SET clause that returns a job to the queue with the columns of `back`. The attempt does not count. */
-export const returnTransition = sql`
-  status = case when ${hasLostUploads} then 'failed' else 'pending' end,
-  error = case when ${hasLostUploads} then ${JSON.stringify(interruptedError)}::jsonb
-    else coalesce(back.error, raw_data.error) end,
-  attempts = case when ${hasLostUploads} then attempts else attempts - 1 end,
-  retry_at = now() + back.retry_ms * interval '1 millisecond',
-  inline = ${hasLostUploads},
-  stages = ${mergeStages(sql`back.stages`)},
-  model_usage = ${sumModelUsage(sql`back.model_usage`)},
+/**
+ * SET clause that ends the claim of a job with the columns of `ending`. The attempt of a returned job does not count.
+ * A completed job is no longer inline, because its images are stored.
+ */
+export const endTransition = sql`
+  status = case when ending.status <> 'returned' then ending.status
+    when ${hasLostUploads} then 'failed' else 'pending' end,
+  error = case when ending.status <> 'returned' then ending.error
+    when ${hasLostUploads} then ${JSON.stringify(interruptedError)}::jsonb
+    else coalesce(ending.error, raw_data.error) end,
+  attempts = attempts - (ending.status = 'returned' and not ${hasLostUploads})::integer,
+  retry_at = now() + ending.retry_ms * interval '1 millisecond',
+  inline = inline and case ending.status
+    when 'completed' then false when 'returned' then uploads is not null else true end,
+  stages = ${mergeStages(sql`ending.stages`)},
+  listing_id = coalesce(ending.listing_id, raw_data.listing_id),
+  -- A worker that lost track of a job does not know its usage.
+  model_usage = ${sumModelUsage(sql`greatest(ending.model_usage, raw_data.attempt_usage)`)},
   ${CLAIM_RESET}`;
 
 const leaseLostError: RawError = {
@@ -126,7 +119,10 @@ export function createRescueTransition(maxAttempts: number): RawBuilder<unknown>
     ${CLAIM_RESET}`;
 }
 
-/** SET clause that returns an ended payload to the queue and resets its attempts. */
+/**
+ * SET clause that returns an ended payload to the queue and resets its attempts. The payload waits until the release of
+ * its listing.
+ */
 export const requeueTransition = sql`
-  status = 'pending', attempts = 0, error = null, inline = false, retry_at = null, queued_at = now(),
-  updated_at = now()`;
+  status = 'pending', waits = true, attempts = 0, error = null, inline = false, retry_at = null,
+  queued_at = now(), updated_at = now()`;

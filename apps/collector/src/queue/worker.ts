@@ -2,11 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { isDatabaseOutage } from '@oselya/db';
 import type { BreakerView } from '@oselya/model';
+import pLimit from 'p-limit';
 import { waitWithTimeout, pause } from '../async/wait.ts';
 import { claimJobs, releaseMissedListings } from './claim.ts';
-import { type Job, type ListingKey, getJobLogFields } from './job-types.ts';
+import {
+  type Job,
+  type JobOptions,
+  type JobOutcome,
+  type JobWork,
+  type ListingKey,
+  getJobLogFields,
+} from './job-types.ts';
 import { createJobRunner, type RunnerOptions } from './job-runner.ts';
-import { rescueJobs, returnJobs, returnStrays } from './job-writes.ts';
+import { findStrayJobs, rescueJobs } from './job-writes.ts';
 
 export const POLL_MS = 1000;
 
@@ -18,6 +26,8 @@ const MAX_PREFETCHED_JOBS = 100;
 const MAX_PREFETCH_MS = 1000;
 
 export type WorkerOptions = RunnerOptions & {
+  /** Processes a job, but does not store its status. */
+  process: (job: Job, options: JobOptions) => Promise<JobOutcome>;
   /** The worker claims nothing while the breaker is open or probes. */
   breaker: BreakerView;
   /** Checks before each claim whether all other dependencies are available. */
@@ -39,11 +49,11 @@ export function createClaimantName(component: string): string {
  * notification or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0020-fair-share.md.
  */
 export function startWorker(options: WorkerOptions) {
-  const { db, breaker, log, metrics, slots, leaseMs, canClaim, pollMs = POLL_MS } = options;
-  const name = createClaimantName(randomUUID().slice(0, 8));
+  const { db, breaker, log, slots, leaseMs, canClaim, pollMs = POLL_MS } = options;
+  const worker = createClaimantName(randomUUID().slice(0, 8));
   const stopping = new AbortController();
-  const jobsInSlots = new Set<Job>();
-  let prefetchedJobs: Job[] = [];
+  const slotLimit = pLimit({ concurrency: slots, rejectOnClear: true });
+  const runner = createJobRunner(options, createSweep(options));
   let jobsEndedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
@@ -51,58 +61,47 @@ export function startWorker(options: WorkerOptions) {
   let canHaveStrayJobs = false;
   let wakeSignal = Promise.withResolvers<void>();
   const wake = () => wakeSignal.resolve();
-  const runner = createJobRunner(options, createSweep(options, wake));
 
   const isPaused = () => breaker.isOpen || stopping.signal.aborted;
 
-  function startPrefetchedJobs(): void {
-    // Each job may begin a probe, which pauses the worker.
-    while (jobsInSlots.size < slots && !isPaused()) {
-      const job = prefetchedJobs.shift();
-      if (job === undefined) return;
-      void run(job);
+  /** Processes a job in the next free slot. Returns it to the queue if the slots are cleared or the worker is paused. */
+  async function processInSlot(job: Job, jobOptions: JobOptions): Promise<JobOutcome> {
+    let hasStarted = false;
+    try {
+      return await slotLimit(async () => {
+        // Each job may begin a probe, which pauses the worker.
+        if (isPaused()) return { status: 'returned' };
+        hasStarted = true;
+        const outcome = await options.process(job, jobOptions);
+        if (outcome.status !== 'returned') jobsEndedSinceClaim += 1;
+        return outcome;
+      });
+    } catch (error) {
+      if (hasStarted) throw error;
+      return { status: 'returned' };
+    } finally {
+      if (slotLimit.pendingCount === 0) wake();
     }
   }
 
-  async function run(job: Job): Promise<void> {
-    jobsInSlots.add(job);
-    const freeSlot = () => {
-      jobsInSlots.delete(job);
-      startPrefetchedJobs();
-      wake();
-    };
-    const outcome = await runner.run(job, {
-      onProcessed() {
-        jobsEndedSinceClaim += 1;
-        freeSlot();
-      },
-    });
-    if (outcome === 'lost') canHaveStrayJobs = true;
-    freeSlot();
-  }
-
-  /** Returns prefetched jobs to the queue if they are late, or if the worker is paused. */
-  async function returnPrefetchedJobs(): Promise<void> {
-    const isLate = performance.now() - claimedAt > MAX_PREFETCH_MS;
-    if (prefetchedJobs.length === 0 || !(isLate || isPaused())) return;
-    const returnedIds = await returnJobs(db, prefetchedJobs.splice(0));
-    metrics.jobs.inc({ outcome: 'returned' }, returnedIds.size);
+  async function run(job: Job, work: JobWork): Promise<void> {
+    if ((await runner.run(job, work)) === 'lost') canHaveStrayJobs = true;
+    if (slotLimit.pendingCount === 0) wake();
   }
 
   async function returnStrayJobs(): Promise<void> {
-    const knownIds = [...runner.getRawIds(), ...prefetchedJobs.map(({ rawId }) => rawId)];
-    const strayIds = await returnStrays(db, name, knownIds);
+    // Jobs may be lost during the query.
     canHaveStrayJobs = false;
-    if (strayIds.size === 0) return;
-    log.warn({ raw_ids: [...strayIds] }, 'jobs lost in an outage were returned');
-    metrics.jobs.inc({ outcome: 'returned' }, strayIds.size);
+    const strayJobs = await findStrayJobs(db, worker, runner.getRawIds());
+    await Promise.all(strayJobs.map((job) => run(job, async () => ({ status: 'returned' }))));
   }
 
   /** Claims jobs for the free slots and starts them. Returns whether it claimed any. */
   async function claim(): Promise<boolean> {
+    if (isPaused() || performance.now() - claimedAt > MAX_PREFETCH_MS) slotLimit.clearQueue();
     // Bounds the jobs whose outcomes are still being stored.
     const freeSlotCount = Math.min(
-      slots - jobsInSlots.size,
+      slots - slotLimit.activeCount - slotLimit.pendingCount,
       2 * (slots + MAX_PREFETCHED_JOBS) - runner.size,
     );
     if (freeSlotCount <= 0 || isPaused()) return false;
@@ -111,19 +110,16 @@ export function startWorker(options: WorkerOptions) {
     const count = freeSlotCount + Math.min(MAX_PREFETCHED_JOBS, jobsEndedSinceClaim);
     jobsEndedSinceClaim = 0;
     claimedAt = performance.now();
-    prefetchedJobs = await claimJobs(db, { worker: name, leaseMs, count, lastSource });
-    lastSource = prefetchedJobs.at(-1)?.sourceSlug ?? lastSource;
-    const hasClaimed = prefetchedJobs.length > 0;
-    // The breaker may have opened, or the worker may have been stopped, during the claim.
-    await returnPrefetchedJobs();
-    startPrefetchedJobs();
-    return hasClaimed;
+    const jobs = await claimJobs(db, { worker, leaseMs, count, lastSource });
+    lastSource = jobs.at(-1)?.sourceSlug ?? lastSource;
+    const runs = jobs.map((job) => run(job, (jobOptions) => processInSlot(job, jobOptions)));
+    if (stopping.signal.aborted) await Promise.all(runs);
+    return jobs.length > 0;
   }
 
   async function claimUntilStopped(): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
-        await returnPrefetchedJobs();
         if (await claim()) continue;
         await waitWithTimeout(wakeSignal.promise, pollMs);
         wakeSignal = Promise.withResolvers();
@@ -133,9 +129,6 @@ export function startWorker(options: WorkerOptions) {
         await pause(pollMs, stopping.signal);
       }
     }
-    await returnPrefetchedJobs().catch((error: unknown) =>
-      log.error({ err: error }, 'jobs could not be returned: their leases expire'),
-    );
   }
 
   const unsubscribe = breaker.onChange(wake);
@@ -150,6 +143,7 @@ export function startWorker(options: WorkerOptions) {
      */
     async stop({ timeoutMs }: { timeoutMs: number }): Promise<void> {
       stopping.abort();
+      slotLimit.clearQueue();
       wake();
       unsubscribe();
       await Promise.all([
@@ -164,7 +158,7 @@ export function startWorker(options: WorkerOptions) {
  * Creates a sweep, which rescues the jobs of lost workers, and releases payloads that a killed process left waiting.
  * It first renews the leases of this worker, which expire while its process is frozen.
  */
-function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions, onReleased: () => void) {
+function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions) {
   let sweptAt = Date.now();
   let cursor: ListingKey | undefined;
   return async (renew: () => Promise<void>): Promise<void> => {
@@ -177,9 +171,7 @@ function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions, onRelease
       for (const { status, ...job } of rescuedJobs) {
         log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
       }
-      const { releasedCount, nextCursor } = await releaseMissedListings(db, cursor);
-      cursor = nextCursor;
-      if (rescuedJobs.length + releasedCount > 0) onReleased();
+      cursor = await releaseMissedListings(db, cursor);
     } catch (error) {
       if (isDatabaseOutage(error)) sweptAt = 0;
       throw error;

@@ -13,9 +13,10 @@ import {
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, buildListingState } from '../pipeline/listing-state.ts';
 import { mergeFields } from '../pipeline/merge.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
 import { claimForReprocessing, type ReprocessedJob } from '../queue/claim.ts';
 import type { JobRunner } from '../queue/job-runner.ts';
-import type { JobOutcomeStatus, ProcessJob } from '../queue/job-types.ts';
+import type { JobOutcomeStatus } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
 import {
@@ -69,15 +70,10 @@ export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'failed'; error: Error }
 );
 
-type ReprocessInput = JobInput & {
-  earlierStatus: ReprocessedJob['earlierStatus'];
-  /** Called with the reason if the payload stays unchanged. */
-  onUnchanged?: (reason: string) => void;
-};
-
 type ReprocessDeps = {
   db: Kysely<Tables>;
-  jobs: Pick<JobRunner<ReprocessInput>, 'run'>;
+  jobs: Pick<JobRunner, 'run'>;
+  process: Pipeline;
   leaseMs: number;
   /** Number of listings to process at a time. */
   parallel: number;
@@ -93,7 +89,7 @@ export type Reprocess = ReturnType<typeof createReprocessService>;
 export function createReprocessService(
   deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },
 ) {
-  const { db, model, jobs, leaseMs, parallel } = deps;
+  const { db, model, leaseMs, parallel } = deps;
   const claimant = { worker: createClaimantName('reprocess'), leaseMs };
   const currentExtractor = {
     promptVersion: extractionPrompt.version,
@@ -156,16 +152,10 @@ export function createReprocessService(
      * Stores an extraction through the pipeline without calling the model again.
      * @throws ModelError if the failure is systemic.
      */
-    async write({ listingId, rawId, extractionRecord }: RepeatedExtraction): Promise<WriteOutcome> {
-      const job = await claimForReprocessing(db, { listingId, rawId }, claimant);
+    async write({ rawId, extractionRecord }: RepeatedExtraction): Promise<WriteOutcome> {
+      const job = await claimForReprocessing(db, rawId, claimant);
       if (job === undefined) return { outcome: 'changed' };
-      let unchangedReason: string | undefined;
-      const onUnchanged = (reason: string) => void (unchangedReason = reason);
-      const { status, failure } = await runJob(jobs, job, {
-        force: true,
-        extractionRecord,
-        onUnchanged,
-      });
+      const { status, failure, unchangedReason } = await runJob(deps, job, { extractionRecord });
       if (isSystemicFailure(failure)) throw failure;
       const outcome = getWriteOutcome(status, unchangedReason !== undefined, failure !== undefined);
       if (outcome === 'written') return { outcome };
@@ -184,7 +174,7 @@ export type ReprocessImages = ReturnType<typeof createImageReprocessService>;
 export function createImageReprocessService(
   deps: ReprocessDeps & { images: Pick<ImageService, 'descriptionVersion'> },
 ) {
-  const { db, images, jobs, leaseMs, parallel } = deps;
+  const { db, images, leaseMs, parallel } = deps;
   const outdatedImages = images.descriptionVersion;
   const claimant = { worker: createClaimantName('reprocess'), leaseMs };
 
@@ -192,10 +182,9 @@ export function createImageReprocessService(
     id: listingId,
     raw_id: rawId,
   }: Pick<SelectedListing, 'id' | 'raw_id'>): Promise<ImageReprocessOutcome> {
-    const jobKey = { rawId, listingId };
-    const job = await claimForReprocessing(db, jobKey, claimant, { onlyImages: true });
+    const job = await claimForReprocessing(db, rawId, claimant, { onlyImages: true });
     if (job === undefined) return { listingId, outcome: 'left' };
-    const { status, failure } = await runJob(jobs, job, { shouldDescribeAgain: true });
+    const { status, failure } = await runJob(deps, job, { shouldDescribeAgain: true });
     if (failure === undefined && status === 'completed') return { listingId, outcome: 'described' };
     const error = toError(failure ?? `The payload is ${status}.`);
     return { listingId, outcome: 'failed', error };
@@ -226,18 +215,32 @@ export function createImageReprocessService(
   };
 }
 
-/** Runs a job, and returns its status and the last error of a stage. */
+/**
+ * Runs a job. A completed payload stays completed if the job did not try to write its listing, or if the model failed
+ * after the write. Other commands add the missing embedding and descriptions.
+ * @returns The status, the last error of a stage, and why a completed payload is unchanged.
+ */
 async function runJob(
-  jobs: ReprocessDeps['jobs'],
+  { jobs, process }: Pick<ReprocessDeps, 'jobs' | 'process'>,
   job: ReprocessedJob,
-  options: Omit<ReprocessInput, 'earlierStatus' | 'onFailure'>,
-): Promise<{ status: JobOutcomeStatus; failure: unknown }> {
+  input: JobInput,
+): Promise<{ status: JobOutcomeStatus; failure: unknown; unchangedReason: string | undefined }> {
   let failure: unknown;
+  let unchangedReason: string | undefined;
   const onFailure = (error: unknown) => (failure = error);
-  const status = await jobs.run(job, {
-    input: { ...options, earlierStatus: job.earlierStatus, onFailure },
+  const status = await jobs.run(job, async (options) => {
+    const result = await process(job, options, { ...input, onFailure });
+    if (job.earlierStatus !== 'completed' || result.status === 'completed') return result;
+    // A write that failed, for example because of a timeout, may still have been committed.
+    const isWritten = options.stages.some(
+      ({ stage, outcome }) => stage === 'upsert' && (outcome === 'done' || outcome === 'failed'),
+    );
+    const hasModelFailed = result.status === 'failed' && result.error?.code === 'model_failed';
+    if (isWritten && !hasModelFailed) return result;
+    if (!isWritten) unchangedReason = result.error?.message ?? 'A required service is unavailable.';
+    return { status: 'completed' };
   });
-  return { status, failure };
+  return { status, failure, unchangedReason };
 }
 
 function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFailed: boolean) {
@@ -245,29 +248,4 @@ function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFail
   if (status !== 'completed') return 'queued';
   if (isUnchanged) return 'kept';
   return hasFailed ? 'incomplete' : 'written';
-}
-
-/**
- * Wraps a job processor. A completed payload then stays completed if the job did not try to
- * write its listing, or if the model failed after the write. Other commands add the missing embedding and
- * descriptions.
- */
-export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<ReprocessInput> {
-  return async (job, options) => {
-    const result = await process(job, options);
-    const { input } = options;
-    if (input?.earlierStatus !== 'completed' || result.status === 'completed') return result;
-    const isPostponed = result.status === 'postponed';
-    const stages = isPostponed ? (options.stages ?? []) : result.stages;
-    const error = isPostponed ? null : result.error;
-    // A write that failed, for example because of a timeout, may still have been committed.
-    const isWritten = stages.some(
-      ({ stage, outcome }) => stage === 'upsert' && (outcome === 'done' || outcome === 'failed'),
-    );
-    const hasModelFailed = result.status === 'failed' && error?.code === 'model_failed';
-    if (isWritten && !hasModelFailed) return result;
-    const reason = error?.message ?? 'A required service is unavailable.';
-    if (!isWritten) input.onUnchanged?.(reason);
-    return { status: 'completed', error: null, stages, listingId: null };
-  };
 }

@@ -6,7 +6,7 @@ import { extractEmbeddedTexts, LISTING, type ScriptedResponse } from '@oselya/mo
 import { deferCleanup, until } from '@oselya/testing';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { extractionCompletion } from '../../src/pipeline/extraction.ts';
-import { createPayloadRetry } from '../../src/queue/retry.ts';
+import { retryPayloads } from '../../src/queue/retry.ts';
 import { startCollector } from '../support/collector.ts';
 import {
   countByStatus,
@@ -194,9 +194,7 @@ for (const [name, writeResponse, requestCount, inputTokens, reason] of uselessRe
     assert.deepEqual(await embeddedQuery.execute(), []);
     assert.equal(testWorker.model.breaker.state, 'closed', 'the server answers');
     server.state.writeResponse = undefined;
-    await createPayloadRetry({ db, onRetried: testWorker.worker.notify }).retryAll({
-      status: 'failed',
-    });
+    await retryPayloads(db, { status: 'failed' }, testWorker.worker.notify);
     assert.deepEqual(await waitUntilEnded(), { completed: JOB_COUNT, failed: 0 });
     assert.equal((await embeddedQuery.execute()).length, JOB_COUNT);
   });
@@ -364,8 +362,7 @@ for (const [name, path, slots] of [
     assert.match(error?.message ?? '', /answered 500/);
 
     delete server.state.isServerError;
-    const retry = createPayloadRetry({ db, onRetried: testWorker.worker.notify });
-    assert.equal(await retry.retryAll({ status: 'failed' }), 1);
+    assert.equal(await retryPayloads(db, { status: 'failed' }, testWorker.worker.notify), 1);
     await waitUntilCompleted(jobCount + 1);
   });
 }

@@ -12,7 +12,8 @@ import { replaceImages } from '../../src/images/repository.ts';
 import { registerImageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
-import { LeaseLostError, SupersededError } from '../../src/queue/job-types.ts';
+import { SupersededError } from '../../src/images/repository.ts';
+import { LeaseLostError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
   createImage,

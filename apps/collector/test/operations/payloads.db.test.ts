@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { createRawCleanup } from '../../src/operations/payloads.ts';
-import { createPayloadRetry } from '../../src/queue/retry.ts';
+import { retryPayloads } from '../../src/queue/retry.ts';
 import { until } from '@oselya/testing';
 import { processPayload, readPages, startCollector } from '../support/collector.ts';
 import { openDatabase, createPayload } from '../support/pipeline.ts';
@@ -159,21 +159,23 @@ test('An aborted removal ends after the batch in progress', async () => {
   assert.equal(await cleanup({ olderThanDays: 9 }), 1500 - firstCount);
 });
 
-let notifyCount = 0;
-const retry = createPayloadRetry({ db, onRetried: () => (notifyCount += 1) });
-
 test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
   await storeRaws('many-failed', { status: 'failed', count: 2001 });
   await storeRaws('another', { status: 'failed' });
   await storeRaws('many-failed', { status: 'invalid' });
   await sql`update raw_data set attempts = 3 where error is not null`.execute(db);
+  let notifyCount = 0;
+  const retry = (filter: Parameters<typeof retryPayloads>[1]) =>
+    retryPayloads(db, filter, () => (notifyCount += 1));
   await sql`create table batches (size integer)`.execute(db);
   await sql`create function note_batch() returns trigger language plpgsql as $$
-    begin insert into batches select count(*) from changed; return null; end $$`.execute(db);
+    begin insert into batches select count(*) from changed where waits; return null; end $$`.execute(
+    db,
+  );
   await sql`create trigger note_batch after update on raw_data referencing new table as changed
     for each statement execute function note_batch()`.execute(db);
 
-  assert.equal(await retry.retryAll({ status: 'failed', source_slug: 'many-failed' }), 2001);
+  assert.equal(await retry({ status: 'failed', source_slug: 'many-failed' }), 2001);
   const batches = await sql<{ size: number }>`select size from batches where size > 0`.execute(db);
   assert.deepEqual(
     batches.rows.map(({ size }) => size),
@@ -191,8 +193,8 @@ test('A retry returns failed payloads to the queue in batches of at most 1000', 
   ]);
   await sql`drop trigger note_batch on raw_data`.execute(db);
 
-  assert.ok((await retry.retryAll({ status: 'failed' })) >= 1);
-  assert.equal(await retry.retryAll({ status: 'failed' }), 0);
+  assert.ok((await retry({ status: 'failed' })) >= 1);
+  assert.equal(await retry({ status: 'failed' }), 0);
 });
 
 test('A retry does not return payloads that fail again', async () => {
@@ -204,7 +206,7 @@ test('A retry does not return payloads that fail again', async () => {
   await sql`create trigger fail_again before update on raw_data
     for each row execute function fail_again()`.execute(db);
   let batchCount = 0;
-  const countingRetry = createPayloadRetry({ db, onRetried: () => (batchCount += 1) });
-  assert.equal(await countingRetry.retryAll({ status: 'failed', source_slug: 'doshka' }), 1000);
+  const filter = { status: 'failed', source_slug: 'doshka' } as const;
+  assert.equal(await retryPayloads(db, filter, () => (batchCount += 1)), 1000);
   assert.equal(batchCount, 1);
 });

@@ -140,7 +140,7 @@ const stages = createStages(10_000).map(({ name }) => name);
 
 /** Runs the stages in order up to `last`. */
 async function runStages(job: Job, last: string) {
-  const context: JobContext = { job, force: false, outputs: {} };
+  const context: JobContext = { job, outputs: {} };
   const run = createStageRunner(db, images);
   for (const name of stages) {
     await run(context, name);

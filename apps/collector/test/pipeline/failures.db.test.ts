@@ -5,7 +5,7 @@ import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import { renewLeases } from '../../src/queue/job-writes.ts';
-import { requeuePayload } from '../../src/queue/retry.ts';
+import { retryPayload } from '../../src/queue/retry.ts';
 import type { StageRecord } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import {
@@ -32,9 +32,9 @@ function createFailingModel(call: 'generateObject' | 'embed', error: unknown) {
 
 const outage = { since: new Date() };
 const modelFailures: [ModelErrorCode, JobInput, string][] = [
-  ['MODEL_UNREACHABLE', {}, 'postponed'],
-  ['MODEL_TIMEOUT', {}, 'postponed'],
-  ['MODEL_BREAKER_OPEN', {}, 'postponed'],
+  ['MODEL_UNREACHABLE', {}, 'returned'],
+  ['MODEL_TIMEOUT', {}, 'returned'],
+  ['MODEL_BREAKER_OPEN', {}, 'returned'],
   ['MODEL_REJECTED', {}, 'failed'],
   ['MODEL_INVALID_OUTPUT', {}, 'failed'],
   ['MODEL_REFUSED', {}, 'failed'],
@@ -52,11 +52,11 @@ test('An outage of the model postpones a job that can wait, and other errors fai
     assert.equal(await createHarness(db, { model }).runNext(options), outcome, code);
     const raw = await readRawRecord(db, id);
     assert.deepEqual(raw.error, {
-      code: outcome === 'postponed' ? 'model_unavailable' : 'model_failed',
+      code: outcome === 'returned' ? 'model_unavailable' : 'model_failed',
       message: `It was ${code}.`,
       stage: 'validate',
     });
-    if (outcome === 'postponed') assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
+    if (outcome === 'returned') assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
     else assert.deepEqual(getOutcomes(raw), { load: 'done', validate: 'failed' });
     await db.deleteFrom('raw_data').where('id', '=', id).execute();
   }
@@ -78,7 +78,7 @@ test('A job on which the image store fails in five outages is failed', async () 
   const harness = createHarness(db, { images });
   const { id } = await harness.process(createPayload());
   for (let attempt = 2; attempt < 5; attempt += 1) {
-    assert.equal(await harness.runNext(), 'postponed');
+    assert.equal(await harness.runNext(), 'returned');
   }
   assert.equal(await harness.runNext(), 'failed');
   const { error } = await readRawRecord(db, id);
@@ -139,7 +139,7 @@ test('A postponed payload is not extracted again', async () => {
     [[model.chatModel, extractionPrompt.version, 0]],
   );
   const { model_usage: usageBefore } = await readRawRecord(db, rawId);
-  assert.equal(await runNext(), 'postponed');
+  assert.equal(await runNext(), 'returned');
   assert.deepEqual(
     (await readRawRecord(db, rawId)).model_usage,
     usageBefore,
@@ -185,7 +185,7 @@ test('A job of a request without uploads is postponed and keeps its extraction',
   const { runNext } = createHarness(db, { model, images });
   const rawId = await store(db, createPayload());
   await updateRawRecord(db, rawId, { inline: true });
-  assert.equal(await runNext({ canWait: false }), 'postponed');
+  assert.equal(await runNext({ canWait: false }), 'returned');
   const { status, attempts, inline } = await readRawRecord(db, rawId);
   assert.deepEqual([status, attempts, inline], ['pending', 0, false]);
   hasFreeDisk = true;
@@ -217,7 +217,7 @@ test('A retry shows the last outcome of each stage until it runs again', async (
   assert.equal(failedStages.length, 8);
   assert.deepEqual(formatOutcomes(failedStages).at(-1), ['embed', 'failed']);
 
-  assert.ok(await requeuePayload(db, id));
+  await retryPayload(db, id);
   assert.deepEqual(await readStages(id), failedStages, 'while the payload waits');
   const job = await claimJob(db);
   assert.deepEqual(await readStages(id), failedStages, 'while no stage has run again');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { requeuePayload } from '../../src/queue/retry.ts';
+import { retryPayload } from '../../src/queue/retry.ts';
 import { openImages, createVisionModel, createImage, serve } from '../support/images.ts';
 import {
   readRawRecord,
@@ -140,7 +140,7 @@ test('A late image whose description failed is described by the retry', async ()
   assert.deepEqual([status, error?.stage], ['failed', 'images']);
   isBroken = false;
   requestedPaths = [];
-  assert.ok(await requeuePayload(db, id));
+  await retryPayload(db, id);
   assert.equal(await listing.runNext(), 'completed');
   assert.deepEqual(listOutcomes(await readRawRecord(db, id)), IMAGE_OUTCOMES);
   assert.deepEqual(

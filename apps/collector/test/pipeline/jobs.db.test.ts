@@ -10,8 +10,8 @@ import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
 import { start } from '../../src/main.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { rescueJobs } from '../../src/queue/job-writes.ts';
-import type { ProcessJob } from '../../src/queue/job-types.ts';
-import { requeuePayload } from '../../src/queue/retry.ts';
+import type { Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
+import { retryPayload } from '../../src/queue/retry.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { createSearchService } from '../../src/search/service.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -105,7 +105,7 @@ test('The record of a payload has the cost of all its attempts, images included'
   const { calls, input_tokens: input = 0, output_tokens: output = 0 } = failedRaw.model_usage ?? {};
   assert.deepEqual([failedRaw.status, calls], ['failed', 3]);
   assert.ok(input > 170 && output > 57, JSON.stringify(failedRaw.model_usage));
-  assert.ok(await requeuePayload(db, failedRaw.id));
+  await retryPayload(db, failedRaw.id);
   const harness = createHarness(db);
   await harness.runNext();
   const { model_usage: usage } = await readRawRecord(db, failedRaw.id);
@@ -116,9 +116,9 @@ test('The record of a payload has the cost of all its attempts, images included'
 });
 
 /** Calls the model once, and then waits for the abort. */
-const callModelAndWait: ProcessJob = (_job, { cost, signal }) => {
-  cost?.observe(modelCall);
-  return new Promise((_, reject) => {
+const callModelAndWait = (_job: Job, { cost, signal }: JobOptions) => {
+  cost.observe(modelCall);
+  return new Promise<JobOutcome>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 };
@@ -297,7 +297,7 @@ test('Every log line of a job names its payload and request', async () => {
 });
 
 test('A job that loses the database is dropped, and runs again under its request', async () => {
-  lossyDatabase.lose({ statement: 'set completed_hash =', when: 'before', times: 1 });
+  lossyDatabase.lose({ statement: 'insert into property_listings', when: 'before', times: 1 });
   const id = await send('request-four', 'four');
   await waitUntilEnded(id);
   const payloadLines = lines.filter(({ raw_id }) => raw_id === id);

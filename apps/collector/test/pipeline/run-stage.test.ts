@@ -13,7 +13,6 @@ import type { Tables } from '../../src/tables.ts';
 
 const context: JobContext = {
   job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },
-  force: false,
   outputs: {},
 };
 const fail = () => Promise.reject(new Error('not used'));

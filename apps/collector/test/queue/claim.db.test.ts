@@ -3,7 +3,7 @@ import { afterEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
-import { createPayloadRetry } from '../../src/queue/retry.ts';
+import { retryPayload, retryPayloads } from '../../src/queue/retry.ts';
 import { hashContent } from '../../src/ingest/payload.ts';
 import {
   claimJobs,
@@ -14,11 +14,11 @@ import {
 import type { Job } from '../../src/queue/job-types.ts';
 import {
   createJobFinisher,
-  finishJobs,
+  type EndedJob,
+  endJobs,
+  findStrayJobs,
   renewLeases,
   rescueJobs,
-  returnJobs,
-  returnStrays,
 } from '../../src/queue/job-writes.ts';
 import {
   openDatabase,
@@ -28,7 +28,7 @@ import {
   createPayload,
   log,
 } from '../support/pipeline.ts';
-import { completedOutcome, storePending, stage } from './harness.ts';
+import { completedEnd, storePending, stage } from './harness.ts';
 
 const { db, engine } = await openDatabase();
 
@@ -40,8 +40,9 @@ const claimant = { worker: 'test', leaseMs: LEASE_MS };
 type Options = Omit<ClaimOptions, 'worker' | 'leaseMs'>;
 const claim = (options: Options) => claimJobs(db, { ...claimant, ...options });
 const claimOne = async () => (await claim({ count: 1 }))[0];
-const finish = createJobFinisher({ db, log });
-const retry = createPayloadRetry({ db, onRetried: () => undefined });
+const finishJob = createJobFinisher({ db, log });
+const finish = (job: Job, end: Partial<EndedJob> = {}) =>
+  finishJob({ ...job, ...completedEnd, ...end });
 
 async function claimExistingJob(): Promise<Job> {
   const job = await claimOne();
@@ -125,32 +126,21 @@ test('A worker that lost its claim changes nothing', async () => {
   const staleProgress = createJobProgress(await claimExistingJob());
   await expire(staleProgress);
   await rescueJobs(db, 3);
-  assert.equal(
-    await finish({ job: staleProgress, result: completedOutcome }),
-    false,
-    'while it is pending again',
-  );
+  assert.equal(await finish(staleProgress), false, 'while it is pending again');
   const currentJob = await claimExistingJob();
-  assert.equal(
-    await finish({ job: staleProgress, result: completedOutcome }),
-    false,
-    'while another has it',
-  );
-  assert.equal((await returnJobs(db, [staleProgress])).size, 0);
+  assert.equal(await finish(staleProgress), false, 'while another has it');
+  assert.equal(await finish(staleProgress, { status: 'returned' }), false);
   assert.deepEqual(await renewLeases(db, [staleProgress], LEASE_MS), [staleProgress]);
   assert.equal((await readRawRecord(db, id)).status, 'processing');
-  assert.equal(await finish({ job: currentJob, result: completedOutcome }), true);
-  assert.equal(
-    await finish({ job: currentJob, result: { ...completedOutcome, status: 'failed' } }),
-    false,
-  );
+  assert.deepEqual(await Promise.all([finish(staleProgress), finish(currentJob)]), [false, true]);
+  assert.equal(await finish(currentJob, { status: 'failed' }), false);
   assert.equal((await readRawRecord(db, id)).status, 'completed');
 });
 
 test('A postponed job and the later payloads of its listing are not claimed before their time', async () => {
   const [firstId] = await storePayloads(2, sameListing);
   const error = { code: 'model_unavailable', message: 'x' };
-  await returnJobs(db, [{ ...(await claimExistingJob()), retryMs: 60_000, error }]);
+  await finish(await claimExistingJob(), { status: 'returned', retryMs: 60_000, error });
   const [otherId] = await storePayloads(1);
   assert.equal((await claimExistingJob()).rawId, otherId);
   assert.equal(await claimOne(), undefined);
@@ -159,7 +149,7 @@ test('A postponed job and the later payloads of its listing are not claimed befo
   assert.equal((await claimExistingJob()).rawId, firstId);
 });
 
-test('Lost jobs are returned without an attempt and keep their usage and stages', async () => {
+test('Stray jobs are returned without an attempt and keep their usage and stages', async () => {
   const [lostId = 0, activeId = 0] = await storePayloads(2);
   const jobs = [await claimExistingJob(), await claimExistingJob()];
   await renewLeases(
@@ -167,8 +157,10 @@ test('Lost jobs are returned without an attempt and keep their usage and stages'
     jobs.map((job) => createJobProgress(job)),
     LEASE_MS,
   );
-  assert.deepEqual(await returnStrays(db, 'other', []), new Set());
-  assert.deepEqual(await returnStrays(db, 'test', [activeId]), new Set([lostId]));
+  assert.deepEqual(await findStrayJobs(db, 'other', []), []);
+  const strayJobs = await findStrayJobs(db, 'test', [activeId]);
+  assert.deepEqual(strayJobs, jobs.slice(0, 1));
+  for (const job of strayJobs) await finish(job, { status: 'returned' });
   const { status, attempts, stages, model_usage: usage } = await readRawRecord(db, lostId);
   assert.deepEqual([status, attempts, stages, usage?.calls], ['pending', 0, [stage], 1]);
   assert.equal((await readRawRecord(db, activeId)).status, 'processing');
@@ -248,11 +240,11 @@ test('Storing, renewing and finishing use indexes with any number of completed p
   const jobs = await claim({ count: 2 });
   const raw = { ...sameListing, payload: '{}', content_hash: '', idempotency_key: 'key' };
   const renewedJobs = jobs.map((job) => createJobProgress(job));
-  const finishedJobs = jobs.map((job) => ({ job, result: completedOutcome }));
+  const endedJobs = jobs.map((job) => ({ ...job, ...completedEnd }));
   const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
     ['storing', (explainedDb) => insertRaws(explainedDb, [raw])],
     ['renewing', (explainedDb) => renewLeases(explainedDb, renewedJobs, LEASE_MS)],
-    ['finishing', (explainedDb) => finishJobs(explainedDb, finishedJobs)],
+    ['finishing', (explainedDb) => endJobs(explainedDb, endedJobs)],
     ['releasing', (explainedDb) => releaseListings(explainedDb, [listingKey])],
   ];
   for (const [title, run] of statements) {
@@ -307,27 +299,27 @@ test('Sources without claimable payloads do not hide the next source', async () 
 test('A release frees only the first payload of a listing, and only without an earlier job', async () => {
   await storePayloads(1, sameListing);
   const laterIds = [await storeWithoutRelease(), await storeWithoutRelease()];
-  assert.equal(await releaseListings(db, [listingKey]), 0, 'the first is pending');
+  await releaseListings(db, [listingKey]);
+  assert.deepEqual(await readWaitFlags(laterIds), [true, true], 'the first is pending');
   const job = await claimExistingJob();
-  assert.equal((await releaseMissedListings(db)).releasedCount, 0, 'the first is processed');
-  await finishJobs(db, [{ job, result: completedOutcome }]);
-  assert.equal((await releaseMissedListings(db)).releasedCount, 1);
-  assert.deepEqual(await readWaitFlags(laterIds), [false, true]);
-  assert.equal((await releaseMissedListings(db)).releasedCount, 0);
+  await releaseMissedListings(db);
+  assert.deepEqual(await readWaitFlags(laterIds), [true, true], 'the first is processed');
+  await endJobs(db, [{ ...job, ...completedEnd }]);
+  for (let sweep = 0; sweep < 2; sweep += 1) {
+    await releaseMissedListings(db);
+    assert.deepEqual(await readWaitFlags(laterIds), [false, true]);
+  }
 });
 
 test('A returned job releases earlier retried payloads', async () => {
   const [first = 0] = await storePayloads(1, sameListing);
-  await finish({
-    job: await claimExistingJob(),
-    result: { ...completedOutcome, status: 'failed' },
-  });
+  await finish(await claimExistingJob(), { status: 'failed' });
   await storePayloads(1, sameListing);
   const laterJob = await claimExistingJob();
-  await retry.retryOne(first);
+  await retryPayload(db, first);
   assert.deepEqual(await readWaitFlags([first]), [true]);
   assert.equal(await claimOne(), undefined);
-  await returnJobs(db, [laterJob]);
+  await finish(laterJob, { status: 'returned' });
   assert.equal((await claimExistingJob()).rawId, first);
 });
 
@@ -335,11 +327,11 @@ test('Retried payloads of one listing wait for one another', async () => {
   const ids = [];
   for (let index = 0; index < 5; index += 1) ids.push(await storeWithoutRelease());
   await db.updateTable('raw_data').set({ status: 'failed', waits: false }).execute();
-  assert.equal(await retry.retryAll({ status: 'failed' }), 5);
+  assert.equal(await retryPayloads(db, { status: 'failed' }, () => undefined), 5);
   assert.deepEqual(await readWaitFlags(ids), [false, true, true, true, true]);
   for (const id of ids) {
     const job = await claimExistingJob();
     assert.equal(job.rawId, id);
-    await finish({ job, result: completedOutcome });
+    await finish(job);
   }
 });

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
 import type { StageRecord, Tables } from '../../src/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
-import type { FinalJobOutcome, Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
+import type { Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
 import {
@@ -22,12 +22,14 @@ export const stage: StageRecord = {
   duration_ms: 3,
 };
 
-export const completedOutcome: FinalJobOutcome = {
+/** End of a completed job without stages and requests. */
+export const completedEnd = {
   status: 'completed',
-  error: null,
   stages: [],
-  listingId: null,
-};
+  modelUsage: { calls: 0, input_tokens: 0, output_tokens: 0 },
+} as const;
+
+export const completedOutcome: JobOutcome = { status: 'completed' };
 
 /** Reads the number of ended claims by outcome. */
 export async function countOutcomes(

@@ -34,8 +34,8 @@ function createJobOutcome(job: Job, seed: number): JobOutcome | Error {
   const randomNumber = getChance(seed, job.rawId, job.attempt);
   const status = randomNumber < 0.7 ? 'completed' : randomNumber < 0.8 ? 'failed' : 'invalid';
   if (randomNumber > 0.97) return new Error('a failure');
-  if (randomNumber > 0.93) return { status: 'postponed' };
-  return { status, error: null, stages: [], listingId: null };
+  if (randomNumber > 0.93) return { status: 'returned' };
+  return { status };
 }
 
 async function runScenario(

@@ -8,9 +8,9 @@ import { Registry } from 'prom-client';
 import { startWorker } from '../../src/main.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { createQueueStatistics, registerQueueMetrics } from '../../src/queue/statistics.ts';
-import { finishJobs, returnJobs } from '../../src/queue/job-writes.ts';
+import { endJobs } from '../../src/queue/job-writes.ts';
 import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
-import { requeuePayload } from '../../src/queue/retry.ts';
+import { retryPayload } from '../../src/queue/retry.ts';
 import { createReprocessTransition } from '../../src/queue/transitions.ts';
 import { POLL_MS } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -24,7 +24,7 @@ import {
   log,
   claimJob,
 } from '../support/pipeline.ts';
-import { completedOutcome } from './harness.ts';
+import { completedEnd } from './harness.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -84,14 +84,14 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   const rawId = await store(db, createPayload());
   await setAge(rawId, 900);
   const job = await claimJob(db);
-  await finishJobs(db, [{ job, result: { ...completedOutcome, status: 'failed' } }]);
-  assert.equal(await requeuePayload(db, rawId), true);
+  await endJobs(db, [{ ...job, ...completedEnd, status: 'failed' }]);
+  await retryPayload(db, rawId);
   assert.ok(((await readOldestSeconds()) ?? Infinity) < 600, 'retried');
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
   assert.equal(await readOldestSeconds(), 700);
   await sql`update raw_data set status = 'completed'`.execute(db);
   await sql`update raw_data set ${createReprocessTransition(claimant)}`.execute(db);
-  await returnJobs(db, [{ rawId, attempt: 2 }]);
+  await endJobs(db, [{ ...job, ...completedEnd, attempt: 2, status: 'returned' }]);
   assert.ok(((await readOldestSeconds()) ?? Infinity) < 600, 'reprocessed');
 });
 
@@ -110,24 +110,19 @@ test('Large counts run in the background', async () => {
   assert.deepEqual(counts, { pending: 0, processing: 0, completed: 25, invalid: 25, failed: 25 });
 });
 
-test('A hundred notifications are immediate in this process and two in other processes', async () => {
-  let [receivedCount, calledCount] = [0, 0];
+test('A hundred notifications reach the workers as two', async () => {
+  let receivedCount = 0;
   const unlisten = await database.listen(CHANNEL, () => void (receivedCount += 1));
   const notifications = createNotifications({ db, onError, intervalMs: 50 });
-  const unsubscribe = notifications.subscribe(() => void (calledCount += 1));
   notifications.send();
   await tick();
   for (let index = 1; index < 100; index += 1) notifications.send();
-  assert.equal(calledCount, 100);
-  unsubscribe();
   await until('the first notification and the one after the interval', () => receivedCount === 2);
   notifications.send();
   await until('the next notification', () => receivedCount === 3);
   await notifications.close();
-  notifications.send();
-  await notifications.close();
   await unlisten();
-  assert.deepEqual([receivedCount, calledCount], [3, 100]);
+  assert.equal(receivedCount, 3);
 });
 
 test('A failed notification is logged and has no effect', async () => {

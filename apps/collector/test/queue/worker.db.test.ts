@@ -7,8 +7,8 @@ import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createJobRunner, type JobRunner } from '../../src/queue/job-runner.ts';
-import type { JobOutcome, ProcessJob } from '../../src/queue/job-types.ts';
-import { expireLeases, finishJobs, rescueJobs } from '../../src/queue/job-writes.ts';
+import type { JobOutcome, JobWork } from '../../src/queue/job-types.ts';
+import { endJobs, expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
 import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
@@ -21,6 +21,7 @@ import {
   createPayload,
 } from '../support/pipeline.ts';
 import {
+  completedEnd,
   completedOutcome,
   countOutcomes,
   storePending,
@@ -144,8 +145,8 @@ test('The start of a worker releases payloads whose release a killed worker miss
     await store(db, createPayload({ external_id: 'same' }));
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
   assert.ok(job);
-  await finishJobs(db, [{ job, result: completedOutcome }]);
-  start(async () => completedOutcome, { pollMs: 60_000 });
+  await endJobs(db, [{ ...job, ...completedEnd }]);
+  start(async () => completedOutcome);
   await waitForStatuses({ completed: 2 });
 });
 
@@ -170,7 +171,7 @@ test('No job is claimed while the breaker is open or probes, and returned jobs c
   await sleep(100);
   assert.equal(startedJobs.length, 1);
   breaker.set('open');
-  probe.resolve({ status: 'postponed', retryMs: 60_000 });
+  probe.resolve({ status: 'returned', retryMs: 60_000 });
   await waitForStatuses({ pending: 9 });
   breaker.set('half-open');
   await until('another probe', () => startedJobs.length > 1);
@@ -206,15 +207,12 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
   }
 });
 
-test('A job that loses the database is returned without an attempt and runs again', async () => {
-  // The end is lost, its response is lost, or the return is lost too.
+test('A job that loses the database ends or runs again, without another attempt', async () => {
+  // The end is lost, its response is lost, or the repetition is lost too.
   const lossesOfRuns = [
     [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
     [{ statement: 'set completed_hash =', when: 'after', times: 1 }],
-    [
-      { statement: 'set completed_hash =', when: 'before', times: 1 },
-      { statement: 'from job as back', when: 'before', times: 1 },
-    ],
+    [{ statement: 'set completed_hash =', when: 'before', times: 2 }],
   ] as const;
   for (const losses of lossesOfRuns) {
     const sameListing = { external_id: 'same' };
@@ -317,8 +315,8 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
   await storePayloads(10);
   const worker = start(
     (_, { signal, stages, cost }) => {
-      stages?.push(stage);
-      cost?.observe(modelCall);
+      stages.push(stage);
+      cost.observe(modelCall);
       return untilAborted(signal);
     },
     { slots: 10 },
@@ -335,8 +333,8 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
 /** Substrings of the statements that a stopping worker waits for. */
 const awaitedStatements = {
   'a claim': 'with recursive',
-  'a renewal': 'attempt_usage = job.usage',
-  'a return': 'from job as back',
+  'a renewal': 'attempt_usage = held.model_usage',
+  'a return': 'set completed_hash =',
 };
 
 for (const [name, statement] of Object.entries(awaitedStatements)) {
@@ -379,12 +377,11 @@ test('A job whose claim is lost is not failed', async () => {
   assert.deepEqual(await countOutcomes(metrics), { lost: 1 });
 });
 
-const runners: JobRunner<string>[] = [];
+const runners: JobRunner[] = [];
 
 /** Creates a runner of inline jobs, which is closed after the test. */
-function openRunner(process: ProcessJob<string>, leaseMs = 60_000): JobRunner<string> {
-  const metrics = createMetrics(new Registry());
-  const runner = createJobRunner({ db, process, metrics, log, leaseMs });
+function openRunner(leaseMs = 60_000): JobRunner {
+  const runner = createJobRunner({ db, metrics: createMetrics(new Registry()), log, leaseMs });
   runners.push(runner);
   return runner;
 }
@@ -402,22 +399,18 @@ async function storeInline({ hasUploads = true, leaseMs = 60_000 } = {}) {
   return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
 }
 
-const processEndlessly: ProcessJob<string> = (_, { signal }) => untilAborted(signal);
+const workEndlessly: JobWork = ({ signal }) => untilAborted(signal);
 
-test('An inline job runs with its input, and its lease is renewed', async () => {
-  const inputs: unknown[] = [];
+test('The lease of an inline job is renewed', async () => {
   const endedJob = Promise.withResolvers<JobOutcome>();
-  const runner = openRunner((_, { input, stages }) => {
-    inputs.push(input);
-    stages?.push(stage);
-    return endedJob.promise;
-  }, 300);
   const job = await storeInline({ leaseMs: 300 });
-  const jobRun = runner.run(job, { input: 'images' });
+  const jobRun = openRunner(300).run(job, ({ stages }) => {
+    stages.push(stage);
+    return endedJob.promise;
+  });
   await until('a renewal', async () => (await readRawRecord(db, job.rawId)).stages.length > 0);
   endedJob.resolve(completedOutcome);
   assert.equal(await jobRun, 'completed');
-  assert.deepEqual(inputs, ['images']);
   const { status, inline } = await readRawRecord(db, job.rawId);
   assert.deepEqual([status, inline], ['completed', false], 'its images are stored');
 });
@@ -438,18 +431,21 @@ test('An expired lease fails an inline job with lost images and returns other jo
 
 test('Closing a runner waits for its jobs, and aborts slow and new jobs', async () => {
   const heldJobs = createHeldJobs();
-  const patientRunner = openRunner(heldJobs.process);
-  const completion = patientRunner.run(await storeInline());
+  const patientRunner = openRunner();
+  const patientJob = await storeInline();
+  const completion = patientRunner.run(patientJob, () => heldJobs.process(patientJob));
   const closePromise = patientRunner.close(LONG_TIMEOUT);
   const lateJob = await storeInline();
-  assert.equal(await patientRunner.run(lateJob), 'returned');
+  assert.equal(await patientRunner.run(lateJob, workEndlessly), 'returned');
   heldJobs.endAll();
   await closePromise;
   assert.equal(await completion, 'completed');
 
   const [slowJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
-  const hastyRunner = openRunner(processEndlessly);
-  const outcomes = Promise.all([slowJob, otherJob].map((job) => hastyRunner.run(job)));
+  const hastyRunner = openRunner();
+  const outcomes = Promise.all(
+    [slowJob, otherJob].map((job) => hastyRunner.run(job, workEndlessly)),
+  );
   await hastyRunner.close(NO_WAIT);
   assert.deepEqual(await outcomes, ['returned', 'returned']);
   for (const { rawId } of [lateJob, slowJob]) {
@@ -459,8 +455,8 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   assert.deepEqual([status, attempts], ['pending', 0]);
 });
 
-test('A postponed inline job with uploads fails', async () => {
+test('A returned inline job with uploads fails', async () => {
   const job = await storeInline();
-  assert.equal(await openRunner(async () => ({ status: 'postponed' })).run(job), 'postponed');
+  assert.equal(await openRunner().run(job, async () => ({ status: 'returned' })), 'returned');
   assert.equal((await readRawRecord(db, job.rawId)).error?.code, 'interrupted');
 });

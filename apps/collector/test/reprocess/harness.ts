@@ -9,7 +9,6 @@ import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createJobRunner } from '../../src/queue/job-runner.ts';
 import {
   createReprocessService,
-  keepCompleted,
   type ExtractionOutcome,
   type RepeatedExtraction,
   type Reprocess,
@@ -38,15 +37,9 @@ export function openInlineJobs(
 ) {
   const metrics = createMetrics(new Registry());
   const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
-  const jobs = createJobRunner({
-    db,
-    process: keepCompleted(process),
-    metrics,
-    log,
-    leaseMs: 60_000,
-  });
+  const jobs = createJobRunner({ db, metrics, log, leaseMs: 60_000 });
   deferCleanup(() => jobs.close({ timeoutMs: 1000 }));
-  return jobs;
+  return { jobs, process };
 }
 
 /** Opens the dependencies of `oselya reprocess`. */
@@ -56,7 +49,7 @@ export function openReprocess(
   images = emptyImageService,
 ): Reprocess {
   const jobs = openInlineJobs(db, model, images);
-  return createReprocessService({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
+  return createReprocessService({ db, model, ...jobs, leaseMs: 60_000, parallel: 4 });
 }
 
 /** Extracts all selected listings again. */

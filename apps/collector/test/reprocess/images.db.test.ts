@@ -42,7 +42,13 @@ function openReprocessImages(vision: VisionClient) {
   const model = createCountingModel();
   const { images } = openService({ model: vision });
   const jobs = openInlineJobs(db, model, images);
-  const reprocess = createImageReprocessService({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
+  const reprocess = createImageReprocessService({
+    db,
+    images,
+    ...jobs,
+    leaseMs: 60_000,
+    parallel: 2,
+  });
   const describe = (selection: ListingSelection = {}, signal = new AbortController().signal) =>
     Array.fromAsync(reprocess.describe(selection, { limit: 1000, signal }));
   return { ...reprocess, describe, model };

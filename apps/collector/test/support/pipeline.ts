@@ -224,18 +224,14 @@ export function createHarness(db: Kysely<Tables>, overrides: Partial<PipelineDep
     log,
     ...overrides,
   };
-  const runner = createJobRunner<JobInput>({
-    db,
-    process: createPipeline({ ...deps, metrics, modelTimeoutMs: 10_000, retryMs: 0 }),
-    metrics,
-    log,
-    leaseMs: 60_000,
-  });
+  const runPipeline = createPipeline({ ...deps, metrics, modelTimeoutMs: 10_000, retryMs: 0 });
+  const runner = createJobRunner({ db, metrics, log, leaseMs: 60_000 });
 
   /** Claims and runs the next job, even if it waits for its retry. */
   async function runNext(input: JobInput = {}): Promise<JobOutcomeStatus> {
     await makeJobsDue(db);
-    return runner.run(await claimJob(db), { input });
+    const job = await claimJob(db);
+    return runner.run(job, (options) => runPipeline(job, options, input));
   }
 
   /** Stores and runs a payload, and returns its record. */

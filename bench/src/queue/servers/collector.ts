@@ -49,7 +49,7 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
         db,
         process: (job) => {
           onJob(job.externalId);
-          return Promise.resolve({ status: 'completed', error: null, stages: [], listingId: null });
+          return Promise.resolve({ status: 'completed' });
         },
         breaker: {
           state: 'closed',

@@ -1,4 +1,4 @@
-import { SupersededError } from '../../queue/job-types.ts';
+import { SupersededError } from '../../images/repository.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 

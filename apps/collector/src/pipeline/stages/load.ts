@@ -17,7 +17,7 @@ import {
  * content and has all images. An unchanged payload restores an archived listing. Contract 4, Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
-  const { job, outputs, force, shouldDescribeAgain } = context;
+  const { job, outputs, extractionRecord, shouldDescribeAgain } = context;
   const loadedPayload = await loadPayload(db, job);
   const { payload, hasUploads, savedExtraction, listingId, currentRawId } = loadedPayload;
   outputs.payload = payload;
@@ -32,7 +32,8 @@ export const load: StageRun = async (context, { db, model }) => {
     outputs.onlyImages = true;
     return UNCHANGED_TEXT_RESULT;
   }
-  if (force || loadedPayload.completedHash !== job.contentHash) return DONE_RESULT;
+  if (extractionRecord !== undefined || loadedPayload.completedHash !== job.contentHash)
+    return DONE_RESULT;
   const isSamePayload =
     currentRawId === job.rawId || (await recordRepeatedPayload(db, job, listingId));
   if (!isSamePayload) return DONE_RESULT;
