@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { suite, test } from 'node:test';
+import { beforeEach, suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { User } from '../../src/access/permissions.ts';
 import { readConfig } from '../../src/config.ts';
@@ -8,19 +8,36 @@ import { createProvider } from '../../src/identity/provider/provider.ts';
 import { NoEmailError, ProviderError } from '../../src/identity/provider/transport.ts';
 import { parseProviderJson, readUserData } from '../../src/identity/provider/user-data.ts';
 import { createTokenVault, UnreadableTokenError } from '../../src/identity/token-vault.ts';
-import { type Fault, startScriptedProvider } from '../scripted-provider.ts';
+import { type Fault, giveIdTokens, startScriptedProvider } from '../scripted-provider.ts';
 
 const createKey = () => randomBytes(32).toString('base64url');
 
 suite('provider', async () => {
   const scriptedProvider = await startScriptedProvider();
-  const config = readConfig({
-    IDP_BASE_URL: scriptedProvider.url,
-    IDP_CLIENT_ID: scriptedProvider.client.id,
-    IDP_CLIENT_SECRET: scriptedProvider.client.secret,
-    SVC_AUTH_ENCRYPTION_KEY: createKey(),
-  });
-  const provider = createProvider(config, (_operation, request) => request());
+  const createConfiguredProvider = (env: Record<string, string> = {}) =>
+    createProvider(
+      readConfig({
+        IDP_BASE_URL: scriptedProvider.url,
+        IDP_CLIENT_ID: scriptedProvider.client.id,
+        IDP_CLIENT_SECRET: scriptedProvider.client.secret,
+        SVC_AUTH_ENCRYPTION_KEY: createKey(),
+        ...env,
+      }),
+      (_operation, request) => request(),
+    );
+  const provider = createConfiguredProvider();
+  const codeVerifier = 'v'.repeat(43);
+  const login = { state: 's', codeVerifier };
+
+  beforeEach(() => scriptedProvider.reset());
+
+  async function redeem() {
+    const callbackUrl = new URL(
+      await scriptedProvider.authorize(await provider.buildAuthorizationUrl(login)),
+    );
+    const code = callbackUrl.searchParams.get('code') ?? '';
+    return provider.redeem({ code, codeVerifier });
+  }
 
   const isProviderError =
     (kind: ProviderError['kind'], messagePart: string) => (error: unknown) => {
@@ -29,6 +46,21 @@ suite('provider', async () => {
       assert.equal(error.cause, undefined);
       return true;
     };
+
+  test('A token answer needs three members and may have more', async () => {
+    for (const extra of [
+      {},
+      { token_type: 'Bearer', scope: 'openid' },
+      { expires_in: '3600' },
+      { id_token: 'not.a.jwt' },
+    ]) {
+      scriptedProvider.token.extra = extra;
+      const { tokens, subject } = await redeem();
+      assert.match(tokens.accessToken, /^access-/);
+      assert.match(tokens.refreshToken ?? '', /^refresh-/);
+      assert.deepEqual([tokens.expiresInSeconds, subject], [3600, undefined]);
+    }
+  });
 
   const htmlHeaders = { 'content-type': 'text/html' };
   const createOauthError = (status: number, error: string) => ({
@@ -87,6 +119,57 @@ suite('provider', async () => {
       }
     });
   }
+
+  test('An error message contains neither the request nor the answer', async () => {
+    scriptedProvider.faults.set('token', {
+      status: 400,
+      body: '{"error":"s3cret","refresh":"s3cret"}',
+    });
+    await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
+  });
+
+  test('Without discovery the endpoints are the configured paths', async () => {
+    const customProvider = createConfiguredProvider({
+      IDP_BASE_URL: 'http://127.0.0.1:1',
+      IDP_AUTHORIZE_PATH: '/login',
+      IDP_TOKEN_PATH: '/api/tokens',
+      IDP_USERINFO_PATH: '/api/me',
+      IDP_REVOKE_PATH: '/api/end',
+    });
+    const address = await customProvider.buildAuthorizationUrl(login);
+    assert.match(address, /^http:\/\/127\.0\.0\.1:1\/login\?/);
+    // The error of a request names its path.
+    const redemption = customProvider.redeem({ code: 'code', codeVerifier });
+    await assert.rejects(redemption, { message: /^\/api\/tokens / });
+    await assert.rejects(customProvider.refresh('refresh'), { message: /^\/api\/tokens / });
+    await assert.rejects(customProvider.fetchUser('access'), { message: /^\/api\/me / });
+    await assert.rejects(customProvider.revoke('access', 'access_token'), {
+      message: /^\/api\/end /,
+    });
+  });
+
+  test('With discovery the endpoints are the published ones', async () => {
+    const discoveryProvider = createConfiguredProvider({
+      IDP_DISCOVERY: 'true',
+      IDP_TOKEN_PATH: '/nowhere',
+    });
+    const beginLogin = () => discoveryProvider.buildAuthorizationUrl(login);
+    await assert.rejects(beginLogin(), isProviderError('unavailable', 'without discovery'));
+    scriptedProvider.publishMetadata();
+    await giveIdTokens(scriptedProvider);
+    const { searchParams } = new URL(await scriptedProvider.authorize(await beginLogin()));
+    const answer = { code: searchParams.get('code') ?? '', codeVerifier };
+    const foreignRedemption = discoveryProvider.redeem({
+      ...answer,
+      iss: 'https://another.example',
+    });
+    await assert.rejects(foreignRedemption, isProviderError('unavailable', 'another issuer'));
+    assert.equal(scriptedProvider.count('token'), 0, 'the code of another issuer is not sent');
+    const { tokens } = await discoveryProvider.redeem({ ...answer, iss: scriptedProvider.url });
+    assert.equal((await discoveryProvider.fetchUser(tokens.accessToken)).id, 'u-1');
+    await discoveryProvider.revoke(tokens.accessToken, 'access_token');
+    assert.deepEqual(scriptedProvider.revoked, [], 'the provider has no revocation endpoint');
+  });
 });
 
 suite('user data', () => {
@@ -153,6 +236,15 @@ suite('user data', () => {
         assert.deepEqual(user, { ...user, ...NO_ACCESS });
       }),
     );
+  });
+
+  test('An integer is an exact id', () => {
+    for (const member of ['sub', 'id']) {
+      for (const id of ['0', '78', '9007199254740993', '12345678901234567890']) {
+        const answer = parseProviderJson(`{"${member}":${id},"email":"olena@example.test"}`);
+        assert.equal(readUserData(answer, config).id, id);
+      }
+    }
   });
 
   test('The configured claims and role give role and permissions', () => {
