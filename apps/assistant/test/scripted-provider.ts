@@ -142,6 +142,9 @@ export async function startScriptedProvider() {
       case 'revoke':
         revoked.push(form.get('token') ?? '');
         return { body: {} };
+      default:
+        endpoint satisfies never;
+        return { status: 404, body: {} };
     }
   });
   provider.url = server.url;

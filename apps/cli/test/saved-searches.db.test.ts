@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { openFolder, deferCleanup, findFreePort, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { start as startAssistant, type Tables } from '@oselya/assistant';

@@ -547,8 +547,6 @@ suite('agent', async () => {
 });
 
 suite('context of the model', () => {
-  const REQUEST_TOKENS = divideWindow(WINDOW, 0).request;
-
   const createQuestion = (content: string) => ({ role: 'user', content, tool_calls: null });
   const createFact = (key: string, value = '') => ({ category: 'c', key, value });
 

@@ -412,8 +412,8 @@ test('Metrics count sockets, messages and closes', async () => {
   });
   identity.users.set(createSessionId('a'), userOf('u-1'));
   const hasMetrics = async (...lines: string[]) => {
-    const text = await registry.metrics();
-    return lines.every((line) => text.includes(line));
+    const metrics = await registry.metrics();
+    return lines.every((line) => metrics.includes(line));
   };
   const createGauges = (count: number) =>
     ['signed_in', 'anonymous'].map((state) => `assistant_sockets{state="${state}"} ${count}`);

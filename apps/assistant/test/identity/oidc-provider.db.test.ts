@@ -228,7 +228,7 @@ suite('ID tokens', async () => {
     ['that has expired', { exp: getUnixSeconds() - 60 }],
     ['without an expiry', { exp: undefined }],
     ['that is not valid yet', { nbf: getUnixSeconds() + 3600 }],
-    ['of the future', { iat: getUnixSeconds() + 60, exp: getUnixSeconds() + 120 }],
+    ['of the future', { iat: getUnixSeconds() + 3600, exp: getUnixSeconds() + 7200 }],
     ['with an unexpected nonce', { nonce: 'n' }],
     ['without a subject', { sub: undefined }],
     ['about another user than the user data', { sub: 'u-2' }],

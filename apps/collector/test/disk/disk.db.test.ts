@@ -60,7 +60,7 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
       assert.equal((await collector.post('/api/v1/ingest', payload)).status, 202);
     }
   };
-  const waitUntilCompleted = (count: number) =>
+  const waitUntilCountCompleted = (count: number) =>
     until(`${count} completed`, async () => {
       const completedRecords = (await readRecords()).filter(({ status }) => status === 'completed');
       return completedRecords.length === count;
@@ -84,12 +84,12 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
 
   await sendUnclaimedPayloads();
   state.freeMb = 100;
-  await waitUntilCompleted(10);
+  await waitUntilCountCompleted(10);
   const checkLeaks = await createResourceLeakCheck({ database, dataDir, host: imageHost });
   state.freeMb = 99;
   await sendUnclaimedPayloads();
   state.freeMb = 100;
-  await waitUntilCompleted(20);
+  await waitUntilCountCompleted(20);
   assert.ok((await readRecords()).every(({ attempts }) => attempts === 1));
   await checkLeaks();
 });
