@@ -3,7 +3,7 @@ import { beforeEach, suite, test } from 'node:test';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { setCachedRole } from '../../src/identity/revocation.ts';
-import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { giveIdTokens, OLENA } from '../scripted-provider.ts';
 
@@ -304,10 +304,10 @@ suite('metrics', () => {
     await browser.signIn(provider);
     await freshApp.inject('/auth/callback?state=x');
     provider.faults.set('token', { status: 400 });
-    await signInUser(freshApp);
+    await new Browser(freshApp).signIn(provider);
     provider.faults.clear();
     provider.faults.set('userinfo', { status: 500 });
-    await signInUser(freshApp);
+    await new Browser(freshApp).signIn(provider);
     provider.faults.clear();
     await expireToken(browser);
     await browser.get('/auth/me');
