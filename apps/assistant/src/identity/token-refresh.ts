@@ -19,9 +19,11 @@ const MAX_PROVIDER_REQUESTS = 2;
 const LEASE_MARGIN_MS = 10_000;
 const POLL_INTERVAL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
+/** Longer than the lease: in an outage of the database no other process can acquire it. */
+const STORE_TIMEOUT_MS = 60_000;
 
-/** Acquired refresh lease. Its expiry in the row fences writes of the holder; `endsAt` is on the local clock. */
-type RefreshLease = { expiry: string; endsAt: number };
+/** Expiry of an acquired refresh lease in the row. It fences writes of the holder. */
+type RefreshLease = string;
 
 /** Ends an auth session with rejected tokens if its tokens and its lease are unchanged. Returns whether it ended. */
 export type EndRejectedSession = (
@@ -57,7 +59,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
     await provider.prepare();
     for (;;) {
       const lease = await acquireLease(session);
-      const outcome = lease && (await redeem(session, lease));
+      const outcome = lease === undefined ? undefined : await redeem(session, lease);
       if (outcome !== undefined) {
         metrics.countRefresh(outcome);
         // The auth session may have ended during the refresh.
@@ -71,13 +73,12 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
   }
 
   async function acquireLease(session: AuthSession): Promise<RefreshLease | undefined> {
-    const endsAt = performance.now() + leaseMs;
     const row = await updateIfVersionUnchanged(db, session)
       .set({ refresh_lease_until: leaseExpiry(leaseMs) })
       .where(isLeaseFree('refresh_lease_until'))
       .returning(sql<string>`refresh_lease_until::text`.as('expiry'))
       .executeTakeFirst();
-    return row && { ...row, endsAt };
+    return row?.expiry;
   }
 
   async function waitForWinner(
@@ -108,26 +109,26 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
       const refreshToken = await vault.open(session, 'refresh_token_enc');
       if (refreshToken === '') throw new ProviderError('rejected', 'there is no refresh token');
       const tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
-      await storeTokens(session, tokens, lease);
+      await storeTokens(session, tokens);
       return 'refreshed';
     } catch (error) {
       if (isRejection(error)) {
-        return (await endRejectedSession(session, lease.expiry)) ? 'refused' : undefined;
+        return (await endRejectedSession(session, lease)) ? 'refused' : undefined;
       }
       await updateIfVersionUnchanged(db, session)
         .set({ refresh_lease_until: null })
-        .where(whereLeaseIs(lease.expiry))
+        .where(whereLeaseIs(lease))
         .execute();
       throw error;
     }
   }
 
-  /** Retries until the lease expires, because the provider has already spent the earlier refresh token. */
+  /** Retries, because the provider accepts the earlier refresh token no more. */
   async function storeTokens(
     session: AuthSession,
     tokens: Parameters<typeof vault.seal>[0],
-    { endsAt }: RefreshLease,
   ): Promise<void> {
+    const deadline = performance.now() + STORE_TIMEOUT_MS;
     const columns = await vault.seal(tokens, session);
     for (;;) {
       try {
@@ -140,7 +141,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
           .execute();
         return;
       } catch (error) {
-        if (performance.now() + STORE_RETRY_MS >= endsAt) throw error;
+        if (performance.now() + STORE_RETRY_MS >= deadline) throw error;
         await sleep(STORE_RETRY_MS);
       }
     }
