@@ -35,7 +35,7 @@ export async function createApp(
   jobs: JobRunner,
 ): Promise<Server> {
   const { log, database, model, images, imageStore, disk, temporary } = services;
-  const { notifications, metrics } = services;
+  const { jobNotifier, metrics } = services;
   const { db, pool } = database;
   const app = await createServer({
     log,
@@ -88,7 +88,7 @@ export async function createApp(
                 what: 'new sources for one API key, or one address without a key,',
               }),
       });
-      const ingest = createIngest({ db, onAccepted: notifications.send, log });
+      const ingest = createIngest({ db, onAccepted: jobNotifier.send, log });
       registerIngestRoutes(api, { ingest, limit, metrics });
       const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
       await api.register(registerUploadRoutes, {
@@ -116,7 +116,7 @@ export async function createApp(
         limits: { fulltext: createSearchLimit('fulltext'), similar: createSearchLimit('similar') },
         metrics,
       });
-      registerOperationRoutes(api, { ...services, db, readQueue, onRetried: notifications.send });
+      registerOperationRoutes(api, { ...services, db, readQueue, onRetried: jobNotifier.send });
     },
     { prefix: '/api/v1' },
   );

@@ -9,7 +9,7 @@ export { createRawCleanup } from './operations/payloads.ts';
 export { getMigrateOptions } from './database.ts';
 export { buildSearchText } from './pipeline/listing-state.ts';
 export { claimJobs } from './queue/claim.ts';
-export { CHANNEL, createNotifications } from './queue/notifications.ts';
+export { createJobNotifier, QUEUE_CHANNEL } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';
 export { normalizeText } from './text.ts';
 export { MAX_RANKED_MATCHES } from './search/schemas.ts';

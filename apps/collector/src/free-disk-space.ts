@@ -82,8 +82,8 @@ export function registerDiskMetrics(
     registers: [registry],
     collect: createGaugeCollector({
       read: () => disk.readFreeBytes(),
-      show: (bytes) => freeBytesGauge.set(bytes),
-      forget: () => freeBytesGauge.remove(),
+      update: (bytes) => freeBytesGauge.set(bytes),
+      reset: () => freeBytesGauge.remove(),
       onError,
     }),
   });

@@ -11,7 +11,7 @@ import { startModelProbes } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { serveWorkerHealth } from './operations/monitoring.ts';
 import { expireLeases } from './queue/job-writes.ts';
-import { CHANNEL } from './queue/notifications.ts';
+import { QUEUE_CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
 import { openInlineJobs, openServices, type Services, type SharedResources } from './services.ts';
 import { mapParallel } from './async/concurrency.ts';
@@ -151,11 +151,11 @@ async function startBackgroundWork(
   const hasFreeDisk = createDiskGate(disk, log);
   const worker = startQueueWorker({
     db,
-    process: async (job, options) => {
+    processJob: async (job, run) => {
       metrics.workerLastClaim.setToCurrentTime();
       metrics.workerJobs.inc();
       try {
-        return await services.process(job, options);
+        return await services.process(job, run);
       } finally {
         metrics.workerJobs.dec();
       }
@@ -169,7 +169,7 @@ async function startBackgroundWork(
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
   closeFunctions.push(() => worker.stop({ timeoutMs: getShutdownMs(config) }));
-  closeFunctions.push(await database.listen(CHANNEL, worker.notify));
+  closeFunctions.push(await database.listen(QUEUE_CHANNEL, worker.notify));
   closeFunctions.push(startUpkeep({ ...services, db, config }).close);
   closeFunctions.push(startDuplicateSearch({ ...services, db }).close);
 }

@@ -121,26 +121,26 @@ const MAX_AGE_MS = 300_000;
 /**
  * Creates the `collect` of gauges whose value comes from a database or disk that may hang. A scrape waits at most 2 s.
  * A later value appears in the next scrape; until then the old value stays for at most five minutes.
- * @param options.show Sets the gauges.
- * @param options.forget Removes the values of the gauges.
+ * @param options.update Sets the gauges.
+ * @param options.reset Removes the values of the gauges.
  * @param options.onError Called when `read` fails.
  * @param options.clock A monotonic clock in milliseconds.
  */
 export function createGaugeCollector<Value>(options: {
   read: () => Promise<Value>;
-  show: (value: Value) => void;
-  forget: () => void;
+  update: (value: Value) => void;
+  reset: () => void;
   onError: (error: unknown) => void;
   clock?: () => number;
 }): () => Promise<void> {
-  const { read, show, forget, onError, clock = () => performance.now() } = options;
+  const { read, update, reset, onError, clock = () => performance.now() } = options;
   let currentRead: Promise<void> | undefined;
-  let lastShownAt: number | undefined;
+  let updatedAt: number | undefined;
 
-  async function readAndShow(): Promise<void> {
+  async function readAndUpdate(): Promise<void> {
     try {
-      show(await read());
-      lastShownAt = clock();
+      update(await read());
+      updatedAt = clock();
     } catch (error) {
       onError(error);
     } finally {
@@ -149,8 +149,8 @@ export function createGaugeCollector<Value>(options: {
   }
 
   return async () => {
-    currentRead ??= readAndShow();
+    currentRead ??= readAndUpdate();
     await waitWithTimeout(currentRead, MAX_WAIT_MS);
-    if (lastShownAt === undefined || clock() - lastShownAt > MAX_AGE_MS) forget();
+    if (updatedAt === undefined || clock() - updatedAt > MAX_AGE_MS) reset();
   };
 }

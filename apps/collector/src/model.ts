@@ -152,7 +152,7 @@ const MAX_KEYS = 10_000;
  */
 export function createOutageCounter<Key>() {
   const counts = new Map<Key, { count: number; last: object }>();
-  const forget = (key: Key): void => void counts.delete(key);
+  const reset = (key: Key): void => void counts.delete(key);
   return {
     /**
      * Counts an outage once per key, and returns whether the key has reached `max` outages,
@@ -162,14 +162,14 @@ export function createOutageCounter<Key>() {
     isCause(key: Key, outage: object, max: number): boolean {
       const previousCount = counts.get(key);
       const count = (previousCount?.count ?? 0) + (previousCount?.last === outage ? 0 : 1);
-      forget(key);
+      reset(key);
       if (count >= max) return true;
       counts.set(key, { count, last: outage });
       const [oldestKey] = counts.keys();
-      if (counts.size > MAX_KEYS && oldestKey !== undefined) forget(oldestKey);
+      if (counts.size > MAX_KEYS && oldestKey !== undefined) reset(oldestKey);
       return false;
     },
     has: (key: Key) => counts.has(key),
-    forget,
+    reset,
   };
 }

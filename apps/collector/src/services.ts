@@ -20,7 +20,7 @@ import { createArchiveCheck } from './operations/archive-check.ts';
 import { createRawCleanup } from './operations/payloads.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createJobRunner, type JobRunner } from './queue/job-runner.ts';
-import { createNotifications } from './queue/notifications.ts';
+import { createJobNotifier } from './queue/notifications.ts';
 import { createSafeFetch } from './safe-fetch/fetch.ts';
 
 /** The services that the API and the worker of one process share. */
@@ -78,11 +78,11 @@ export async function createServices(
   const disk =
     dependencies.disk ??
     createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
-  const notifications = createNotifications({
+  const jobNotifier = createJobNotifier({
     db,
     onError: (error) => log.warn({ err: error }, 'workers could not be notified'),
   });
-  resources.defer(() => notifications.close());
+  resources.defer(() => jobNotifier.close());
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const { MODEL_TIMEOUT_MS: modelTimeoutMs } = config;
   const images = createImageService({
@@ -105,7 +105,7 @@ export async function createServices(
     imageStore: imageStore.state,
     disk,
     temporary,
-    notifications,
+    jobNotifier,
     process: createPipeline({ db, model, images, metrics, log, modelTimeoutMs }),
     archiveCheck: createArchiveCheck({ db, fetch, metrics, log }),
     rawCleanup: createRawCleanup({ db, metrics }),

@@ -320,10 +320,10 @@ export function registerDuplicateMetrics(
     registers: [registry],
     collect: createGaugeCollector({
       read: () => countMarks(db),
-      show: (counts) => {
+      update: (counts) => {
         for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count);
       },
-      forget: () => gauge.reset(),
+      reset: () => gauge.reset(),
       onError,
     }),
   });

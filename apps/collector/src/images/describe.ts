@@ -11,7 +11,7 @@ import { mapParallel } from '../async/concurrency.ts';
 import type { DescribeError, Tables } from '../tables.ts';
 import { createOutageCounter, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
-import type { Fence } from '../queue/job-types.ts';
+import type { FencingToken } from '../queue/job-types.ts';
 import { cleanText, truncateText, toStorableMessage } from '../text.ts';
 import { CONTROL_SIZE, getControlImage, ImageError } from './decode.ts';
 import { THUMBNAIL_SIDES } from './store.ts';
@@ -20,7 +20,7 @@ import type { Thumbnails } from './thumbnails.ts';
 /** Context of a job that processes listing images. */
 export type ListingJob = {
   listingId: number;
-  fence: Fence;
+  fence: FencingToken;
   signal: AbortSignal;
   /** Called for each request to the model. */
   observe?: (event: ModelCallEvent) => void;
@@ -76,7 +76,7 @@ type DescribeOptions = {
 
 /**
  * Creates a function that describes stored listing images and returns their number. An error that one image
- * causes is recorded with it. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
+ * causes is recorded with it. Every other failure propagates as ModelError, ClaimLostError or `signal.reason`, and the
  * next attempt continues with the remaining images. Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */
@@ -118,7 +118,7 @@ export function createImageDescriber(deps: {
       if (outages.has(sha256)) await sendControlImage(job);
       try {
         const completion = await sendImage(job, bytes, { hint: name, width, height });
-        outages.forget(sha256);
+        outages.reset(sha256);
         return completion;
       } catch (error) {
         if (!(error instanceof ModelError) || error.outage === undefined) throw error;

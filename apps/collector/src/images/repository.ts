@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables, UploadOutcome } from '../tables.ts';
-import { selectHeldListing } from '../queue/fence.ts';
-import { type Fence, LeaseLostError } from '../queue/job-types.ts';
+import { selectHeldClaimWithListing } from '../queue/fence.ts';
+import { ClaimLostError, type FencingToken } from '../queue/job-types.ts';
 
 /** Stored image metadata. Only images that are about to be recorded have a fingerprint. */
 export type StoredImage = {
@@ -49,7 +49,7 @@ export async function findImages(
 export async function findHashesStoredBefore(
   db: Kysely<Tables>,
   hashes: readonly string[],
-  { rawId }: Fence,
+  { rawId }: FencingToken,
 ): Promise<Set<string>> {
   const rows = await db
     .selectFrom('images')
@@ -91,7 +91,7 @@ export function createImageFailure(error: string, retryAt: Date | null): ImageFa
 export class SupersededError extends Error {
   override readonly name = 'SupersededError';
 
-  constructor({ rawId }: Fence) {
+  constructor({ rawId }: FencingToken) {
     super(`A payload newer than raw record ${rawId} has updated the listing`);
   }
 }
@@ -99,7 +99,7 @@ export class SupersededError extends Error {
 /**
  * Replaces the images of a listing in one transaction. Also stores upload outcomes with the raw record, because
  * the listing's images may change later.
- * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
+ * @throws ClaimLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
  */
 export async function replaceImages(
   db: Kysely<Tables>,
@@ -107,14 +107,14 @@ export async function replaceImages(
     listingId: number;
     outcomes: readonly ImageOutcome[];
     storedImages: readonly StoredImage[];
-    fence: Fence;
+    fence: FencingToken;
     areUploads?: boolean;
   },
 ): Promise<void> {
   const { listingId, outcomes, storedImages, fence, areUploads = false } = replacement;
   await db.transaction().execute(async (trx) => {
-    const [claim] = (await selectHeldListing(fence).execute(trx)).rows;
-    if (claim === undefined) throw new LeaseLostError(fence);
+    const [claim] = (await selectHeldClaimWithListing(fence).execute(trx)).rows;
+    if (claim === undefined) throw new ClaimLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
     await recordImages(trx, storedImages);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);

@@ -3,7 +3,7 @@ import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { createGroupCommit, toError } from '../async/group-commit.ts';
 import { problem } from '../errors.ts';
-import { releaseListings } from '../queue/claim.ts';
+import { unblockPayloads } from '../queue/claim.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
@@ -27,7 +27,7 @@ export type StoredRaw = {
   contentHash: string;
   status: RawStatus;
   isNew: boolean;
-  /** Whether an earlier payload of the listing is unfinished. */
+  /** Whether the payload is blocked by an unfinished payload of its listing. */
   waits: boolean;
 };
 
@@ -51,7 +51,7 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
     getBytes: ({ payload }) => Buffer.byteLength(payload),
     async write(raws) {
       const storedRaws = await storeRaws(db, raws, (error) =>
-        log.warn({ err: error }, 'waiting payloads could not be released'),
+        log.warn({ err: error }, 'blocked payloads could not be unblocked'),
       );
       onAccepted();
       return storedRaws;
@@ -200,7 +200,7 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
 /**
  * Stores payloads in order, or finds the earlier payloads of their idempotency keys. Among concurrent requests with one
  * key, the second waits for the first. All payloads are committed on return. Contract 4, Answers.
- * @param onError Called if waiting payloads could not be released. The queue's sweep repeats this.
+ * @param onError Called if blocked payloads could not be unblocked. The queue's sweep retries this.
  * @returns The stored payload or an error per input: `idempotency_conflict` if its key belongs to another payload.
  * @throws DatabaseError; nothing is stored in this case.
  */
@@ -213,10 +213,10 @@ export async function storeRaws(
   // A failure affects only the missing payloads, since the others are committed.
   const failure = await resolveKeys(db, raws, storedRaws).catch(toError);
   // The preceding payloads may have ended before the new ones were visible.
-  const waitingListings = raws
+  const blockedListings = raws
     .filter((_, index) => storedRaws.get(index)?.waits)
     .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
-  await releaseListings(db, waitingListings).catch(onError);
+  await unblockPayloads(db, blockedListings).catch(onError);
   return raws.map(({ content_hash }, index) => {
     const raw = storedRaws.get(index);
     if (raw === undefined) return failure ?? new Error('The idempotency key expired meanwhile');

@@ -18,8 +18,8 @@ import { registerDuplicateMetrics } from '../duplicates/duplicates.ts';
 import { registerStoreMetrics, type StoreState } from '../images/store.ts';
 import { registerModelMetrics } from '../model.ts';
 import {
-  createQueueStatistics,
-  type ReadQueue,
+  createQueueStatisticsReader,
+  type ReadQueueStatistics,
   registerQueueMetrics,
 } from '../queue/statistics.ts';
 import { MEBIBYTE } from '../schemas.ts';
@@ -42,13 +42,16 @@ type MonitoringDeps = {
 export function registerMonitoringRoutes(
   app: Server,
   deps: MonitoringDeps & { metricsToken: string },
-): ReadQueue {
+): ReadQueueStatistics {
   const { registry, model, disk, imageStore, log } = deps;
   const { db } = deps.database;
   const createWarning = (subject: string) => (error: unknown) =>
     log.warn({ err: error }, `${subject} could not be measured`);
   registerHttpMetrics(app, registry, { token: deps.metricsToken });
-  const readQueue = createQueueStatistics({ db, onError: createWarning('finished payloads') });
+  const readQueue = createQueueStatisticsReader({
+    db,
+    onError: createWarning('ended payloads'),
+  });
   registerQueueMetrics(registry, { readQueue, onError: createWarning('the queue') });
   registerModelMetrics(registry, model);
   registerStoreMetrics(registry, deps);

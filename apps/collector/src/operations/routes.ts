@@ -3,7 +3,7 @@ import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { problemResponses } from '../errors.ts';
-import type { ReadQueue } from '../queue/statistics.ts';
+import type { ReadQueueStatistics } from '../queue/statistics.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
@@ -113,7 +113,7 @@ export function registerOperationRoutes(
   deps: {
     db: Kysely<Tables>;
     model: Pick<ModelClient, 'breaker'>;
-    readQueue: ReadQueue;
+    readQueue: ReadQueueStatistics;
     archiveCheck: ArchiveCheck;
     rawCleanup: RawCleanup;
     onRetried: () => void;

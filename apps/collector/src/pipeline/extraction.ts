@@ -4,7 +4,7 @@ import { type Extraction, extractionSchema, fieldInstructions } from '../listing
 import { toPlainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
-import type { Fence } from '../queue/job-types.ts';
+import type { FencingToken } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 
@@ -72,11 +72,11 @@ export function findRejectionReason({ extraction }: ExtractionRecord): string | 
 
 /**
  * Saves the extraction of a postponed job for its next attempt. The end of the job deletes the extraction.
- * @throws LeaseLostError
+ * @throws ClaimLostError
  */
 export function saveExtraction(
   db: Kysely<Tables>,
-  fence: Fence,
+  fence: FencingToken,
   { extraction, model, requestedModel }: ExtractionRecord,
 ): Promise<void> {
   return writeWithClaim(

@@ -80,7 +80,7 @@ export function toFailureResult(
 }
 
 function createPostponedResult(retryMs: number, error?: RawError): StageResult {
-  return { outcome: 'postponed', jobOutcome: { status: 'returned', retryMs, error } };
+  return { outcome: 'postponed', jobOutcome: { status: 'returned', retryDelayMs: retryMs, error } };
 }
 
 function createFailedResult(error: RawError): StageResult {

@@ -7,7 +7,7 @@ import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
 import { createOutageCounter } from '../model.ts';
-import { type Job, type JobOptions, type JobOutcome, LeaseLostError } from '../queue/job-types.ts';
+import { ClaimLostError, type Job, type JobOutcome, type JobRun } from '../queue/job-types.ts';
 import type { JobContext, JobInput, JobModel, Stage, StageDeps, StageResult } from './context.ts';
 import { saveExtraction } from './extraction.ts';
 import {
@@ -90,12 +90,12 @@ export function createPipeline(
 
   return async (
     job: Job,
-    { signal, cost, stages: stageRecords }: JobOptions,
+    { signal, usage, stages: stageRecords }: JobRun,
     input: JobInput = {},
   ): Promise<JobOutcome> => {
     const context: JobContext = { ...input, job, outputs: {} };
     const { rawId } = job;
-    const { observe } = cost;
+    const { observe } = usage;
     // After an outage, embed the text alone. Otherwise it could fail the texts of other jobs.
     const shouldEmbedAlone = outageCounter.has(rawId);
     const jobModel: JobModel = {
@@ -111,7 +111,7 @@ export function createPipeline(
       try {
         return await runStage(stage, context, { ...deps, model: jobModel }, signal);
       } catch (error) {
-        if (error instanceof LeaseLostError || isDatabaseOutage(error) || signal.aborted)
+        if (error instanceof ClaimLostError || isDatabaseOutage(error) || signal.aborted)
           throw error;
         context.onFailure?.(error);
         log.warn({ err: error, raw_id: rawId, stage: stage.name }, 'a stage failed');
@@ -148,7 +148,7 @@ export function createPipeline(
       }
       return jobOutcome;
     }
-    outageCounter.forget(rawId);
+    outageCounter.reset(rawId);
     return { ...jobOutcome, listingId: context.outputs.listingId };
   };
 }
@@ -179,7 +179,7 @@ function isPermanentError(error: unknown): boolean {
   return (
     error instanceof ModelError ||
     error instanceof StoreOutageError ||
-    error instanceof LeaseLostError ||
+    error instanceof ClaimLostError ||
     error instanceof StageTimeoutError ||
     isDatabaseOutage(error) ||
     isDiskLow(error)

@@ -1,12 +1,12 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { type Fence, LeaseLostError } from './job-types.ts';
+import { ClaimLostError, type FencingToken } from './job-types.ts';
 
 /**
  * Returns a query with one row if the claim is still held. The query locks the record. Use it as the first CTE of a
  * write: `with claim as materialized (…)`.
  */
-export function selectHeldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: number }> {
+export function selectHeldClaim({ rawId, attempt }: FencingToken): RawBuilder<{ id: number }> {
   return sql`select id from raw_data
     where id = ${rawId} and attempt = ${attempt} and status = 'processing' for share`;
 }
@@ -15,10 +15,12 @@ export function selectHeldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: num
  * Returns a query with one row if the claim is still held. `is_current` is true if no newer payload has updated the
  * listing. The lock blocks newer payloads until the transaction ends.
  */
-export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_current: boolean }> {
+export function selectHeldClaimWithListing(
+  fence: FencingToken,
+): RawBuilder<{ is_current: boolean }> {
   return sql`select current.raw_id = raw_data.id as is_current
     from raw_data join listing_payloads as current using (source_slug, external_id)
-    where raw_data.id = ${rawId} and raw_data.attempt = ${attempt}
+    where raw_data.id = ${fence.rawId} and raw_data.attempt = ${fence.attempt}
       and raw_data.status = 'processing'
     for share`;
 }
@@ -26,39 +28,40 @@ export function selectHeldListing({ rawId, attempt }: Fence): RawBuilder<{ is_cu
 /**
  * Executes a write if the claim is still held.
  * @param statement Write that reads from `claim`.
- * @throws LeaseLostError if the claim is lost. Nothing is written then.
+ * @throws ClaimLostError if the claim is lost; nothing is written in that case.
  */
 export async function writeWithClaim(
   db: Kysely<Tables>,
-  fence: Fence,
+  fence: FencingToken,
   statement: RawBuilder<unknown>,
 ): Promise<void> {
   const { rows } = await sql<{ id: number }>`
     with claim as materialized (${selectHeldClaim(fence)}), written as (${statement})
     select id from claim`.execute(db);
-  if (rows.length === 0) throw new LeaseLostError(fence);
+  if (rows.length === 0) throw new ClaimLostError(fence);
 }
 
 /**
  * Executes a write to the job's listing if the claim is still held.
  * @param statement Write that reads from `claim` where `claim.is_current`.
- * @returns False if a newer payload has updated the listing. Nothing is written then.
- * @throws LeaseLostError
+ * @returns False if a newer payload has updated the listing; nothing is written in that case.
+ * @throws ClaimLostError
  */
 export async function writeToListing(
   db: Kysely<Tables>,
-  fence: Fence,
+  fence: FencingToken,
   statement: RawBuilder<unknown>,
 ): Promise<boolean> {
   const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${selectHeldListing(fence)}), written as (${statement})
+    with claim as materialized (${selectHeldClaimWithListing(fence)}), written as (${statement})
     select is_current from claim`.execute(db);
-  if (rows[0] === undefined) throw new LeaseLostError(fence);
+  if (rows[0] === undefined) throw new ClaimLostError(fence);
   return rows[0].is_current;
 }
 
 /**
- * Returns a condition on another payload of the same listing. `offset 0` prevents a join over all listings.
+ * Returns the condition that another payload of the listing matches `condition`. `offset 0` prevents a join over all
+ * listings.
  * @param row Row with `source_slug` and `external_id`.
  */
 function hasOtherPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown>) {
@@ -77,9 +80,12 @@ export function hasJobInProgress(row: RawBuilder<unknown>): RawBuilder<boolean> 
   return hasOtherPayload(row, sql`${isUnfinished} and other.status > 'pending'`);
 }
 
-/** Returns the condition that an earlier payload of the listing is pending, for a row of `raw_data`. */
+/**
+ * Returns the condition that an earlier payload of the listing is pending.
+ * @param row Row of `raw_data`.
+ */
 export function hasEarlierPendingPayload(row: RawBuilder<unknown>): RawBuilder<boolean> {
-  // `id + 0` is the expression of the index (migration 0006).
+  // The index is on `id + 0` (migration 0006).
   return hasOtherPayload(row, sql`other.status = 'pending' and other.id + 0 < ${row}.id`);
 }
 

@@ -6,22 +6,22 @@ import type { StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
 import {
+  ClaimLostError,
+  type ClaimResult,
   type Job,
+  type JobHandler,
   type JobOutcome,
-  type JobOutcomeStatus,
-  type JobWork,
-  LeaseLostError,
   getJobLogFields,
 } from './job-types.ts';
-import { createJobFinisher, renewLeases } from './job-writes.ts';
+import { createJobEnder, renewLeases } from './job-writes.ts';
 
-const MAX_HEARTBEAT_MS = 30_000;
+const MAX_HEARTBEAT_INTERVAL_MS = 30_000;
 
 /** Short, because a hung connection may already have used half of the lease. */
-const HEARTBEAT_RETRY_MS = 1000;
+const HEARTBEAT_RETRY_DELAY_MS = 1000;
 
-/** Time limit of returning aborted jobs. */
-const MAX_ABORT_MS = 1000;
+/** Time limit for requeuing aborted jobs. */
+const ABORT_TIMEOUT_MS = 1000;
 
 export type RunnerOptions = {
   db: Kysely<Tables>;
@@ -34,14 +34,14 @@ type RunningJob = {
   job: Job;
   controller: AbortController;
   stages: StageRecord[];
-  cost: ModelCostCounter;
+  usage: ModelCostCounter;
 };
 
 /** Runs the jobs of a worker, a request or a command. */
 export type JobRunner = ReturnType<typeof createJobRunner>;
 
 /**
- * Creates a runner of claimed jobs, which renews their leases. Specification 001, Raw data status.
+ * Creates a runner that processes claimed jobs and renews their leases. Specification 001, Raw data status.
  * @param heartbeat Called three times per lease, and at least every 30 seconds. It must call `renew` first.
  */
 export function createJobRunner(
@@ -49,45 +49,45 @@ export function createJobRunner(
   heartbeat: (renew: () => Promise<void>) => Promise<void> = (renew) => renew(),
 ) {
   const { db, metrics, log, leaseMs } = deps;
-  const finishJob = createJobFinisher(deps);
+  const endJob = createJobEnder(deps);
   const runningJobs = new Map<RunningJob, Promise<unknown>>();
   const closeController = new AbortController();
   let isClosing = false;
 
-  const getProgress = ({ job, stages, cost }: RunningJob) => ({
+  const getProgress = ({ job, stages, usage }: RunningJob) => ({
     ...job,
     stages,
-    modelUsage: cost.getUsage(),
+    modelUsage: usage.getUsage(),
   });
 
-  async function renewJobs(): Promise<void> {
+  async function renewRunningLeases(): Promise<void> {
     if (runningJobs.size === 0) return;
-    const jobs = [...runningJobs.keys()].map((job) => ({ ...job, ...getProgress(job) }));
+    const jobs = [...runningJobs.keys()].map((active) => ({ ...active, ...getProgress(active) }));
     for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
-      controller.abort(new LeaseLostError(job));
+      controller.abort(new ClaimLostError(job));
     }
   }
 
-  const intervalMs = Math.min(MAX_HEARTBEAT_MS, leaseMs / 3);
-  const heartbeatLoop = repeat(intervalMs, () => heartbeat(renewJobs), {
+  const intervalMs = Math.min(MAX_HEARTBEAT_INTERVAL_MS, leaseMs / 3);
+  const heartbeatLoop = repeat(intervalMs, () => heartbeat(renewRunningLeases), {
     signal: closeController.signal,
-    retryMs: HEARTBEAT_RETRY_MS,
+    retryMs: HEARTBEAT_RETRY_DELAY_MS,
     onError: (error) => log.warn({ err: error }, 'a heartbeat failed'),
   });
 
-  /** Does the work of a job. Returns undefined if the claim is lost. */
-  async function runWork(
-    { controller: { signal }, stages, cost }: RunningJob,
-    work: JobWork,
+  /** Calls the job's handler. Returns undefined if the claim is lost. */
+  async function runHandler(
+    { controller: { signal }, stages, usage }: RunningJob,
+    handler: JobHandler,
   ): Promise<JobOutcome | undefined> {
     try {
       signal.throwIfAborted();
-      return await work({ signal, stages, cost });
+      return await handler({ signal, stages, usage });
     } catch (error) {
       const reason = signal.reason ?? error;
-      const isClaimLost = reason instanceof LeaseLostError;
+      const isClaimLost = reason instanceof ClaimLostError;
       if (isClaimLost || signal.aborted || isDatabaseOutage(error)) {
-        log.warn({ err: reason }, 'a job was dropped');
+        log.warn({ err: reason }, 'a job was aborted');
         return isClaimLost ? undefined : { status: 'returned' };
       }
       log.error({ err: error }, 'a job threw an exception');
@@ -96,15 +96,15 @@ export function createJobRunner(
     }
   }
 
-  async function settle(runningJob: RunningJob, work: JobWork): Promise<JobOutcomeStatus> {
-    const outcome = await runWork(runningJob, work);
+  async function runAndStore(runningJob: RunningJob, handler: JobHandler): Promise<ClaimResult> {
+    const outcome = await runHandler(runningJob, handler);
     if (outcome === undefined) return 'lost';
     const endedJob = { ...getProgress(runningJob), ...outcome };
-    // A cut connection needs one repetition. In a longer outage the job is lost, as is a job that could not be returned.
-    const maxAttempts = outcome.status === 'returned' ? 1 : 2;
-    for (let attempt = 1; attempt <= maxAttempts; attempt += 1) {
+    // Retry once after a dropped connection. After a longer outage, or a failed requeue, the job counts as lost.
+    const maxWriteAttempts = outcome.status === 'returned' ? 1 : 2;
+    for (let writeAttempt = 1; writeAttempt <= maxWriteAttempts; writeAttempt += 1) {
       try {
-        return (await finishJob(endedJob)) ? outcome.status : 'lost';
+        return (await endJob(endedJob)) ? outcome.status : 'lost';
       } catch (error) {
         log.warn({ err: error }, 'the outcome of a job could not be stored');
       }
@@ -122,16 +122,16 @@ export function createJobRunner(
     getRawIds: () => [...runningJobs.keys()].map(({ job }) => job.rawId),
 
     /**
-     * Processes a job and stores its outcome. Never rejects: returns `lost` if the claim or the database is lost.
-     * @param work An exception fails the job.
+     * Processes a job and stores its outcome. Never rejects: `lost` means a lost claim or an unavailable database.
+     * @param handler If it throws, the job fails.
      */
-    run(job: Job, work: JobWork): Promise<JobOutcomeStatus> {
+    run(job: Job, handler: JobHandler): Promise<ClaimResult> {
       const controller = new AbortController();
-      const runningJob = { job, controller, stages: [], cost: createModelCostCounter() };
+      const runningJob = { job, controller, stages: [], usage: createModelCostCounter() };
       if (isClosing) controller.abort(new Error('The process is shutting down'));
       const completion = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();
-        const outcome = await settle(runningJob, work);
+        const outcome = await runAndStore(runningJob, handler);
         metrics.jobs.inc({ outcome });
         log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
         return outcome;
@@ -140,7 +140,7 @@ export function createJobRunner(
       return completion;
     },
 
-    /** Rejects new jobs, waits at most `timeoutMs` for running jobs, and aborts the remaining ones. */
+    /** Requeues new jobs, waits at most `timeoutMs` for running jobs, then aborts the rest. */
     async close({ timeoutMs }: { timeoutMs: number }): Promise<void> {
       isClosing = true;
       await waitWithTimeout(Promise.all(runningJobs.values()), timeoutMs);
@@ -148,7 +148,10 @@ export function createJobRunner(
         controller.abort(new Error('The process is shutting down'));
       }
       closeController.abort();
-      await waitWithTimeout(Promise.all([...runningJobs.values(), heartbeatLoop]), MAX_ABORT_MS);
+      await waitWithTimeout(
+        Promise.all([...runningJobs.values(), heartbeatLoop]),
+        ABORT_TIMEOUT_MS,
+      );
     },
   };
 }

@@ -1,42 +1,45 @@
 import type { RawError, StageRecord } from '../tables.ts';
 import type { ModelCostCounter } from '../model.ts';
 
-/** Identifies a claim of a raw record. Each write of the job requires this claim. Contract 4, Stages. */
-export type Fence = { rawId: number; attempt: number };
+/** Identifies a claim on a raw record. Each write of the job requires this claim. Contract 4, Stages. */
+export type FencingToken = { rawId: number; attempt: number };
+
+/** Worker of a claim, and duration of its lease. */
+export type ClaimTerms = { worker: string; leaseMs: number };
 
 /** Identifies a listing, whose payloads are processed one after another. */
 export type ListingKey = { sourceSlug: string; externalId: string };
 
-export type Job = Fence &
+export type Job = FencingToken &
   ListingKey & {
     contentHash: string;
     /** ID of the request that delivered the payload. */
     requestId?: string | null | undefined;
   };
 
-/** Outcome of processing. `returned` puts the job back into the queue without using an attempt. */
+/** Outcome of processing. `returned` requeues the job without using an attempt. */
 export type JobOutcome = {
   status: 'completed' | 'invalid' | 'failed' | 'returned';
   error?: RawError | undefined;
   listingId?: number | undefined;
   /** Minimum delay before the next claim of a returned job, in milliseconds. */
-  retryMs?: number | undefined;
+  retryDelayMs?: number | undefined;
 };
 
-/** Status at the end of a claim. `lost`: another worker may own the job. */
-export type JobOutcomeStatus = JobOutcome['status'] | 'lost';
+/** Status at the end of a claim. `lost`: another worker may hold the job. */
+export type ClaimResult = JobOutcome['status'] | 'lost';
 
-export type JobOptions = {
+export type JobRun = {
   /** Aborted when the claim is lost or the process ends. */
   signal: AbortSignal;
   /** Receives a record of each finished stage. */
   stages: StageRecord[];
   /** Counts the requests to the model. */
-  cost: ModelCostCounter;
+  usage: ModelCostCounter;
 };
 
 /** Processes a job, but does not store its status. */
-export type JobWork = (options: JobOptions) => Promise<JobOutcome>;
+export type JobHandler = (run: JobRun) => Promise<JobOutcome>;
 
 /** Returns the fields of a job's log lines. */
 export function getJobLogFields({ rawId, sourceSlug, attempt, requestId }: Job) {
@@ -49,10 +52,10 @@ export function getJobLogFields({ rawId, sourceSlug, attempt, requestId }: Job) 
 }
 
 /** Thrown if the claim is lost. The job must not write any more. */
-export class LeaseLostError extends Error {
-  override readonly name = 'LeaseLostError';
+export class ClaimLostError extends Error {
+  override readonly name = 'ClaimLostError';
 
-  constructor({ rawId, attempt }: Fence) {
-    super(`The claim of raw record ${rawId}, attempt ${attempt}, was lost`);
+  constructor({ rawId, attempt }: FencingToken) {
+    super(`The claim on raw record ${rawId}, attempt ${attempt}, was lost`);
   }
 }

@@ -3,20 +3,20 @@ import type { Logger } from '@oselya/kit';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { createGroupCommit } from '../async/group-commit.ts';
 import type { ModelUsage, RawStatus, StageRecord, Tables } from '../tables.ts';
-import { releaseListings, selectJobColumns } from './claim.ts';
-import type { Fence, Job, JobOutcome, ListingKey } from './job-types.ts';
+import { selectJobColumns, unblockPayloads } from './claim.ts';
+import type { FencingToken, Job, JobOutcome, ListingKey } from './job-types.ts';
 import { createRescueTransition, endTransition, mergeStages } from './transitions.ts';
 
 /** Running job with its finished stages and its model usage. */
-type JobProgress = Fence & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
+type JobProgress = FencingToken & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
 
 /** Job at the end of its claim. */
 export type EndedJob = JobProgress & ListingKey & JobOutcome;
 
-/** Returns a query for the jobs whose claims are still held, with their index `n`. It locks the records in ID order. */
+/** Returns a query for the jobs whose claims are still held, with their `index`. It locks the records in ID order. */
 function selectHeldJobs(jobs: readonly (JobProgress & Partial<JobOutcome>)[]): RawBuilder<unknown> {
-  const rows = jobs.map(({ rawId, listingId, modelUsage, retryMs, ...job }, n) => ({
-    n,
+  const rows = jobs.map(({ rawId, listingId, modelUsage, retryDelayMs, ...job }, index) => ({
+    index,
     id: rawId,
     attempt: job.attempt,
     status: job.status,
@@ -24,19 +24,19 @@ function selectHeldJobs(jobs: readonly (JobProgress & Partial<JobOutcome>)[]): R
     stages: job.stages,
     listing_id: listingId,
     model_usage: modelUsage,
-    retry_ms: retryMs,
+    retry_delay_ms: retryDelayMs,
   }));
   return sql`
     select job.* from raw_data
     join jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as job (
-      n integer, id bigint, attempt integer, status text, error jsonb, stages jsonb, listing_id bigint,
-      model_usage jsonb, retry_ms integer) using (id)
+      index integer, id bigint, attempt integer, status text, error jsonb, stages jsonb, listing_id bigint,
+      model_usage jsonb, retry_delay_ms integer) using (id)
     where raw_data.attempt = job.attempt and raw_data.status = 'processing'
     order by raw_data.id for update of raw_data`;
 }
 
 /**
- * Renews the leases of jobs, and records their stages and model usage for a rescue.
+ * Renews the leases of jobs, and records their stages and model usage, so that a rescue keeps them.
  * @returns The jobs whose claims are lost.
  */
 export async function renewLeases<Progress extends JobProgress>(
@@ -45,52 +45,52 @@ export async function renewLeases<Progress extends JobProgress>(
   leaseMs: number,
 ): Promise<Progress[]> {
   const { rows } = await retryConflicts(() =>
-    sql<{ n: number }>`
+    sql<{ index: number }>`
       with held as materialized (${selectHeldJobs(jobs)})
       update raw_data set
         lease_expires_at = ${leaseExpiry(leaseMs)},
         stages = ${mergeStages(sql`held.stages`)},
         attempt_usage = held.model_usage
       from held where raw_data.id = held.id
-      returning n`.execute(db),
+      returning index`.execute(db),
   );
-  const heldIndexes = new Set(rows.map(({ n }) => n));
-  return jobs.filter((_, n) => !heldIndexes.has(n));
+  const heldIndexes = new Set(rows.map(({ index }) => index));
+  return jobs.filter((_, index) => !heldIndexes.has(index));
 }
 
 /**
- * Ends the claims of jobs, and stores the content hashes of completed payloads, because unchanged payloads skip the
+ * Ends the claims of jobs, and stores the content hashes of completed payloads, so that unchanged payloads can skip the
  * model. A returned job with uploads fails, since its images are deleted with the request.
  * @returns Whether each outcome was stored. False if the claim was lost.
  */
 export async function endJobs(db: Kysely<Tables>, jobs: readonly EndedJob[]): Promise<boolean[]> {
-  const { rows } = await sql<{ n: number }>`${prepared}
+  const { rows } = await sql<{ index: number }>`${prepared}
     with ending as materialized (${selectHeldJobs(jobs)}),
     ended as (
       update raw_data set ${endTransition}
       from ending where raw_data.id = ending.id
-      returning n, raw_data.id, source_slug, external_id, content_hash, raw_data.status),
-    forgotten as (
+      returning index, raw_data.id, source_slug, external_id, content_hash, raw_data.status),
+    deleted_extractions as (
       delete from raw_readings using ended
       where raw_readings.raw_id = ended.id and ended.status <> 'pending'),
-    completed as (
+    updated_hashes as (
       update listing_payloads as current set completed_hash = ended.content_hash
       from ended
       where ended.status = 'completed'
         and current.source_slug = ended.source_slug
         and current.external_id = ended.external_id and current.raw_id = ended.id
         and current.completed_hash is distinct from ended.content_hash)
-    select n from ended`.execute(db);
-  const endedIndexes = new Set(rows.map(({ n }) => n));
-  return jobs.map((_, n) => endedIndexes.has(n));
+    select index from ended`.execute(db);
+  const endedIndexes = new Set(rows.map(({ index }) => index));
+  return jobs.map((_, index) => endedIndexes.has(index));
 }
 
 /**
- * Creates a function that ends jobs in batches and then releases waiting payloads. The release is a separate statement,
- * because it must see concurrent inserts.
+ * Creates a function that ends jobs in batches and then unblocks the next payloads of their listings. Unblocks in a
+ * separate statement, because it must see concurrent inserts.
  * @returns A function that resolves to false if the claim was lost.
  */
-export function createJobFinisher(deps: {
+export function createJobEnder(deps: {
   db: Kysely<Tables>;
   log: Pick<Logger, 'warn'>;
 }): (job: EndedJob) => Promise<boolean> {
@@ -100,16 +100,16 @@ export function createJobFinisher(deps: {
     maxInFlight: 2,
     async write(jobs) {
       const results = await retryConflicts(() => endJobs(db, jobs));
-      await releaseListings(db, jobs).catch((error: unknown) =>
-        log.warn({ err: error }, 'payloads behind ended jobs wait for the next sweep'),
+      await unblockPayloads(db, jobs).catch((error: unknown) =>
+        log.warn({ err: error }, 'payloads could not be unblocked; the next sweep retries'),
       );
       return results;
     },
   });
 }
 
-/** Returns the jobs that a worker has claimed, except known ones. It lost track of them in an outage. */
-export async function findStrayJobs(
+/** Returns jobs that the worker holds but does not know about, because an outage hid the claim. */
+export async function findOrphanedJobs(
   db: Kysely<Tables>,
   worker: string,
   knownIds: readonly number[],
@@ -123,30 +123,29 @@ export async function findStrayJobs(
 }
 
 /**
- * Returns jobs with expired leases to the queue. Fails jobs without remaining attempts and jobs with uploads.
- * Contract 4, Queue.
+ * Requeues jobs with expired leases. Fails jobs without remaining attempts and jobs with uploads. Contract 4, Queue.
  */
 export async function rescueJobs(
   db: Kysely<Tables>,
   maxAttempts: number,
 ): Promise<(Job & { status: RawStatus })[]> {
   const { rows } = await sql<Job & { status: RawStatus }>`
-    with back as (
+    with rescued as (
       update raw_data set ${createRescueTransition(maxAttempts)}
       where id in (
         select id from raw_data
         where status = 'processing' and lease_expires_at < now()
         for update skip locked)
       returning *),
-    forgotten as (
-      delete from raw_readings using back
-      where raw_readings.raw_id = back.id and back.status = 'failed')
-    select ${selectJobColumns(sql`back`)}, status from back`.execute(db);
-  await releaseListings(db, rows);
+    deleted_extractions as (
+      delete from raw_readings using rescued
+      where raw_readings.raw_id = rescued.id and rescued.status = 'failed')
+    select ${selectJobColumns(sql`rescued`)}, status from rescued`.execute(db);
+  await unblockPayloads(db, rows);
   return rows;
 }
 
-/** Expires all leases. No other process may use the database. */
+/** Expires all leases. Call it only while no other process uses the database. */
 export async function expireLeases(db: Kysely<Tables>): Promise<void> {
   await sql`update raw_data set lease_expires_at = now() - interval '1 second'
     where status = 'processing'`.execute(db);

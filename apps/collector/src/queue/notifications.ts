@@ -4,27 +4,27 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 
 /** The channel that notifies the workers of all processes. */
-export const CHANNEL = 'collector_raw';
+export const QUEUE_CHANNEL = 'collector_raw';
 
-const INTERVAL_MS = 10;
+const MIN_INTERVAL_MS = 10;
 
 /**
- * Creates the notifications of new work, at most one in 10 ms. They are outside the transaction of the ingest, because
- * PostgreSQL serializes the commits of transactions that notify. Workers also poll (docs/adr/0014-notifications.md).
+ * Creates a notifier for new jobs, which notifies at most every 10 ms. It notifies outside the ingest transaction,
+ * because PostgreSQL serializes commits that notify. Workers also poll (docs/adr/0014-notifications.md).
  * @param deps.onError Called when a notification fails.
  */
-export function createNotifications(deps: {
+export function createJobNotifier(deps: {
   db: Kysely<Tables>;
   onError: (error: unknown) => void;
   intervalMs?: number;
 }) {
-  const { db, onError, intervalMs = INTERVAL_MS } = deps;
+  const { db, onError, intervalMs = MIN_INTERVAL_MS } = deps;
   let delivery: Promise<unknown> = Promise.resolve();
   let isScheduled = false;
 
   async function notifyWorkers(): Promise<void> {
     isScheduled = false;
-    await notify(db, CHANNEL).catch(onError);
+    await notify(db, QUEUE_CHANNEL).catch(onError);
     await sleep(intervalMs);
   }
 

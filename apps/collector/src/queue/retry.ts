@@ -1,18 +1,18 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { releaseListings } from './claim.ts';
+import { unblockPayloads } from './claim.ts';
 import type { ListingKey } from './job-types.ts';
-import { hasLostUploads, requeueTransition } from './transitions.ts';
+import { hasDeletedUploads, requeueTransition } from './transitions.ts';
 
 /** Maximum number of payloads per statement, to hold their locks only briefly. */
 const MAX_BATCH_SIZE = 1000;
 
-const IMAGES_GONE_DETAIL =
+const UPLOADS_DELETED_DETAIL =
   'The images of the payload were uploaded with it and have been deleted: send the payload again with its images.';
 
 /**
- * Returns a failed or invalid payload to the queue, with all its attempts. Contract 4, Operations.
+ * Requeues a failed or invalid payload and resets its attempt count. Contract 4, Operations.
  * @throws ProblemError `raw_not_found`, or `not_retryable` for another status or missing images.
  */
 export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<void> {
@@ -23,17 +23,17 @@ export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<v
   if (count === 1) return;
   const raw = await db
     .selectFrom('raw_data')
-    .select(['status', hasLostUploads.as('hasLostUploads')])
+    .select(['status', hasDeletedUploads.as('hasDeletedUploads')])
     .where('id', '=', rawId)
     .executeTakeFirst();
   if (raw === undefined) throw problem('raw_not_found');
-  const areImagesGone = raw.hasLostUploads && raw.status !== 'processing';
-  const detail = areImagesGone ? IMAGES_GONE_DETAIL : `The payload is ${raw.status}.`;
+  const hasDeletedImages = raw.hasDeletedUploads && raw.status !== 'processing';
+  const detail = hasDeletedImages ? UPLOADS_DELETED_DETAIL : `The payload is ${raw.status}.`;
   throw problem('not_retryable', { detail });
 }
 
 /**
- * Returns all payloads of a status to the queue, in batches until the signal aborts. Contract 4, Operations.
+ * Requeues all payloads with a status, in batches, until `signal` is aborted. Contract 4, Operations.
  * @param onRetried Called after each commit, to wake a worker.
  * @returns Number of payloads.
  */
@@ -45,8 +45,8 @@ export async function retryPayloads(
 ): Promise<number> {
   const { status, source_slug: source } = filter;
   // Payloads that fail again during the retry stay failed. Otherwise the retry might never end.
-  const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
-  const selection = sql`status = ${status} and updated_at <= ${rows[0]?.now}::timestamptz
+  const { rows } = await sql<{ started_at: string }>`select now()::text as started_at`.execute(db);
+  const selection = sql`status = ${status} and updated_at <= ${rows[0]?.started_at}::timestamptz
     and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
     order by updated_at limit ${MAX_BATCH_SIZE} for update skip locked`;
   for (let retriedCount = 0; ;) {
@@ -58,15 +58,15 @@ export async function retryPayloads(
 }
 
 /**
- * Returns payloads with their uploads to the queue.
+ * Requeues the selected payloads, except those whose uploads were deleted.
  * @param selection Conditions, order, limit and lock of the payloads.
  * @returns Number of payloads.
  */
 async function requeue(db: Kysely<Tables>, selection: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<ListingKey>`
     update raw_data set ${requeueTransition}
-    where id = any (array(select id from raw_data where not ${hasLostUploads} and ${selection}))
+    where id = any (array(select id from raw_data where not ${hasDeletedUploads} and ${selection}))
     returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
-  await releaseListings(db, rows);
+  await unblockPayloads(db, rows);
   return rows.length;
 }

@@ -3,60 +3,60 @@ import { Gauge, type Registry } from 'prom-client';
 import { createGaugeCollector } from '../metrics.ts';
 import type { Tables } from '../tables.ts';
 
-const FINISHED_STATUSES = ['completed', 'invalid', 'failed'] as const;
-type FinishedStatus = (typeof FINISHED_STATUSES)[number];
+const ENDED_STATUSES = ['completed', 'invalid', 'failed'] as const;
+type EndedStatus = (typeof ENDED_STATUSES)[number];
 
-/** Maximum number of finished payloads per status that one read counts, which takes about 50 ms. */
+/** Maximum number of ended payloads per status that one request counts; counting them takes about 50 ms. */
 const MAX_COUNTED_PAYLOADS = 100_000;
 
 /** Minimum pause between background counts. */
-const COUNT_PAUSE_MS = 60_000;
+const MIN_COUNT_PAUSE_MS = 60_000;
 
-export type ReadQueue = ReturnType<typeof createQueueStatistics>;
+export type ReadQueueStatistics = ReturnType<typeof createQueueStatisticsReader>;
 
 /**
- * Creates a reader of the queue statistics for `GET /admin/queue`. A status with more than 100,000 finished payloads is
+ * Creates a reader of the queue statistics for `GET /admin/queue`. A status with more than 100,000 ended payloads is
  * counted in the background.
  * @param deps.onError Called when a background count fails. The previous count is kept.
  */
-export function createQueueStatistics(deps: {
+export function createQueueStatisticsReader(deps: {
   db: Kysely<Tables>;
   onError: (error: unknown) => void;
   maxCounted?: number;
 }) {
   const { db, onError, maxCounted = MAX_COUNTED_PAYLOADS } = deps;
-  const lastCounts = new Map<FinishedStatus, { count: number; asOf: number }>();
+  const lastCounts = new Map<EndedStatus, { count: number; asOf: number }>();
   let nextCountAt = -Infinity;
 
-  async function countInBackground(statuses: readonly FinishedStatus[]): Promise<void> {
+  async function countInBackground(statuses: readonly EndedStatus[]): Promise<void> {
     nextCountAt = Infinity;
     const asOf = performance.now();
     try {
-      const { rows } = await sql<{ status: FinishedStatus; count: number }>`
+      const { rows } = await sql<{ status: EndedStatus; count: number }>`
         select status, count(*) as count from raw_data
-        where ${isFinished} and status = any (${statuses}::text[]) group by status`.execute(db);
+        where ${isEnded} and status = any (${statuses}::text[]) group by status`.execute(db);
       for (const { status, count } of rows) lastCounts.set(status, { count, asOf });
     } catch (error) {
       onError(error);
     }
-    nextCountAt = performance.now() + COUNT_PAUSE_MS;
+    nextCountAt = performance.now() + MIN_COUNT_PAUSE_MS;
   }
 
-  const getCount = (status: FinishedStatus) => lastCounts.get(status)?.count ?? null;
+  const getCount = (status: EndedStatus) => lastCounts.get(status)?.count ?? null;
 
   return async () => {
     const asOf = performance.now();
     const [statistics] = (await selectStatistics(maxCounted).execute(db)).rows;
-    if (statistics === undefined) throw new Error('The query for the queue returned no row');
-    const largeStatuses: FinishedStatus[] = [];
-    for (const status of FINISHED_STATUSES) {
-      const count = statistics.finishedCounts[status];
+    if (statistics === undefined) throw new Error('The queue statistics query returned no row');
+    const largeStatuses: EndedStatus[] = [];
+    for (const status of ENDED_STATUSES) {
+      const count = statistics.endedCounts[status];
       if (count > maxCounted) largeStatuses.push(status);
       else lastCounts.set(status, { count, asOf });
     }
     if (largeStatuses.length > 0 && asOf >= nextCountAt) void countInBackground(largeStatuses);
-    const countTimes = FINISHED_STATUSES.map((status) => lastCounts.get(status)?.asOf ?? -Infinity);
-    const endedAge = (performance.now() - Math.min(...countTimes)) / 1000;
+    const countTimes = ENDED_STATUSES.map((status) => lastCounts.get(status)?.asOf ?? -Infinity);
+    const oldestCountAgeSeconds = (performance.now() - Math.min(...countTimes)) / 1000;
     return {
       counts: {
         pending: statistics.pending,
@@ -65,20 +65,20 @@ export function createQueueStatistics(deps: {
         invalid: getCount('invalid'),
         failed: getCount('failed'),
       },
-      ended_age_seconds: Number.isFinite(endedAge) ? endedAge : null,
-      oldest_pending_seconds: statistics.oldestSeconds,
+      ended_age_seconds: Number.isFinite(oldestCountAgeSeconds) ? oldestCountAgeSeconds : null,
+      oldest_pending_seconds: statistics.oldestPendingSeconds,
       finished_per_minute: statistics.recentCount / 5,
     };
   };
 }
 
 /** Predicate of the index `raw_data_finished`. */
-const isFinished = sql`status in ('completed', 'invalid', 'failed')`;
+const isEnded = sql`status in ('completed', 'invalid', 'failed')`;
 
 /** Counts with a literal instead of a parameter, because only literals match the partial index. */
-const selectFinishedCount = (status: FinishedStatus, maxCounted: number) => sql`
+const selectEndedCount = (status: EndedStatus, maxCounted: number) => sql`
   (select count(*) from (
-    select from raw_data where ${isFinished} and status = ${sql.lit(status)}
+    select from raw_data where ${isEnded} and status = ${sql.lit(status)}
     order by updated_at, id limit ${maxCounted + 1}) as counted)`;
 
 const selectWaitingSince = (condition: RawBuilder<unknown>) => sql`
@@ -89,9 +89,9 @@ const selectWaitingSince = (condition: RawBuilder<unknown>) => sql`
 type StatisticsRow = {
   pending: number;
   processing: number;
-  oldestSeconds: number | null;
-  finishedCounts: Record<FinishedStatus, number>;
-  /** Number of payloads that finished in the last five minutes. */
+  oldestPendingSeconds: number | null;
+  endedCounts: Record<EndedStatus, number>;
+  /** Number of payloads that ended in the last five minutes. */
   recentCount: number;
 };
 
@@ -119,11 +119,11 @@ const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
   select
     (select count(*) from raw_data where status = 'pending') as pending,
     (select count(*) from raw_data where status = 'processing') as processing,
-    (select extract(epoch from now() - min(since))::double precision from oldest) as "oldestSeconds",
-    jsonb_build_object(${sql.join(FINISHED_STATUSES.map((status) => sql`${sql.lit(status)}, ${selectFinishedCount(status, maxCounted)}`))})
-      as "finishedCounts",
+    (select extract(epoch from now() - min(since))::double precision from oldest) as "oldestPendingSeconds",
+    jsonb_build_object(${sql.join(ENDED_STATUSES.map((status) => sql`${sql.lit(status)}, ${selectEndedCount(status, maxCounted)}`))})
+      as "endedCounts",
     (select count(*) from raw_data
-      where ${isFinished} and updated_at > now() - interval '5 minutes') as "recentCount"`;
+      where ${isEnded} and updated_at > now() - interval '5 minutes') as "recentCount"`;
 
 /**
  * Registers the queue gauges. An unknown count has no gauge value. Contract 4, Metrics.
@@ -131,17 +131,17 @@ const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
  */
 export function registerQueueMetrics(
   registry: Registry,
-  { readQueue, onError }: { readQueue: ReadQueue; onError: (error: unknown) => void },
+  { readQueue, onError }: { readQueue: ReadQueueStatistics; onError: (error: unknown) => void },
 ): void {
   const collect = createGaugeCollector({
     read: readQueue,
-    show({ counts, oldest_pending_seconds: seconds }) {
+    update({ counts, oldest_pending_seconds: seconds }) {
       for (const [status, count] of Object.entries(counts)) {
         if (count !== null) jobsGauge.set({ status }, count);
       }
       oldestGauge.set(seconds ?? 0);
     },
-    forget() {
+    reset() {
       jobsGauge.reset();
       oldestGauge.remove();
     },

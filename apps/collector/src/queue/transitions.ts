@@ -1,6 +1,7 @@
 import { leaseExpiry } from '@oselya/db';
 import { type RawBuilder, sql } from 'kysely';
 import type { RawError } from '../tables.ts';
+import type { ClaimTerms } from './job-types.ts';
 
 /*
  * Every transition of `raw_data.status`, as the SET clause of an update. Specification 001, Raw data status.
@@ -14,33 +15,31 @@ import type { RawError } from '../tables.ts';
  *   processing         pending, or failed          createRescueTransition
  *   failed, invalid    pending                     requeueTransition
  *
- * "Or failed": the images were deleted with their request, or the attempts are spent.
+ * "Or failed": the images were deleted with their request, or no attempts remain.
+ * Each claim increments `attempt`, the fencing number, which is never reset. `attempts` counts claims and can be reset.
  */
 
 /** Whether the images of a payload were deleted with their request. The source must send such a payload again. */
-export const hasLostUploads = sql<boolean>`(inline and uploads is not null)`;
-
-/** Worker of a claim, and duration of its lease. */
-export type Claimant = { worker: string; leaseMs: number };
+export const hasDeletedUploads = sql<boolean>`(inline and uploads is not null)`;
 
 /** Returns the SET clause that claims a pending payload and increments its attempts. */
-export function createClaimTransition(claimant: Claimant): RawBuilder<unknown> {
-  return sql`${setProcessing(claimant)}, attempts = attempts + 1`;
+export function createClaimTransition(terms: ClaimTerms): RawBuilder<unknown> {
+  return sql`${setProcessing(terms)}, attempts = attempts + 1`;
 }
 
 /** Returns the SET clause that claims an ended payload, resets its attempts and raises its revision. */
-export function createReprocessTransition(claimant: Claimant): RawBuilder<unknown> {
+export function createReprocessTransition(terms: ClaimTerms): RawBuilder<unknown> {
   return sql`
-    ${setProcessing(claimant)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
+    ${setProcessing(terms)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
 }
 
-function setProcessing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
+function setProcessing({ worker, leaseMs }: ClaimTerms): RawBuilder<unknown> {
   return sql`
     status = 'processing', attempt = attempt + 1, claimed_by = ${worker},
     lease_expires_at = ${leaseExpiry(leaseMs)}, updated_at = now()`;
 }
 
-const CLAIM_RESET = sql`
+const resetClaim = sql`
   claimed_by = null, lease_expires_at = null, attempt_usage = null, updated_at = now()`;
 
 /** Returns the model usage of all attempts plus another usage, which may be null. */
@@ -55,15 +54,15 @@ export function sumModelUsage(usage: RawBuilder<unknown>): RawBuilder<unknown> {
 /** Returns the last record of each stage across all attempts, in chronological order. */
 export function mergeStages(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`(
-    select coalesce(jsonb_agg(record order by record ->> 'started_at', nth), '[]')
+    select coalesce(jsonb_agg(record order by record ->> 'started_at', position), '[]')
     from (
-      select record, nth from jsonb_array_elements(${attempt}) with ordinality as own (record, nth)
+      select record, position from jsonb_array_elements(${attempt}) with ordinality as current (record, position)
       union all
-      select record, nth
-      from jsonb_array_elements(raw_data.stages) with ordinality as earlier (record, nth)
+      select record, position
+      from jsonb_array_elements(raw_data.stages) with ordinality as earlier (record, position)
       where not exists (
         select from jsonb_array_elements(${attempt}) as newer
-        where newer ->> 'stage' = record ->> 'stage')) as known)`;
+        where newer ->> 'stage' = record ->> 'stage')) as merged)`;
 }
 
 const interruptedError: RawError = {
@@ -74,27 +73,27 @@ const interruptedError: RawError = {
 
 /**
  * SET clause that ends the claim of a job with the columns of `ending`. The attempt of a returned job does not count.
- * A completed job is no longer inline, because its images are stored.
+ * A completed job is no longer inline (processed within its request), because its images are stored.
  */
 export const endTransition = sql`
   status = case when ending.status <> 'returned' then ending.status
-    when ${hasLostUploads} then 'failed' else 'pending' end,
+    when ${hasDeletedUploads} then 'failed' else 'pending' end,
   error = case when ending.status <> 'returned' then ending.error
-    when ${hasLostUploads} then ${JSON.stringify(interruptedError)}::jsonb
+    when ${hasDeletedUploads} then ${JSON.stringify(interruptedError)}::jsonb
     else coalesce(ending.error, raw_data.error) end,
-  attempts = attempts - (ending.status = 'returned' and not ${hasLostUploads})::integer,
-  retry_at = now() + ending.retry_ms * interval '1 millisecond',
+  attempts = attempts - (ending.status = 'returned' and not ${hasDeletedUploads})::integer,
+  retry_at = now() + ending.retry_delay_ms * interval '1 millisecond',
   inline = inline and case ending.status
     when 'completed' then false when 'returned' then uploads is not null else true end,
   stages = ${mergeStages(sql`ending.stages`)},
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
   -- A worker that lost track of a job does not know its usage.
   model_usage = ${sumModelUsage(sql`greatest(ending.model_usage, raw_data.attempt_usage)`)},
-  ${CLAIM_RESET}`;
+  ${resetClaim}`;
 
 const leaseLostError: RawError = {
   code: 'lease_lost',
-  message: 'Each worker that claimed this payload ended before the payload was processed.',
+  message: 'Each worker that claimed this payload stopped before processing it. Retry the payload.',
 };
 
 const uploadsLostError: RawError = {
@@ -103,26 +102,20 @@ const uploadsLostError: RawError = {
     'The process that received this payload and its images ended before the payload was processed. Send the payload again.',
 };
 
-/**
- * Returns the SET clause that requeues the job of a lost worker. The lost attempt counts; after the last attempt, the
- * job fails.
- */
+/** Returns the SET clause that requeues the job of a lost worker, or fails it if the lost attempt was the last one. */
 export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
-  const isExhausted = sql`(${hasLostUploads} or attempts >= ${maxAttempts})`;
+  const isExhausted = sql`(${hasDeletedUploads} or attempts >= ${maxAttempts})`;
   return sql`
     status = case when ${isExhausted} then 'failed' else 'pending' end,
     error = case
-      when ${hasLostUploads} then ${JSON.stringify(uploadsLostError)}::jsonb
+      when ${hasDeletedUploads} then ${JSON.stringify(uploadsLostError)}::jsonb
       when ${isExhausted} then ${JSON.stringify(leaseLostError)}::jsonb end,
     inline = inline and ${isExhausted},
     model_usage = ${sumModelUsage(sql`raw_data.attempt_usage`)},
-    ${CLAIM_RESET}`;
+    ${resetClaim}`;
 }
 
-/**
- * SET clause that returns an ended payload to the queue and resets its attempts. The payload waits until the release of
- * its listing.
- */
+/** SET clause that requeues an ended payload and resets its attempt count. It stays blocked until `unblockPayloads`. */
 export const requeueTransition = sql`
   status = 'pending', waits = true, attempts = 0, error = null, inline = false, retry_at = null,
   queued_at = now(), updated_at = now()`;

@@ -4,31 +4,31 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { BreakerView } from '@oselya/model';
 import pLimit from 'p-limit';
 import { waitWithTimeout, pause } from '../async/wait.ts';
-import { claimJobs, releaseMissedListings } from './claim.ts';
+import { claimJobs, unblockMissedPayloads } from './claim.ts';
 import {
   type Job,
-  type JobOptions,
+  type JobHandler,
   type JobOutcome,
-  type JobWork,
+  type JobRun,
   type ListingKey,
   getJobLogFields,
 } from './job-types.ts';
 import { createJobRunner, type RunnerOptions } from './job-runner.ts';
-import { findStrayJobs, rescueJobs } from './job-writes.ts';
+import { findOrphanedJobs, rescueJobs } from './job-writes.ts';
 
 export const POLL_MS = 1000;
 
-/** Time limit of a stop after the timeout of its jobs. */
-const MAX_STOP_MS = 1000;
+/** Extra time to stop after the timeout of the running jobs. */
+const STOP_GRACE_MS = 1000;
 
-/** Maximum number of jobs claimed ahead of free slots. After `MAX_PREFETCH_MS`, they return to the queue. */
+/** Maximum number of jobs claimed ahead of free slots. After `MAX_PREFETCH_MS`, they are requeued. */
 const MAX_PREFETCHED_JOBS = 100;
 const MAX_PREFETCH_MS = 1000;
 
 export type WorkerOptions = RunnerOptions & {
   /** Processes a job, but does not store its status. */
-  process: (job: Job, options: JobOptions) => Promise<JobOutcome>;
-  /** The worker claims nothing while the breaker is open or probes. */
+  processJob: (job: Job, run: JobRun) => Promise<JobOutcome>;
+  /** The worker claims nothing while the breaker is open or half-open. */
   breaker: BreakerView;
   /** Checks before each claim whether all other dependencies are available. */
   canClaim?: () => Promise<boolean>;
@@ -57,22 +57,22 @@ export function startWorker(options: WorkerOptions) {
   let jobsEndedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
-  /** Whether an outage may have hidden a successful claim, or prevented the return of a job. */
-  let canHaveStrayJobs = false;
+  /** Whether an outage may have hidden a successful claim, or prevented the requeue of a job. */
+  let canHaveOrphanedJobs = false;
   let wakeSignal = Promise.withResolvers<void>();
   const wake = () => wakeSignal.resolve();
 
   const isPaused = () => breaker.isOpen || stopping.signal.aborted;
 
-  /** Processes a job in the next free slot. Returns it to the queue if the slots are cleared or the worker is paused. */
-  async function processInSlot(job: Job, jobOptions: JobOptions): Promise<JobOutcome> {
+  /** Processes a job in the next free slot. Requeues it if the slots are cleared or the worker is paused. */
+  async function processInSlot(job: Job, jobRun: JobRun): Promise<JobOutcome> {
     let hasStarted = false;
     try {
       return await slotLimit(async () => {
         // Each job may begin a probe, which pauses the worker.
         if (isPaused()) return { status: 'returned' };
         hasStarted = true;
-        const outcome = await options.process(job, jobOptions);
+        const outcome = await options.processJob(job, jobRun);
         if (outcome.status !== 'returned') jobsEndedSinceClaim += 1;
         return outcome;
       });
@@ -84,35 +84,35 @@ export function startWorker(options: WorkerOptions) {
     }
   }
 
-  async function run(job: Job, work: JobWork): Promise<void> {
-    if ((await runner.run(job, work)) === 'lost') canHaveStrayJobs = true;
+  async function run(job: Job, handler: JobHandler): Promise<void> {
+    if ((await runner.run(job, handler)) === 'lost') canHaveOrphanedJobs = true;
     if (slotLimit.pendingCount === 0) wake();
   }
 
-  async function returnStrayJobs(): Promise<void> {
-    // Jobs may be lost during the query.
-    canHaveStrayJobs = false;
-    const strayJobs = await findStrayJobs(db, worker, runner.getRawIds());
-    await Promise.all(strayJobs.map((job) => run(job, async () => ({ status: 'returned' }))));
+  async function requeueOrphanedJobs(): Promise<void> {
+    // Reset before the query, because jobs may be lost while it runs.
+    canHaveOrphanedJobs = false;
+    const orphanedJobs = await findOrphanedJobs(db, worker, runner.getRawIds());
+    await Promise.all(orphanedJobs.map((job) => run(job, async () => ({ status: 'returned' }))));
   }
 
   /** Claims jobs for the free slots and starts them. Returns whether it claimed any. */
   async function claim(): Promise<boolean> {
     if (isPaused() || performance.now() - claimedAt > MAX_PREFETCH_MS) slotLimit.clearQueue();
     // Bounds the jobs whose outcomes are still being stored.
-    const freeSlotCount = Math.min(
+    const claimLimit = Math.min(
       slots - slotLimit.activeCount - slotLimit.pendingCount,
       2 * (slots + MAX_PREFETCHED_JOBS) - runner.size,
     );
-    if (freeSlotCount <= 0 || isPaused()) return false;
+    if (claimLimit <= 0 || isPaused()) return false;
     if (canClaim !== undefined && !(await canClaim())) return false;
-    if (canHaveStrayJobs) await returnStrayJobs();
-    const count = freeSlotCount + Math.min(MAX_PREFETCHED_JOBS, jobsEndedSinceClaim);
+    if (canHaveOrphanedJobs) await requeueOrphanedJobs();
+    const count = claimLimit + Math.min(MAX_PREFETCHED_JOBS, jobsEndedSinceClaim);
     jobsEndedSinceClaim = 0;
     claimedAt = performance.now();
     const jobs = await claimJobs(db, { worker, leaseMs, count, lastSource });
     lastSource = jobs.at(-1)?.sourceSlug ?? lastSource;
-    const runs = jobs.map((job) => run(job, (jobOptions) => processInSlot(job, jobOptions)));
+    const runs = jobs.map((job) => run(job, (jobRun) => processInSlot(job, jobRun)));
     if (stopping.signal.aborted) await Promise.all(runs);
     return jobs.length > 0;
   }
@@ -124,8 +124,8 @@ export function startWorker(options: WorkerOptions) {
         await waitWithTimeout(wakeSignal.promise, pollMs);
         wakeSignal = Promise.withResolvers();
       } catch (error) {
-        canHaveStrayJobs = true;
-        log.error({ err: error }, 'a job could not be claimed');
+        canHaveOrphanedJobs = true;
+        log.error({ err: error }, 'jobs could not be claimed');
         await pause(pollMs, stopping.signal);
       }
     }
@@ -138,8 +138,8 @@ export function startWorker(options: WorkerOptions) {
     /** Wakes the worker to claim new jobs. */
     notify: wake,
     /**
-     * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and returns the others to the queue without
-     * using an attempt. A job that cannot be returned within another second waits for its lease to expire.
+     * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and requeues the others without using an
+     * attempt. A job that cannot be requeued within another second waits for its lease to expire.
      */
     async stop({ timeoutMs }: { timeoutMs: number }): Promise<void> {
       stopping.abort();
@@ -147,7 +147,7 @@ export function startWorker(options: WorkerOptions) {
       wake();
       unsubscribe();
       await Promise.all([
-        waitWithTimeout(claimLoop, timeoutMs + MAX_STOP_MS),
+        waitWithTimeout(claimLoop, timeoutMs + STOP_GRACE_MS),
         runner.close({ timeoutMs }),
       ]);
     },
@@ -155,8 +155,8 @@ export function startWorker(options: WorkerOptions) {
 }
 
 /**
- * Creates a sweep, which rescues the jobs of lost workers, and releases payloads that a killed process left waiting.
- * It first renews the leases of this worker, which expire while its process is frozen.
+ * Creates a sweep, which rescues the jobs of lost workers, and unblocks payloads that a killed process left blocked. It
+ * first renews the leases of this worker, which may have expired while the process was suspended.
  */
 function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions) {
   let sweptAt = Date.now();
@@ -164,14 +164,14 @@ function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions) {
   return async (renew: () => Promise<void>): Promise<void> => {
     try {
       await renew();
-      // After an outage or a frozen process, the other workers must renew their leases first.
+      // After an outage or a suspension, let the other workers renew their leases first.
       const wasInterrupted = Date.now() - sweptAt > leaseMs;
       const rescuedJobs = wasInterrupted ? [] : await rescueJobs(db, maxAttempts);
       sweptAt = Date.now();
       for (const { status, ...job } of rescuedJobs) {
         log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
       }
-      cursor = await releaseMissedListings(db, cursor);
+      cursor = await unblockMissedPayloads(db, cursor);
     } catch (error) {
       if (isDatabaseOutage(error)) sweptAt = 0;
       throw error;

@@ -14,9 +14,9 @@ import {
 import { type Changes, diffStates, buildListingState } from '../pipeline/listing-state.ts';
 import { mergeFields } from '../pipeline/merge.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
-import { claimForReprocessing, type ReprocessedJob } from '../queue/claim.ts';
+import { claimForReprocessing, type ReprocessingJob } from '../queue/claim.ts';
 import type { JobRunner } from '../queue/job-runner.ts';
-import type { JobOutcomeStatus } from '../queue/job-types.ts';
+import type { ClaimResult } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
 import {
@@ -90,7 +90,7 @@ export function createReprocessService(
   deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },
 ) {
   const { db, model, leaseMs, parallel } = deps;
-  const claimant = { worker: createClaimantName('reprocess'), leaseMs };
+  const claimTerms = { worker: createClaimantName('reprocess'), leaseMs };
   const currentExtractor = {
     promptVersion: extractionPrompt.version,
     requestedModel: model.chatModel,
@@ -153,7 +153,7 @@ export function createReprocessService(
      * @throws ModelError if the failure is systemic.
      */
     async write({ rawId, extractionRecord }: RepeatedExtraction): Promise<WriteOutcome> {
-      const job = await claimForReprocessing(db, rawId, claimant);
+      const job = await claimForReprocessing(db, rawId, claimTerms);
       if (job === undefined) return { outcome: 'changed' };
       const { status, failure, unchangedReason } = await runJob(deps, job, { extractionRecord });
       if (isSystemicFailure(failure)) throw failure;
@@ -176,13 +176,13 @@ export function createImageReprocessService(
 ) {
   const { db, images, leaseMs, parallel } = deps;
   const outdatedImages = images.descriptionVersion;
-  const claimant = { worker: createClaimantName('reprocess'), leaseMs };
+  const claimTerms = { worker: createClaimantName('reprocess'), leaseMs };
 
   async function describeOne({
     id: listingId,
     raw_id: rawId,
   }: Pick<SelectedListing, 'id' | 'raw_id'>): Promise<ImageReprocessOutcome> {
-    const job = await claimForReprocessing(db, rawId, claimant, { onlyImages: true });
+    const job = await claimForReprocessing(db, rawId, claimTerms, { onlyImages: true });
     if (job === undefined) return { listingId, outcome: 'left' };
     const { status, failure } = await runJob(deps, job, { shouldDescribeAgain: true });
     if (failure === undefined && status === 'completed') return { listingId, outcome: 'described' };
@@ -222,17 +222,17 @@ export function createImageReprocessService(
  */
 async function runJob(
   { jobs, process }: Pick<ReprocessDeps, 'jobs' | 'process'>,
-  job: ReprocessedJob,
+  job: ReprocessingJob,
   input: JobInput,
-): Promise<{ status: JobOutcomeStatus; failure: unknown; unchangedReason: string | undefined }> {
+): Promise<{ status: ClaimResult; failure: unknown; unchangedReason: string | undefined }> {
   let failure: unknown;
   let unchangedReason: string | undefined;
   const onFailure = (error: unknown) => (failure = error);
-  const status = await jobs.run(job, async (options) => {
-    const result = await process(job, options, { ...input, onFailure });
+  const status = await jobs.run(job, async (run) => {
+    const result = await process(job, run, { ...input, onFailure });
     if (job.earlierStatus !== 'completed' || result.status === 'completed') return result;
     // A write that failed, for example because of a timeout, may still have been committed.
-    const isWritten = options.stages.some(
+    const isWritten = run.stages.some(
       ({ stage, outcome }) => stage === 'upsert' && (outcome === 'done' || outcome === 'failed'),
     );
     const hasModelFailed = result.status === 'failed' && result.error?.code === 'model_failed';
@@ -243,7 +243,7 @@ async function runJob(
   return { status, failure, unchangedReason };
 }
 
-function getWriteOutcome(status: JobOutcomeStatus, isUnchanged: boolean, hasFailed: boolean) {
+function getWriteOutcome(status: ClaimResult, isUnchanged: boolean, hasFailed: boolean) {
   if (status === 'failed' || status === 'invalid') return 'failed';
   if (status !== 'completed') return 'queued';
   if (isUnchanged) return 'kept';

@@ -213,8 +213,8 @@ function createScriptedMeasure() {
       readings.push(reading);
       return reading.promise;
     },
-    show: (value) => (state.gaugeValue = value),
-    forget: () => (state.gaugeValue = undefined),
+    update: (value) => (state.gaugeValue = value),
+    reset: () => (state.gaugeValue = undefined),
     onError: () => (state.errors += 1),
     clock: () => state.now,
   });

@@ -143,7 +143,7 @@ async function processWithCut(
   const deps = { db: cuttableDatabase.db, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
     ...deps,
-    process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
+    processJob: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
     breaker: model.breaker,
     slots: 1,
     // No lease expires during the test.

@@ -33,7 +33,7 @@ const metrics = createMetrics(new Registry());
 const deps = { db, metrics, log };
 startWorker({
   ...deps,
-  process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
+  processJob: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
   breaker: model.breaker,
   slots: 2,
   leaseMs: LEASE_MS,

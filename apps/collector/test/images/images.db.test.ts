@@ -13,7 +13,7 @@ import { registerImageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
 import { SupersededError } from '../../src/images/repository.ts';
-import { LeaseLostError } from '../../src/queue/job-types.ts';
+import { ClaimLostError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
   createImage,
@@ -348,13 +348,13 @@ test('A worker that lost its claim replaces no images and writes no description'
   const listing = await addListing();
   const { url, sha256: hash } = await putImage('/fenced.jpg', 'jpeg', { colour: 'linen' });
   const lostJob = { ...listing, fence: { ...listing.fence, attempt: 2 }, urls: [url] };
-  await assert.rejects(openService().images.processRemote(lostJob), LeaseLostError);
+  await assert.rejects(openService().images.processRemote(lostJob), ClaimLostError);
   assert.deepEqual(await readRows(listing.listingId), []);
   const { model } = createVisionModel(async () => {
     await updateRawRecord(db, listing.fence.rawId, { attempt: 9 });
   });
   const { images } = openService({ model });
-  await assert.rejects(images.processRemote({ ...listing, urls: [url] }), LeaseLostError);
+  await assert.rejects(images.processRemote({ ...listing, urls: [url] }), ClaimLostError);
   assert.equal((await findImage(hash))?.described_by, null);
 });
 

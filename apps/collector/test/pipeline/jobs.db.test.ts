@@ -10,7 +10,7 @@ import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
 import { start } from '../../src/main.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { rescueJobs } from '../../src/queue/job-writes.ts';
-import type { Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
+import type { Job, JobOutcome, JobRun } from '../../src/queue/job-types.ts';
 import { retryPayload } from '../../src/queue/retry.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { createSearchService } from '../../src/search/service.ts';
@@ -116,8 +116,8 @@ test('The record of a payload has the cost of all its attempts, images included'
 });
 
 /** Calls the model once, and then waits for the abort. */
-const callModelAndWait = (_job: Job, { cost, signal }: JobOptions) => {
-  cost.observe(modelCall);
+const callModelAndWait = (_job: Job, { usage, signal }: JobRun) => {
+  usage.observe(modelCall);
   return new Promise<JobOutcome>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
@@ -128,7 +128,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
   const metrics = createMetrics(new Registry());
   const workerOptions = {
     db,
-    process: callModelAndWait,
+    processJob: callModelAndWait,
     metrics,
     log,
     leaseMs: 3000,
@@ -296,13 +296,13 @@ test('Every log line of a job names its payload and request', async () => {
   assert.equal((await readRawRecord(loggedDatabase.db, firstId)).request_id, 'request-one');
 });
 
-test('A job that loses the database is dropped, and runs again under its request', async () => {
+test('A job that loses the database is aborted, and runs again under its request', async () => {
   lossyDatabase.lose({ statement: 'insert into property_listings', when: 'before', times: 1 });
   const id = await send('request-four', 'four');
   await waitUntilEnded(id);
   const payloadLines = lines.filter(({ raw_id }) => raw_id === id);
   assert.deepEqual(
     payloadLines.map(({ msg, request_id: request }) => [msg, request]),
-    ['a job was dropped', 'job'].map((msg) => [msg, 'request-four']),
+    ['a job was aborted', 'job'].map((msg) => [msg, 'request-four']),
   );
 });

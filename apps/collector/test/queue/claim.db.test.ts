@@ -8,15 +8,15 @@ import { hashContent } from '../../src/ingest/payload.ts';
 import {
   claimJobs,
   type ClaimOptions,
-  releaseListings,
-  releaseMissedListings,
+  unblockMissedPayloads,
+  unblockPayloads,
 } from '../../src/queue/claim.ts';
 import type { Job } from '../../src/queue/job-types.ts';
 import {
-  createJobFinisher,
+  createJobEnder,
   type EndedJob,
   endJobs,
-  findStrayJobs,
+  findOrphanedJobs,
   renewLeases,
   rescueJobs,
 } from '../../src/queue/job-writes.ts';
@@ -36,13 +36,13 @@ const { db, engine } = await openDatabase();
 const PAYLOAD_COUNT = engine === 'postgres' ? 100_000 : 10_000;
 
 const LEASE_MS = 60_000;
-const claimant = { worker: 'test', leaseMs: LEASE_MS };
+const claimTerms = { worker: 'test', leaseMs: LEASE_MS };
 type Options = Omit<ClaimOptions, 'worker' | 'leaseMs'>;
-const claim = (options: Options) => claimJobs(db, { ...claimant, ...options });
+const claim = (options: Options) => claimJobs(db, { ...claimTerms, ...options });
 const claimOne = async () => (await claim({ count: 1 }))[0];
-const finishJob = createJobFinisher({ db, log });
-const finish = (job: Job, end: Partial<EndedJob> = {}) =>
-  finishJob({ ...job, ...completedEnd, ...end });
+const endJob = createJobEnder({ db, log });
+const end = (job: Job, overrides: Partial<EndedJob> = {}) =>
+  endJob({ ...job, ...completedEnd, ...overrides });
 
 async function claimExistingJob(): Promise<Job> {
   const job = await claimOne();
@@ -84,7 +84,7 @@ const readWaitFlags = (ids: readonly number[]) =>
   Promise.all(ids.map(async (id) => (await readRawRecord(db, id)).waits));
 
 /** Stores a payload without checking whether it must wait. */
-async function storeWithoutRelease(): Promise<number> {
+async function storeWithoutUnblocking(): Promise<number> {
   const payload = createPayload(sameListing);
   const content_hash = hashContent(payload);
   const raw = { ...sameListing, payload: JSON.stringify(payload), content_hash };
@@ -96,7 +96,7 @@ async function storeWithoutRelease(): Promise<number> {
 /** Returns the number of payloads that a claim reads. */
 async function countReadRows(options: Options): Promise<number> {
   const { rowsRead } = await explain(db, (explainedDb) =>
-    claimJobs(explainedDb, { ...claimant, ...options }),
+    claimJobs(explainedDb, { ...claimTerms, ...options }),
   );
   return rowsRead;
 }
@@ -126,21 +126,21 @@ test('A worker that lost its claim changes nothing', async () => {
   const staleProgress = createJobProgress(await claimExistingJob());
   await expire(staleProgress);
   await rescueJobs(db, 3);
-  assert.equal(await finish(staleProgress), false, 'while it is pending again');
+  assert.equal(await end(staleProgress), false, 'while it is pending again');
   const currentJob = await claimExistingJob();
-  assert.equal(await finish(staleProgress), false, 'while another has it');
-  assert.equal(await finish(staleProgress, { status: 'returned' }), false);
+  assert.equal(await end(staleProgress), false, 'while another has it');
+  assert.equal(await end(staleProgress, { status: 'returned' }), false);
   assert.deepEqual(await renewLeases(db, [staleProgress], LEASE_MS), [staleProgress]);
   assert.equal((await readRawRecord(db, id)).status, 'processing');
-  assert.deepEqual(await Promise.all([finish(staleProgress), finish(currentJob)]), [false, true]);
-  assert.equal(await finish(currentJob, { status: 'failed' }), false);
+  assert.deepEqual(await Promise.all([end(staleProgress), end(currentJob)]), [false, true]);
+  assert.equal(await end(currentJob, { status: 'failed' }), false);
   assert.equal((await readRawRecord(db, id)).status, 'completed');
 });
 
 test('A postponed job and the later payloads of its listing are not claimed before their time', async () => {
   const [firstId] = await storePayloads(2, sameListing);
   const error = { code: 'model_unavailable', message: 'x' };
-  await finish(await claimExistingJob(), { status: 'returned', retryMs: 60_000, error });
+  await end(await claimExistingJob(), { status: 'returned', retryDelayMs: 60_000, error });
   const [otherId] = await storePayloads(1);
   assert.equal((await claimExistingJob()).rawId, otherId);
   assert.equal(await claimOne(), undefined);
@@ -149,7 +149,7 @@ test('A postponed job and the later payloads of its listing are not claimed befo
   assert.equal((await claimExistingJob()).rawId, firstId);
 });
 
-test('Stray jobs are returned without an attempt and keep their usage and stages', async () => {
+test('Orphaned jobs are returned without an attempt and keep their usage and stages', async () => {
   const [lostId = 0, activeId = 0] = await storePayloads(2);
   const jobs = [await claimExistingJob(), await claimExistingJob()];
   await renewLeases(
@@ -157,10 +157,10 @@ test('Stray jobs are returned without an attempt and keep their usage and stages
     jobs.map((job) => createJobProgress(job)),
     LEASE_MS,
   );
-  assert.deepEqual(await findStrayJobs(db, 'other', []), []);
-  const strayJobs = await findStrayJobs(db, 'test', [activeId]);
-  assert.deepEqual(strayJobs, jobs.slice(0, 1));
-  for (const job of strayJobs) await finish(job, { status: 'returned' });
+  assert.deepEqual(await findOrphanedJobs(db, 'other', []), []);
+  const orphanedJobs = await findOrphanedJobs(db, 'test', [activeId]);
+  assert.deepEqual(orphanedJobs, jobs.slice(0, 1));
+  for (const job of orphanedJobs) await end(job, { status: 'returned' });
   const { status, attempts, stages, model_usage: usage } = await readRawRecord(db, lostId);
   assert.deepEqual([status, attempts, stages, usage?.calls], ['pending', 0, [stage], 1]);
   assert.equal((await readRawRecord(db, activeId)).status, 'processing');
@@ -220,7 +220,7 @@ test('A claim uses its indexes with any number of sources and completed payloads
   }
   const options = { count: 4, lastSource: 'source-1' };
   const { kinds, indexes } = await explain(db, (explainedDb) =>
-    claimJobs(explainedDb, { ...claimant, ...options }),
+    claimJobs(explainedDb, { ...claimTerms, ...options }),
   );
   assert.ok(!kinds.has('Seq Scan'));
   assert.deepEqual(indexes, [
@@ -232,7 +232,7 @@ test('A claim uses its indexes with any number of sources and completed payloads
   assert.ok((await countReadRows(options)) < 300);
 });
 
-test('Storing, renewing and finishing use indexes with any number of completed payloads', async () => {
+test('Storing, renewing and ending use indexes with any number of completed payloads', async () => {
   await storePending(db, 'ended', 20_000);
   await sql`update raw_data set status = 'completed', waits = false`.execute(db);
   for (const overrides of [sameListing, {}]) await storePayloads(1, overrides);
@@ -244,8 +244,8 @@ test('Storing, renewing and finishing use indexes with any number of completed p
   const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
     ['storing', (explainedDb) => insertRaws(explainedDb, [raw])],
     ['renewing', (explainedDb) => renewLeases(explainedDb, renewedJobs, LEASE_MS)],
-    ['finishing', (explainedDb) => endJobs(explainedDb, endedJobs)],
-    ['releasing', (explainedDb) => releaseListings(explainedDb, [listingKey])],
+    ['ending', (explainedDb) => endJobs(explainedDb, endedJobs)],
+    ['unblocking', (explainedDb) => unblockPayloads(explainedDb, [listingKey])],
   ];
   for (const [title, run] of statements) {
     const { indexes, rowsRead } = await explain(db, run);
@@ -296,42 +296,42 @@ test('Sources without claimable payloads do not hide the next source', async () 
   assert.equal(await claimAndJoinSources(1), '');
 });
 
-test('A release frees only the first payload of a listing, and only without an earlier job', async () => {
+test('Only the first payload of a listing is unblocked, and only without an earlier job', async () => {
   await storePayloads(1, sameListing);
-  const laterIds = [await storeWithoutRelease(), await storeWithoutRelease()];
-  await releaseListings(db, [listingKey]);
+  const laterIds = [await storeWithoutUnblocking(), await storeWithoutUnblocking()];
+  await unblockPayloads(db, [listingKey]);
   assert.deepEqual(await readWaitFlags(laterIds), [true, true], 'the first is pending');
   const job = await claimExistingJob();
-  await releaseMissedListings(db);
+  await unblockMissedPayloads(db);
   assert.deepEqual(await readWaitFlags(laterIds), [true, true], 'the first is processed');
   await endJobs(db, [{ ...job, ...completedEnd }]);
   for (let sweep = 0; sweep < 2; sweep += 1) {
-    await releaseMissedListings(db);
+    await unblockMissedPayloads(db);
     assert.deepEqual(await readWaitFlags(laterIds), [false, true]);
   }
 });
 
-test('A returned job releases earlier retried payloads', async () => {
+test('A returned job unblocks earlier retried payloads', async () => {
   const [first = 0] = await storePayloads(1, sameListing);
-  await finish(await claimExistingJob(), { status: 'failed' });
+  await end(await claimExistingJob(), { status: 'failed' });
   await storePayloads(1, sameListing);
   const laterJob = await claimExistingJob();
   await retryPayload(db, first);
   assert.deepEqual(await readWaitFlags([first]), [true]);
   assert.equal(await claimOne(), undefined);
-  await finish(laterJob, { status: 'returned' });
+  await end(laterJob, { status: 'returned' });
   assert.equal((await claimExistingJob()).rawId, first);
 });
 
 test('Retried payloads of one listing wait for one another', async () => {
   const ids = [];
-  for (let index = 0; index < 5; index += 1) ids.push(await storeWithoutRelease());
+  for (let index = 0; index < 5; index += 1) ids.push(await storeWithoutUnblocking());
   await db.updateTable('raw_data').set({ status: 'failed', waits: false }).execute();
   assert.equal(await retryPayloads(db, { status: 'failed' }, () => undefined), 5);
   assert.deepEqual(await readWaitFlags(ids), [false, true, true, true, true]);
   for (const id of ids) {
     const job = await claimExistingJob();
     assert.equal(job.rawId, id);
-    await finish(job);
+    await end(job);
   }
 });

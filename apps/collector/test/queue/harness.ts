@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
 import type { StageRecord, Tables } from '../../src/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
-import type { Job, JobOptions, JobOutcome } from '../../src/queue/job-types.ts';
+import type { Job, JobOutcome, JobRun } from '../../src/queue/job-types.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { until } from '@oselya/testing';
 import {
@@ -66,7 +66,7 @@ export function createHeldJobs() {
       areHeld = false;
       for (const { end } of startedJobs) end();
     },
-    process: async (job: Job): Promise<JobOutcome> => {
+    processJob: async (job: Job): Promise<JobOutcome> => {
       const { promise, resolve: end } = Promise.withResolvers<void>();
       startedJobs.push({ ...job, end });
       if (areHeld) await promise;
@@ -85,12 +85,12 @@ export async function openQueue() {
   });
 
   function start(
-    process: (job: Job, options: JobOptions) => Promise<JobOutcome>,
-    options: Partial<Omit<WorkerOptions, 'process'>> = {},
+    processJob: (job: Job, run: JobRun) => Promise<JobOutcome>,
+    options: Partial<Omit<WorkerOptions, 'processJob'>> = {},
   ): Worker {
     const worker = startWorker({
       db,
-      process,
+      processJob,
       breaker: createFakeBreaker(),
       metrics: createMetrics(new Registry()),
       log,

@@ -63,7 +63,7 @@ async function runScenario(
     onAccepted: () => runningWorkers.forEach((worker) => worker.notify()),
     log,
   });
-  const process = async (job: Job): Promise<JobOutcome> => {
+  const processJob = async (job: Job): Promise<JobOutcome> => {
     getEvents(job.rawId).starts.push((eventCount += 1));
     await sleep(getChance(seed, job.rawId) * 3);
     getEvents(job.rawId).ends.push((eventCount += 1));
@@ -71,9 +71,9 @@ async function runScenario(
     if (outcome instanceof Error) throw outcome;
     return outcome;
   };
-  // The lease is so long that no sweep repairs a missed release.
+  // The lease is so long that no sweep unblocks a missed payload.
   const runningWorkers = Array.from({ length: workerCount }, () =>
-    start(process, { slots: slotCount, pollMs: 10 }),
+    start(processJob, { slots: slotCount, pollMs: 10 }),
   );
   const createListingKey = (n: number) => ({
     source_slug: `source-${n % sourceCount}`,

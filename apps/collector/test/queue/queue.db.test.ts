@@ -7,9 +7,9 @@ import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { startWorker } from '../../src/main.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import { createQueueStatistics, registerQueueMetrics } from '../../src/queue/statistics.ts';
+import { createQueueStatisticsReader, registerQueueMetrics } from '../../src/queue/statistics.ts';
 import { endJobs } from '../../src/queue/job-writes.ts';
-import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
+import { createJobNotifier, QUEUE_CHANNEL } from '../../src/queue/notifications.ts';
 import { retryPayload } from '../../src/queue/retry.ts';
 import { createReprocessTransition } from '../../src/queue/transitions.ts';
 import { POLL_MS } from '../../src/queue/worker.ts';
@@ -29,8 +29,8 @@ import { completedEnd } from './harness.ts';
 const database = await openDatabase();
 const { db } = database;
 const onError = (error: unknown) => assert.fail(String(error));
-const readQueue = createQueueStatistics({ db, onError });
-const claimant = { worker: 'test', leaseMs: 60_000 };
+const readQueue = createQueueStatisticsReader({ db, onError });
+const claimTerms = { worker: 'test', leaseMs: 60_000 };
 
 const setAge = (rawId: number, seconds: number) =>
   sql`update raw_data set created_at = now() - ${seconds} * interval '1 second'
@@ -53,7 +53,7 @@ test('Each payload is counted once', async () => {
     select 'doshka', n::text, '{}', '', status, now() - minutes * interval '1 minute'
     from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
       as ended (status, minutes), generate_series(1, 10) as n`.execute(db);
-  await claimJobs(db, { ...claimant, count: 2 });
+  await claimJobs(db, { ...claimTerms, count: 2 });
   const { counts, finished_per_minute: finishedPerMinute } = await readQueue();
   assert.deepEqual(counts, { pending: 5, processing: 2, completed: 20, invalid: 10, failed: 10 });
   assert.equal(finishedPerMinute, 4);
@@ -66,7 +66,7 @@ test('The oldest pending payload is found in any source and behind its listing',
   assert.equal(await readOldestSeconds(), null);
   await setAge(await store(db, createPayload({ external_id: 'same' })), 900);
   assert.equal(await readOldestSeconds(), 900);
-  await claimJobs(db, { ...claimant, count: 1 });
+  await claimJobs(db, { ...claimTerms, count: 1 });
   assert.equal(await readOldestSeconds(), null, 'the payload is being processed');
   await setAge(await store(db, createPayload({ external_id: 'same' })), 300);
   assert.equal(await readOldestSeconds(), 300);
@@ -90,7 +90,7 @@ test('The wait of a retried or reprocessed payload starts at the retry', async (
   await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
   assert.equal(await readOldestSeconds(), 700);
   await sql`update raw_data set status = 'completed'`.execute(db);
-  await sql`update raw_data set ${createReprocessTransition(claimant)}`.execute(db);
+  await sql`update raw_data set ${createReprocessTransition(claimTerms)}`.execute(db);
   await endJobs(db, [{ ...job, ...completedEnd, attempt: 2, status: 'returned' }]);
   assert.ok(((await readOldestSeconds()) ?? Infinity) < 600, 'reprocessed');
 });
@@ -100,7 +100,7 @@ test('Large counts run in the background', async () => {
     select 'doshka', n::text, '{}', '', status, now() - n / 4 * interval '1 hour'
     from unnest(array['completed', 'invalid', 'failed']) as status,
       generate_series(1, 25) as n`.execute(db);
-  const read = createQueueStatistics({ db, maxCounted: 10, onError });
+  const read = createQueueStatisticsReader({ db, maxCounted: 10, onError });
   const firstReading = await read();
   assert.deepEqual([firstReading.counts.completed, firstReading.ended_age_seconds], [null, null]);
   const counts = await until('the counts', async () => {
@@ -112,15 +112,15 @@ test('Large counts run in the background', async () => {
 
 test('A hundred notifications reach the workers as two', async () => {
   let receivedCount = 0;
-  const unlisten = await database.listen(CHANNEL, () => void (receivedCount += 1));
-  const notifications = createNotifications({ db, onError, intervalMs: 50 });
-  notifications.send();
+  const unlisten = await database.listen(QUEUE_CHANNEL, () => void (receivedCount += 1));
+  const jobNotifier = createJobNotifier({ db, onError, intervalMs: 50 });
+  jobNotifier.send();
   await tick();
-  for (let index = 1; index < 100; index += 1) notifications.send();
+  for (let index = 1; index < 100; index += 1) jobNotifier.send();
   await until('the first notification and the one after the interval', () => receivedCount === 2);
-  notifications.send();
+  jobNotifier.send();
   await until('the next notification', () => receivedCount === 3);
-  await notifications.close();
+  await jobNotifier.close();
   await unlisten();
   assert.equal(receivedCount, 3);
 });
@@ -129,12 +129,12 @@ test('A failed notification is logged and has no effect', async () => {
   const closedDatabase = await connect<Tables>({});
   await closedDatabase.close();
   const errors: unknown[] = [];
-  const notifications = createNotifications({
+  const jobNotifier = createJobNotifier({
     db: closedDatabase.db,
     onError: (error) => errors.push(error),
   });
-  notifications.send();
-  await notifications.close();
+  jobNotifier.send();
+  await jobNotifier.close();
   assert.equal(errors.length, 1);
 });
 

@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createJobRunner, type JobRunner } from '../../src/queue/job-runner.ts';
-import type { JobOutcome, JobWork } from '../../src/queue/job-types.ts';
+import type { JobHandler, JobOutcome } from '../../src/queue/job-types.ts';
 import { endJobs, expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
@@ -130,7 +130,7 @@ test('An exception fails its job, and the worker continues', async () => {
 test('A new source gets the next free slot', async () => {
   const heldJobs = createHeldJobs();
   await storePending(db, 'slow', 20);
-  start(heldJobs.process);
+  start(heldJobs.processJob);
   await until('all slots to be taken', () => heldJobs.startedJobs.length === 4);
   await storePending(db, 'new', 1);
   heldJobs.startedJobs[0]?.end();
@@ -140,7 +140,7 @@ test('A new source gets the next free slot', async () => {
   await waitForStatuses({ completed: 21 });
 });
 
-test('The start of a worker releases payloads whose release a killed worker missed', async () => {
+test('The start of a worker unblocks payloads that a killed worker left blocked', async () => {
   for (let index = 0; index < 2; index += 1)
     await store(db, createPayload({ external_id: 'same' }));
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
@@ -171,7 +171,7 @@ test('No job is claimed while the breaker is open or probes, and returned jobs c
   await sleep(100);
   assert.equal(startedJobs.length, 1);
   breaker.set('open');
-  probe.resolve({ status: 'returned', retryMs: 60_000 });
+  probe.resolve({ status: 'returned', retryDelayMs: 60_000 });
   await waitForStatuses({ pending: 9 });
   breaker.set('half-open');
   await until('another probe', () => startedJobs.length > 1);
@@ -192,7 +192,7 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
     let startedCount = 0;
     const busyWorker = start(
       (job) =>
-        (startedCount += 1) <= 30 ? Promise.resolve(completedOutcome) : heldJobs.process(job),
+        (startedCount += 1) <= 30 ? Promise.resolve(completedOutcome) : heldJobs.processJob(job),
       { breaker, metrics, pollMs: cause === 'time' ? 20 : 60_000 },
     );
     await until('all slots to be taken', () => heldJobs.startedJobs.length === 4);
@@ -281,14 +281,14 @@ test('A worker that was frozen longer than its lease keeps its jobs', async () =
     },
   });
   const metrics = createMetrics(new Registry());
-  const worker = start(heldJobs.process, { db: watchedDb, metrics, leaseMs: 300 });
+  const worker = start(heldJobs.processJob, { db: watchedDb, metrics, leaseMs: 300 });
   await until('sweeps after expired leases', () => sweepWithJobsCount > 2);
   heldJobs.endAll();
   await worker.stop(LONG_TIMEOUT);
   assert.deepEqual(await countOutcomes(metrics), { completed: 4 });
 });
 
-test('Jobs of lost workers are rescued although waiting payloads cannot be released', async () => {
+test('Jobs of lost workers are rescued although blocked payloads cannot be unblocked', async () => {
   let failureCount = 0;
   const failingDb = watchDatabase(db, {
     before(text) {
@@ -314,9 +314,9 @@ const modelCall: ModelCallEvent = {
 test('A stop returns slow jobs with their cost and stages and without an attempt', async () => {
   await storePayloads(10);
   const worker = start(
-    (_, { signal, stages, cost }) => {
+    (_, { signal, stages, usage }) => {
       stages.push(stage);
-      cost.observe(modelCall);
+      usage.observe(modelCall);
       return untilAborted(signal);
     },
     { slots: 10 },
@@ -399,7 +399,7 @@ async function storeInline({ hasUploads = true, leaseMs = 60_000 } = {}) {
   return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
 }
 
-const workEndlessly: JobWork = ({ signal }) => untilAborted(signal);
+const handleEndlessly: JobHandler = ({ signal }) => untilAborted(signal);
 
 test('The lease of an inline job is renewed', async () => {
   const endedJob = Promise.withResolvers<JobOutcome>();
@@ -433,10 +433,10 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   const heldJobs = createHeldJobs();
   const patientRunner = openRunner();
   const patientJob = await storeInline();
-  const completion = patientRunner.run(patientJob, () => heldJobs.process(patientJob));
+  const completion = patientRunner.run(patientJob, () => heldJobs.processJob(patientJob));
   const closePromise = patientRunner.close(LONG_TIMEOUT);
   const lateJob = await storeInline();
-  assert.equal(await patientRunner.run(lateJob, workEndlessly), 'returned');
+  assert.equal(await patientRunner.run(lateJob, handleEndlessly), 'returned');
   heldJobs.endAll();
   await closePromise;
   assert.equal(await completion, 'completed');
@@ -444,7 +444,7 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   const [slowJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
   const hastyRunner = openRunner();
   const outcomes = Promise.all(
-    [slowJob, otherJob].map((job) => hastyRunner.run(job, workEndlessly)),
+    [slowJob, otherJob].map((job) => hastyRunner.run(job, handleEndlessly)),
   );
   await hastyRunner.close(NO_WAIT);
   assert.deepEqual(await outcomes, ['returned', 'returned']);

@@ -284,20 +284,20 @@ test('A worker continues the write of a killed process, or leaves the payload as
   const harness = createHarness(db);
   const raw = await harness.process(payload);
   assert.ok(raw.listing_id);
-  const claimant = { worker: 'killed', leaseMs: 60_000 };
+  const claimTerms = { worker: 'killed', leaseMs: 60_000 };
   const model = createBetterModel();
   const recover = async () => {
     await expireLeases(db);
     await rescueJobs(db, 3);
     assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   };
-  const job = await claimForReprocessing(db, raw.id, claimant);
+  const job = await claimForReprocessing(db, raw.id, claimTerms);
   assert.deepEqual([job?.attempt, job?.earlierStatus], [2, 'completed']);
   await recover();
   assert.equal((await findListing(db, payload))?.rooms, 2);
   assert.equal(model.calls.chat, 0);
 
-  assert.ok(await claimForReprocessing(db, raw.id, claimant));
+  assert.ok(await claimForReprocessing(db, raw.id, claimTerms));
   // Simulates a kill after the listing was written, which clears completed_hash.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();

@@ -44,7 +44,7 @@ import type {
 } from '../../src/pipeline/context.ts';
 import { createPipeline, createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
-import type { Job, JobOutcomeStatus } from '../../src/queue/job-types.ts';
+import type { ClaimResult, Job } from '../../src/queue/job-types.ts';
 import { createJobRunner } from '../../src/queue/job-runner.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -228,10 +228,10 @@ export function createHarness(db: Kysely<Tables>, overrides: Partial<PipelineDep
   const runner = createJobRunner({ db, metrics, log, leaseMs: 60_000 });
 
   /** Claims and runs the next job, even if it waits for its retry. */
-  async function runNext(input: JobInput = {}): Promise<JobOutcomeStatus> {
+  async function runNext(input: JobInput = {}): Promise<ClaimResult> {
     await makeJobsDue(db);
     const job = await claimJob(db);
-    return runner.run(job, (options) => runPipeline(job, options, input));
+    return runner.run(job, (run) => runPipeline(job, run, input));
   }
 
   /** Stores and runs a payload, and returns its record. */
@@ -413,7 +413,7 @@ export function startModelWorker(
   const deps = { db, model, images, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
     ...deps,
-    process: createPipeline({ ...deps, modelTimeoutMs, retryMs }),
+    processJob: createPipeline({ ...deps, modelTimeoutMs, retryMs }),
     breaker: model.breaker,
     slots,
     leaseMs: 60_000,

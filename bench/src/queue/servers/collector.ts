@@ -1,9 +1,9 @@
 import {
-  CHANNEL,
-  createNotifications,
   createIngest,
+  createJobNotifier,
   createMetrics,
   getMigrateOptions,
+  QUEUE_CHANNEL,
   startWorker,
   type Tables,
 } from '@oselya/collector/internals';
@@ -20,8 +20,8 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
   const { db, pool } = database;
   await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: 16 }));
   const log = createLogger({ level: 'silent', service: 'bench' });
-  const notifications = createNotifications({ db, onError: fail });
-  const ingest = createIngest({ db, onAccepted: notifications.send, log });
+  const jobNotifier = createJobNotifier({ db, onError: fail });
+  const ingest = createIngest({ db, onAccepted: jobNotifier.send, log });
 
   return {
     async fill(count, groups) {
@@ -47,7 +47,7 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
     async work({ concurrency, onJob }) {
       const worker = startWorker({
         db,
-        process: (job) => {
+        processJob: (job) => {
           onJob(job.externalId);
           return Promise.resolve({ status: 'completed' });
         },
@@ -62,7 +62,7 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
         leaseMs: LEASE_MS,
         maxAttempts: 3,
       });
-      await database.listen(CHANNEL, worker.notify);
+      await database.listen(QUEUE_CHANNEL, worker.notify);
       return () => worker.stop({ timeoutMs: 10_000 });
     },
     async countRemaining() {

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Payload } from '../../ingest/payload.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
-import { type Fence, type Job, LeaseLostError } from '../../queue/job-types.ts';
+import { ClaimLostError, type FencingToken, type Job } from '../../queue/job-types.ts';
 import type { StageRun } from '../context.ts';
 import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
 import {
@@ -63,7 +63,7 @@ const HAS_MISSING_IMAGES = sql`exists (
       or shown.url is not null and images.sha256 is not null and images.described_by is null
         and images.describe_error is null))`;
 
-async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayload> {
+async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<LoadedPayload> {
   const { rows } = await sql<LoadedPayload>`
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
@@ -80,7 +80,7 @@ async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<LoadedPayloa
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
     db,
   );
-  if (rows[0] === undefined) throw new LeaseLostError(job);
+  if (rows[0] === undefined) throw new ClaimLostError(job);
   return rows[0];
 }
 
@@ -113,6 +113,6 @@ async function recordRepeatedPayload(
     select exists (select from claim) as "isHeld", exists (select from recorded_payload) as "isRecorded"`.execute(
     db,
   );
-  if (rows[0]?.isHeld !== true) throw new LeaseLostError(job);
+  if (rows[0]?.isHeld !== true) throw new ClaimLostError(job);
   return rows[0].isRecorded;
 }

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
 import { writeToListing } from '../../queue/fence.ts';
-import { type Fence, LeaseLostError } from '../../queue/job-types.ts';
+import { ClaimLostError, type FencingToken } from '../../queue/job-types.ts';
 import { type JobContext, requireOutput, type StageRun } from '../context.ts';
 import {
   diffStates,
@@ -75,7 +75,7 @@ type PriorStates = {
 
 async function findPriorStates(
   db: Kysely<Tables>,
-  job: Fence,
+  job: FencingToken,
   listingId: number,
 ): Promise<PriorStates> {
   const { rows } = await sql<PriorStates>`
@@ -92,6 +92,6 @@ async function findPriorStates(
       order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before on true
     where raw.id = ${job.rawId}`.execute(db);
   const [priorStates] = rows;
-  if (priorStates === undefined) throw new LeaseLostError(job);
+  if (priorStates === undefined) throw new ClaimLostError(job);
   return priorStates;
 }
