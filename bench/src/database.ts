@@ -42,7 +42,7 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
       return { url: buildUrl(name) };
     },
     createDatabase: () => create(''),
-    // The default strategy logs every page and is many times slower for a large copy.
+    // The default strategy writes every page to the write-ahead log, which is many times slower for a large copy.
     copyDatabase: (url) => create(` template ${new URL(url).pathname.slice(1)} strategy file_copy`),
   };
 
@@ -52,7 +52,7 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
     return {
       url: buildUrl(name),
       [Symbol.asyncDispose]: async () => {
-        // Only a superuser may terminate a running vacuum; the plain command waits for its end.
+        // Only a superuser may terminate a running vacuum. Without `force`, the command waits until it ends.
         await ask(address, `drop database ${name} with (force)`).catch(() =>
           ask(address, `drop database ${name}`),
         );
@@ -72,7 +72,7 @@ async function readLocalServerUrl(): Promise<string> {
   }
 }
 
-/** Returns the first value of one statement on a separate connection. */
+/** Runs a statement on a separate connection and returns the first value of its result. */
 async function ask(address: string, statement: string): Promise<string> {
   const client = new pg.Client({ connectionString: address, connectionTimeoutMillis: 10_000 });
   try {

@@ -48,7 +48,7 @@ async function readCommit(): Promise<string> {
     const id = await runGit('rev-parse', '--short', 'HEAD');
     return id + ((await runGit('status', '--porcelain')) === '' ? '' : '+');
   } catch {
-    // The sources may have no Git history.
+    // A source archive has no Git history.
     return 'unknown';
   }
 }

@@ -1,4 +1,4 @@
-// Measures a suite: npm run bench -- auth. Without arguments it lists the suites.
+// Runs a benchmark suite: npm run bench -- auth. Without arguments it lists the suites.
 // Exit status: 0 success, 1 wrong responses or counts, or a failed run, 2 invalid arguments.
 
 import { BenchError } from './bench-error.ts';
@@ -9,7 +9,7 @@ import { type Options, readArguments, USAGE, UsageError } from './options.ts';
 import { openResults } from './results.ts';
 import { suites } from './suites.ts';
 
-/** Exit status of shells for a command that Ctrl-C interrupts. */
+/** Exit status that shells report for a command interrupted with Ctrl-C. */
 const INTERRUPTED_STATUS = 130;
 
 const stop = new AbortController();
@@ -49,7 +49,7 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   const databases = await findDatabaseServer(process.env);
   const machine = await describeMachine(databases.description);
   const results = await openResults(name, options.out);
-  // The file name is not part of the run.
+  // The file name does not affect the measurement, so the results omit it.
   const { out: _, ...runOptions } = options;
   await results.keep('run', { suite: name, at: new Date().toISOString(), ...runOptions, machine });
   const report = await suite.run({ options, databases, results, logProgress, signal: stop.signal });

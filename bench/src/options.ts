@@ -7,7 +7,7 @@ export type Options = {
   /** Duration of a measurement in seconds, after a warm-up. */
   seconds: number;
   connections: number;
-  /** Whether to check only responses and counts. */
+  /** Whether to check only responses and counts, without evaluating speed. */
   smoke: boolean;
   /** File for the raw results, instead of a new file in bench/results. */
   out: string | undefined;

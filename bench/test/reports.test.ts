@@ -93,7 +93,7 @@ describe('chat', () => {
     seconds: 5,
     cpuMs: 1,
     tokens: 25_000,
-    perSecond: 50,
+    tokensPerSecond: 50,
     p50: 1,
     p99: 10,
     max: 20,

@@ -7,13 +7,13 @@ import type { AssistantSettings } from './servers/assistant.ts';
 import type { Provider } from './servers/provider.ts';
 
 export type AssistantSetup = {
-  /** Response time of the provider. */
+  /** Response time of the identity provider. */
   providerMs: number;
-  /** IDP_USER_MAX_AGE_SECONDS. */
+  /** Value of IDP_USER_MAX_AGE_SECONDS. */
   userMaxAgeSeconds: number;
-  /** Lifetime of the first access tokens; an hour by default. */
+  /** Lifetime of the access tokens from sign-ins; an hour by default. */
   firstTokenSeconds?: number;
-  /** Number of processes on the same database; one by default. */
+  /** Number of processes that share the database; one by default. */
   processes?: number;
   /** Additional environment variables. */
   env?: Readonly<Record<string, string>>;
@@ -66,13 +66,13 @@ export async function startAssistants(
 }
 
 /**
- * Signs a user in as a browser does.
+ * Signs in the user at the given index, as a browser would.
  * @returns The value of the `Cookie` header.
  */
 export async function signIn(url: string, index: number): Promise<string> {
   const browser = new Browser(url);
   const loginResponse = await browser.request('/auth/login');
-  // The parameter stands for the user's choice of an account at the provider.
+  // The parameter replaces the user's choice of an account on the provider's page.
   const authorize = new URL(loginResponse.headers.get('location') ?? '');
   authorize.searchParams.set('account', String(index));
   const authorizeResponse = await fetch(authorize, { redirect: 'manual' });

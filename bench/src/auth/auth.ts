@@ -9,7 +9,7 @@ import { evaluateCounts, evaluateSpeed, formatReport } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
 import { uncachedAssistants, smokeVariants, variants } from './variants.ts';
 
-/** Response times of the provider, and the number of expiries with each. */
+/** Response times of the provider, and the number of token expiries to measure with each response time. */
 const EXPIRIES = [
   { providerMs: 0, times: 10 },
   { providerMs: 50, times: 10 },
@@ -18,12 +18,12 @@ const EXPIRIES = [
 const SMOKE_EXPIRIES = [{ providerMs: 100, times: 1 }];
 
 /**
- * Measures requests of signed-in users: the cost of one, their rate under load, and how often an expired
- * token is refreshed during concurrent requests.
+ * Measures requests of signed-in users: the cost of one request, the request rate under load, and how often an
+ * expired token is refreshed during concurrent requests.
  */
 export async function measureAuth(context: Context): Promise<Report> {
   const { options, results } = context;
-  // A smoke run does not evaluate speed, so its parts may run concurrently.
+  // A smoke run does not evaluate speed, so its measurements may run concurrently.
   const [costResults, expiries, speedResults] = options.smoke
     ? await Promise.all([countCosts(context), countRefreshes(context), race(context)])
     : [await countCosts(context), await countRefreshes(context), await race(context)];
@@ -43,7 +43,7 @@ export async function measureAuth(context: Context): Promise<Report> {
 async function countCosts(context: Context): Promise<{ costs: Cost[]; failures: string[] }> {
   const costs: Cost[] = [];
   const failures: string[] = [];
-  // A smoke run counts only the assistant's statements, because only they are limited.
+  // A smoke run counts only the assistant's statements, because only the assistant has a statement limit.
   for (const variant of context.options.smoke ? uncachedAssistants.slice(0, 1) : variants) {
     context.logProgress(`counting: ${variant.name}`);
     const { cost, failures: costFailures } = await measureCost(variant, context);
@@ -73,7 +73,7 @@ async function race(context: Context): ReturnType<typeof measureRounds> {
   for (const variant of options.smoke ? smokeVariants : variants) {
     logProgress(`starting: ${variant.name}`);
     const { url: databaseUrl } = scope.use(await databases.createDatabase());
-    // Two users for each connection, so that its requests belong to different users.
+    // With two users per connection, consecutive requests on a connection come from different users.
     const variantSetup = { databaseUrl, users: 2 * options.connections, signal };
     running.set(variant.name, scope.use(await variant.start(variantSetup)));
   }

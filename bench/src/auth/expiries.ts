@@ -1,11 +1,11 @@
 import type { Context } from '../suite.ts';
 import { startAssistants, signIn } from './assistant.ts';
 
-/** Number of refreshes of an expired access token under concurrent requests. */
+/** Counts of token refreshes after access tokens expired under concurrent requests. */
 export type Expiries = {
   providerMs: number;
   processes: number;
-  /** Number of concurrent requests over all processes. */
+  /** Number of concurrent requests to all processes in total. */
   requests: number;
   /** Number of redeemed refresh tokens for each expiry. */
   redemptions: number[];
@@ -17,9 +17,9 @@ const PROCESSES = 2;
 const REQUESTS = 200;
 
 /**
- * Sends concurrent requests of a session whose access token has already expired. Contract 3, Refresh: the
- * refresh token is redeemed once.
- * @param times Number of sessions, one after another.
+ * Sends concurrent requests in sessions whose access token has expired. Each refresh token must be redeemed exactly
+ * once (Contract 3, Refresh).
+ * @param times Number of sessions, measured one after another.
  * @returns The redemptions of each session, and the number of failed requests.
  */
 export async function measureExpiries(

@@ -7,7 +7,7 @@ import { Browser, createUser, mapUsers } from './users.ts';
 const BETTER_AUTH_URL = 'https://better-auth.example.test';
 const BETTER_AUTH_PATH = '/api/auth/get-session';
 
-/** Fastify with a constant response after one select by primary key: the upper bound of speed. */
+/** Fastify with a constant response after one query by primary key. Its speed is the upper bound. */
 export const constant: Variant = {
   name: 'constant after one select',
   start: (setup) =>
@@ -21,7 +21,7 @@ export const constant: Variant = {
     }),
 };
 
-/** A route that returns the user of a session of `@fastify/session`, stored in PostgreSQL. */
+/** Route that returns the user of an `@fastify/session` session stored in PostgreSQL. */
 export const fastifySession: Variant = {
   name: '@fastify/session',
   start: (setup) =>
@@ -31,7 +31,7 @@ export const fastifySession: Variant = {
     }),
 };
 
-/** Returns the variant of better-auth's session check, requested by users who signed up. */
+/** Returns a variant that measures better-auth's session check for users who signed up. */
 export function betterAuth(
   name: string,
   options: { hasJoins: boolean; hasCookieCache: boolean },
@@ -78,7 +78,7 @@ async function startPeer(
 
 async function signIn(url: string, index: number): Promise<Target> {
   const browser = new Browser(url);
-  // Set by a proxy that terminates TLS; secure cookies need https.
+  // Acts as a proxy that terminates TLS, because secure cookies require HTTPS.
   const headers = { 'x-forwarded-proto': 'https' };
   await browser.request(`/sign-in/${index}`, { method: 'POST', headers });
   return { path: '/me', headers: { cookie: browser.cookie }, expected: createUser(index).email };
@@ -95,7 +95,7 @@ async function signUp(url: string, index: number): Promise<Browser> {
   return browser;
 }
 
-/** Renews the session cookie, which is valid for five minutes. */
+/** Renews the cookie that caches the session, because it expires after five minutes. */
 async function renewCache(browser: Browser): Promise<void> {
   browser.deleteCookies('session_data');
   await browser.request(BETTER_AUTH_PATH);

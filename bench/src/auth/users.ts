@@ -1,12 +1,12 @@
-/** Email domain of all users, contained in each response about a user. */
+/** Email domain of all users. Responses are checked for it, because every response about a user contains it. */
 export const EMAIL_DOMAIN = '@users.example.test';
 
-/** Returns the user with an index, which is the same for all variants. */
+/** Returns the user at the given index. All variants have the same users. */
 export function createUser(index: number): { id: string; email: string; name: string } {
   return { id: `u-${index}`, email: `user-${index}${EMAIL_DOMAIN}`, name: `User ${index}` };
 }
 
-/** Runs a task for a number of users, ten at a time, and returns the results by index. */
+/** Runs a task for the first `count` users, ten at a time, and returns the results in index order. */
 export async function mapUsers<Result>(
   count: number,
   task: (index: number) => Promise<Result>,
@@ -54,7 +54,7 @@ export class Browser {
     return response;
   }
 
-  /** Deletes the cookies whose names end with a suffix. */
+  /** Deletes the cookies whose names have the given suffix. */
   deleteCookies(suffix: string): void {
     for (const name of this.#cookies.keys()) {
       if (name.endsWith(suffix)) this.#cookies.delete(name);

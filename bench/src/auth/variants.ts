@@ -26,7 +26,7 @@ export const betterAuthJoins = betterAuth('better-auth, joins', {
   hasCookieCache: false,
 });
 
-/** All variants; compared variants are adjacent. */
+/** All variants. Compared variants are adjacent, so that they run under similar conditions. */
 export const variants: readonly Variant[] = [
   ...uncachedAssistants,
   ...cachedAssistants,
@@ -37,7 +37,7 @@ export const variants: readonly Variant[] = [
   fastifySession,
 ];
 
-/** Variants under load in a smoke run, few because each takes seconds to start. */
+/** Variants to put under load in a smoke run. The list is short, because each variant takes seconds to start. */
 export const smokeVariants: readonly Variant[] = [
   ...cachedAssistants.slice(0, 1),
   constant,

@@ -55,7 +55,7 @@ export async function measureChat(context: Context): Promise<Report> {
     for (const variant of orderForRound(round, VARIANTS)) {
       const processes = running.get(variant);
       if (processes === undefined) continue;
-      // An idle process has released memory and compiled code.
+      // Warms up the process, because an idle process releases memory and compiled code.
       await model.call('setPace', createPace(setup, options.seconds * WARM_UP_SHARE));
       await processes.clients.call('ask', { streams: setup.streams, withinMs: 0 });
       await model.call('setPace', pace);
@@ -97,10 +97,10 @@ export async function measureChat(context: Context): Promise<Report> {
 
 const createPace = ({ tokensPerSecond }: Setup, seconds: number) => ({
   tokens: Math.ceil(tokensPerSecond * seconds),
-  perSecond: tokensPerSecond,
+  tokensPerSecond,
 });
 
-/** Returns the memory of the server with all sockets open, minus the memory before. */
+/** Returns how much the server's memory grows per open socket. */
 async function measureIdle(
   { server, endpoints }: Awaited<ReturnType<typeof startVariant>>,
   clients: RemoteProcess<Clients>,

@@ -6,8 +6,8 @@ import { ChatClient, type SocketEndpoint } from './client.ts';
 /** Results of concurrent messages. */
 export type Answers = {
   tokens: number;
-  /** Median of the answers' rates in tokens per second. */
-  perSecond: number;
+  /** Median rate of the answers. */
+  tokensPerSecond: number;
   /** Percentiles of the time from writing a token to its arrival at the client, in milliseconds. */
   p50: number;
   p99: number;
@@ -39,7 +39,7 @@ const methods = {
   },
 
   /**
-   * Sends one message over each of the first sockets, and waits for all answers.
+   * Sends one message over each of the first `streams` sockets, and waits for all answers.
    * @param withinMs Time from the first message to the last.
    */
   async ask({ streams, withinMs }: { streams: number; withinMs: number }): Promise<Answers> {
@@ -55,14 +55,14 @@ const methods = {
     );
     const ages = answers.flatMap((answer) => answer.ages);
     const [p50 = 0, p99 = 0, max = 0] = percentiles(ages, [0.5, 0.99, 1]);
-    const perSecond = median(
+    const tokensPerSecond = median(
       answers.map(({ ages: tokenAges, seconds }) => (tokenAges.length - 1) / seconds),
     );
     const failures = answers.flatMap((answer) => answer.failures);
-    return { tokens: ages.length, perSecond, p50, p99, max, failures };
+    return { tokens: ages.length, tokensPerSecond, p50, p99, max, failures };
   },
 
-  /** Compares the messages of each socket with the stored session. */
+  /** Compares the messages sent and received over each socket with the stored session. */
   async checkStored(): Promise<{ storedCount: number; failures: string[] }> {
     let storedCount = 0;
     const failures = clients.flatMap(({ client }) =>

@@ -55,11 +55,11 @@ function formatLatencyTable(samples: readonly Sample[]): string {
     const spreadOf = (name: 'p50' | 'p99' | 'max') =>
       formatRange(summarize(kindSamples.map((sample) => sample[name])), 1);
     const perToken = median(kindSamples.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
-    const perSecond = median(kindSamples.map((sample) => sample.perSecond));
+    const tokensPerSecond = median(kindSamples.map((sample) => sample.tokensPerSecond));
     return [
       variant,
       arrival,
-      formatNumber(perSecond, 1),
+      formatNumber(tokensPerSecond, 1),
       spreadOf('p50'),
       spreadOf('p99'),
       spreadOf('max'),

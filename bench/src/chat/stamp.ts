@@ -1,6 +1,6 @@
 import { hrtime } from 'node:process';
 
-/** Returns a token with the current time of the clock that all processes share. */
+/** Returns a token that contains the current time, from a clock that all processes share. */
 export function stampToken(): string {
   return `${hrtime.bigint().toString(36)} `;
 }

@@ -18,7 +18,7 @@ const RELAY = new URL('servers/relay.ts', import.meta.url);
 type VariantSetup = Pick<Context, 'databases' | 'signal'> & { sockets: number; modelUrl: string };
 
 /**
- * Starts a server.
+ * Starts the server of a variant.
  * @param scope Stops the server when it is disposed.
  * @returns The server's process and an endpoint for each socket.
  */
@@ -72,7 +72,7 @@ async function startRelay(
   return { server, endpoints: Array.from({ length: sockets }, () => ({ url, cookie: undefined })) };
 }
 
-/** Arrival of concurrent messages. */
+/** Arrival patterns of concurrent messages. */
 export const ARRIVALS = ['within a second', 'all at once'] as const;
 export type Arrival = (typeof ARRIVALS)[number];
 

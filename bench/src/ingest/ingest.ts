@@ -15,13 +15,10 @@ import {
 const CONNECTIONS = 64;
 const PGBENCH_CLIENTS = 32;
 
-/** Required speed of the collector relative to each peer. */
+/** Minimum ratios of the collector's ingest rate to those of pgbench and the other peers. */
 const MIN_RATIOS = { pgbench: 1, peers: 2 };
 
-/**
- * Measures the rate of accepted payloads, compared with peers behind the same route and with insertions
- * alone.
- */
+/** Measures the rate of accepted payloads, compared with peers behind the same route and with insertions by pgbench. */
 export async function measureIngest(context: Context): Promise<Report> {
   const { options, logProgress } = context;
   const pgbench = await findPgbench();
@@ -76,7 +73,7 @@ export function findCountMismatches(
 
 /**
  * Evaluates the speed goals.
- * @param insertions Variant of pgbench; undefined if it is not installed.
+ * @param insertions The pgbench variant; undefined if pgbench is not installed.
  */
 export function evaluateSpeed(
   samples: ReadonlyMap<string, readonly Sample[]>,

@@ -23,8 +23,8 @@ export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
 /**
- * Posts payloads over connections, each of which sends the next request after a response. Requests are
- * prepared except for the listing's ID, because a slow generator would limit the measured rate.
+ * Posts payloads over connections. Each connection waits for a response before its next request. Requests are built in
+ * advance except for the listing's ID, because a slow generator would limit the measured rate.
  */
 async function run({ url, connections, seconds, firstId }: Load): Promise<Outcome> {
   const { hostname, port } = new URL(url);
@@ -60,7 +60,7 @@ async function run({ url, connections, seconds, firstId }: Load): Promise<Outcom
   return { sent, accepted, seconds: elapsed / 1000, latency: { p50, p99, max }, otherStatusCounts };
 }
 
-/** Returns a function that creates the request for an ID. */
+/** Returns a function that creates the request for the given listing ID. */
 function createRequest(host: string, source: number): (id: number) => Buffer {
   const placeholder = '#'.repeat(ID_DIGITS);
   const body = JSON.stringify(createPayload(getSourceSlug(source), placeholder));
@@ -96,7 +96,7 @@ async function* readStatuses(socket: Socket): AsyncGenerator<string, void> {
   }
 }
 
-/** Returns the end of the first response; -1 while it is incomplete. */
+/** Returns the offset at which the first response ends, or -1 if the response is incomplete. */
 function findResponseEnd(text: string): number {
   const bodyAt = text.indexOf('\r\n\r\n') + 4;
   if (bodyAt < 4) return -1;

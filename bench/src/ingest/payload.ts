@@ -35,5 +35,5 @@ export function createPayload(source: string, id: string) {
   };
 }
 
-/** Returns the source of the payload with an index; sources alternate. */
+/** Returns the source of the payload at the given index. Consecutive payloads have different sources. */
 export const getSourceSlug = (index: number): string => `source-${index % SOURCES}`;

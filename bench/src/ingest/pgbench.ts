@@ -21,25 +21,25 @@ export async function findPgbench(): Promise<Pgbench | undefined> {
       await run(command, ['--version']);
       return { command };
     } catch {
-      // The next command may exist.
+      // This command does not exist, but the next one may.
     }
   }
   return undefined;
 }
 
-/** On a busy machine, no insertion may end in the second of a smoke test. */
+/** Limit for repeated runs. On a busy machine, the second of a smoke test can be too short for an insertion. */
 const MAX_REPEATED_SECONDS = 60;
 
 /**
- * Inserts payloads one by one with prepared statements, for a number of seconds. If no insertion ends in this time,
- * repeats the run for twice as long, up to {@link MAX_REPEATED_SECONDS}.
- * @returns The number of insertions, and their rate without the time for opening connections.
+ * Inserts payloads one by one with prepared statements, for the given number of seconds. If no insertion ends in this
+ * time, repeats the run for twice as long, up to {@link MAX_REPEATED_SECONDS}.
+ * @returns The number of insertions, and the rate per second, which excludes the time to open connections.
  * @throws BenchError if pgbench fails.
  */
 export async function runPgbench(
   { command }: Pgbench,
   options: { databaseUrl: string; clients: number; seconds: number; signal: AbortSignal },
-): Promise<{ inserted: number; perSecond: number }> {
+): Promise<{ inserted: number; insertionRate: number }> {
   const { databaseUrl, clients, seconds, signal } = options;
   await createSources(databaseUrl);
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
@@ -57,17 +57,17 @@ export async function runPgbench(
     if (inserted === '0' && time < MAX_REPEATED_SECONDS) {
       return await runPgbench({ command }, { ...options, seconds: 2 * time });
     }
-    const perSecond = /^tps = ([\d.]+)/m.exec(stdout)?.[1];
-    if (inserted === undefined || perSecond === undefined || !/failed.*: 0 /.test(stdout)) {
+    const insertionRate = /^tps = ([\d.]+)/m.exec(stdout)?.[1];
+    if (inserted === undefined || insertionRate === undefined || !/failed.*: 0 /.test(stdout)) {
       throw new BenchError(`pgbench failed transactions or printed unexpected output: ${stdout}`);
     }
-    return { inserted: Number(inserted), perSecond: Number(perSecond) };
+    return { inserted: Number(inserted), insertionRate: Number(insertionRate) };
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
-/** Passes the database URL in environment variables, which other users cannot read. */
+/** Runs pgbench with the database URL in environment variables, because other users can read arguments. */
 async function call(
   command: string,
   args: readonly string[],

@@ -37,7 +37,7 @@ export const collector: Variant = server('collector');
 export const graphileWorker: Variant = server('Fastify and graphile-worker', 'graphile-worker');
 export const pgBoss: Variant = server('Fastify and pg-boss', 'pg-boss');
 
-/** Returns the variant of a server, which runs in a separate process from its load generator. */
+/** Returns a variant that runs a server and its load generator in separate processes. */
 function server(name: string, peer?: Settings['peer']): Variant {
   return {
     name,
@@ -59,7 +59,7 @@ function server(name: string, peer?: Settings['peer']): Variant {
   };
 }
 
-/** Returns the variant of `pgbench` with a number of clients and the collector's table. */
+/** Returns a variant that runs `pgbench` with the given number of clients on the collector's table. */
 export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
   return {
     name: `pgbench, ${clients} clients`,
@@ -69,7 +69,7 @@ export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
         await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: 16 }));
         const run = { databaseUrl, clients, signal };
         const warmUp = await runPgbench(pgbench, { ...run, seconds: seconds * WARM_UP_SHARE });
-        const { inserted, perSecond } = await runPgbench(pgbench, { ...run, seconds });
+        const { inserted, insertionRate } = await runPgbench(pgbench, { ...run, seconds });
         const { rows } = await database.pool.query<{ n: number }>(
           'select count(*) as n from raw_data',
         );
@@ -77,7 +77,7 @@ export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
           sent: inserted,
           accepted: inserted,
           stored: (rows[0]?.n ?? 0) - warmUp.inserted,
-          seconds: inserted / perSecond,
+          seconds: inserted / insertionRate,
           latency: undefined,
           cpuMs: undefined,
           otherStatusCounts: {},

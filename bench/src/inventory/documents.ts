@@ -9,7 +9,7 @@ export type Document = {
   format: 'json' | 'jsonl';
 };
 
-/** Expected finding of a faulty record, with its offset in the text. */
+/** Expected finding of a faulty record, with the finding's offset in the record's text. */
 type Fault = { code: string; pointer: string; offset: number };
 
 /** Expected finding in a document. */

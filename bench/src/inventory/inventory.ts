@@ -10,7 +10,7 @@ import { jsonParse, lint, oselya, peers, type Variant } from './variants.ts';
 
 const MILLION = 1_000_000;
 
-/** Documents in files, for all commands. */
+/** Documents that all commands read from files. */
 const FILES: readonly Document[] = [
   { records: MILLION, faulty: 0, format: 'json' },
   { records: MILLION / 10, faulty: 0, format: 'json' },
@@ -18,7 +18,7 @@ const FILES: readonly Document[] = [
   { records: MILLION, faulty: 1, format: 'json' },
 ];
 
-/** Documents for standard input, too large for one JavaScript string. */
+/** Documents to read from standard input. They exceed the maximum length of a JavaScript string. */
 const STREAMS: readonly Document[] = [
   { records: 2 * MILLION, faulty: 0.01, format: 'json' },
   { records: 10 * MILLION, faulty: 0, format: 'jsonl' },
@@ -49,7 +49,7 @@ export async function measureInventory(context: Context): Promise<Report> {
         await measure(variant, document, file, round);
       }
     }
-    // Peers run once, because a file with errors takes them minutes or all memory.
+    // Peers run only once, because a file with errors can take them minutes or exhaust their memory.
     for (const peer of peers) await measure(peer, document, file);
   }
   for (const document of STREAMS.map(adaptSize)) await measure(oselya, document, '-');

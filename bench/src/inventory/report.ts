@@ -94,7 +94,7 @@ function evaluateGoals(samples: readonly Sample[], validateSamples: readonly Sam
   ];
 }
 
-/** Returns the ratio of two commands within each round. */
+/** Returns the ratio of two commands' values, compared within each round. */
 function computeRatio(
   samples: readonly Sample[] = [],
   [first, second]: readonly [Variant, Variant],

@@ -23,11 +23,11 @@ type RunOptions = {
 };
 
 const USAGE_MODULE = new URL('usage.ts', import.meta.url).href;
-// Slower peers would run for hours.
+/** Time limit for a command, because slow peers would run for hours. */
 const TIMEOUT_MS = 5 * 60_000;
 
 /**
- * Runs a Node command in a separate process, with its output in a file.
+ * Runs a Node command in a separate process and writes its output to a file.
  * @param args The module and its arguments.
  * @returns Exit status, duration and resource usage.
  */
@@ -48,7 +48,7 @@ export async function runCommand(
   });
   const exit = once(child, 'exit');
   if (input !== undefined && child.stdin !== null) {
-    // A command may exit before reading all input; its exit status shows errors.
+    // A command may exit before it reads all input. Its exit status then reports the error.
     await pipeline(Readable.from(input), child.stdin).catch(() => undefined);
   }
   const [exitStatus] = await exit;

@@ -19,13 +19,13 @@ export type Sample = Run & {
 
 type Source = {
   document: Document;
-  /** Path; `-` for standard input. */
+  /** Path of the document; `-` for standard input. */
   file: string;
   folder: string;
   signal: AbortSignal;
 };
 
-/** Runs a command on a document, and counts and compares its findings. */
+/** Runs a command on a document, counts the reported errors and compares them with the expected ones. */
 export async function measureCommand(
   variant: Variant,
   { document, file, folder, signal }: Source,

@@ -1,8 +1,8 @@
-// Preloaded into a command with node --import. Writes the resource usage of the process at its exit into
-// the file in OSELYA_BENCH_USAGE.
+// Module to preload into a command with node --import. When the process exits, it writes its resource usage to the
+// file named by OSELYA_BENCH_USAGE.
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** Resources that a process used in total. */
+/** Total resource usage of a process. */
 export type Usage = {
   cpuMs: number;
   /** Peak memory in millions of bytes. */
@@ -19,7 +19,7 @@ if (file !== undefined) {
   });
 }
 
-/** Returns the peak memory. `resourceUsage` may include that of the parent process, so Linux reads /proc. */
+/** Returns the peak memory. On Linux, reads /proc, because `resourceUsage` may include the parent's memory. */
 function readPeakBytes(): number {
   if (process.platform !== 'linux') return 1024 * process.resourceUsage().maxRSS;
   const [, kilobytes] =

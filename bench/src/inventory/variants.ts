@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 /** Command that reads an inventory. */
 export type Variant = {
   name: string;
-  /** The module and its arguments for a file. */
+  /** Returns the module and its arguments for a file. */
   args: (file: string) => string[];
   /** Text in each line that reports an error; omitted if the command reports no errors. */
   errorMark?: string;
@@ -20,7 +20,7 @@ export const oselya: Variant = {
   errorMark: '"pointer":',
 };
 
-/** Command with a date on which no review in the documents is overdue. */
+/** Linter with a fixed date, on which no review in the documents is overdue. */
 export const lint: Variant = {
   name: 'oselya inventory lint',
   args: (file) => [OSELYA, 'inventory', 'lint', '--today', '2026-10-01', '--format', 'json', file],

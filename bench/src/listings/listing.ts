@@ -59,7 +59,7 @@ const NAMES = ['Оксана', 'Тарас', 'Ганна', 'Богдан', 'Ма
 const NEWEST = Date.UTC(2026, 5, 1);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Returns the listing with an index of the sequence, from 0. */
+/** Returns the listing at the given index of the generated sequence. */
 export function createListing(
   { seed, duplicates = 0 }: Generator,
   index: number,
@@ -166,7 +166,7 @@ function pickByShare<Key extends string>(
   random: Random,
   shares: Readonly<Record<Key, { share: number }>>,
 ): Key {
-  // The keys of a record are those of its type.
+  // `Object.keys` returns strings, but the record has only the keys of its type.
   const keys = Object.keys(shares) as Key[];
   let remaining = random.next();
   return keys.find((key) => (remaining -= shares[key].share) < 0) ?? random.pick(keys);
@@ -178,11 +178,11 @@ export type Payload = { source_slug: string; external_id: string; description: s
   unknown
 >;
 
-/** Returns the payload of the listing with an index, without null fields. */
+/** Returns the payload of the listing at the given index, without null fields. */
 export function createListingPayload(generator: Generator, index: number): Payload {
   const { copy_of: _, language, features, ...fields } = createListing(generator, index);
   const entries = Object.entries(fields).filter(([, value]) => value !== null);
-  // The required fields of a payload are never null.
+  // The payload has all required fields, because they are never null.
   return { ...(Object.fromEntries(entries) as Payload), attributes: { language, features } };
 }
 

@@ -6,7 +6,7 @@ import { type Generator as Settings, SOURCES } from './listing.ts';
 import { COLUMNS, createRowFormatter } from './rows.ts';
 
 export type Load = {
-  /** Database with the collector's tables. */
+  /** URL of a database with the collector's tables. */
   databaseUrl: string;
   generator: Settings;
   /** Total number of listings. */
@@ -24,8 +24,8 @@ const BATCH = 500;
 const PROGRESS_INTERVAL_ROWS = 100_000;
 
 /**
- * Copies generated listings into `property_listings`. Drops its indexes first and rebuilds them at the
- * end, as for any large import.
+ * Copies generated listings into `property_listings`. Drops the table's indexes first and rebuilds them at the end,
+ * because this is faster for a large import.
  */
 export async function loadListings(load: Load): Promise<void> {
   const client = new pg.Client({ connectionString: load.databaseUrl });

@@ -9,7 +9,7 @@ export type Random = {
   /** Returns true with a probability of `share`. */
   chance(share: number): boolean;
   pick<Value>(values: readonly Value[]): Value;
-  /** Returns a normally distributed number with mean 0 and deviation 1. */
+  /** Returns a normally distributed number with mean 0 and standard deviation 1. */
   normal(): number;
   /**
    * Returns a rank below `count` with the distribution of words in texts (Zipf): rank 9 is about a tenth
@@ -18,9 +18,7 @@ export type Random = {
   rank(count: number): number;
 };
 
-/**
- * Returns a separate random series for each index, so that any listing can be generated alone.
- */
+/** Returns a separate random series for each index, so that any listing can be generated alone. */
 export function createRandom(seed: number, index = 0): Random {
   const next = mulberry32(mixBits(seed ^ mixBits(index + 1)));
   const below = (end: number): number => Math.floor(next() * end);
@@ -29,15 +27,15 @@ export function createRandom(seed: number, index = 0): Random {
     below,
     between: (from, to) => from + below(to - from + 1),
     chance: (share) => next() < share,
-    // The index is below the length.
+    // `below` returns a valid index, so the value exists.
     pick: <Value>(values: readonly Value[]) => values[below(values.length)] as Value,
-    // The method of Box and Muller; 1 - next() is never 0.
+    // Box–Muller transform. 1 - next() is never 0, so the logarithm is finite.
     normal: () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next()),
     rank: (count) => Math.floor((count + 1) ** next()) - 1,
   };
 }
 
-/** Creates Tommy Ettinger's 32-bit generator. */
+/** Creates Mulberry32, Tommy Ettinger's 32-bit generator of pseudorandom numbers. */
 function mulberry32(seed: number): () => number {
   let state = seed;
   return () => {

@@ -35,10 +35,10 @@ export const COLUMNS = [
   'embedding_model',
 ] as const;
 
-/** Stored name of the vectors' model. */
+/** Model name to store with the vectors. */
 export const EMBEDDING_MODEL = 'bench';
 
-/** Makes the random series of vectors independent of the words. */
+/** Seed that makes the random series of vectors independent of the random series of words. */
 const VECTOR_SEED = 0x5eed;
 
 /** Returns the vector of a listing; a duplicate has the vector of its original. */
@@ -50,7 +50,7 @@ function createVector(
   return vectors.of(createRandom(seed ^ VECTOR_SEED, copyOf ?? index));
 }
 
-/** Returns a function that creates the row of the listing with an index, as the pipeline stores it. */
+/** Returns a function that creates the row of the listing at the given index, as the pipeline would store it. */
 export function createRowFormatter(
   generator: Generator,
   dimensions: number,
@@ -95,7 +95,7 @@ function escape(character: string): string {
   return ESCAPES[character] ?? character;
 }
 
-/** Returns texts as an array literal of PostgreSQL. */
+/** Formats texts as a PostgreSQL array literal. */
 export function formatArray(texts: readonly string[]): string {
   return `{${texts.map((text) => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`).join(',')}}`;
 }

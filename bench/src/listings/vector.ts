@@ -1,8 +1,8 @@
 import { createRandom, type Random } from './random.ts';
 
 /**
- * Generator of vectors that resemble embeddings: clustered by topic, and different in few directions. A
- * vector is the centre of a topic, moved along shared directions, with noise in every element.
+ * Generator of vectors that resemble embeddings: they cluster by topic and vary in few directions. A vector is the
+ * centre of a topic, moved along shared directions, with noise in every element.
  */
 export type Vectors = {
   /** Returns a vector of whole numbers, near the other vectors of its topic. */
@@ -11,10 +11,10 @@ export type Vectors = {
 
 const TOPICS = 256;
 const DIRECTIONS = 24;
-/** Deviation within a topic; the centres of topics have a deviation of 1. */
+/** Standard deviation within a topic. The centres of topics have a standard deviation of 1. */
 const SPREAD = 0.2;
 const NOISE = 0.25;
-/** Factor before rounding: three digits suffice for searches and are short as text. */
+/** Factor to apply before rounding. Three digits are precise enough for searches and short as text. */
 const SCALE = 100;
 
 /**

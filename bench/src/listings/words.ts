@@ -37,7 +37,7 @@ const vocabularies: Record<Language, readonly string[]> = {
 };
 
 /**
- * Returns the word of a frequency rank from 0. Random words, which stand for names of estates
+ * Returns the word at the given frequency rank, starting at 0. Random words, which stand for names of estates
  * and builders, follow the real words.
  * @throws RangeError for a rank beyond the vocabulary.
  */

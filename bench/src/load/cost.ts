@@ -7,7 +7,7 @@ import { checkAnswers, type Variant } from './variant.ts';
 export type Cost = {
   variant: string;
   requests: number;
-  /** Median number of database statements per request, which excludes periodic work of the server. */
+  /** Median number of database statements per request. The median excludes the server's periodic work. */
   statements: number;
   /** Mean number of database statements per request, including periodic work. */
   statementsMean: number;

@@ -27,7 +27,7 @@ export type Outcome = {
   wrongBodies: number;
 };
 
-/** Interval of autocannon's time checks. */
+/** Interval at which autocannon checks whether the time is over. */
 const SAMPLE_MS = 50;
 
 const methods = { run };

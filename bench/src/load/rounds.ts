@@ -13,7 +13,7 @@ type RunningVariants = {
   expected: string;
 };
 
-/** Duration of the warm-up: a share of the measurement, within limits. A busy machine is slow at first. */
+/** Warm-up duration, as a share of the measurement within limits. Excludes JIT compilation and connection set-up. */
 const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
 
 /**

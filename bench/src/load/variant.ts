@@ -9,7 +9,7 @@ export type Counters = {
 /** Running server with signed-in users; the end of the scope stops it. */
 export type Running = AsyncDisposable & {
   url: string;
-  /** Returns a request of each signed-in user, valid for the next minutes. */
+  /** Returns one request for each signed-in user. The requests stay valid for a few minutes. */
   targets(): Promise<Target[]>;
   counters(): Promise<Counters>;
 };
@@ -30,7 +30,7 @@ export type Target = {
 };
 
 /**
- * Sends each request once, all concurrently.
+ * Sends all requests concurrently, once each.
  * @returns Failures: statuses other than 200, and responses about another user.
  */
 export async function checkAnswers(

@@ -7,7 +7,7 @@ export type Jobs = AsyncDisposable & {
   put(payloads: readonly Payload[]): Promise<void>;
   /** Waits until all jobs have ended. */
   waitUntilDrained(signal: AbortSignal): Promise<void>;
-  /** Returns the results of the last jobs. */
+  /** Returns the results of the last `count` jobs. */
   readResults(count: number, slots: number): Promise<JobResults>;
 };
 
@@ -65,8 +65,8 @@ export type JobResults = {
   /** Time from the start of the first job to the database update of the last. */
   seconds: number;
   /**
-   * Share of the slots' time spent on jobs. Covers the start of the first job to the start of the last, while every
-   * slot had work.
+   * Share of the slots' time spent on jobs, from the start of the first job to the start of the last. During this time,
+   * every slot had work.
    */
   busy: number;
   /** Number of model requests recorded in the raw records. */
@@ -74,9 +74,9 @@ export type JobResults = {
 };
 
 /**
- * Returns the results of the last jobs. A job occupies its slot from the start of its first stage to the
- * end of its last; `Slots.run` writes the result while the next job runs.
- * @param slots Number of the worker's slots.
+ * Returns the results of the last `count` jobs. A job occupies its slot from the start of its first stage to the end of
+ * its last stage. The time to store its result does not count.
+ * @param slots Number of slots of the worker.
  */
 export async function readJobResults(
   client: pg.ClientBase,

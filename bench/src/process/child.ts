@@ -15,13 +15,13 @@ export function serveMethods(methods: Methods): void {
     void answer(methods, call).then((message) => process.send?.(message));
   });
   process.on('disconnect', () => process.exit());
-  // Ctrl-C reaches all processes of a terminal, but the parent must clean up first.
+  // Ignores Ctrl-C, which signals all processes of a terminal, because the parent must clean up first.
   process.on('SIGINT', () => undefined);
 }
 
 async function answer(methods: Methods, { id, method, input }: MethodCall): Promise<MethodResult> {
   try {
-    // The parent's calls are typed by the same methods, so the input has the right type.
+    // The parent derives its call types from the same methods, so the input has the right type.
     return { id, output: await methods[method]?.(input as never) };
   } catch (error) {
     return { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) };

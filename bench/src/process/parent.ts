@@ -28,7 +28,7 @@ export function startProcess<ChildMethods extends Methods>(
     signal,
     killSignal: 'SIGKILL',
     env: { ...process.env, NODE_ENV: 'production' },
-    // Standard output is for the report.
+    // The child writes to standard error, because standard output is reserved for the report.
     stdio: ['ignore', 2, 2, 'ipc'],
   });
   const pendingCalls = new Map<number, PromiseWithResolvers<unknown>>();
@@ -61,7 +61,7 @@ export function startProcess<ChildMethods extends Methods>(
       } else {
         pendingCall.reject(exitError);
       }
-      // `ChildMethods` types both processes, so the method of this name returns this type.
+      // `ChildMethods` describes the methods of the child, so this method returns this type.
       return pendingCall.promise as Promise<Awaited<ReturnType<ChildMethods[typeof method]>>>;
     },
     [Symbol.asyncDispose]: () => stop(child),

@@ -35,7 +35,7 @@ export function findCountMismatches(sample: DrainSample & { enqueuedCount: numbe
   ];
 }
 
-/** Measures the rate of empty jobs of each queue, each time on a new database. */
+/** Measures the rate at which every queue runs empty jobs. Each measurement uses a new database. */
 export async function measureDrain(
   context: Context,
 ): Promise<{ samples: Map<string, DrainSample[]>; failures: string[] }> {

@@ -35,7 +35,7 @@ export async function measureFairness(
   for (let single = 0; single < singles; single += 1) {
     const [[key, at] = ['', 0]] = await sender.call('send', {
       count: 1,
-      perSecond: 1,
+      jobsPerSecond: 1,
       prefix: `${single}/`,
     });
     const starts = await waitUntil('the start of a single payload', async () => {

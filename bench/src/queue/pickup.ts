@@ -24,14 +24,11 @@ export type PickupSample = {
 
 const comparedVariants: readonly Variant[] = [collector, graphileWorker, pgBoss];
 
-const PER_SECOND = 100;
-/** Warm-up jobs, excluded because connections are being opened and code is being compiled. */
+const JOBS_PER_SECOND = 100;
+/** Number of initial jobs to exclude, because they include connection set-up and JIT compilation. */
 const WARM_UP_JOBS = 100;
 
-/**
- * Measures the delay of jobs that arrive at a constant rate at idle workers, each time on a separate
- * database.
- */
+/** Measures the delay of jobs that arrive at idle workers at a constant rate. Each measurement uses a new database. */
 export async function measurePickup(
   context: Context,
 ): Promise<{ pickups: Map<string, PickupSample[]>; failures: string[] }> {
@@ -63,8 +60,8 @@ async function measure(
   const worker = await startQueue(scope, variant, setup);
   const sender = await startQueue(scope, variant, setup);
   await worker.call('work', { concurrency: CONCURRENCY });
-  const count = Math.round(options.seconds * PER_SECOND) + WARM_UP_JOBS;
-  const sent = await sender.call('send', { count, perSecond: PER_SECOND });
+  const count = Math.round(options.seconds * JOBS_PER_SECOND) + WARM_UP_JOBS;
+  const sent = await sender.call('send', { count, jobsPerSecond: JOBS_PER_SECOND });
   const startTimes = await waitUntil(`the start of every job of ${variant.name}`, async () => {
     const starts = await worker.call('starts');
     return starts.length >= count && starts;

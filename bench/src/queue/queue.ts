@@ -13,7 +13,7 @@ import {
   type Variant,
 } from './variants.ts';
 
-/** Required speed of the collector relative to each peer. */
+/** Minimum ratios of the collector's job rate to each peer's. */
 const MIN_RATIOS: readonly { peer: Variant; times: number }[] = [
   { peer: graphileWorker, times: 1.5 },
   { peer: graphileWorkerBatching, times: 1 },

@@ -22,13 +22,13 @@ export const graphileWorker: Variant = {
   name: 'graphile-worker, defaults',
   module: moduleUrl('graphile-worker'),
 };
-/** Initial value in its documentation: one more than the number of concurrent jobs. */
+/** Settings that graphile-worker's documentation recommends to start with: one job more than the concurrency. */
 export const graphileWorkerBatching: Variant = {
   name: 'graphile-worker, batching',
   module: moduleUrl('graphile-worker'),
   batching: { localQueueSize: CONCURRENCY + 1, completeJobBatchDelayMs: 0 },
 };
-/** Settings from its performance page. */
+/** Settings from graphile-worker's performance page. */
 export const graphileWorkerLargeBatches: Variant = {
   name: 'graphile-worker, batches of 500',
   module: moduleUrl('graphile-worker'),
@@ -44,7 +44,7 @@ export const variants: readonly Variant[] = [
   graphileWorkerLargeBatches,
 ];
 
-/** Starts a process of a queue, which ends with `scope`, and opens a database in it. */
+/** Starts a process of a queue, which ends with `scope`, and connects the queue to the database. */
 export async function startQueue(
   scope: AsyncDisposableStack,
   { module, batching }: Variant,

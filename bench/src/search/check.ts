@@ -14,7 +14,7 @@ export type Recall = { filter: string; share: number; questions: number; recall:
 export type Equality = {
   /** Number of compared full-text searches with fewer matches than the bound. */
   belowBound: number;
-  /** Number of compared full-text searches with more matches. */
+  /** Number of compared full-text searches with at least as many matches as the bound. */
   atBound: number;
   /** Wrong responses. */
   failures: string[];
@@ -35,15 +35,15 @@ const SEED = 31;
 
 /**
  * Measures the recall of similar searches.
- * @param each Number of questions for each filter selectivity.
+ * @param questionsPerFilter Number of questions for each filter selectivity.
  * @returns The recall for each selectivity.
  */
 export async function measureRecall(
   { url, exact, dimensions }: SearchTarget,
-  each: number,
+  questionsPerFilter: number,
 ): Promise<Recall[]> {
   const filters = Object.keys(FILTERS);
-  const count = each * filters.length;
+  const count = questionsPerFilter * filters.length;
   const questions = createQuestions('similar', { count, seed: SEED, dimensions });
   const recalls: Recall[] = [];
   for (const filter of filters) {
@@ -74,9 +74,9 @@ export async function measureRecall(
  */
 export async function checkRanking(
   { url, exact, dimensions }: SearchTarget,
-  { bound, each }: { bound: number; each: number },
+  { bound, questionsPerGroup }: { bound: number; questionsPerGroup: number },
 ): Promise<Equality> {
-  const count = each * BREADTHS.length * Object.keys(FILTERS).length;
+  const count = questionsPerGroup * BREADTHS.length * Object.keys(FILTERS).length;
   const result: Equality = { belowBound: 0, atBound: 0, failures: [] };
   for (const question of createQuestions('fulltext', { count, seed: SEED, dimensions })) {
     const { query = '', filters } = question;

@@ -11,7 +11,7 @@ export type Exact = AsyncDisposable & {
     filters: Filters,
     options: { bound: number; limit: number },
   ): Promise<{ ids: number[]; count: number }>;
-  /** Returns the share of listings that match. */
+  /** Returns the share of listings that match the filters. */
   share(filters: Filters): Promise<number>;
 };
 

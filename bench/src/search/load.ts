@@ -23,7 +23,9 @@ const methods = { run };
 export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
-/** Sends the questions in order from concurrent clients, each after the response to its previous question. */
+/**
+ * Runs concurrent clients that take the questions in order. Each client waits for a response before its next request.
+ */
 async function run({ url, questions, clients, seconds }: Load): Promise<Outcome> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const prepared = questions.map((question) => ({

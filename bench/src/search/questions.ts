@@ -12,9 +12,7 @@ export type Breadth = (typeof BREADTHS)[number];
 
 export type Filters = Readonly<Record<string, string | number>>;
 
-/**
- * Filters by the share of listings that pass: for each share, two filters on different columns.
- */
+/** Filters by the share of listings that match. Each share has two filters on different columns. */
 export const FILTERS: Readonly<Record<string, readonly Filters[]>> = {
   none: [{}],
   '1 %': [{ city: 'Луцьк' }, { source_slug: 'source-07' }],
@@ -40,8 +38,8 @@ const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
 };
 
 /**
- * Returns searches of a kind in alternating groups. Half of them have two words; `similar` searches have
- * vectors that no listing has.
+ * Returns searches of a kind in alternating groups. Half of the queries have two words. The vectors of `similar`
+ * searches belong to no listing.
  * @param dimensions Number of elements of a vector.
  */
 export function createQuestions(

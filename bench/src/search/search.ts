@@ -22,7 +22,7 @@ const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
 
 const LOAD = new URL('load.ts', import.meta.url);
 
-/** Measures searches over HTTP, and compares their results with exact ones. */
+/** Measures searches over HTTP, and compares the results with exact results. */
 export async function measureSearch(context: Context): Promise<Report> {
   const { options, results } = context;
   const findings: Findings[] = [];
@@ -71,8 +71,8 @@ async function measureUnchanged(
   const exact = scope.use(await openExact(databaseUrl));
   const target = { url: stack.url, exact, dimensions: DIMENSIONS };
   logProgress(`${listings} listings: comparing responses with exact results`);
-  const ranking = { bound: MAX_RANKED_MATCHES, each: checks.rankingQuestions };
-  const equality = await checkRanking(target, ranking);
+  const questionsPerGroup = checks.rankingQuestions;
+  const equality = await checkRanking(target, { bound: MAX_RANKED_MATCHES, questionsPerGroup });
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(target, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });

@@ -16,17 +16,17 @@ export type Metric = {
   summarize?: (values: readonly number[]) => number;
 };
 
-/** Metric at the beginning and at the end, and its slope over all samples. */
+/** Values of a metric in the first and the last window, and its slope over all samples. */
 export type Comparison = Omit<Metric, 'read' | 'summarize'> & {
   first: number;
   last: number;
   ratio: number;
-  perHour: number;
+  hourlySlope: number;
 };
 
 const HOUR_SECONDS = 3600;
 const WINDOW_SECONDS = 5 * 60;
-/** Window of a run too short for two `WINDOW_SECONDS` windows, as a share of its duration. */
+/** Window length for a run too short for two `WINDOW_SECONDS` windows, as a share of the run's duration. */
 const WINDOW_SHARE = 1 / 6;
 
 /** Default threshold of autovacuum: dead rows as a share of live ones, plus a constant. */
@@ -35,10 +35,10 @@ const VACUUM = { share: 0.2, rows: 50 };
 /** Returns the maximum, because dead rows vary with each vacuum. */
 const getMax = (values: readonly number[]): number => Math.max(...values);
 
-/** Returns the minimum, which shows leaks despite temporary files in use. */
+/** Returns the minimum, because temporary files in use are deleted, but leaked files stay. */
 const getMin = (values: readonly number[]): number => Math.min(...values);
 
-/** Tables that grow by design: history stays, and unused images stay for days. */
+/** Tables that grow by design, because history is kept, and unused images are kept for days. */
 const GROWING_TABLES: ReadonlySet<Table> = new Set(['listing_snapshots', 'images']);
 
 /** Permitted growth in an hour as a share of the initial value. */
@@ -111,8 +111,8 @@ function readSize(table: Table, size: 'heapMiB' | 'indexesMiB') {
 }
 
 /**
- * Returns dead rows per live row; a share of all rows could not exceed 1. Tables below 250 live rows count
- * as 250, because the constant of autovacuum's threshold outweighs its share there.
+ * Returns dead rows per live row, because their share of all rows could not exceed 1. Fewer than 250 live rows count as
+ * 250, because the constant of autovacuum's threshold outweighs its share there.
  */
 function countDeadPerLive(table: Table) {
   return ({ tables }: Sample): number => {
@@ -122,23 +122,25 @@ function countDeadPerLive(table: Table) {
 }
 
 /**
- * Compares the last five minutes with the first, or the last sixth of a shorter run with its first.
+ * Compares the last five minutes with the first five, or the last sixth of a shorter run with the first sixth.
  * @param samples At least one sample.
  * @param seconds Duration of the run.
  */
 export function compare(samples: readonly Sample[], seconds: number): Comparison[] {
-  const window = Math.min(WINDOW_SECONDS, seconds * WINDOW_SHARE);
-  const begin = samples.filter((sample) => sample.seconds <= window);
-  const end = samples.filter((sample) => sample.seconds > seconds - window);
-  // A window always has at least one sample.
-  const beginSamples = begin.length > 0 ? begin : samples.slice(0, 1);
-  const endSamples = end.length > 0 ? end : samples.slice(-1);
+  const windowSeconds = Math.min(WINDOW_SECONDS, seconds * WINDOW_SHARE);
+  const firstWindow = samples.filter((sample) => sample.seconds <= windowSeconds);
+  const lastWindow = samples.filter((sample) => sample.seconds > seconds - windowSeconds);
+  // A short run may have no sample in a window, so the nearest sample counts.
+  const firstWindowSamples = firstWindow.length > 0 ? firstWindow : samples.slice(0, 1);
+  const lastWindowSamples = lastWindow.length > 0 ? lastWindow : samples.slice(-1);
   return METRICS.map(({ read, summarize = median, ...metric }) => {
-    const [first, last] = [summarize(beginSamples.map(read)), summarize(endSamples.map(read))];
+    const first = summarize(firstWindowSamples.map(read));
+    const last = summarize(lastWindowSamples.map(read));
     const { negligible = 0 } = metric;
     const ratio = growth(Math.max(first, negligible), Math.max(last, negligible));
-    const perHour = HOUR_SECONDS * slope(samples.map((sample) => [sample.seconds, read(sample)]));
-    return { ...metric, first, last, ratio, perHour };
+    const points = samples.map((sample) => [sample.seconds, read(sample)] as const);
+    const hourlySlope = HOUR_SECONDS * slope(points);
+    return { ...metric, first, last, ratio, hourlySlope };
   });
 }
 

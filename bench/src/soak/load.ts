@@ -73,7 +73,7 @@ function take(): Outcome {
   return previousOutcome;
 }
 
-/** Stops after the last response; returns the results since the last call and the total sent. */
+/** Stops after the last response. Returns the results since the last `take`, and the number of sent payloads. */
 async function stop(): Promise<Outcome & { sentCount: number }> {
   stopSignal.abort();
   await running;
@@ -115,7 +115,7 @@ async function post(url: string, body: object, expected: number): Promise<number
   return undefined;
 }
 
-/** Runs work at a fixed rate until `stop`; late runs are not skipped. */
+/** Calls `work` at a fixed rate until `stop`. Late calls are not skipped. */
 async function repeatAtRate(rate: number, work: () => Promise<void>): Promise<void> {
   const startedAt = performance.now();
   const pending = new Set<Promise<void>>();

@@ -27,9 +27,9 @@ function createRatioGoals({ name, ratio, maxRatio }: Comparison): Goal[] {
   return [{ goal, measured: formatNumber(ratio, 2), met: ratio <= maxRatio }];
 }
 
-function createHourlyGoals({ name, first, perHour, maxHourlyGrowth }: Comparison): Goal[] {
+function createHourlyGoals({ name, first, hourlySlope, maxHourlyGrowth }: Comparison): Goal[] {
   if (maxHourlyGrowth === undefined) return [];
-  const percent = perHour === 0 ? 0 : (100 * perHour) / first;
+  const percent = hourlySlope === 0 ? 0 : (100 * hourlySlope) / first;
   const goal = `${name}: in an hour at most ${formatNumber(100 * maxHourlyGrowth)} % more`;
   return [
     { goal, measured: `${formatNumber(percent, 1)} %`, met: percent <= 100 * maxHourlyGrowth },
@@ -60,12 +60,12 @@ export function formatReport(findings: Findings): string {
       (smoke ? ' This was a smoke run, which is too short to measure growth.' : ''),
     formatTable(
       ['', 'first', 'last', 'ratio', 'per hour'],
-      comparisons.map(({ name, unit, first, last, ratio, perHour }) => [
+      comparisons.map(({ name, unit, first, last, ratio, hourlySlope }) => [
         unit === '' ? name : `${name}, ${unit}`,
         formatNumber(first, unit === '' ? 0 : 2),
         formatNumber(last, unit === '' ? 0 : 2),
         formatNumber(ratio, 2),
-        formatNumber(perHour, unit === '' ? 0 : 2),
+        formatNumber(hourlySlope, unit === '' ? 0 : 2),
       ]),
     ),
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),

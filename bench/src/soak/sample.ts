@@ -41,7 +41,7 @@ export async function takeSample(
     claimMs,
     accepted: outcome.accepted,
     ingestP95: computeP95(outcome.ingestMs),
-    // The entries contain every kind.
+    // The record is complete, because the entries contain every kind of search.
     searchP95: searchP95 as Record<Kind, number>,
     ...resources,
     tables,
@@ -78,19 +78,19 @@ export type Counts = {
   openCount: number;
   /** Number of payloads with the status `completed`. */
   completedCount: number;
-  /** Number of listings from an older payload than their newest. */
+  /** Number of listings that do not reflect their newest payload. */
   outdatedCount: number;
 };
 
 export type DatabaseMonitor = AsyncDisposable & {
   /**
-   * Returns the median duration of claims during a source's backlog, in milliseconds. A rollback removes
+   * Returns the median duration of a claim during a source's backlog, in milliseconds. Rolls back the transaction with
    * the backlog and the claims.
    */
   claimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableStatistics>>;
   counts(): Promise<Counts>;
-  /** Deletes completed payloads older than a number of seconds, like the collector; returns their number. */
+  /** Deletes completed payloads older than the given number of seconds. Returns the number of deleted payloads. */
   deleteOldPayloads(seconds: number): Promise<number>;
 };
 

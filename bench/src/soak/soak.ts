@@ -19,14 +19,14 @@ const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampl
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
 /** Warm-up, during which tables reach their usual size and code is compiled. */
 const WARM_UP = { share: 0.1, maxSeconds: 180 };
-/** Retention of payloads, so that a run deletes about as many as it accepts. */
+/** Retention of payloads. It is short, so that a run deletes about as many payloads as it accepts. */
 const RETENTION_SECONDS = 120;
 /** Number of samples between two removals of old payloads. */
 const REMOVAL_INTERVAL = 6;
 /** Time limit for the remaining jobs. */
 const DRAIN_TIMEOUT_MS = 600_000;
 
-/** Requests per minute. */
+/** Limit in requests per minute that the load never reaches. */
 const UNREACHABLE_RATE_LIMIT = '1000000';
 
 const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
@@ -98,7 +98,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
     DATABASE_URL: database.url,
     DATA_DIR: folder,
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-    // The collector counts requests but never reaches these limits.
+    // The collector still counts requests against these limits, so the load includes the cost of counting.
     COLLECTOR_INGEST_PER_MINUTE: UNREACHABLE_RATE_LIMIT,
     COLLECTOR_FULLTEXT_PER_MINUTE: UNREACHABLE_RATE_LIMIT,
     SSRF_ALLOW: '127.0.0.1',

@@ -136,14 +136,15 @@ test('temporary files are compared by their minimum, which excludes files in pro
 
 test('a comparison includes the slope over all samples', () => {
   const samples = Array.from({ length: 60 }, (_, minute) => createSample(60 * minute, 10 + minute));
-  for (const { perHour, name } of compare(samples, 3600)) {
-    assert.equal(perHour.toFixed(6), '60.000000', name);
+  for (const { hourlySlope, name } of compare(samples, 3600)) {
+    assert.equal(hourlySlope.toFixed(6), '60.000000', name);
   }
   // The slope does not show a rise and fall between both ends.
   const hill = Array.from({ length: 61 }, (_, minute) =>
     createSample(60 * minute, minute * (60 - minute)),
   );
-  for (const { perHour } of compare(hill, 3600)) assert.equal(perHour.toFixed(6), '0.000000');
+  for (const { hourlySlope } of compare(hill, 3600))
+    assert.equal(hourlySlope.toFixed(6), '0.000000');
 });
 
 test('zero that stays zero does not count as growth, and any growth from zero does', () => {

@@ -43,7 +43,7 @@ async function startBetterAuth(
   pool: pg.Pool,
   { baseUrl, hasJoins, hasCookieCache }: BetterAuthSettings,
 ): Promise<string> {
-  // Each process loads only the libraries of its peer.
+  // Dynamic imports keep the libraries of other peers from affecting the measurement of this process.
   const [{ betterAuth }, { getMigrations }, { toNodeHandler }] = await Promise.all([
     import('better-auth'),
     import('better-auth/db/migration'),
@@ -56,7 +56,7 @@ async function startBetterAuth(
     emailAndPassword: { enabled: true },
     session: { cookieCache: { enabled: hasCookieCache, maxAge: 5 * 60 } },
     advanced: { database: { joins: hasJoins } },
-    // All requests come from one address, which the limit would reject after the first hundred.
+    // All requests come from one address, so the limit would reject them after the first hundred.
     rateLimit: { enabled: false },
     telemetry: { enabled: false },
     logger: { disabled: true },
@@ -93,7 +93,7 @@ async function startFastifySession(pool: pg.Pool): Promise<string> {
       import('@fastify/session'),
       import('connect-pg-simple'),
     ]);
-  // The store extends the class `Store` of its argument; express-session and @fastify/session both have one.
+  // connect-pg-simple needs only the `Store` class of its argument, which @fastify/session also exports.
   const Store = connectPgSimple(session as unknown as Parameters<typeof connectPgSimple>[0]);
   const store = new Store({ pool, createTableIfMissing: true });
   // Trusts the headers of a proxy that terminates TLS, so that secure cookies are sent.
@@ -103,7 +103,7 @@ async function startFastifySession(pool: pg.Pool): Promise<string> {
     secret: SECRET,
     store: store as unknown as NonNullable<Parameters<typeof session>[1]>['store'],
     saveUninitialized: false,
-    // By default each request would write its session to extend the expiry.
+    // By default, every request would write the session to the database to extend its expiry.
     rolling: false,
     cookie: { secure: true, httpOnly: true, sameSite: 'lax', maxAge: WEEK_MS },
   });

@@ -11,7 +11,7 @@ export type ProviderSettings = {
   clientId: string;
   /** Response time in milliseconds. */
   answerMs: number;
-  /** Lifetime of a sign-in's access token; refreshed tokens live for an hour. */
+  /** Lifetime of the access token from a sign-in. Refreshed tokens last an hour. */
   firstTokenSeconds: number;
 };
 
@@ -19,8 +19,8 @@ export type ProviderSettings = {
 const counts = { authorize: 0, code: 0, refresh: 0, userinfo: 0 };
 
 /**
- * Identity provider that follows Contract 3, with a fixed response time and little processor time. `authorize` signs
- * in the user whose index is in `account`, without a form.
+ * Identity provider that follows Contract 3, with a fixed response time and little processor time. The route
+ * `authorize` signs in the user at the index in the parameter `account`, without a form.
  */
 const methods = {
   start,
@@ -30,7 +30,7 @@ export type Provider = typeof methods;
 serveMethods(methods);
 
 async function start(settings: ProviderSettings): Promise<string> {
-  /** Responses of `userinfo` by code, access token and refresh token. */
+  /** Responses of `userinfo`, keyed by code, access token and refresh token. */
   const grants = new Map<string, string>();
 
   function issue(grant: string, seconds: number) {
@@ -44,7 +44,7 @@ async function start(settings: ProviderSettings): Promise<string> {
     counts[isRefresh ? 'refresh' : 'code'] += 1;
     const token = form.get(isRefresh ? 'refresh_token' : 'code') ?? '';
     const grant = grants.get(token);
-    // A second redemption of the same token is rejected.
+    // Codes and refresh tokens are single-use, so a second redemption fails.
     grants.delete(token);
     return grant && issue(grant, isRefresh ? 3600 : settings.firstTokenSeconds);
   }

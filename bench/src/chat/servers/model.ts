@@ -11,9 +11,9 @@ import { serveMethods } from '../../process/child.ts';
 import { stampToken } from '../stamp.ts';
 
 /** Speed and length of an answer. */
-type Pace = { tokens: number; perSecond: number };
+type Pace = { tokens: number; tokensPerSecond: number };
 
-let pace: Pace = { tokens: 0, perSecond: 1 };
+let pace: Pace = { tokens: 0, tokensPerSecond: 1 };
 
 const methods = {
   /** Starts a model server that streams stamped tokens. Returns MODEL_BASE_URL. */
@@ -35,12 +35,12 @@ serveMethods(methods);
 
 const END = createChunk({}, { finishReason: 'stop' });
 
-/** Writes tokens on schedule; a late token does not delay the next ones. */
+/** Writes tokens on a fixed schedule, so that a late token does not delay the next ones. */
 async function writeTokens(response: ServerResponse): Promise<void> {
-  const { tokens, perSecond } = pace;
+  const { tokens, tokensPerSecond } = pace;
   const startedAt = performance.now();
   for (let index = 0; index < tokens && !response.destroyed; index += 1) {
-    const waitMs = startedAt + (index * 1000) / perSecond - performance.now();
+    const waitMs = startedAt + (index * 1000) / tokensPerSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs);
     writeEvent(response, createChunk({ content: stampToken() }));
   }

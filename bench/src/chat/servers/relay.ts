@@ -15,7 +15,7 @@ serve(async ({ modelUrl }: RelaySettings) => {
   const sockets = new WebSocketServer({ server, path: '/ws', perMessageDeflate: false });
   sockets.on('connection', (socket) => {
     socket.on('message', (data) => {
-      // The library returns a Buffer by default.
+      // `ws` passes each message as a Buffer by default.
       const { session_id: sessionId, text } = JSON.parse(
         (data as Buffer).toString(),
       ) as MessageRequest;

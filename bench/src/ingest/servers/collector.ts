@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { start } from '@oselya/collector';
 import { countRows, serveIngest } from './server.ts';
 
-// Runs without a worker, like `oselya collector` with separate workers.
+// Starts no worker, as in an installation with separate workers.
 serveIngest(async ({ databaseUrl }) => {
   const { url } = await start({
     DATABASE_URL: databaseUrl,

@@ -41,7 +41,7 @@ async function startPgBoss({ databaseUrl, poolSize }: Settings): Promise<Measure
   };
 }
 
-/** Serves the collector's ingest route, with its validation, in front of another store. */
+/** Serves the collector's ingest route, including its validation, and stores payloads in a peer's queue. */
 async function servePeer(store: Store): Promise<string> {
   const log = createLogger({ level: 'silent', service: 'bench' });
   const app = await createServer({
@@ -57,7 +57,7 @@ async function servePeer(store: Store): Promise<string> {
         ingest: {
           async accept(payload) {
             await store(payload);
-            // The response schema requires a numeric ID, which a peer may not have.
+            // The response schema requires a numeric ID, which not every peer returns.
             return {
               id: (stored += 1),
               contentHash: '',

@@ -20,7 +20,7 @@ export function serveIngest(start: (settings: Settings) => Promise<MeasuredServe
   serveMethods(createMethods(start));
 }
 
-/** Returns the number of rows of a table, which may have a condition. */
+/** Returns the number of rows of a table. `table` may include a `where` clause. */
 export async function countRows(databaseUrl: string, table: string): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

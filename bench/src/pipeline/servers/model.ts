@@ -27,7 +27,7 @@ export type ModelServer = {
 const createCounts = (): Counts => ({ chat: 0, embed: 0, maxTextCount: 0 });
 let counts = createCounts();
 
-/** Answer for listings and images; each request ignores the fields of the other kind. */
+/** Answer to requests about listings and about images. Both ignore the fields that they did not ask for. */
 const LISTING_AND_IMAGE = {
   ...LISTING,
   description: 'A room.',

@@ -12,7 +12,7 @@ import { createLogger } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { serveQueue } from './queue.ts';
 
-/** Shorter than the default, so that the measurement includes lease renewals. */
+/** Lease duration. It is shorter than the default, so that the measurement includes renewals. */
 const LEASE_MS = 3000;
 
 serveQueue(async ({ databaseUrl, poolSize }) => {

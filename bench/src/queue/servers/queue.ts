@@ -4,12 +4,12 @@ import { serveMethods } from '../../process/child.ts';
 
 /** Measured queue with an open database. */
 export type Queue = {
-  /** Adds jobs with the keys `1` … `count`, in a number of groups if the queue has groups. */
+  /** Adds jobs with the keys `1` … `count`, divided into `groups` groups if the queue supports groups. */
   fill(count: number, groups: number): Promise<void>;
   /** Adds one job, as an application does. */
   send(key: string): Promise<void>;
   /**
-   * Runs the empty jobs with a concurrency limit.
+   * Starts to run the jobs, which do nothing, with a concurrency limit.
    * @param onJob Called when a job starts.
    * @returns A function that stops the queue after the jobs in progress.
    */
@@ -32,7 +32,7 @@ type OpenQueue = (settings: {
   batching?: Batching | undefined;
 }) => Promise<Queue>;
 
-/** Rate of completed jobs. */
+/** Results of running empty jobs for a fixed time. */
 export type DrainResult = {
   /** Number of jobs that ended after the warm-up, read from the database. */
   jobs: number;
@@ -48,11 +48,11 @@ export type DrainResult = {
 };
 
 /**
- * Warm-up, during which connections are opened and code is compiled: a share of the time, or of the jobs if those end
- * sooner.
+ * Warm-up, during which connections are opened and code is compiled. It ends after this share of the time or of the
+ * jobs, whichever comes first.
  */
 const WARM_UP = { time: 0.3, jobs: 0.2 };
-/** Number of sources of the collector. */
+/** Number of job groups, which are the collector's sources. */
 const GROUPS = 200;
 const POLL_MS = 10;
 
@@ -88,7 +88,7 @@ function createMethods(open: OpenQueue) {
       queue = await open(settings);
     },
 
-    /** Fills the queue and runs its jobs for a number of seconds. */
+    /** Fills the queue and runs its jobs for the given number of seconds. */
     async drain({
       jobs,
       seconds,
@@ -107,19 +107,19 @@ function createMethods(open: OpenQueue) {
         if (starts.length === jobs) all.resolve();
       });
       await Promise.race([warm.promise, timeout(seconds * WARM_UP.time)]);
-      const [begin, cpu] = [await readProgress(), process.cpuUsage()];
+      const [progressBefore, cpuBefore] = [await readProgress(), process.cpuUsage()];
       await Promise.race([all.promise, timeout(seconds)]);
-      let end = await readProgress();
-      while (starts.length === jobs && end.remainingCount > 0) {
+      let progressAfter = await readProgress();
+      while (starts.length === jobs && progressAfter.remainingCount > 0) {
         await timeout(POLL_MS / 1000);
-        end = await readProgress();
+        progressAfter = await readProgress();
       }
-      const { user, system } = process.cpuUsage(cpu);
+      const { user, system } = process.cpuUsage(cpuBefore);
       await stop();
       const keys = new Set(starts.map(([key]) => key));
       return {
-        jobs: begin.remainingCount - end.remainingCount,
-        seconds: (end.at - begin.at) / 1000,
+        jobs: progressBefore.remainingCount - progressAfter.remainingCount,
+        seconds: (progressAfter.at - progressBefore.at) / 1000,
         cpuMs: (user + system) / 1000,
         startedCount: starts.length,
         restartedCount: starts.length - keys.size,
@@ -130,19 +130,19 @@ function createMethods(open: OpenQueue) {
     /** Runs jobs until `stop`. */
     work: ({ concurrency }: { concurrency: number }) => work(concurrency, () => undefined),
 
-    /** Adds jobs at a constant rate; returns their keys and times in milliseconds since 1970. */
+    /** Adds jobs at a constant rate; returns their keys and send times, in milliseconds since 1970. */
     async send({
       count,
-      perSecond,
+      jobsPerSecond,
       prefix = '',
     }: {
       count: number;
-      perSecond: number;
+      jobsPerSecond: number;
       prefix?: string;
     }) {
-      const begin = now();
+      const startedAt = now();
       const sent = Array.from({ length: count }, async (_, index): Promise<[string, number]> => {
-        await timeout(Math.max(0, index / perSecond - (now() - begin) / 1000));
+        await timeout(Math.max(0, index / jobsPerSecond - (now() - startedAt) / 1000));
         const at = now();
         const key = `sent-${prefix}${index}`;
         await queue.send(key);

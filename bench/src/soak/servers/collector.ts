@@ -6,7 +6,7 @@ import { memory } from '../../process/server.ts';
 
 /** Resource usage of a process. */
 export type ProcessResources = {
-  /** Memory of the process. */
+  /** Resident memory of the process. */
   rssMiB: number;
   /** Used heap after garbage collection. */
   heapMiB: number;
@@ -22,7 +22,7 @@ let running: RunningCollector | undefined;
 let incomingFolder = '';
 
 const methods = {
-  /** Starts API and worker as `oselya collector` does. Returns the URL. */
+  /** Starts the API and the worker as `oselya collector` does. Returns the URL. */
   async start(env: Record<string, string>): Promise<string> {
     incomingFolder = join(env['DATA_DIR'] ?? '', 'images', 'incoming');
     running = await startCollector({ ...env, COLLECTOR_PORT: '0' });
@@ -41,7 +41,7 @@ const methods = {
   stop: () => running?.close(),
 };
 
-/** Returns the number of temporary files, without the locks of their folders. */
+/** Returns the number of temporary files, excluding the lock files of their folders. */
 async function countTemporaryFiles(): Promise<number> {
   const entries = await readdir(incomingFolder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile() && !entry.name.startsWith('lock')).length;
