@@ -1,5 +1,5 @@
-// Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because its start takes
-// most of their time. Each database file runs in a separate process, because open servers and timers remain.
+// Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because starting one
+// takes most of their time. Each database file runs in a separate process, because it leaves servers and timers open.
 //   --kind unit|database   only unit files or only database files
 
 import { spawn } from 'node:child_process';

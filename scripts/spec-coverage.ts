@@ -13,7 +13,7 @@ const BEHAVIOUR_HEADING_PATTERN =
 
 type Entries = Record<string, Record<string, Record<string, string[]>>>;
 
-/** A row of a table with its tests. */
+/** Table row and the names of its tests. */
 export type Row = { page: string; heading: string; text: string; tests: string[] };
 
 /** Parses the table rows that describe behaviour. */
@@ -33,7 +33,7 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
   return rows;
 }
 
-/** Creates a function that finds the files of a test by its name. */
+/** Creates a function that returns the files with a test of the given name. */
 export function createTestFinder(): (name: string) => string[] {
   const glob = '{apps,packages}/*/test/**/*.{test,faults,start,browser,soak}.ts';
   const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, readText(file)] as const);

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** Resolves the generator, which is a dependency of the assistant with another version of TypeScript. */
+/** Resolves the generator from the assistant, because it needs another version of TypeScript. */
 const resolve = createRequire(
   join(import.meta.dirname, '../../apps/assistant/package.json'),
 ).resolve;
@@ -10,7 +10,7 @@ const resolve = createRequire(
 /** Generates the types of the collector's API for the assistant's client. */
 export function generateCollectorTypes(document: object): string {
   const command = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js');
-  // Values with a default are optional in requests.
+  // Properties with a default stay optional, because requests may omit them.
   const types = execFileSync(process.execPath, [command, '--default-non-nullable=false'], {
     input: JSON.stringify(document),
     encoding: 'utf8',
@@ -27,7 +27,7 @@ export const searchFilters = ${JSON.stringify(extractSearchFilters(document), nu
 `;
 }
 
-/** Returns the filters of a request for matches, without their defaults. */
+/** Returns the schemas of the filters in `SearchMatchesRequest`, without default values. */
 function extractSearchFilters(document: object): object {
   const { ids: _ids, ...filters } = (document as Document).components.schemas.SearchMatchesRequest
     .properties;
@@ -48,7 +48,7 @@ type ListingResponse = {
 };
 
 function extractListingFields(document: object): object[] {
-  // The collector's schemas annotate these properties.
+  // The collector annotates the listing fields in the schema of this response.
   const response = (document as Document).paths['/api/v1/listings/{id}'].get.responses[200];
   const { properties } = response.content['application/json'].schema;
   return Object.entries(properties).flatMap(([name, property]) => {

@@ -13,7 +13,7 @@ const COLUMNS_QUERY = `
   where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
   order by c.relname, a.attnum`;
 
-// The columns contain the not-null constraints, which PostgreSQL 18 also lists.
+// Excludes the not-null constraints, which only PostgreSQL 18 lists, because COLUMNS_QUERY returns them.
 const CONSTRAINTS_QUERY = `
   select conrelid::regclass::text as "table", pg_get_constraintdef(oid) as text
   from pg_constraint

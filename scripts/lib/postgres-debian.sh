@@ -5,7 +5,7 @@
 # Sourced by scripts/postgres.
 
 root=$folder/root
-home=/var/lib/postgresql # of the server's user, as seen inside the root
+home=/var/lib/postgresql # The home folder of the server's user, as seen inside the root.
 data=$root$home/$server
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -34,7 +34,7 @@ install_packages() {
   [[ -d $root ]] && return
   install_debootstrap
   local building=$root.new isolated=() proxy=
-  # debootstrap mounts /proc and /sys in the new root. A mount namespace removes them at its end.
+  # debootstrap mounts /proc and /sys in the new root. A mount namespace unmounts them when it ends.
   if unshare --mount true 2>/dev/null; then isolated=(unshare --mount); fi
   eval "$(apt-config shell proxy Acquire::http::Proxy)"
   if [[ -n $proxy ]]; then export http_proxy=$proxy; fi
@@ -53,7 +53,7 @@ install_packages() {
   mv "$building" "$root"
 }
 
-# The socket is in the data folder, so its users can read the data anyway and need no password.
+# The socket needs no password. It is in the data folder, so its users can read the data anyway.
 create_data() {
   [[ -d $data ]] && return
   rm -rf "$data.new"
@@ -76,7 +76,7 @@ any_process() {
   return 1
 }
 
-# Waits for the children of a killed server, which prevent a start. Then removes its lock files,
+# Waits for the children of a killed server, which prevent a start. Then removes the lock files,
 # which PostgreSQL would consider valid if another process of the user has the process ID.
 clear_leftovers() {
   local deadline=$((SECONDS + 10))

@@ -7,7 +7,7 @@
 container=oselya-postgres-17-$(printf %s "$folder" | cksum | cut -d ' ' -f 1)
 if [[ $server != oselya ]]; then container=$container-$server; fi
 
-# The memory of the machine that runs the containers.
+# Prints the memory of the machine that runs the containers.
 docker_memory_mb() { echo $(($(docker info --format '{{.MemTotal}}') / 1048576)); }
 
 docker_start() {
@@ -40,7 +40,7 @@ docker_psql() {
 
 docker_stop() { docker stop -t 60 "$container" >/dev/null; }
 
-# The server takes SIGINT for a fast end and SIGQUIT for an immediate one, as from pg_ctl.
+# SIGINT requests a fast shutdown and SIGQUIT an immediate one, as pg_ctl does.
 docker_restart() {
   local signal=INT
   if [[ $1 == immediate ]]; then signal=QUIT; fi

@@ -6,5 +6,5 @@ const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 const rules = boards
   .flatMap(listExpressions)
   .map((expr, index) => ({ record: `dashboard:${index}`, expr }));
-// JSON is YAML.
+// promtool reads YAML, and JSON is valid YAML.
 process.stdout.write(`${JSON.stringify({ groups: [{ name: 'dashboards', rules }] }, null, 2)}\n`);

@@ -29,7 +29,7 @@ export async function readDashboard(name: (typeof DASHBOARDS)[number]): Promise<
   return JSON.parse(await readFile(join(DASHBOARDS_FOLDER, `${name}.json`), 'utf8')) as Dashboard;
 }
 
-/** Lists the expressions of a dashboard with an interval for Grafana's variable. */
+/** Lists the expressions of a dashboard, with an interval in place of Grafana's variable. */
 export function listExpressions({ panels }: Dashboard): string[] {
   return panels
     .flatMap(({ targets = [] }) => targets)

@@ -36,7 +36,7 @@ test('docs/configuration.md lists every variable with its default', async () => 
 });
 
 test('docs/reference/departures.md names each status that the contracts lack', async () => {
-  // Contract 2, Common HTTP rules.
+  // The statuses that Contract 2 permits (Common HTTP rules).
   const contractStatuses = new Set([400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]);
   const definitions = [assistant.errors, collector.errors].flatMap((errors) =>
     Object.values(errors),

@@ -11,7 +11,7 @@ const readText = (path: string) => readFile(join(ROOT, path), 'utf8');
 const alerts = await readText('ops/prometheus/alerts.yml');
 const boards = await Promise.all(DASHBOARDS.map(readDashboard));
 
-/** Lists the declared series of an app. */
+/** Lists the series that a page of metrics declares. */
 function listSeries(page: string): string[] {
   return [...page.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
     type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],
@@ -43,7 +43,7 @@ test('the dashboards show every metric of the platform', async () => {
   const ownMetrics = pages
     .flatMap((page) => [...page.matchAll(/^# TYPE ((?:assistant|collector)_\w+) /gm)])
     .map(([, name = '']) => name);
-  // A time and a threshold, for alerts.
+  // Only alerts use these metrics, so no dashboard shows them.
   const undisplayedMetrics = new Set([
     'collector_worker_last_claim_timestamp_seconds',
     'collector_disk_min_free_bytes',

@@ -25,7 +25,7 @@ test('every route with a body describes the rejections of bodies', async () => {
   }
 });
 
-/** Keywords that llama.cpp, vLLM, Ollama and OpenAI's strict mode all support: docs/models.md. */
+/** Keywords that llama.cpp, vLLM, Ollama and OpenAI's strict mode all support (docs/models.md). */
 const KEYWORDS = {
   scalar: ['type', 'description'],
   enum: ['type', 'enum', 'description'],
