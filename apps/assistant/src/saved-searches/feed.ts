@@ -149,8 +149,8 @@ async function storeHits(
       const { rows: storedHits } = await retryConflicts(() =>
         sql<{ kind: CandidateReason['kind'] }>`
           insert into saved_search_hits (search_id, listing_id, kind, old_price, listing)
-          select saved_searches.id, found.* from saved_searches,
-            jsonb_to_recordset(${toStorableJson(rows)}::jsonb) as found
+          select saved_searches.id, hit.* from saved_searches,
+            jsonb_to_recordset(${toStorableJson(rows)}::jsonb) as hit
               (listing_id bigint, kind text, old_price double precision, listing jsonb)
           where saved_searches.search = ${toStorableJson(search)}::jsonb and ${whereActive}
           on conflict (search_id, listing_id) do nothing

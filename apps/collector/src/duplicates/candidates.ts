@@ -147,9 +147,9 @@ export function buildSameImagesQuery(listingId: number): RawBuilder<{ id: number
     select candidate.listing_id as id
     from listing_images as compared
     cross join lateral (
-      select listing_id, count(*) over () as times from (
+      select listing_id, count(*) over () as listing_count from (
         select listing_id from listing_images
-        where sha256 = compared.sha256 and listing_id <> ${listingId} limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as candidate
+        where sha256 = compared.sha256 and listing_id <> ${listingId} limit ${MAX_LISTINGS_PER_IMAGE + 1}) as usage) as candidate
     ${selectRareImages(listingId)})`;
 }
 
@@ -160,17 +160,17 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
     from listing_images as compared
     join images as image on image.sha256 = compared.sha256 and image.fingerprint <> 0
     cross join lateral (
-      select listing_id, count(*) over () as times from (
+      select listing_id, count(*) over () as listing_count from (
         select listing_images.listing_id
         from (
           select sha256 from images
           where fingerprint_parts(fingerprint) && fingerprint_parts(image.fingerprint)
             and fingerprint <> 0
             and bit_count((fingerprint # image.fingerprint)::bit(64)) <= ${MAX_COPY_DISTANCE}
-          limit ${MAX_LISTINGS_PER_IMAGE + 1}) as near
-        join listing_images on listing_images.sha256 = near.sha256
+          limit ${MAX_LISTINGS_PER_IMAGE + 1}) as similar_image
+        join listing_images on listing_images.sha256 = similar_image.sha256
         where listing_images.listing_id <> ${listingId}
-        limit ${MAX_LISTINGS_PER_IMAGE + 1}) as uses) as candidate
+        limit ${MAX_LISTINGS_PER_IMAGE + 1}) as usage) as candidate
     ${selectRareImages(listingId)})`;
 }
 
@@ -178,7 +178,7 @@ export function buildSimilarImagesQuery(listingId: number): RawBuilder<{ id: num
 const selectRareImages = (listingId: number) => sql`
     join property_listings on property_listings.id = candidate.listing_id and archived_at is null
     where compared.listing_id = ${listingId} and compared.position < ${MAX_COMPARED_IMAGES}
-      and candidate.times <= ${MAX_LISTINGS_PER_IMAGE}`;
+      and candidate.listing_count <= ${MAX_LISTINGS_PER_IMAGE}`;
 
 /** Returns the nearest listings with an embedding of the same model, except those with another deal type. */
 async function findNeighbours(trx: Kysely<Tables>, id: number): Promise<number[]> {

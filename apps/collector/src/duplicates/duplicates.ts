@@ -298,7 +298,7 @@ async function storePairs(
   await sql`
     insert into duplicate_pairs as pair (low_id, high_id, score, reasons)
     select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-      as found (low_id bigint, high_id bigint, score real, reasons jsonb)
+      as new_pair (low_id bigint, high_id bigint, score real, reasons jsonb)
     on conflict (low_id, high_id) do update
       set score = excluded.score, reasons = excluded.reasons, updated_at = now()
       where pair.reasons is distinct from excluded.reasons`.execute(trx);

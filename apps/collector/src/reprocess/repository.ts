@@ -35,8 +35,8 @@ const isListingOutdated = (extractor: ExtractorVersion) => sql<boolean>`not exis
       or result.kind = ${REJECTION_KIND} and result.value ->> 'content_hash' = raw.content_hash))`;
 
 const hasOutdatedImages = (describer: DescriberVersion) => sql<boolean>`exists (
-  select from listing_images as shown join images using (sha256)
-  where shown.listing_id = listing.id and ${isOutdatedImage(describer)})`;
+  select from listing_images as listing_image join images using (sha256)
+  where listing_image.listing_id = listing.id and ${isOutdatedImage(describer)})`;
 
 function selectListings(db: Kysely<Tables>, selection: ListingSelection) {
   const { source, listingId, after, outdated, outdatedImages } = selection;

@@ -127,7 +127,7 @@ async function searchIndex(
 ): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
   const { rows } = await sql<Neighbour>`
-    select near.* from (
+    select neighbour.* from (
       select set_config('hnsw.iterative_scan', 'relaxed_order', true) as scan,
         set_config('hnsw.ef_search', ${String(efSearch)}, true) as view) as setting
     cross join lateral (
@@ -135,7 +135,7 @@ async function searchIndex(
       from property_listings
       where setting.scan = 'relaxed_order' and setting.view <> ''
         and ${whereFilters(filters)} and ${whereCandidate(query)}
-      order by distance, id limit ${limit}) as near
+      order by distance, id limit ${limit}) as neighbour
     order by distance, id`.execute(db);
   return rows;
 }

@@ -57,10 +57,10 @@ type LoadedPayload = {
 
 /** Matches listings with image URLs to retry, or with images that lack a description and an error. */
 const HAS_MISSING_IMAGES = sql`exists (
-  select from listing_images as shown left join images using (sha256)
-  where shown.listing_id = listing.id
-    and (shown.retry_at <= now()
-      or shown.url is not null and images.sha256 is not null and images.described_by is null
+  select from listing_images as listing_image left join images using (sha256)
+  where listing_image.listing_id = listing.id
+    and (listing_image.retry_at <= now()
+      or listing_image.url is not null and images.sha256 is not null and images.described_by is null
         and images.describe_error is null))`;
 
 async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<LoadedPayload> {

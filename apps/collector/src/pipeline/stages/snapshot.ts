@@ -83,13 +83,13 @@ async function findPriorStates(
       (select listing from listing_snapshots as snapshot
         where listing_id = ${listingId}
           and snapshot.raw_id = raw.id and snapshot.revision = raw.revision) as "samePayloadState",
-      before.listing as "earlierState", before.title_by as "earlierTitleProvider"
+      previous.listing as "earlierState", previous.title_by as "earlierTitleProvider"
     from raw_data as raw
     left join lateral (
       select listing, title_by from listing_snapshots as snapshot
       where listing_id = ${listingId}
         and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
-      order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before on true
+      order by snapshot.raw_id desc, snapshot.revision desc limit 1) as previous on true
     where raw.id = ${job.rawId}`.execute(db);
   const [priorStates] = rows;
   if (priorStates === undefined) throw new ClaimLostError(job);

@@ -47,13 +47,13 @@ async function upsertListing(
     sql.join(columns.map((column) => sql.ref(`${table}.${column}`)));
   const { rows } = await sql<{ isHeld: boolean; id: number | null }>`
     with claim as materialized (${selectHeldClaim(job)}),
-    before as materialized (
+    previous as materialized (
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
     reprocessing as materialized (
       -- The trigger of migration 0020 reads this setting at the end of the statement.
       select set_config('oselya.payload_again',
-        exists (select from before where raw_id = ${job.rawId})::text, true) as value),
+        exists (select from previous where raw_id = ${job.rawId})::text, true) as value),
     current as (
       insert into listing_payloads (source_slug, external_id, raw_id)
       select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint from claim
