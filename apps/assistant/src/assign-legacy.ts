@@ -16,7 +16,7 @@ export type LegacyReport = {
     /** Facts of the user that are not older than the deleted legacy fact. */
     kept: FactName[];
     /** Number of facts that were deleted because a newer legacy fact had the same name. */
-    doubles: number;
+    duplicates: number;
   };
   summaries: { outcome: 'none' | 'assigned' | 'merged'; legacy: number };
 };
@@ -59,7 +59,7 @@ async function assignAll(trx: Transaction<Tables>, userId: string): Promise<Lega
     .forKeyShare()
     .executeTakeFirst();
   if (user === undefined) throw new UnknownUserError(userId);
-  // A fact that another process writes between comparison and assignment would be lost or doubled.
+  // A fact that another process writes between comparison and assignment would be lost or duplicated.
   await sql`lock table memory_facts, memory_summaries in share row exclusive mode`.execute(trx);
   const sessions = await assignRows(trx, 'conversation_sessions', userId);
   const facts = await assignFacts(trx, userId);
@@ -71,7 +71,7 @@ async function assignAll(trx: Transaction<Tables>, userId: string): Promise<Lega
       facts_assigned: facts.assigned,
       facts_replaced: facts.replaced.length,
       facts_kept: facts.kept.length,
-      fact_doubles: facts.doubles,
+      fact_doubles: facts.duplicates,
       summaries: summaries.legacy,
     };
     await recordAudit(trx, { action: 'legacy_assigned', actorId: null, userId, details });
@@ -81,7 +81,7 @@ async function assignAll(trx: Transaction<Tables>, userId: string): Promise<Lega
 
 /** Returns whether all data already had an owner. */
 export function isEmptyReport({ sessions, facts, summaries }: LegacyReport): boolean {
-  return sessions + facts.assigned + facts.kept.length + facts.doubles + summaries.legacy === 0;
+  return sessions + facts.assigned + facts.kept.length + facts.duplicates + summaries.legacy === 0;
 }
 
 async function assignRows(
@@ -140,7 +140,7 @@ async function assignFacts(
     assigned: await assignRows(trx, 'memory_facts', userId),
     replaced: listFactNames('isOwnDeleted'),
     kept: keptFacts,
-    doubles: legacyDeletedCount - keptFacts.length,
+    duplicates: legacyDeletedCount - keptFacts.length,
   };
 }
 

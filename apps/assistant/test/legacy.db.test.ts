@@ -81,7 +81,7 @@ suite('assignment of data without an owner', async () => {
       [USER, 'b', 'newer own', [15, 30]],
       [null, 'c', 'alone'],
       [null, 'd', 'newest', [7, 9]],
-      [null, 'd', 'double', [null, null]],
+      [null, 'd', 'duplicate', [null, null]],
       [null, 'e', 'legacy of equal age'],
       [USER, 'e', 'own of equal age'],
       ['u-2', 'a', 'of another user'],
@@ -109,7 +109,7 @@ suite('assignment of data without an owner', async () => {
         assigned: 3,
         replaced: [{ category: 'home', key: 'a' }],
         kept: ['b', 'e'].map((key) => ({ category: 'home', key })),
-        doubles: 1,
+        duplicates: 1,
       },
       summaries: { outcome: 'merged', legacy: 2 },
     });

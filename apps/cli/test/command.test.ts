@@ -314,7 +314,7 @@ test('a legacy report shortens long lists, and prints no control characters', ()
       assigned: 1,
       replaced: [{ category: 'a\u001B[2J\nb', key: 'c\u202Ed' }],
       kept: keptFacts,
-      doubles: 2,
+      duplicates: 2,
     },
     summaries: { outcome: 'merged', legacy: 2 },
   };
@@ -323,7 +323,7 @@ test('a legacy report shortens long lists, and prints no control characters', ()
   assert.ok(lines.includes('    a[2J b / cd'));
   assert.equal(lines.filter((line) => line.startsWith('    c / k-')).length, 20);
   assert.ok(lines.includes('    … and 3 more'));
-  assert.ok(lines.includes('  deleted as doubles of the same name: 2'));
+  assert.ok(lines.includes('  deleted as duplicates: 2'));
   assert.equal(lines.at(-1), "summary: merged with the user's own (2 as one)");
 });
 

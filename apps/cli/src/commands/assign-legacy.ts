@@ -57,7 +57,7 @@ export function describeReport(
     `facts assigned: ${facts.assigned}`,
     ...listFacts('replace an older value of the user', facts.replaced),
     ...listFacts("deleted, because the user's own value is newer", facts.kept),
-    ...(facts.doubles === 0 ? [] : [`  deleted as doubles of the same name: ${facts.doubles}`]),
+    ...(facts.duplicates === 0 ? [] : [`  deleted as duplicates: ${facts.duplicates}`]),
     `summary: ${outcomeLabels[summaries.outcome]}${mergedNote}`,
   ];
 }
