@@ -102,14 +102,14 @@ export function createSignInService({ db, log, provider, vault, metrics }: Ident
     }
     if (code === undefined) throw problem('login_not_valid');
     const startCursor = await readInvalidationCursor(db);
-    // An outage of discovery does not spend the code.
+    // An outage of discovery does not use the code.
     await provider.prepare().catch(throwSignInError);
     const { tokens, subject } = await provider
       .redeem({ code, iss, codeVerifier })
       .catch((cause: unknown) => {
         if (!(cause instanceof ProviderError)) throw cause;
         log.warn({ err: cause }, 'a code could not be exchanged for tokens');
-        // Not 503, because the failure spent the code.
+        // Not 503, because the failed exchange used the code.
         throw problem('token_exchange_failed', { cause });
       });
     const user = await provider.fetchUser(tokens.accessToken).catch((cause: unknown) => {

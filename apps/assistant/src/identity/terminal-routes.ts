@@ -198,7 +198,7 @@ export function registerTerminalRoutes(
     async (request, reply) => {
       reply.headers(await limitLogins(request.ip));
       const { code, code_verifier: verifier } = request.body;
-      // Each attempt spends the code, so a verifier can be guessed only once.
+      // Each attempt uses up the code, so a verifier can be guessed only once.
       const redeemedSignIn = await db
         .deleteFrom('terminal_sign_ins')
         .where('code_sha256', '=', computeSha256(code))

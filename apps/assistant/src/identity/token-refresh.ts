@@ -123,7 +123,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
     }
   }
 
-  /** Retries, because the provider accepts the earlier refresh token no more. */
+  /** Retries, because the provider no longer accepts the earlier refresh token. */
   async function storeTokens(
     session: AuthSession,
     tokens: Parameters<typeof vault.seal>[0],

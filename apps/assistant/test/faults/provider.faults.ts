@@ -112,7 +112,7 @@ suite('outage of the provider', async () => {
       provider.faults.set('token', fault);
       assertOutage(await browser.get('/auth/me'));
       assert.deepEqual(await findAuthSession(sid), expiredRow, 'the lease is released');
-      // The code is spent, so the user signs in again.
+      // The code is used, so the user signs in again.
       const exchange = await browser.signIn(provider);
       assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
       assert.deepEqual(exchange.cookies, []);
@@ -181,7 +181,7 @@ suite('outage of the provider', async () => {
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });
 
-  // The refresh token is spent with the answer, so an invalid lifetime must not cost the session.
+  // The refresh token is used up with the answer, so an invalid lifetime must not cost the session.
   test('A malformed lifetime of a token counts as unknown', async () => {
     for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
       const browser = await signInUser(app);
@@ -334,7 +334,7 @@ suite('refresh of tokens', async () => {
       assert.deepEqual(await findAuthSession(browser.sid), leasedRow);
       await expireLeases();
       const { status } = await send(survivor, browser, meRequest);
-      assert.equal(status, 200, 'the token was not spent');
+      assert.equal(status, 200, 'the token was not used');
     });
 
     test('A session ends if the refresh token is spent by a killed process', async () => {

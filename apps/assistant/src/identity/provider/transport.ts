@@ -158,7 +158,7 @@ function readOauthError(text: string): string | undefined {
   return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : undefined;
 }
 
-/** Parses a token response (RFC 6749 §5.1) leniently, because the code or refresh token is already spent. */
+/** Parses a token response (RFC 6749 §5.1) leniently, because the code or refresh token is already used. */
 function parseTokenResponse(text: string, acceptsIdTokens: boolean) {
   const response = parseObject(text);
   if (response === undefined || !('access_token' in response)) return undefined;
