@@ -255,7 +255,7 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors;
 
-/** Creates the error with a code of the table. */
+/** Creates the problem for a code in the table. */
 export const problem = createProblemFactory(errors);
 
 /** Builds the OpenAPI responses for error codes or statuses. */

@@ -55,7 +55,7 @@ export async function start(
 ): Promise<RunningCollector> {
   const config = readConfig(env);
   await mkdir(config.DATA_DIR, { recursive: true });
-  // End jobs before requests: the worker must not claim jobs while slow requests end.
+  // Stop the worker before draining requests, so that it claims no jobs while slow requests finish.
   await using resources = new AsyncDisposableStack();
   const services = await openServices(config, shared);
   resources.defer(services.close);

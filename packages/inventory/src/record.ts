@@ -27,7 +27,7 @@ export type EndpointRecord = {
 /** All exposures, widest first. An unknown exposure may be any exposure except public. */
 export const EXPOSURES = ['public', 'unknown', 'vpn', 'private', 'local'] as const;
 
-/** Types of the specified properties by name. */
+/** JSON types of the properties that the schema defines, by property name. */
 export const PROPERTY_TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries(schema.items.properties).map(([key, { type }]) => [key, type]),
 );

@@ -4,8 +4,12 @@ const INFRASTRUCTURE_ERROR = {
   retriedInCall: true,
   infrastructure: true,
 } as const;
-/** Failure of the request, the completion or the caller. */
-const FINAL_ERROR = { retryable: false, retriedInCall: false, infrastructure: false } as const;
+/** Error that repeating the same call cannot fix. */
+const NON_RETRYABLE_ERROR = {
+  retryable: false,
+  retriedInCall: false,
+  infrastructure: false,
+} as const;
 
 /**
  * Error codes of model calls (Contract 4, Model), explained in `README.md`. Each says whether the same call may succeed
@@ -19,15 +23,15 @@ export const MODEL_ERRORS = {
   // The server works, but has too many concurrent requests.
   MODEL_CONTEXT_FULL: { retryable: true, retriedInCall: true, infrastructure: false },
   MODEL_BREAKER_OPEN: { retryable: true, retriedInCall: false, infrastructure: false },
-  MODEL_REJECTED: FINAL_ERROR,
-  MODEL_UNSUPPORTED: FINAL_ERROR,
-  MODEL_INPUT_TOO_LARGE: FINAL_ERROR,
-  MODEL_REFUSED: FINAL_ERROR,
-  MODEL_TRUNCATED: FINAL_ERROR,
-  MODEL_INVALID_OUTPUT: FINAL_ERROR,
-  MODEL_ABORTED: FINAL_ERROR,
-  MODEL_CLOSED: FINAL_ERROR,
-  MODEL_MISCONFIGURED: FINAL_ERROR,
+  MODEL_REJECTED: NON_RETRYABLE_ERROR,
+  MODEL_UNSUPPORTED: NON_RETRYABLE_ERROR,
+  MODEL_INPUT_TOO_LARGE: NON_RETRYABLE_ERROR,
+  MODEL_REFUSED: NON_RETRYABLE_ERROR,
+  MODEL_TRUNCATED: NON_RETRYABLE_ERROR,
+  MODEL_INVALID_OUTPUT: NON_RETRYABLE_ERROR,
+  MODEL_ABORTED: NON_RETRYABLE_ERROR,
+  MODEL_CLOSED: NON_RETRYABLE_ERROR,
+  MODEL_MISCONFIGURED: NON_RETRYABLE_ERROR,
 } as const;
 
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;

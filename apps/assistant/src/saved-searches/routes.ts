@@ -114,7 +114,7 @@ function presentSearch({
 
 const tags = ['saved searches'];
 const encodeCursor = ({ position }: { position: Position }) => positionCursors.write(position);
-// Saved searches read the collector, as tools do. Contract 3.
+// Saved searches query the collector, so they need the same permission as tools. Contract 3.
 const access = { permission: 'svc.tools.use' } as const;
 const lookupErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
 const sessionErrors = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;

@@ -33,12 +33,12 @@ export type Listing = Static<typeof listingSchema>;
 
 /** Converts a row of `property_listings` to an API listing. */
 export function presentListing({ id, ...row }: ListingRow): Listing {
-  const values = Object.entries(row).map(([name, value]) => [
+  const entries = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
   // The row and the response differ only in the type of their times.
-  return { listing_id: id, ...Object.fromEntries(values) } as Listing;
+  return { listing_id: id, ...Object.fromEntries(entries) } as Listing;
 }
 
 /** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */

@@ -60,14 +60,12 @@ export function isMaterialChange(
   origins: Origins,
   earlierTitleProvider: ValueProvider | null,
 ): boolean {
-  const rewordedFields = FIELD_NAMES.filter((name) => {
+  const modelWordedFields = FIELD_NAMES.filter((name) => {
     const { comparison, provider } = getField(name);
     if (comparison === undefined || provider === 'model') return comparison !== undefined;
     return getProvider(origins[name]) === 'model' && earlierTitleProvider !== 'payload';
   });
-  return Object.keys(changes).some(
-    (name) => !rewordedFields.some((rewordedField) => rewordedField === name),
-  );
+  return Object.keys(changes).some((name) => !modelWordedFields.some((field) => field === name));
 }
 
 /** PostgreSQL rejects search vectors above 1 MiB. A character needs up to 6 bytes of the vector. */

@@ -107,7 +107,7 @@ other: знижк|скидк|discount|торг|уступ|доплат|внес|
 other: паркінг|паркинг|комор[аиу]|кладов|parking|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)
 `);
 
-/** Tests the text before or after an amount against the patterns with a name. */
+/** Tests the text before or after an amount against the patterns with the given name. */
 const matchesPattern = createPatternTester(String.raw`
 # Text after an amount that is not the price: per square metre, hour or year; an additional cost; a retracted amount.
 notPrice: ^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)

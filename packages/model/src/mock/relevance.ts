@@ -1,9 +1,9 @@
 import { compilePattern, compileStems, compileTable, compileWords } from './text.ts';
 
 /**
- * Keywords of other trades, by reason for rejection. One keyword is not enough: flats have renovation and furniture.
+ * Keywords of off-topic texts, by reason for rejection. One keyword is not enough: flats have renovation and furniture.
  */
-const TRADE_PATTERNS = compileTable(String.raw`
+const OFF_TOPIC_PATTERNS = compileTable(String.raw`
 The text advertises a vehicle, not a property.: авто(?:мобіл|мобил)|автівк|автомат(?!ичн)|механіка|механика|пробіг|пробег|mileage|двигун|двигател|engine|кпп|розмитнен|растаможен|седан|кросовер|кроссовер|хетчбек|універсал|бензин|дизел|diesel|petrol|л\.с|к\.с|обєм двиг|volkswagen|passat|golf|skoda|octavia|bmw|audi|toyota|camry|renault|ford|hyundai|daewoo|lanos|ланос|шкода|фольксваген|тойота|рено|sedan|hatchback|техогляд|шини|шины|гума|резина|мотоцикл|скутер
 The text offers a job, not a property.: ваканс|зарплат|зарабітн|заробітн|заработн|salary|wage|з/п|зп(?!\p{L})|hiring|job|requirements|(?:робота|работа) (?:в|у|на|за)(?!\p{L})|вахт(?!е)|(?:житло|жилье) (?:безкоштовн|бесплатн|нада|предост)|резюме|resume|cv(?!\p{L})|графік роботи|график работы|повна зайнят|полная занят|офіційне працевлаш|официальное трудоустр|досвід роботи|опыт работы|потрібн\p{L}+ (?:менеджер|продав|водій|кухар|офіціант|робітник|працівник|бариста|адміністратор|покоївк)|требу[юе]т\p{L}+ (?:менеджер|продав|водител|повар|официант|рабоч|сотрудник|администратор|горничн)|шукаємо в команду|ищем в команду|we are looking for a
 The text advertises easy money or gambling, not a property.: казино|casino|крипто|crypto|bitcoin|біткоїн|ставки|бонус|bonus|заробіток|заработок|пасивн\p{L}+ дохід|пассивн\p{L}+ доход|earn money|work from home|click here|тисни|переходь|переходи по ссылк|за посиланням|виграв|выиграл|подарунк\p{L} карт|free money|mlm|без вкладень|без вложений|инвестируй|інвестуй
@@ -55,10 +55,10 @@ export function explainRejection(
     return 'The writer looks for a property and does not offer one.';
   if (GOODS_OFFER_PATTERN.test(foldedText)) return 'The text promotes goods, not a property.';
   const minTerms = namesProperty && offerPosition < Infinity ? MIN_TERMS_BESIDE_OFFER : MIN_TERMS;
-  const trade = TRADE_PATTERNS.find(
+  const topic = OFF_TOPIC_PATTERNS.find(
     ([, terms]) => new Set(foldedText.match(terms) ?? []).size >= minTerms,
   );
-  if (trade !== undefined) return trade[0];
+  if (topic !== undefined) return topic[0];
   if (namesProperty) return null;
   return hasFacts
     ? 'The text makes an offer, but does not name a property.'

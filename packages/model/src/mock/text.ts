@@ -102,7 +102,7 @@ export function compileTable<Name extends string = string>(
   return parseTable(table).map(([name, source]) => [name as Name, compile(source, 'gu')]);
 }
 
-/** Creates a function that tests text against the patterns with a name in a table. */
+/** Creates a function that tests text against the patterns with the given name in a table. */
 export function createPatternTester(table: string): (name: string, text: string) => boolean {
   const patterns = parseTable(table).map(([name, form]) => ({ name, form: compilePattern(form) }));
   return (name, text) => patterns.some((rule) => rule.name === name && rule.form.test(text));
