@@ -31,7 +31,8 @@ function readGazetteer(table: string): Gazetteer {
   const byId = new Map<number, Place>();
   const byKey = new Map<string, Place[]>();
   for (const row of table.trimEnd().split('\n').slice(1)) {
-    const [id, kind, parent, latitude, longitude, , uk = '', ru = '', en = '', other] = row.split('\t');
+    const [id, kind, parent, latitude, longitude, , uk = '', ru = '', en = '', other] =
+      row.split('\t');
     const place: Place = {
       id: Number(id),
       // The test of the table checks each kind.
@@ -72,28 +73,36 @@ export const getPlace = (id: number): Place | undefined => getGazetteer().byId.g
 /** Words that say what kind of place a name is. */
 const KIND_WORDS = new Map<string, readonly PlaceKind[]>(
   Object.entries({
-    'м місто г гор город city town смт пгт с село сел селище поселок пос village': ['city'] as const,
+    'м місто г гор город city town смт пгт с село сел селище поселок пос village': [
+      'city',
+    ] as const,
     'обл область области області oblast region': ['region'] as const,
-    'р н район району районі районе района raion district мкр мікрорайон микрорайон масив массив жк': ['district', 'raion'] as const,
+    'р н район району районі районе района raion district мкр мікрорайон микрорайон масив массив жк':
+      ['district', 'raion'] as const,
   }).flatMap(([words, kinds]) => words.split(' ').map((word) => [word, kinds] as const)),
 );
+
+const PREPOSITIONS = new Set(['у', 'в', 'во', 'in']);
 
 /** Finds the places of a name in any language, case and spelling, such as "м. Львів" or "во Львове". */
 export function findPlaces(text: string): Place[] {
   const words = normalizeText(text).split(' ');
   const named = lookUp(words.join(' '));
   if (named.length > 0) return named;
-  const kinds = words.flatMap((word) => KIND_WORDS.get(word) ?? []);
-  const names = words.filter((word) => !KIND_WORDS.has(word) && !['у', 'в', 'во', 'in'].includes(word));
+  const kinds = new Set(words.flatMap((word) => KIND_WORDS.get(word) ?? []));
+  const names = words.filter((word) => !KIND_WORDS.has(word) && !PREPOSITIONS.has(word));
   const found = lookUp(names.join(' '));
-  const ofKind = found.filter(({ kind }) => kinds.includes(kind));
-  return ofKind.length > 0 ? ofKind : kinds.includes('region') ? lookUpRegion(names) : found;
+  const ofKind = found.filter(({ kind }) => kinds.has(kind));
+  return ofKind.length > 0 ? ofKind : kinds.has('region') ? lookUpRegion(names) : found;
 }
 
 function lookUp(name: string): Place[] {
   if (name === '') return [];
   const { byKey } = getGazetteer();
-  return byKey.get(name) ?? (/^[\p{Script=Latin}\p{N} ]+$/u.test(name) ? byKey.get(createLatinKey(name)) ?? [] : []);
+  return (
+    byKey.get(name) ??
+    (/^[\p{Script=Latin}\p{N} ]+$/u.test(name) ? (byKey.get(createLatinKey(name)) ?? []) : [])
+  );
 }
 
 const lookUpRegion = (names: readonly string[]): Place[] => lookUp([...names, 'область'].join(' '));
@@ -101,18 +110,22 @@ const lookUpRegion = (names: readonly string[]): Place[] => lookUp([...names, '�
 /** Place of a listing. Without a place ID, the text does not name one place: it is unknown, or ambiguous. */
 export type Resolution = { place: Place | undefined; isAmbiguous: boolean };
 
-const PARTS = /[,;()/]|\s[-–—]\s/u;
+const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
 
 /**
  * Resolves the place that the fields of a listing name. Of several places with the name of the city, the one that
  * contains, or lies in, the places that the other parts name.
  */
-export function resolvePlace(fields: { city: string | null; district?: string | null; address?: string | null }): Resolution {
-  const named = (text: string | null | undefined): Place[][] =>
-    (text ?? '').split(PARTS).map(findPlaces).filter((places) => places.length > 0);
-  const parts = [...named(fields.city).map(preferLarge), ...named(fields.district), ...named(fields.address).map(onlyLarge)].filter(
-    (places) => places.length > 0,
-  );
+export function resolvePlace(fields: {
+  city: string | null;
+  district?: string | null;
+  address?: string | null;
+}): Resolution {
+  const parts = [
+    ...findPlacesOfParts(fields.city).map(preferLarge),
+    ...findPlacesOfParts(fields.district),
+    ...findPlacesOfParts(fields.address).map(onlyLarge),
+  ].filter((places) => places.length > 0);
   if (parts.length === 0) return { place: undefined, isAmbiguous: false };
   const combinations = narrow(parts);
   const ids = new Set(combinations.map((path) => path.id));
@@ -129,6 +142,13 @@ function preferLarge(places: Place[]): Place[] {
 /** A street often has the name of a place elsewhere, so an address decides only by region, raion and city. */
 const onlyLarge = (places: Place[]): Place[] => places.filter(({ kind }) => kind !== 'district');
 
+function findPlacesOfParts(text: string | null | undefined): Place[][] {
+  return (text ?? '')
+    .split(PART_SEPARATOR_PATTERN)
+    .map(findPlaces)
+    .filter((places) => places.length > 0);
+}
+
 /** Returns the smallest places of which each part names one that contains it. */
 function narrow(parts: Place[][]): Place[] {
   const candidates = parts.flat();
@@ -136,5 +156,7 @@ function narrow(parts: Place[][]): Place[] {
     parts.filter((places) => places.some(({ id }) => place.path.includes(id))).length;
   const best = Math.max(...candidates.map(score));
   const fitting = candidates.filter((place) => score(place) === best);
-  return fitting.filter((place) => !fitting.some((other) => other.id !== place.id && other.path.includes(place.id)));
+  return fitting.filter(
+    (place) => !fitting.some((other) => other.id !== place.id && other.path.includes(place.id)),
+  );
 }

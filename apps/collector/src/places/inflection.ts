@@ -64,6 +64,7 @@ const DECLENSIONS: Record<Language, readonly Declension[]> = {
     ['ец', 'ца цу ец цем це'],
     ['ок', 'ка ку ок ком ке'],
     ['й', 'я ю й ем е'],
+    ['овь', 'ви ви овь овью ви'],
     ['ь', 'я ю ь ем е'],
     ['ь', 'и и ь ью и'],
     ['о', 'а у о ом е'],
@@ -91,8 +92,10 @@ export function inflect(name: string, language: Language): Set<string> {
   for (let index = 0; index < CASE_COUNT; index += 1) {
     let combined = [''];
     for (const cases of words) {
-      const endings = [...new Set(cases.map((forms) => forms[index] ?? ''))];
-      combined = combined.flatMap((start) => endings.map((ending) => (start === '' ? ending : `${start} ${ending}`)));
+      const endings = [...new Set(cases.map((caseForms) => caseForms[index] ?? ''))];
+      combined = combined.flatMap((start) =>
+        endings.map((ending) => (start === '' ? ending : `${start} ${ending}`)),
+      );
     }
     for (const form of combined) forms.add(form);
   }
@@ -105,7 +108,9 @@ function declineWord(word: string, language: Language): string[][] {
   const unchanged = Array.from({ length: CASE_COUNT }, () => word);
   if (!/\p{L}{2}/u.test(word)) return [unchanged];
   const fitting = DECLENSIONS[language]
-    .filter(([ending]) => word.endsWith(ending) && (ending !== '' || /[^аеиоуюяіїєыьйэё]$/u.test(word)))
+    .filter(
+      ([ending]) => word.endsWith(ending) && (ending !== '' || /[^аеиоуюяіїєыьйэё]$/u.test(word)),
+    )
     .map(([ending, cases]) =>
       cases.split(' ').map((caseEnding) => word.slice(0, word.length - ending.length) + caseEnding),
     );

@@ -1,12 +1,51 @@
 /** Latin letters for Ukrainian ones; word beginnings differ. Cabinet of Ministers resolution 55 of 2010. */
 const UKRAINIAN: Record<string, string> = {
-  а: 'a', б: 'b', в: 'v', г: 'h', ґ: 'g', д: 'd', е: 'e', є: 'ie', ж: 'zh', з: 'z', и: 'y', і: 'i', ї: 'i',
-  й: 'i', к: 'k', л: 'l', м: 'm', н: 'n', о: 'o', п: 'p', р: 'r', с: 's', т: 't', у: 'u', ф: 'f', х: 'kh',
-  ц: 'ts', ч: 'ch', ш: 'sh', щ: 'shch', ь: '', ю: 'iu', я: 'ia', "'": '',
+  а: 'a',
+  б: 'b',
+  в: 'v',
+  г: 'h',
+  ґ: 'g',
+  д: 'd',
+  е: 'e',
+  є: 'ie',
+  ж: 'zh',
+  з: 'z',
+  и: 'y',
+  і: 'i',
+  ї: 'i',
+  й: 'i',
+  к: 'k',
+  л: 'l',
+  м: 'm',
+  н: 'n',
+  о: 'o',
+  п: 'p',
+  р: 'r',
+  с: 's',
+  т: 't',
+  у: 'u',
+  ф: 'f',
+  х: 'kh',
+  ц: 'ts',
+  ч: 'ch',
+  ш: 'sh',
+  щ: 'shch',
+  ь: '',
+  ю: 'iu',
+  я: 'ia',
+  "'": '',
 };
 /** Latin letters for Russian ones, as in passports until 2010 and most texts. */
 const RUSSIAN: Record<string, string> = {
-  ...UKRAINIAN, г: 'g', е: 'e', ё: 'e', и: 'i', й: 'i', ъ: '', ы: 'y', э: 'e',
+  ...UKRAINIAN,
+  г: 'g',
+  е: 'e',
+  ё: 'e',
+  и: 'i',
+  й: 'i',
+  ъ: '',
+  ы: 'y',
+  э: 'e',
 };
 
 /**
@@ -15,7 +54,7 @@ const RUSSIAN: Record<string, string> = {
  */
 export function createLatinKey(text: string, language: 'uk' | 'ru' = 'uk'): string {
   const letters = language === 'uk' ? UKRAINIAN : RUSSIAN;
-  return [...text.toLowerCase()]
+  return Array.from(text.toLowerCase())
     .map((letter) => letters[letter] ?? letter)
     .join('')
     .normalize('NFD')
