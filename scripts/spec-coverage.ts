@@ -7,16 +7,12 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const readText = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
-/** Headings whose tables describe behaviour. Other tables list fields, which schemas check. */
-const BEHAVIOUR_HEADING_PATTERN =
-  /state|status|session$|pending|cached|endpoint|ownership|permission|roles|cookie$|events|errors|limits|fields/i;
-
 type Entries = Record<string, Record<string, Record<string, string[]>>>;
 
 /** Table row and the names of its tests. */
 export type Row = { page: string; heading: string; text: string; tests: string[] };
 
-/** Parses the table rows that describe behaviour. */
+/** Parses the table rows of a page. */
 export function parseRows(markdown: string): { heading: string; text: string }[] {
   const rows: { heading: string; text: string }[] = [];
   let heading = '';
@@ -25,7 +21,7 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
     if (line.startsWith('#')) heading = line.replace(/^#+ */, '').replaceAll('`', '');
     const isRow = line.startsWith('|');
     const isSeparator = /^\|[-| :]+\|$/.test(line);
-    if (isRow && !isSeparator && !isHead && BEHAVIOUR_HEADING_PATTERN.test(heading)) {
+    if (isRow && !isSeparator && !isHead) {
       rows.push({ heading, text: line.replaceAll(/\s+/g, ' ') });
     }
     isHead = isSeparator ? false : !isRow || isHead;
