@@ -76,7 +76,7 @@ async function runIsolated(): Promise<number> {
   if (isolatedFiles.length === 0) return 0;
   // Fault tests start several processes each. The others wait a third of their time, so one extra process keeps the
   // cores busy.
-  const isFaults = isolatedFiles.every((file) => file.endsWith('.faults.ts'));
+  const isFaults = isolatedFiles.every((file) => /\.(faults|soak)\.ts$/.test(file));
   const concurrency = isFaults ? 1 : availableParallelism() + 1;
   return (await run([`--test-concurrency=${concurrency}`], isolatedFiles, true)).status;
 }

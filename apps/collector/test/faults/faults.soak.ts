@@ -4,3 +4,5 @@ await import('./hostile.faults.ts');
 await import('./kills.faults.ts');
 await import('./killed-collectors.faults.ts');
 await import('./database.faults.ts');
+await import('./model.faults.ts');
+await import('./images.faults.ts');

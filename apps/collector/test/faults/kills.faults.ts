@@ -48,17 +48,21 @@ const CUT_CONNECTION_NAME = 'worker-to-be-cut';
 
 const EMBEDDED_KILL_COUNT = getRepetitions({ soak: 10, ci: 3 });
 const EMBEDDED_PAYLOAD_COUNT = getRepetitions({ soak: 60, ci: 30 });
+const TIMEOUT_MS = getRepetitions({ soak: 60, ci: 8 }) * 60_000;
 
 const database = process.env['TEST_DATABASE_URL'] === undefined ? undefined : await openDatabase();
 
-if (database?.url === undefined) {
-  const title = 'Repeated kills of the embedded database process lose and double no payload';
-  test(title, { timeout: 480_000 }, killEmbedded);
-} else {
+test(
+  'Repeated kills of the embedded database process lose and double no payload',
+  { timeout: TIMEOUT_MS },
+  killEmbedded,
+);
+
+if (database?.url !== undefined) {
   const { db, url } = database;
 
   const title = 'Workers killed at every statement and model call lose and double no payload';
-  test(title, { timeout: 480_000 }, async (t) => {
+  test(title, { timeout: TIMEOUT_MS }, async (t) => {
     const dataDir = await openFolder();
     const folder = join(dataDir, 'images');
     await using server = await startAnsweringServer();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { beforeEach, test, type TestContext } from 'node:test';
 import type { ModelClient, ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
 import { extractEmbeddedTexts, LISTING, type ScriptedResponse } from '@oselya/model/testing';
@@ -97,11 +97,14 @@ function waitUntilEnded(jobCount = JOB_COUNT): Promise<{ completed: number; fail
   return until('all jobs to end', countEnded, LIMIT_MS);
 }
 
-/** Waits until all jobs have completed with one attempt. */
-async function waitUntilCompleted(jobCount: number): Promise<void> {
+/** Waits until all jobs have completed with one attempt, and reports their counts. */
+async function waitUntilCompleted(jobCount: number, t: TestContext): Promise<void> {
   assert.deepEqual(await waitUntilEnded(jobCount), { completed: jobCount, failed: 0 });
-  const rows = await db.selectFrom('raw_data').select('attempts').execute();
+  const rows = await db.selectFrom('raw_data').select(['attempts', 'listing_id']).execute();
   assert.ok(rows.every(({ attempts }) => attempts === 1));
+  const listingCount = new Set(rows.map(({ listing_id: id }) => id)).size;
+  assert.deepEqual([rows.length, listingCount], [jobCount, jobCount]);
+  t.diagnostic(`${jobCount} accepted and stored, 0 lost, 0 doubled`);
 }
 
 /** Counts the requests to the servers. */
@@ -279,7 +282,7 @@ for (const [name, jobCount, options, faultyServer, fault] of [
     { writeResponse: sendSlowly },
   ],
 ] as [string, number, Parameters<typeof startTestWorker>[0], typeof server, Faults][]) {
-  test(`None of ${jobCount} jobs loses an attempt to ${name}`, async () => {
+  test(`None of ${jobCount} jobs loses an attempt to ${name}`, async (t) => {
     Object.assign(faultyServer.state, fault);
     const isRead = server.state.isUp && server.state.writeResponse === undefined;
     await addJobs(jobCount, { image_urls: ['https://images.example/1.jpg'] });
@@ -301,14 +304,14 @@ for (const [name, jobCount, options, faultyServer, fault] of [
       `${claimCount} claims for ${probeCount} probes exceed ${maxClaimCount}`,
     );
     Object.assign(faultyServer.state, { isUp: true, writeResponse: undefined });
-    await waitUntilCompleted(jobCount);
+    await waitUntilCompleted(jobCount, t);
     // A call without a response within half a second is retried.
     if (isRead && options?.timeoutMs === undefined)
       assert.equal(server.state.chatRequestCount, jobCount, 'no text is read twice');
   });
 }
 
-test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async () => {
+test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async (t) => {
   const [jobCount, rejectedCount] = [200, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   // The server rejects these jobs.
@@ -335,7 +338,7 @@ test('An outage of ten minutes fails none of 200 jobs, and one call retries earl
   server.state.isUp = true;
   const retryResponse = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
   assert.deepEqual([retryResponse.status, retryResponse.json()], [200, { retried: rejectedCount }]);
-  await waitUntilCompleted(jobCount + rejectedCount);
+  await waitUntilCompleted(jobCount + rejectedCount, t);
 });
 
 for (const [name, path, slots] of [
@@ -343,7 +346,7 @@ for (const [name, path, slots] of [
   // The texts share one request, which fails as a whole.
   ['a batch of embeddings', '/embeddings', 16],
 ] as const) {
-  test(`Only the causing job fails when the server crashes on ${name}`, async () => {
+  test(`Only the causing job fails when the server crashes on ${name}`, async (t) => {
     let jobCount = 30;
     server.state.isServerError = (request) =>
       request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
@@ -363,7 +366,7 @@ for (const [name, path, slots] of [
 
     delete server.state.isServerError;
     assert.equal(await retryPayloads(db, { status: 'failed' }, testWorker.worker.notify), 1);
-    await waitUntilCompleted(jobCount + 1);
+    await waitUntilCompleted(jobCount + 1, t);
   });
 }
 
