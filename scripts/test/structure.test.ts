@@ -34,13 +34,33 @@ function findCyclicNodes(graph: ReadonlyMap<string, readonly string[]>): string[
   }
 }
 
-test('no import cycle exists, including type-only imports', () => {
+/** Returns the packages that the files of each package import. A package has the name of its folder. */
+function groupByPackage(graph: ReadonlyMap<string, readonly string[]>): Map<string, string[]> {
+  const packages = new Map<string, string[]>();
+  for (const [file, modules] of graph) {
+    const name = /^(?:(?:apps|packages)\/)?([^/]+)/.exec(file)?.[1] ?? '';
+    const importedNames = modules.flatMap((module) => /^@oselya\/([^/]+)/.exec(module)?.[1] ?? []);
+    packages.set(name, [...(packages.get(name) ?? []), ...importedNames]);
+  }
+  return packages;
+}
+
+test('no import cycle exists between files or packages, including type-only imports', () => {
   assert.deepEqual(findCyclicNodes(imports), []);
+  assert.deepEqual(findCyclicNodes(groupByPackage(imports)), []);
 });
 
 test('cycles are found', () => {
   const graph = { a: ['b'], b: ['c'], c: ['b', 'd'], d: ['x'], e: ['e'] };
   assert.deepEqual(findCyclicNodes(new Map(Object.entries(graph))), ['b', 'c', 'e']);
+  const packageGraph = {
+    'packages/db/src/index.ts': ['kysely', '@oselya/kit/retry-after'],
+    'packages/kit/src/index.ts': ['packages/kit/src/http/limits.ts'],
+    'packages/kit/src/http/limits.ts': ['@oselya/db'],
+    'apps/cli/src/main.ts': ['@oselya/db', '@oselya/kit'],
+  };
+  const packages = groupByPackage(new Map(Object.entries(packageGraph)));
+  assert.deepEqual(findCyclicNodes(packages), ['db', 'kit']);
 });
 
 const mayImport = (file: string, app: string) =>
