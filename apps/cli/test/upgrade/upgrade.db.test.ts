@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -11,13 +12,22 @@ import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 
 const DIMENSIONS = 8;
-/** Each app's last migration in the earlier version. */
-const LAST_MIGRATION = { assistant: '0017', collector: '0024' };
+/** Each app's last migration in the earlier version, and the SHA-256 of all its migrations. */
+const EARLIER_MIGRATIONS = {
+  assistant: {
+    last: '0017',
+    sha256: '81bbb2ad5fcae20ad372d79b977e24bef82ab4258a16324838ab496e605e9580',
+  },
+  collector: {
+    last: '0024',
+    sha256: 'a94d4c89574f53d015c99ae16163b2f520dd996ff69cf9108bec27e56da16722',
+  },
+};
 
 const folder = await openFolder();
 
 const database = await openTestDatabase<assistant.Tables & collector.Tables>();
-for (const [component, last] of Object.entries(LAST_MIGRATION)) {
+for (const [component, { last }] of Object.entries(EARLIER_MIGRATIONS)) {
   const migrationFolder = join(import.meta.dirname, '../../../', component, 'migrations');
   for (const name of readdirSync(migrationFolder).filter((file) => file.slice(0, 4) <= last)) {
     cpSync(join(migrationFolder, name), join(folder, component, name));
@@ -25,6 +35,7 @@ for (const [component, last] of Object.entries(LAST_MIGRATION)) {
   const variables = { embedding_dimensions: DIMENSIONS };
   await migrate(database, { component, folder: join(folder, component), variables });
 }
+
 /** Disables or enables the triggers, which would add rows. */
 async function setTriggers(state: 'disable' | 'enable'): Promise<void> {
   const tables = await sql<{ name: string }>`
@@ -68,6 +79,14 @@ async function request<Answer>(path: string, body?: object): Promise<Answer> {
 async function query<Row>(statement: string): Promise<Row[]> {
   return (await sql.raw<Row>(statement).execute(database.db)).rows;
 }
+
+test('the migrations of the earlier version are unchanged', () => {
+  for (const [component, { sha256 }] of Object.entries(EARLIER_MIGRATIONS)) {
+    const paths = readdirSync(join(folder, component)).map((name) => join(folder, component, name));
+    const files = paths.toSorted().map((path) => readFileSync(path));
+    assert.equal(hash('sha256', Buffer.concat(files)), sha256, component);
+  }
+});
 
 type Raw = { id: number; status: string; listing_id: number };
 
