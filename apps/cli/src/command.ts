@@ -27,16 +27,22 @@ export class CommandError extends Error {
   override readonly name = 'CommandError';
 }
 
-const READ_ERROR_REASONS: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
+const FILE_ERROR_REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or folder',
   EISDIR: 'it is a folder',
-  EACCES: 'this user may not read it',
+  EACCES: 'this user lacks the permission',
+  ENOSPC: 'the disk is full',
 };
 
-/** Creates the error of a file that cannot be read. */
-export function createReadError(name: string, cause: unknown): CommandError {
+/** Creates the error of a file that cannot be read or written. */
+export function createFileError(
+  name: string,
+  action: 'read' | 'written',
+  cause: unknown,
+): CommandError {
   const { code = String(cause) } = cause as NodeJS.ErrnoException;
-  return new CommandError(`${name} cannot be read: ${READ_ERROR_REASONS[code] ?? code}`, { cause });
+  const reason = FILE_ERROR_REASONS[code] ?? code;
+  return new CommandError(`${name} cannot be ${action}: ${reason}`, { cause });
 }
 
 /** Command that reports usage errors in one line with a pointer to the help. Contract 1. */

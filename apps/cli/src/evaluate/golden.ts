@@ -4,7 +4,7 @@ import { FIELD_NAMES, getField, mapFields } from '@oselya/collector/fields';
 import { checkPayload } from '@oselya/collector/payload';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError, createReadError } from '../command.ts';
+import { CommandError, createFileError } from '../command.ts';
 import { parseJson } from '../http.ts';
 
 /** Oselya's own golden texts. */
@@ -64,7 +64,7 @@ export type GoldenText = Pick<Static<typeof goldenSchema>, 'name'> & {
  */
 export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
   const content = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw createReadError(path, cause);
+    throw createFileError(path, 'read', cause);
   });
   const texts = content
     .split('\n')

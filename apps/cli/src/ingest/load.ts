@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { appendFileSync, closeSync, openSync } from 'node:fs';
 import { checkPayload } from '@oselya/collector/payload';
-import { CommandError } from '../command.ts';
+import { createFileError } from '../command.ts';
 import { sanitizeLine } from '../terminal.ts';
 import type { DeliverPayload } from './deliver.ts';
 import { type createPayloadConverter, getFormatAdvice } from './payload.ts';
@@ -156,7 +156,7 @@ export function openRejectedFile(path: string) {
     try {
       return work();
     } catch (cause) {
-      throw new CommandError(`${path} cannot be written: ${(cause as Error).message}`, { cause });
+      throw createFileError(path, 'written', cause);
     }
   }
   const file = write(() => openSync(path, 'w'));

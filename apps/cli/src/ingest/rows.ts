@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
 import { ArrayScanner } from '@oselya/inventory/array-scanner';
-import { CommandError, createReadError, type Io } from '../command.ts';
+import { CommandError, createFileError, type Io } from '../command.ts';
 import { parseJson } from '../http.ts';
 import { type CsvOptions, readCsv } from './csv.ts';
 import { createInvalidRow, isRecord, type Row, type RowPosition } from './row.ts';
@@ -66,15 +66,15 @@ async function* readBytes(
   try {
     yield* stream;
   } catch (cause) {
-    throw signal.aborted ? cause : createReadError(name, cause);
+    throw signal.aborted ? cause : createFileError(name, 'read', cause);
   }
 }
 
 async function getFileSize(path: string): Promise<number | undefined> {
   const stats = await stat(path).catch((cause: unknown) => {
-    throw createReadError(path, cause);
+    throw createFileError(path, 'read', cause);
   });
-  if (stats.isDirectory()) throw createReadError(path, { code: 'EISDIR' });
+  if (stats.isDirectory()) throw createFileError(path, 'read', { code: 'EISDIR' });
   return stats.isFile() ? stats.size : undefined;
 }
 
