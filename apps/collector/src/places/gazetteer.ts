@@ -6,7 +6,7 @@ import { createLatinKey } from './transliteration.ts';
 
 type PlaceKind = 'country' | 'region' | 'raion' | 'city' | 'district';
 
-/** Place of the gazetteer. */
+/** Country, region, raion, city or district of the gazetteer. */
 export type Place = {
   id: number;
   kind: PlaceKind;
@@ -17,21 +17,15 @@ export type Place = {
   names: { uk: string; ru: string; en: string };
 };
 
-type Gazetteer = { byId: Map<number, Place>; byKey: Map<string, Place[]> };
+/** Places by the keys of their names, read from `places.tsv` on first use. */
+let placesByKey: Map<string, Place[]> | undefined;
 
-let gazetteer: Gazetteer | undefined;
-
-/** Reads the bundled gazetteer once. Its source and licence are in `places.md`. */
-function getGazetteer(): Gazetteer {
-  gazetteer ??= readGazetteer(readFileSync(join(import.meta.dirname, 'places.tsv'), 'utf8'));
-  return gazetteer;
-}
-
-function readGazetteer(table: string): Gazetteer {
+/** Indexes the gazetteer. Its source and licence are in `places.md`. */
+function indexPlaces(table: string): Map<string, Place[]> {
   const byId = new Map<number, Place>();
   const byKey = new Map<string, Place[]>();
   for (const row of table.trimEnd().split('\n').slice(1)) {
-    const [id, kind, parent, latitude, longitude, , uk = '', ru = '', en = '', other] =
+    const [id, kind, parent, latitude, longitude, , uk = '', ru = '', en = '', other = ''] =
       row.split('\t');
     const place: Place = {
       id: Number(id),
@@ -43,14 +37,14 @@ function readGazetteer(table: string): Gazetteer {
       names: { uk, ru, en },
     };
     byId.set(place.id, place);
-    const others = other === undefined || other === '' ? [] : other.split(',');
-    for (const key of createKeys([uk, ru, en, ...others])) {
+    const names = [uk, ru, en, ...other.split(',')].filter((name) => name !== '');
+    for (const key of createKeys(names)) {
       const places = byKey.get(key);
       if (places === undefined) byKey.set(key, [place]);
       else places.push(place);
     }
   }
-  return { byId, byKey };
+  return byKey;
 }
 
 function createKeys(names: readonly string[]): Set<string> {
@@ -67,11 +61,8 @@ function createKeys(names: readonly string[]): Set<string> {
   return keys;
 }
 
-/** Returns the place with this ID, if there is one. */
-export const getPlace = (id: number): Place | undefined => getGazetteer().byId.get(id);
-
-/** Words that say what kind of place a name is. */
-const KIND_WORDS = new Map<string, readonly PlaceKind[]>(
+/** Kinds of places by the words that name a kind. */
+const KINDS_BY_WORD = new Map<string, readonly PlaceKind[]>(
   Object.entries({
     'м місто г гор город city town смт пгт с село сел селище поселок пос village': [
       'city',
@@ -84,37 +75,37 @@ const KIND_WORDS = new Map<string, readonly PlaceKind[]>(
 
 const PREPOSITIONS = new Set(['у', 'в', 'во', 'in']);
 
-/** Finds the places of a name in any language, case and spelling, such as "м. Львів" or "во Львове". */
+/** Finds the places with a name in any language, case and spelling, such as "м. Львів" or "во Львове". */
 export function findPlaces(text: string): Place[] {
-  const words = normalizeText(text).split(' ');
-  const named = lookUp(words.join(' '));
-  if (named.length > 0) return named;
-  const kinds = new Set(words.flatMap((word) => KIND_WORDS.get(word) ?? []));
-  const names = words.filter((word) => !KIND_WORDS.has(word) && !PREPOSITIONS.has(word));
-  const found = lookUp(names.join(' '));
-  const ofKind = found.filter(({ kind }) => kinds.has(kind));
-  return ofKind.length > 0 ? ofKind : kinds.has('region') ? lookUpRegion(names) : found;
+  const normalizedText = normalizeText(text);
+  const exactMatches = lookUp(normalizedText);
+  if (exactMatches.length > 0) return exactMatches;
+  const words = normalizedText.split(' ');
+  const kinds = new Set(words.flatMap((word) => KINDS_BY_WORD.get(word) ?? []));
+  const nameWords = words.filter((word) => !KINDS_BY_WORD.has(word) && !PREPOSITIONS.has(word));
+  const name = nameWords.join(' ');
+  const matches = lookUp(name);
+  const matchesOfKind = matches.filter(({ kind }) => kinds.has(kind));
+  if (matchesOfKind.length > 0) return matchesOfKind;
+  return kinds.has('region') ? lookUp(`${name} область`) : matches;
 }
 
 function lookUp(name: string): Place[] {
-  if (name === '') return [];
-  const { byKey } = getGazetteer();
-  return (
-    byKey.get(name) ??
-    (/^[\p{Script=Latin}\p{N} ]+$/u.test(name) ? (byKey.get(createLatinKey(name)) ?? []) : [])
-  );
+  placesByKey ??= indexPlaces(readFileSync(join(import.meta.dirname, 'places.tsv'), 'utf8'));
+  const places = placesByKey.get(name);
+  if (places !== undefined) return places;
+  const isLatin = /^[\p{Script=Latin}\p{N} ]+$/u.test(name);
+  return (isLatin ? placesByKey.get(createLatinKey(name)) : undefined) ?? [];
 }
 
-const lookUpRegion = (names: readonly string[]): Place[] => lookUp([...names, 'область'].join(' '));
-
-/** Place of a listing. Without a place ID, the text does not name one place: it is unknown, or ambiguous. */
+/** Place of a listing, which is undefined if its name is unknown or ambiguous. */
 export type Resolution = { place: Place | undefined; isAmbiguous: boolean };
 
 const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
 
 /**
- * Resolves the place that the fields of a listing name. Of several places with the name of the city, the one that
- * contains, or lies in, the places that the other parts name.
+ * Resolves the place of a listing from its fields. If several places have the name of the city, chooses the one that
+ * contains, or lies in, the places in the other fields.
  */
 export function resolvePlace(fields: {
   city: string | null;
@@ -122,25 +113,23 @@ export function resolvePlace(fields: {
   address?: string | null;
 }): Resolution {
   const parts = [
-    ...findPlacesOfParts(fields.city).map(preferLarge),
+    ...findPlacesOfParts(fields.city).map(preferLargePlaces),
     ...findPlacesOfParts(fields.district),
-    ...findPlacesOfParts(fields.address).map(onlyLarge),
+    // Streets often have the names of districts elsewhere.
+    ...findPlacesOfParts(fields.address).map(selectLargePlaces),
   ].filter((places) => places.length > 0);
-  if (parts.length === 0) return { place: undefined, isAmbiguous: false };
-  const combinations = narrow(parts);
-  const ids = new Set(combinations.map((path) => path.id));
-  const [place] = combinations;
-  return ids.size === 1 ? { place, isAmbiguous: false } : { place: undefined, isAmbiguous: true };
+  const places = new Set(parts.length === 0 ? [] : selectBestPlaces(parts));
+  const [place] = places;
+  return { place: places.size === 1 ? place : undefined, isAmbiguous: places.size > 1 };
 }
 
-/** The city field names a district only if no larger place has the name. */
-function preferLarge(places: Place[]): Place[] {
-  const large = onlyLarge(places);
-  return large.length > 0 ? large : places;
+/** Omits districts if a larger place has the same name. */
+function preferLargePlaces(places: Place[]): Place[] {
+  const largePlaces = selectLargePlaces(places);
+  return largePlaces.length > 0 ? largePlaces : places;
 }
 
-/** A street often has the name of a place elsewhere, so an address decides only by region, raion and city. */
-const onlyLarge = (places: Place[]): Place[] => places.filter(({ kind }) => kind !== 'district');
+const selectLargePlaces = (places: Place[]) => places.filter(({ kind }) => kind !== 'district');
 
 function findPlacesOfParts(text: string | null | undefined): Place[][] {
   return (text ?? '')
@@ -149,14 +138,14 @@ function findPlacesOfParts(text: string | null | undefined): Place[][] {
     .filter((places) => places.length > 0);
 }
 
-/** Returns the smallest places of which each part names one that contains it. */
-function narrow(parts: Place[][]): Place[] {
+/** Returns the smallest of the places that lie in the places of the most parts. */
+function selectBestPlaces(parts: Place[][]): Place[] {
   const candidates = parts.flat();
-  const score = (place: Place) =>
+  const countParts = (place: Place) =>
     parts.filter((places) => places.some(({ id }) => place.path.includes(id))).length;
-  const best = Math.max(...candidates.map(score));
-  const fitting = candidates.filter((place) => score(place) === best);
-  return fitting.filter(
-    (place) => !fitting.some((other) => other.id !== place.id && other.path.includes(place.id)),
+  const maxCount = Math.max(...candidates.map(countParts));
+  const bestPlaces = candidates.filter((place) => countParts(place) === maxCount);
+  return bestPlaces.filter(
+    (place) => !bestPlaces.some(({ id, path }) => id !== place.id && path.includes(place.id)),
   );
 }

@@ -1,9 +1,9 @@
 type Language = 'uk' | 'ru';
 
-/** Ending of a word in the nominative, and its endings in five cases: genitive, dative, accusative, instrumental, locative. */
+/** Ending of the nominative, and endings of the genitive, dative, accusative, instrumental and locative. */
 type Declension = readonly [ending: string, cases: string];
 
-/** A word follows every declension whose ending it has, because the ending does not tell nouns from adjectives. */
+/** Declensions by language. All that match a word apply, because an ending does not tell nouns from adjectives. */
 const DECLENSIONS: Record<Language, readonly Declension[]> = {
   uk: [
     ['ий', 'ого ому ий им ому'],
@@ -17,7 +17,6 @@ const DECLENSIONS: Record<Language, readonly Declension[]> = {
     ['а', 'и і у ою і'],
     ['ія', 'ії ії ію ією ії'],
     ['я', 'і і ю ею і'],
-    ['ія', 'ії ії ію ією ії'],
     ['я', 'я ю я ям ї'],
     ['я', 'я ю я ям і'],
     ['ів', 'ова ову ів овом ові'],
@@ -82,37 +81,37 @@ const DECLENSIONS: Record<Language, readonly Declension[]> = {
 const CASE_COUNT = 5;
 
 /**
- * Returns the forms of a place name that a text may contain, without the nominative. Some of them are no words,
- * because all declensions that fit the ending are applied.
+ * Returns the forms of a place name that a text may contain, without the nominative. Some are not words, because every
+ * declension that matches the ending applies.
  * @param name Normalized words, separated by spaces.
  */
 export function inflect(name: string, language: Language): Set<string> {
   const forms = new Set<string>();
   const words = name.split(' ').map((word) => declineWord(word, language));
   for (let index = 0; index < CASE_COUNT; index += 1) {
-    let combined = [''];
-    for (const cases of words) {
-      const endings = [...new Set(cases.map((caseForms) => caseForms[index] ?? ''))];
-      combined = combined.flatMap((start) =>
-        endings.map((ending) => (start === '' ? ending : `${start} ${ending}`)),
+    let phrases = [''];
+    for (const declensions of words) {
+      const wordForms = new Set(declensions.map((cases) => cases[index] ?? ''));
+      phrases = phrases.flatMap((phrase) =>
+        Array.from(wordForms, (form) => `${phrase} ${form}`.trimStart()),
       );
     }
-    for (const form of combined) forms.add(form);
+    for (const phrase of phrases) forms.add(phrase);
   }
   forms.delete(name);
   return forms;
 }
 
-/** Returns the five cases for each declension that fits; a word that none fits stays as it is. */
+/** Returns the five cases of a word for each matching declension, and the unchanged word. */
 function declineWord(word: string, language: Language): string[][] {
-  const unchanged = Array.from({ length: CASE_COUNT }, () => word);
+  const unchanged = Array<string>(CASE_COUNT).fill(word);
   if (!/\p{L}{2}/u.test(word)) return [unchanged];
-  const fitting = DECLENSIONS[language]
+  const declined = DECLENSIONS[language]
     .filter(
       ([ending]) => word.endsWith(ending) && (ending !== '' || /[^аеиоуюяіїєыьйэё]$/u.test(word)),
     )
     .map(([ending, cases]) =>
       cases.split(' ').map((caseEnding) => word.slice(0, word.length - ending.length) + caseEnding),
     );
-  return [unchanged, ...fitting];
+  return [unchanged, ...declined];
 }
