@@ -29,7 +29,7 @@ function indexPlaces(table: string): Map<string, Place[]> {
       row.split('\t');
     const place: Place = {
       id: Number(id),
-      // The test of the table checks each kind.
+      // A test checks the kinds in the table.
       kind: kind as PlaceKind,
       path: [Number(id), ...(byId.get(Number(parent))?.path ?? [])],
       latitude: Number(latitude),
@@ -131,12 +131,8 @@ function preferLargePlaces(places: Place[]): Place[] {
 
 const selectLargePlaces = (places: Place[]) => places.filter(({ kind }) => kind !== 'district');
 
-function findPlacesOfParts(text: string | null | undefined): Place[][] {
-  return (text ?? '')
-    .split(PART_SEPARATOR_PATTERN)
-    .map(findPlaces)
-    .filter((places) => places.length > 0);
-}
+const findPlacesOfParts = (text: string | null | undefined) =>
+  (text ?? '').split(PART_SEPARATOR_PATTERN).map(findPlaces);
 
 /** Returns the smallest of the places that lie in the places of the most parts. */
 function selectBestPlaces(parts: Place[][]): Place[] {

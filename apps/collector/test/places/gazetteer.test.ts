@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { findPlaces, resolvePlace } from '../../src/places/gazetteer.ts';
 import { inflect } from '../../src/places/inflection.ts';
+
+test('Each row of the table has a known kind, and its parent above it', () => {
+  const path = new URL('../../src/places/places.tsv', import.meta.url);
+  const ids = new Set(['']);
+  for (const row of readFileSync(path, 'utf8').trimEnd().split('\n').slice(1)) {
+    const [id = '', kind = '', parent = ''] = row.split('\t');
+    assert.match(kind, /^(country|region|raion|city|district)$/, row);
+    assert.ok(!ids.has(id) && ids.has(parent), row);
+    ids.add(id);
+  }
+});
 
 function resolve(city: string | null, district?: string, address?: string): string {
   const { place, isAmbiguous } = resolvePlace({
