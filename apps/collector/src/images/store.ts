@@ -3,7 +3,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { waitWithTimeout, rejectOnAbort, pause } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import { isDiskLow } from '../free-disk-space.ts';
-import { type ImageBackend, isNotFoundError, openBucket, openLocalFolder } from './disks.ts';
+import { type ImageBackend, isNotFoundError, openBucket, openLocalFolder } from './backends.ts';
 
 /** Stores images by the SHA-256 of their bytes, so that duplicates share a file. */
 export type ImageStore = OpenStore['store'];
@@ -50,8 +50,8 @@ export async function openImageStore(
 ): Promise<OpenStore> {
   const { folder, getTemporaryFolder, log } = options;
   const isLocal = config.IMAGE_STORE === 'file';
-  const disk = isLocal ? openLocalFolder(folder, getTemporaryFolder) : await openBucket(config);
-  return createImageStore(disk, { log });
+  const backend = isLocal ? openLocalFolder(folder, getTemporaryFolder) : await openBucket(config);
+  return createImageStore(backend, { log });
 }
 
 /**
@@ -60,7 +60,7 @@ export async function openImageStore(
  * @param options.minPauseMs Delay between the first two probes, in milliseconds.
  */
 export function createImageStore(
-  disk: ImageBackend,
+  backend: ImageBackend,
   options: { log: Pick<Logger, 'warn' | 'info'>; minPauseMs?: number },
 ) {
   const { log, minPauseMs = MIN_PAUSE_MS } = options;
@@ -68,7 +68,7 @@ export function createImageStore(
   let outage: object | undefined;
 
   async function probe(): Promise<boolean> {
-    const probeResult = disk.put(PROBE_KEY, PROBE_CONTENT).then(() => disk.read(PROBE_KEY));
+    const probeResult = backend.put(PROBE_KEY, PROBE_CONTENT).then(() => backend.read(PROBE_KEY));
     return waitWithTimeout(probeResult, PROBE_TIMEOUT_MS).catch(() => false);
   }
 
@@ -107,18 +107,18 @@ export function createImageStore(
     put: (sha256: string, path: string): Promise<boolean> =>
       detectOutage(async () => {
         const key = getImageKey(sha256);
-        if (await disk.exists(key)) return false;
-        await disk.putFile(key, path);
+        if (await backend.exists(key)) return false;
+        await backend.putFile(key, path);
         return true;
       }),
-    has: (sha256: string) => detectOutage(() => disk.exists(getImageKey(sha256))),
+    has: (sha256: string) => detectOutage(() => backend.exists(getImageKey(sha256))),
     /** Reads a whole image. Call it within `limitDecoding`, so that few images are in memory. */
-    read: (sha256: string) => detectOutage(() => disk.read(getImageKey(sha256))),
-    openStream: (sha256: string) => detectOutage(() => disk.openStream(getImageKey(sha256))),
+    read: (sha256: string) => detectOutage(() => backend.read(getImageKey(sha256))),
+    openStream: (sha256: string) => detectOutage(() => backend.openStream(getImageKey(sha256))),
     /** Reads a thumbnail; undefined if it is not stored. */
     readThumbnail: (sha256: string, side: number): Promise<Buffer | undefined> =>
       detectOutage(() =>
-        disk.read(getThumbnailKey(sha256, side)).catch((error: unknown) => {
+        backend.read(getThumbnailKey(sha256, side)).catch((error: unknown) => {
           if (isNotFoundError(error)) return undefined;
           throw error;
         }),
@@ -127,15 +127,15 @@ export function createImageStore(
     putThumbnail: (sha256: string, side: number, bytes: Uint8Array): Promise<void> =>
       detectOutage(async () => {
         const key = getThumbnailKey(sha256, side);
-        await disk.put(key, bytes);
+        await backend.put(key, bytes);
         // No later cleanup would find the thumbnail of a removed image.
-        if (!(await disk.exists(getImageKey(sha256)))) await disk.remove(key);
+        if (!(await backend.exists(getImageKey(sha256)))) await backend.remove(key);
       }),
     /** Removes an image and then its thumbnails, so that `putThumbnail` detects a concurrent removal. */
     remove: (sha256: string): Promise<void> =>
       detectOutage(async () => {
-        await disk.remove(getImageKey(sha256));
-        for (const side of THUMBNAIL_SIDES) await disk.remove(getThumbnailKey(sha256, side));
+        await backend.remove(getImageKey(sha256));
+        for (const side of THUMBNAIL_SIDES) await backend.remove(getThumbnailKey(sha256, side));
       }),
   };
 
@@ -147,7 +147,7 @@ export function createImageStore(
     /** Returns whether the store responds before the signal aborts. */
     async isReachable(signal: AbortSignal): Promise<boolean> {
       if (outage !== undefined) return false;
-      const response = detectOutage(() => disk.exists(PROBE_KEY)).then(() => true);
+      const response = detectOutage(() => backend.exists(PROBE_KEY)).then(() => true);
       return rejectOnAbort(signal, response).catch(() => false);
     },
     /** Converts a failure between the network and the store to an outage, unless the disk is full. */
@@ -157,7 +157,7 @@ export function createImageStore(
   /** Stops probes and closes connections. */
   const close = () => {
     closeController.abort();
-    disk.close();
+    backend.close();
   };
   return { store, state, close };
 }

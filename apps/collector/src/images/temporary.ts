@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { DatabaseError, type FolderLock, lockFolder } from '@oselya/db';
 import { MEBIBYTE } from '../schemas.ts';
-import { isNotFoundError } from './disks.ts';
+import { isNotFoundError } from './backends.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
 export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;

@@ -1,7 +1,7 @@
 import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
 import { limitDecoding, limitRequestDecoding, ImageError, convertToJpeg } from './decode.ts';
-import { isNotFoundError } from './disks.ts';
+import { isNotFoundError } from './backends.ts';
 import type { ImageStore } from './store.ts';
 
 /** Maximum thumbnails in progress for requests, because the last one already waits a few seconds. */

@@ -10,9 +10,9 @@ import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
 import {
   type ImageBackend,
-  openBucket as openBucketDisk,
+  openBucket as openBucketBackend,
   openLocalFolder,
-} from '../../src/images/disks.ts';
+} from '../../src/images/backends.ts';
 import {
   createImageStore,
   openImageStore,
@@ -31,8 +31,8 @@ const imageKey = `ab/ab/${imageHash}`;
 const folder = join(rootFolder, 'images');
 const incomingFolder = join(rootFolder, 'incoming');
 await mkdir(incomingFolder);
-const openDisk = () => openLocalFolder(folder, () => incomingFolder);
-const localStore = createImageStore(openDisk(), { log });
+const openBackend = () => openLocalFolder(folder, () => incomingFolder);
+const localStore = createImageStore(openBackend(), { log });
 deferCleanup(localStore.close);
 const listFiles = async () =>
   (await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []))
@@ -75,11 +75,11 @@ for (const [name, store, listKeys] of [
 
 test('A removal covers the thumbnails, including one that is stored meanwhile', async () => {
   const putThumbnail = () => localStore.store.putThumbnail(imageHash, 320, Buffer.from('small'));
-  const disk = openDisk();
-  const remove = (key: string) => disk.remove(key).then(putThumbnail);
+  const backend = openBackend();
+  const remove = (key: string) => backend.remove(key).then(putThumbnail);
   await localStore.store.put(imageHash, sourcePath);
   await putThumbnail();
-  await createImageStore({ ...disk, remove }, { log }).store.remove(imageHash);
+  await createImageStore({ ...backend, remove }, { log }).store.remove(imageHash);
   assert.deepEqual(await listFiles(), []);
 });
 
@@ -148,10 +148,10 @@ test('A throttled request is sent three times', async () => {
 
 test('A request to a silent bucket is abandoned and sent three times', async () => {
   const { env, requests, state } = await startBucket();
-  const disk = await openBucketDisk(readConfig(env), { idleTimeoutMs: 20 });
-  deferCleanup(() => disk.close());
+  const backend = await openBucketBackend(readConfig(env), { idleTimeoutMs: 20 });
+  deferCleanup(() => backend.close());
   state.ignoredMethod = 'GET';
-  await assert.rejects(disk.read(imageKey), { name: 'TimeoutError' });
+  await assert.rejects(backend.read(imageKey), { name: 'TimeoutError' });
   const request = `GET /images/${imageKey}`;
   assert.deepEqual(requests, [request, request, request]);
 });
@@ -171,27 +171,27 @@ test('A denied key and an unreachable server are outages; a missing object is no
 suite('An outage of the store', () => {
   const createError = (code: string) => Object.assign(new Error(code), { code });
 
-  /** Opens a store whose writes or requests fail while `diskState.failure` is set. */
+  /** Opens a store whose writes or requests fail while `backendState.failure` is set. */
   function openFlakyStore() {
-    const diskState = {
+    const backendState = {
       failure: undefined as { at: 'writing' | 'all'; error: Error } | undefined,
       isHanging: false,
       writeCount: 0,
     };
     const logLines: string[] = [];
     const throwFailure = () => {
-      const cause = diskState.failure?.error;
+      const cause = backendState.failure?.error;
       if (cause !== undefined) throw new Error('wrapped', { cause });
     };
     const read = async () => {
-      if (diskState.isHanging) await new Promise(() => undefined);
-      if (diskState.failure?.at === 'all') throwFailure();
+      if (backendState.isHanging) await new Promise(() => undefined);
+      if (backendState.failure?.at === 'all') throwFailure();
     };
     const write = async () => {
-      diskState.writeCount += 1;
+      backendState.writeCount += 1;
       throwFailure();
     };
-    const disk: ImageBackend = {
+    const backend: ImageBackend = {
       put: write,
       putFile: write,
       exists: () => read().then(() => false),
@@ -202,9 +202,9 @@ suite('An outage of the store', () => {
     };
     const recordLine = (_fields: unknown, line: string) => void logLines.push(line);
     const logger = { warn: recordLine, info: recordLine } as Pick<Logger, 'warn' | 'info'>;
-    const flakyStore = createImageStore(disk, { log: logger, minPauseMs: 1 });
+    const flakyStore = createImageStore(backend, { log: logger, minPauseMs: 1 });
     deferCleanup(flakyStore.close);
-    return { ...flakyStore, diskState, logLines };
+    return { ...flakyStore, backendState, logLines };
   }
 
   async function catchOutage(work: Promise<unknown>): Promise<object> {
@@ -215,46 +215,46 @@ suite('An outage of the store', () => {
 
   for (const at of ['all', 'writing'] as const) {
     test(`All failures until the store can be used again are one outage (${at})`, async () => {
-      const { store, state, diskState, logLines } = openFlakyStore();
-      diskState.failure = { at, error: createError('EROFS') };
+      const { store, state, backendState, logLines } = openFlakyStore();
+      backendState.failure = { at, error: createError('EROFS') };
       const outage = await catchOutage(store.put('a', '/a'));
       assert.equal(state.isUnavailable, true);
       if (at === 'writing') assert.equal(await store.has('a'), false, 'a read does not end it');
-      const { writeCount } = diskState;
-      await until('some probes', () => diskState.writeCount >= writeCount + 3);
+      const { writeCount } = backendState;
+      await until('some probes', () => backendState.writeCount >= writeCount + 3);
       assert.equal(await catchOutage(store.put('a', '/a')), outage);
       assert.equal(logLines.length, 1);
-      diskState.failure = undefined;
+      backendState.failure = undefined;
       await until('its end', () => !state.isUnavailable);
       assert.equal(logLines.length, 2);
-      diskState.failure = { at, error: createError('EIO') };
+      backendState.failure = { at, error: createError('EIO') };
       assert.notEqual(await catchOutage(store.put('a', '/a')), outage);
     });
   }
 
   test('A missing object and a full disk are not outages', async () => {
-    const { store, state, diskState, logLines } = openFlakyStore();
+    const { store, state, backendState, logLines } = openFlakyStore();
     const notFoundError = Object.assign(new Error('not here'), { name: 'NoSuchKey' });
     for (const error of [createError('ENOENT'), notFoundError, createError('ENOSPC')]) {
-      diskState.failure = { at: 'all', error };
+      backendState.failure = { at: 'all', error };
       await assert.rejects(store.read('a'), ({ cause }: Error) => cause === error);
     }
     assert.deepEqual([state.isUnavailable, logLines], [false, []]);
   });
 
   test('The health and the metric show the outage immediately', async () => {
-    const { state, diskState } = openFlakyStore();
+    const { state, backendState } = openFlakyStore();
     const idleSignal = new AbortController().signal;
     assert.equal(await state.isReachable(idleSignal), true);
-    diskState.isHanging = true;
+    backendState.isHanging = true;
     assert.equal(await state.isReachable(AbortSignal.timeout(5)), false);
     const registry = new Registry();
     registerStoreMetrics(registry, { imageStore: state });
     const readGauge = async () =>
       /^collector_image_store_away (\d)$/m.exec(await registry.metrics())?.[1];
     assert.equal(await readGauge(), '0', 'nothing has failed yet');
-    diskState.isHanging = false;
-    diskState.failure = { at: 'all', error: createError('EIO') };
+    backendState.isHanging = false;
+    backendState.failure = { at: 'all', error: createError('EIO') };
     assert.equal(await state.isReachable(idleSignal), false);
     assert.equal(await readGauge(), '1');
   });

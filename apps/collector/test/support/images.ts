@@ -13,7 +13,7 @@ import sharp from 'sharp';
 import { Value } from 'typebox/value';
 import { createDisk } from '../../src/free-disk-space.ts';
 import type { VisionClient } from '../../src/images/describe.ts';
-import { openLocalFolder } from '../../src/images/disks.ts';
+import { openLocalFolder } from '../../src/images/backends.ts';
 import {
   createImageService,
   type ImageEvent,

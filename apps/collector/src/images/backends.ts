@@ -51,7 +51,7 @@ async function hasObject(operation: Promise<unknown>): Promise<boolean> {
 const COPY_MODE = constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL;
 
 /**
- * Opens a local folder as a disk. Files are written to the temporary folder and then renamed, because a crash must
+ * Opens a local folder as an image backend. Files are written to the temporary folder and then renamed, because a crash must
  * not leave an incomplete image under its final name.
  * @param getTemporaryFolder Returns a folder on the same file system.
  */
