@@ -13,11 +13,11 @@ const RETENTION_DAYS = 30;
 /** Default and maximum number of changes in a response. */
 const MAX_PAGE_SIZE = 100;
 
-/** Number of changes that one maintenance statement settles or deletes. */
+/** Number of changes that one maintenance statement updates or deletes. */
 const MAX_BATCH_SIZE = 10_000;
 
-/** Maximum number of changes that get positions while a client waits. */
-const MAX_SETTLED_CHANGES = 1000;
+/** Maximum number of positions to assign while a client waits. */
+const MAX_ASSIGNED_POSITIONS = 1000;
 
 /** Maximum number of positions that a page reads, because a client with few sources may match few of them. */
 const MAX_SCANNED_POSITIONS = 50_000;
@@ -148,22 +148,22 @@ async function readChanges(
 ): Promise<Static<typeof changesResponseSchema>> {
   const { limit, sources } = options;
   const cursor = changeCursorCodec.read(options.after);
-  const hasUnsettledChanges =
-    (await assignPositions(db, CHANGE_LOG, MAX_SETTLED_CHANGES)) !== 'done';
-  const { settledPosition, assignedPosition } = await readLastPositions(db);
+  const hasPendingChanges =
+    (await assignPositions(db, CHANGE_LOG, MAX_ASSIGNED_POSITIONS)) !== 'done';
+  const { lastStoredPosition, lastAssignedPosition } = await readLastPositions(db);
   if (cursor === undefined) {
-    const endCursor = await createCursor(db, settledPosition);
-    return { items: [], cursor: endCursor, has_more: hasUnsettledChanges };
+    const endCursor = await createCursor(db, lastStoredPosition);
+    return { items: [], cursor: endCursor, has_more: hasPendingChanges };
   }
   const [afterPosition, cursorTime] = cursor;
   // A database restored from a backup has other changes at the same positions. Expired changes cannot be checked.
   const changeTime = await readChangeTime(db, afterPosition);
-  if (afterPosition > assignedPosition || (changeTime !== null && changeTime !== cursorTime)) {
+  if (afterPosition > lastAssignedPosition || (changeTime !== null && changeTime !== cursorTime)) {
     throw problem('validation_failed', { errors: [cursorError] });
   }
   const lastPosition = Math.max(
     afterPosition,
-    Math.min(settledPosition, afterPosition + MAX_SCANNED_POSITIONS),
+    Math.min(lastStoredPosition, afterPosition + MAX_SCANNED_POSITIONS),
   );
   const rows = await listChanges(db, { afterPosition, lastPosition, sources, limit: limit + 1 });
   const page = rows.slice(0, limit);
@@ -178,7 +178,7 @@ async function readChanges(
       endPosition === afterPosition
         ? changeCursorCodec.write(cursor)
         : await createCursor(db, endPosition),
-    has_more: hasMoreRows || lastPosition < settledPosition || hasUnsettledChanges,
+    has_more: hasMoreRows || lastPosition < lastStoredPosition || hasPendingChanges,
   };
 }
 
@@ -198,12 +198,12 @@ async function readChangeTime(db: Kysely<Tables>, position: number): Promise<num
 
 /** Returns the last position with a change, and the last position that the sequence assigned. */
 async function readLastPositions(db: Kysely<Tables>) {
-  const { rows } = await sql<{ settledPosition: number; assignedPosition: number }>`
-    select coalesce((select max(position) from listing_changes), 0) as "settledPosition",
+  const { rows } = await sql<{ lastStoredPosition: number; lastAssignedPosition: number }>`
+    select coalesce((select max(position) from listing_changes), 0) as "lastStoredPosition",
       (select case when is_called then last_value else 0 end from listing_changes_positions)
-        as "assignedPosition"
+        as "lastAssignedPosition"
   `.execute(db);
-  return rows[0] ?? { settledPosition: 0, assignedPosition: 0 };
+  return rows[0] ?? { lastStoredPosition: 0, lastAssignedPosition: 0 };
 }
 
 function listChanges(

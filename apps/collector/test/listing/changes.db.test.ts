@@ -131,7 +131,7 @@ if (engine === 'postgres') {
     assert.deepEqual(getListingIds(secondPage), [expected.lateId]);
   });
 
-  test('A request does not wait for another one that settles changes', async () => {
+  test('A request does not wait for another one that assigns positions', async () => {
     const { cursor } = await poll();
     const { addedId, firstPage } = await db.transaction().execute(async (trx) => {
       // The advisory lock of the log.
@@ -141,7 +141,7 @@ if (engine === 'postgres') {
       assert.deepEqual([page.items, page.has_more], [[], true]);
       assert.equal((await poll()).has_more, true);
       await assignChangePositions(db, new AbortController().signal);
-      assert.equal(await countUnsettled(), 1);
+      assert.equal(await countPending(), 1);
       return { addedId: id, firstPage: page };
     });
     const secondPage = await poll(firstPage.cursor);
@@ -218,18 +218,18 @@ async function addChanges(count: number, source = 'doshka'): Promise<void> {
 }
 
 /** Returns the number of changes without a position in the log. */
-async function countUnsettled(): Promise<number> {
+async function countPending(): Promise<number> {
   const { rows } = await sql`select from listing_changes where position is null`.execute(db);
   return rows.length;
 }
 
-test('A request settles a thousand changes and reports that there are more', async () => {
+test('A request assigns a thousand positions and reports that there are more', async () => {
   const startCursor = (await poll()).cursor;
   await addChanges(2005);
   const firstPage = await poll();
-  assert.deepEqual([firstPage.items, firstPage.has_more, await countUnsettled()], [[], true, 1005]);
+  assert.deepEqual([firstPage.items, firstPage.has_more, await countPending()], [[], true, 1005]);
   const page = await poll(startCursor, 1);
-  assert.deepEqual([page.items.length, page.has_more, await countUnsettled()], [1, true, 5]);
+  assert.deepEqual([page.items.length, page.has_more, await countPending()], [1, true, 5]);
   let receivedCount = 0;
   for (let [cursor, hasMore] = [firstPage.cursor, true]; hasMore;) {
     const next = await poll(cursor);

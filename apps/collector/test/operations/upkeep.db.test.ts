@@ -121,16 +121,16 @@ test('A run in progress ends with its process and is soon due again', async () =
   await nextUpkeep.upkeep.close();
 });
 
-test('By default only the change feed is maintained: settled every minute, removed after a month', async () => {
+test('By default only the change feed is maintained: ordered every minute, removed after a month', async () => {
   await sql`insert into listing_changes (listing_id, source_slug, kind, created_at)
     select n, 'doshka', 'new', now() - n * interval '10 days' - interval '1 hour'
     from generate_series(1, 4) as n`.execute(db);
   const { calls, upkeep } = openUpkeep();
   await until('the removal', async () => {
-    const { rows } = await sql<{ ids: number[]; settled: boolean }>`
+    const { rows } = await sql<{ ids: number[]; isOrdered: boolean }>`
       select array_agg(listing_id::integer order by listing_id) as ids,
-        bool_and(position is not null) as settled from listing_changes`.execute(db);
-    return rows[0]?.settled === true && rows[0].ids.join() === '1,2';
+        bool_and(position is not null) as "isOrdered" from listing_changes`.execute(db);
+    return rows[0]?.isOrdered === true && rows[0].ids.join() === '1,2';
   });
   await upkeep.close();
   assert.deepEqual(calls, []);
