@@ -132,7 +132,7 @@ function formatChurnTable(findings: readonly Findings[]): string {
       'listings',
       '',
       'dead rows',
-      'index MB',
+      'index MiB',
       ...(findings[0]?.recalls ?? []).map(({ filter }) => filter),
     ],
     findings.flatMap(({ listings, churned }) =>

@@ -8,11 +8,10 @@ import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createDisk } from '../../src/free-disk-space.ts';
 import { descriptionPrompt } from '../../src/images/describe.ts';
-import { replaceImages } from '../../src/images/repository.ts';
+import { replaceImages, SupersededError } from '../../src/images/repository.ts';
 import { registerImageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
-import { SupersededError } from '../../src/images/repository.ts';
 import { ClaimLostError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
@@ -221,7 +220,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
   assert.deepEqual((await readRawRecord(db, job.fence.rawId)).uploads, expected);
 });
 
-test('An image of 50 MB is stored, and a larger image is not', async () => {
+test('An image of 50 MiB is stored, and a larger image is not', async () => {
   const { bytes } = await putImage('/small.png', 'png', { colour: 'salmon' });
   const paddingBytes = MAX_IMAGE_BYTES - bytes.length;
   // Decoders ignore bytes after the end of an image.
