@@ -18,7 +18,7 @@ export const processedFormSchema = Type.Object({
   listing_id: Type.Integer(),
   images: Type.Array(uploadOutcomeSchema, {
     description:
-      'Outcomes of the images, in order. Empty if a newer payload of the listing has arrived meanwhile.',
+      'Outcomes of the images, in order. Empty if a newer payload of the listing has arrived in the meantime.',
   }),
 });
 

@@ -219,7 +219,8 @@ export async function storeRaws(
   await unblockPayloads(db, blockedListings).catch(onError);
   return raws.map(({ content_hash }, index) => {
     const raw = storedRaws.get(index);
-    if (raw === undefined) return failure ?? new Error('The idempotency key expired meanwhile');
+    if (raw === undefined)
+      return failure ?? new Error('The idempotency key expired in the meantime');
     return raw.contentHash === content_hash ? raw : problem('idempotency_conflict');
   });
 }

@@ -598,7 +598,7 @@ export interface paths {
                             /** @enum {string} */
                             status: "completed";
                             listing_id: number;
-                            /** @description Outcomes of the images, in order. Empty if a newer payload of the listing has arrived meanwhile. */
+                            /** @description Outcomes of the images, in order. Empty if a newer payload of the listing has arrived in the meantime. */
                             images: ({
                                 sha256: string;
                                 width: number;
