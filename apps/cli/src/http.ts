@@ -133,14 +133,13 @@ export function describeRejection(
 ): string {
   const rejection = `the collector rejected ${subject} (${status})`;
   const problem = parseProblem(body);
-  if (problem === undefined) {
-    return `${rejection} without a reason: set COLLECTOR_URL to the address of a collector`;
+  if (problem === undefined || status === 404) {
+    const reason =
+      problem === undefined ? ' without a reason' : `: ${problem.text.replace(/\.$/, '')}`;
+    return `${rejection}${reason}: set COLLECTOR_URL to the address of a collector`;
   }
   if (status === 401) {
     return `${rejection}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; npx oselya api-key create makes one`;
-  }
-  if (status === 404) {
-    return `${rejection}: ${problem.text.replace(/\.$/, '')}: set COLLECTOR_URL to the address of a collector`;
   }
   return `${rejection}: ${problem.text}`;
 }
