@@ -95,7 +95,7 @@ export async function createApp(
         processForm: createProcessForm({
           db,
           store: ingest.store,
-          run: (job, input) => jobs.run(job, (options) => services.process(job, options, input)),
+          run: (job, input) => jobs.run(job, (jobRun) => services.process(job, jobRun, input)),
           leaseMs,
         }),
         limit,

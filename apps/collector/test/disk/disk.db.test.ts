@@ -5,6 +5,7 @@ import { before, suite, test } from 'node:test';
 import { openFolder, until } from '@oselya/testing';
 import sharp from 'sharp';
 import { createDisk, type Disk, isDiskLow } from '../../src/free-disk-space.ts';
+import { MEBIBYTE } from '../../src/schemas.ts';
 import { createForm, sendForm, startCollector } from '../support/collector.ts';
 import { simulateFullDisk } from '../support/full-disk.ts';
 import { createImage, startServer } from '../support/images.ts';
@@ -16,7 +17,6 @@ import {
   createResourceLeakCheck,
 } from '../support/pipeline.ts';
 
-const MEBIBYTE = 1024 * 1024;
 const database = await openDatabase();
 const { db } = database;
 const dataDir = await openFolder();

@@ -219,9 +219,9 @@ export async function waitUntilEnded(db: Kysely<Tables>, limitMs: number): Promi
 
 /** Counts the payloads in the queue and in progress. */
 export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
-  const { rows } = await sql`select from raw_data
+  const { rows } = await sql<{ n: number }>`select count(*) as n from raw_data
     where status in ('pending', 'processing')`.execute(db);
-  return rows.length;
+  return rows[0]?.n ?? 0;
 }
 
 /**
