@@ -21,7 +21,7 @@ const DESCRIPTION = `select format('%s (shared_buffers %s, huge pages %s)',
   split_part(current_setting('server_version'), ' ', 1), current_setting('shared_buffers'),
   coalesce(current_setting('huge_pages_status', true), 'unknown'))`;
 
-const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
+const POSTGRES_SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
 
 /**
  * Returns the server of DATABASE_URL or TEST_DATABASE_URL, or else the server of `scripts/postgres`.
@@ -63,7 +63,7 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
 
 async function readLocalServerUrl(): Promise<string> {
   try {
-    return (await promisify(execFile)(SCRIPT, ['url'])).stdout.trim();
+    return (await promisify(execFile)(POSTGRES_SCRIPT, ['url'])).stdout.trim();
   } catch (error) {
     throw new BenchError(
       'no PostgreSQL server is running: start one with scripts/postgres start, or set DATABASE_URL',

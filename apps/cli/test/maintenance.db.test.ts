@@ -82,7 +82,7 @@ const runHere = (args: string[]) => oselya(args, env);
 async function startServer({ rooms, model }: { rooms: number; model: string }) {
   const behavior = { isUp: true, requestCount: 0, answers: (_path: string): boolean => true };
   const listing = { ...LISTING, rooms };
-  const answer = createConstantHandler({ listing, model, vectorOf: createConstantVector(16) });
+  const answer = createConstantHandler({ listing, model, createVector: createConstantVector(16) });
   const { url: address, close } = await startModelServer((request) => {
     behavior.requestCount += 1;
     if (!behavior.answers(request.path)) return 'silence';

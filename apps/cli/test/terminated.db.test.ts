@@ -23,7 +23,7 @@ const LOGGED_FIELDS = new Set(['type', 'message', 'stack', 'code', 'severity', '
 /** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
 async function startBlockedModel() {
   const { promise: releasePromise, resolve: release } = Promise.withResolvers<void>();
-  const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ createVector: createConstantVector(DIMENSIONS) });
   const blocked = { requestCount: 0 };
   const server = await startModelServer(async (request) => {
     const question = JSON.stringify(request.body);

@@ -12,18 +12,27 @@ export type Variant = {
 const resolveModule = (specifier: string) => fileURLToPath(import.meta.resolve(specifier));
 const SCHEMA = resolveModule('@oselya/inventory/endpoint.schema.json');
 
-const OSELYA = fileURLToPath(new URL('../../../apps/cli/bin/oselya.js', import.meta.url));
+const OSELYA_COMMAND = fileURLToPath(new URL('../../../apps/cli/bin/oselya.js', import.meta.url));
 
 export const oselya: Variant = {
   name: 'oselya inventory validate',
-  args: (file) => [OSELYA, 'inventory', 'validate', '--format', 'json', file],
+  args: (file) => [OSELYA_COMMAND, 'inventory', 'validate', '--format', 'json', file],
   errorMark: '"pointer":',
 };
 
 /** Linter with a fixed date, on which no review in the documents is overdue. */
 export const lint: Variant = {
   name: 'oselya inventory lint',
-  args: (file) => [OSELYA, 'inventory', 'lint', '--today', '2026-10-01', '--format', 'json', file],
+  args: (file) => [
+    OSELYA_COMMAND,
+    'inventory',
+    'lint',
+    '--today',
+    '2026-10-01',
+    '--format',
+    'json',
+    file,
+  ],
   errorMark: '"pointer":',
 };
 

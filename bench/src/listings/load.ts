@@ -19,7 +19,7 @@ export type Load = {
 };
 
 /** Number of rows sent to the server at a time. */
-const BATCH = 500;
+const BATCH_SIZE = 500;
 /** Interval of progress messages. */
 const PROGRESS_INTERVAL_ROWS = 100_000;
 
@@ -56,9 +56,9 @@ function* batches({
   logProgress,
 }: Load): Generator<string, void, undefined> {
   const formatRow = createRowFormatter(generator, dimensions);
-  for (let start = existingCount; start < count; start += BATCH) {
+  for (let start = existingCount; start < count; start += BATCH_SIZE) {
     let rows = '';
-    for (let index = start; index < Math.min(count, start + BATCH); index += 1)
+    for (let index = start; index < Math.min(count, start + BATCH_SIZE); index += 1)
       rows += formatRow(index);
     yield rows;
     if (start > existingCount && start % PROGRESS_INTERVAL_ROWS === 0)

@@ -17,7 +17,7 @@ export type ChurnResult = {
 };
 
 /** Number of listings per statement. */
-const BATCH = 500;
+const BATCH_SIZE = 500;
 const SEED = 20_260_103;
 
 /** Maximum size of databases to vacuum, because a vacuum takes as long as building the vector index. */
@@ -64,9 +64,9 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
       'select id from property_listings where id % 10 = 3 order by id',
     );
     const ids = rows.map(({ id }) => Number(id));
-    for (let start = 0; start < ids.length; start += BATCH) {
+    for (let start = 0; start < ids.length; start += BATCH_SIZE) {
       signal.throwIfAborted();
-      const batch = ids.slice(start, start + BATCH);
+      const batch = ids.slice(start, start + BATCH_SIZE);
       await client.query(
         `update property_listings set price = price * 0.97, embedding = changed.vector::vector,
            updated_at = now()

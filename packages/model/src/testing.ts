@@ -101,20 +101,20 @@ export function extractEmbeddedTexts({ path, body }: ReceivedRequest): string[] 
 
 /**
  * Creates a handler that returns the same listing for all payloads, and an empty list of models.
- * @param options.vectorOf Returns a text's embedding, with `EMBEDDING_DIMENSIONS` numbers.
+ * @param options.createVector Returns a text's embedding, with `EMBEDDING_DIMENSIONS` numbers.
  */
 export function createConstantHandler(options: {
   listing?: object;
   model?: string;
-  vectorOf: (text: string) => readonly number[];
+  createVector: (text: string) => readonly number[];
 }): (request: ReceivedRequest) => ScriptedResponse {
-  const { listing = LISTING, model = 'test', vectorOf } = options;
+  const { listing = LISTING, model = 'test', createVector } = options;
   return (request) => {
     if (request.path.endsWith('/models')) return { body: { object: 'list', data: [] } };
     const texts = extractEmbeddedTexts(request);
     return texts === undefined
       ? createCompletion(JSON.stringify(listing), { model })
-      : createEmbeddings(texts.map(vectorOf));
+      : createEmbeddings(texts.map(createVector));
   };
 }
 

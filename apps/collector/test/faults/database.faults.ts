@@ -117,11 +117,11 @@ async function startCollectors(
   };
 }
 
-const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
+const POSTGRES_SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
 
 /** Returns the reason why the tests cannot start a second server, or undefined. */
 function findServerProblem(testUrl: string): string | undefined {
-  const urlCommand = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
+  const urlCommand = spawnSync(POSTGRES_SCRIPT, ['url'], { encoding: 'utf8' });
   if (urlCommand.status !== 0) return `scripts/postgres has no server: ${urlCommand.stderr.trim()}`;
   const getHost = (url: string) => new URL(url).host.replace('localhost', '127.0.0.1');
   const [expected, actual] = [getHost(urlCommand.stdout.trim()), getHost(testUrl)];
@@ -139,9 +139,9 @@ async function openRestartable() {
     OSELYA_POSTGRES_PORT: String(await findFreePort()),
   };
   deferCleanup(async () => {
-    await run(SCRIPT, ['destroy', '--yes'], { env });
+    await run(POSTGRES_SCRIPT, ['destroy', '--yes'], { env });
   });
-  const { stdout } = await run(SCRIPT, ['start'], { env });
+  const { stdout } = await run(POSTGRES_SCRIPT, ['start'], { env });
   const url = stdout.trim();
   const connection = await connect<Tables>({ url, maxConnections: 2 });
   deferCleanup(connection.close);
@@ -149,7 +149,7 @@ async function openRestartable() {
     db: connection.db,
     collectors: await startCollectors(url, { ...connection, url }),
     /** Restarts the server. `immediate` is a crash, after which the server recovers from its log. */
-    restart: (mode: 'fast' | 'immediate') => run(SCRIPT, ['restart', mode], { env }),
+    restart: (mode: 'fast' | 'immediate') => run(POSTGRES_SCRIPT, ['restart', mode], { env }),
   };
 }
 

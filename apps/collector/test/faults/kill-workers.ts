@@ -31,7 +31,7 @@ type ModelCallPoint = { operation: Operation; when: 'before' | 'after' };
 
 const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
 const REJECTION = { ...LISTING, is_listing: false, reason: 'It is about repairs of telephones.' };
-const constantHandler = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
+const constantHandler = createConstantHandler({ createVector: createConstantVector(DIMENSIONS) });
 
 /**
  * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.

@@ -350,7 +350,7 @@ export async function startModelServer() {
     /** Called before each response. */
     delay?: (() => Promise<void>) | undefined;
   } = { isUp: true, requestCount: 0, chatRequestCount: 0 };
-  const answer = createConstantHandler({ vectorOf: createConstantVector(DIMENSIONS) });
+  const answer = createConstantHandler({ createVector: createConstantVector(DIMENSIONS) });
   const server = await start(async (request) => {
     state.requestCount += 1;
     if (request.path.endsWith('/chat/completions') && !hasImage(request))

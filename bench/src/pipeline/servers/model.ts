@@ -38,7 +38,7 @@ const LISTING_AND_IMAGE = {
 /** Serves a model with a fixed delay and the same answer for every listing and image. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
   const vector = Array.from({ length: dimensions }, (_, index) => Math.sin(index + 1));
-  const answer = createConstantHandler({ listing: LISTING_AND_IMAGE, vectorOf: () => vector });
+  const answer = createConstantHandler({ listing: LISTING_AND_IMAGE, createVector: () => vector });
   const { url } = await startModelServer(async (request) => {
     await sleep(answerMs);
     const texts = extractEmbeddedTexts(request);

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { serveQueue } from './queue.ts';
 
 const TASK = 'nothing';
-const CHUNK = 10_000;
+const BATCH_SIZE = 10_000;
 const logger = new Logger(() => () => undefined);
 
 serveQueue(async ({ databaseUrl, poolSize, batching }) => {
@@ -13,13 +13,13 @@ serveQueue(async ({ databaseUrl, poolSize, batching }) => {
   await utils.migrate();
   return {
     async fill(count) {
-      for (let first = 1; first <= count; first += CHUNK) {
+      for (let first = 1; first <= count; first += BATCH_SIZE) {
         await pool.query(
           `select graphile_worker.add_jobs(array_agg(json_populate_record(
                null::graphile_worker.job_spec,
                json_build_object('identifier', $1::text, 'payload', json_build_object('key', n)))))
              from generate_series($2::integer, $3::integer) as n`,
-          [TASK, first, Math.min(count, first + CHUNK - 1)],
+          [TASK, first, Math.min(count, first + BATCH_SIZE - 1)],
         );
       }
     },

@@ -3,7 +3,7 @@ import { PgBoss } from 'pg-boss';
 import { serveQueue } from './queue.ts';
 
 const QUEUE = 'nothing';
-const CHUNK = 5000;
+const BATCH_SIZE = 5000;
 
 // Fastest settings: notifications wake the worker, and full batches follow each other without a pause.
 // The batch size is the concurrency.
@@ -16,8 +16,8 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
   await boss.createQueue(QUEUE, { notify: true });
   return {
     async fill(count) {
-      for (let first = 1; first <= count; first += CHUNK) {
-        const size = Math.min(CHUNK, count - first + 1);
+      for (let first = 1; first <= count; first += BATCH_SIZE) {
+        const size = Math.min(BATCH_SIZE, count - first + 1);
         const jobs = Array.from({ length: size }, (_, index) => ({
           data: { key: String(first + index) },
         }));

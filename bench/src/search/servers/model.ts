@@ -14,9 +14,9 @@ serveMethods(methods);
  */
 async function start({ dimensions }: { dimensions: number }): Promise<string> {
   const vectors = createVectors(dimensions);
-  const vectorOf = (text: string) => createTextVector(vectors, text);
+  const createVector = (text: string) => createTextVector(vectors, text);
   const { url } = await startModelServer(
-    createConstantHandler({ model: EMBEDDING_MODEL, vectorOf }),
+    createConstantHandler({ model: EMBEDDING_MODEL, createVector }),
   );
   return url;
 }
