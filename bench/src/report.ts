@@ -1,7 +1,7 @@
 import { ratio, type Summary } from './statistics.ts';
 
 /** Goal and the measured result. */
-export type Goal = { goal: string; measured: string; met: boolean };
+export type Goal = { goal: string; measured: string; isMet: boolean };
 
 /** Evaluates the goal that one series is at least a multiple of another, compared within each round. */
 export function evaluateRatio(
@@ -11,13 +11,13 @@ export function evaluateRatio(
 ): Goal {
   const measured = ratio(values, peerValues);
   const goal = formatGoal(name, peer, atLeast);
-  return { goal, measured: formatRange(measured, 2), met: measured.median >= atLeast };
+  return { goal, measured: formatRange(measured, 2), isMet: measured.median >= atLeast };
 }
 
 /** Returns a missed goal for a peer that is not installed. */
 export function createUnmeasuredGoal(name: string, peer: string, atLeast: number): Goal {
   const goal = formatGoal(name, peer, atLeast);
-  return { goal, measured: `not measured: ${peer} is not installed`, met: false };
+  return { goal, measured: `not measured: ${peer} is not installed`, isMet: false };
 }
 
 function formatGoal(name: string, peer: string, atLeast: number): string {
@@ -28,7 +28,7 @@ function formatGoal(name: string, peer: string, atLeast: number): string {
 export function formatGoals(goals: readonly Goal[]): string {
   return formatTable(
     ['', 'measured', ''],
-    goals.map(({ goal, measured, met }) => [goal, measured, met ? 'met' : 'not met']),
+    goals.map(({ goal, measured, isMet }) => [goal, measured, isMet ? 'met' : 'not met']),
   );
 }
 

@@ -24,7 +24,7 @@ import { evaluateGoals as evaluateSearch } from '../src/search/goals.ts';
 import { type Findings, formatReport as formatSearch } from '../src/search/report.ts';
 
 const options = { rounds: 2, seconds: 1, connections: 1, smoke: false, out: undefined };
-const areMet = (goals: readonly Goal[]) => goals.map(({ met }) => met);
+const areMet = (goals: readonly Goal[]) => goals.map(({ isMet }) => isMet);
 
 describe('auth', () => {
   const [assistant = ''] = cachedAssistants.map(({ name }) => name);
@@ -54,17 +54,17 @@ describe('auth', () => {
     assert.deepEqual(goals[0], {
       goal: `${assistant}: at least 2.0 × better-auth`,
       measured: '2.00 (2.00–2.00)',
-      met: true,
+      isMet: true,
     });
-    assert.ok(goals.slice(1, cachedAssistants.length).every(({ met }) => !met));
+    assert.ok(goals.slice(1, cachedAssistants.length).every(({ isMet }) => !isMet));
     const ceiling = goals.filter(({ goal }) => goal.endsWith(constant.name));
     assert.deepEqual(areMet(ceiling), Array(cachedAssistants.length).fill(false));
   });
 
   test('the assistant may send two statements, and peers any number', () => {
     const costs = [createCost(assistant, 2), createCost('better-auth', 9)];
-    assert.equal(evaluateCounts(costs, [])[0]?.met, true);
-    assert.equal(evaluateCounts([...costs, createCost(assistant, 3)], [])[0]?.met, false);
+    assert.equal(evaluateCounts(costs, [])[0]?.isMet, true);
+    assert.equal(evaluateCounts([...costs, createCost(assistant, 3)], [])[0]?.isMet, false);
   });
 
   test('each expired token is redeemed once, and no request is rejected', () => {
@@ -179,7 +179,7 @@ describe('search', () => {
 
   const findMissed = (...findings: Findings[]) =>
     evaluateSearch(findings)
-      .filter(({ met }) => !met)
+      .filter(({ isMet }) => !isMet)
       .map(({ goal }) => goal);
 
   test('each goal is judged separately', () => {
@@ -268,12 +268,12 @@ describe('ingest', () => {
     assert.deepEqual(missing, {
       goal: 'collector: at least 1.0 × pgbench',
       measured: 'not measured: pgbench is not installed',
-      met: false,
+      isMet: false,
     });
     assert.deepEqual(areMet(measured), [true, true]);
     assert.deepEqual(
       ingest.evaluateSpeed(new Map([...samples, [pgbench.name, [createSample()]]]), pgbench)[0],
-      { goal: 'collector: at least 1.0 × pgbench', measured: '3.00 (3.00–3.00)', met: true },
+      { goal: 'collector: at least 1.0 × pgbench', measured: '3.00 (3.00–3.00)', isMet: true },
     );
   });
 });

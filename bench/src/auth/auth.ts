@@ -33,7 +33,9 @@ export async function measureAuth(context: Context): Promise<Report> {
   const failures = [
     ...costResults.failures,
     ...speedResults.failures,
-    ...goals.filter(({ met }) => !met).map(({ goal, measured }) => `${goal}: measured ${measured}`),
+    ...goals
+      .filter(({ isMet }) => !isMet)
+      .map(({ goal, measured }) => `${goal}: measured ${measured}`),
   ];
   if (!options.smoke) goals.push(...evaluateSpeed(samples));
   for (const goal of goals) await results.keep('goal', goal);

@@ -129,18 +129,18 @@ export function evaluateCounts(costs: readonly Cost[], expiries: readonly Expiri
     {
       goal: `assistant: at most ${MAX_STATEMENTS} statements when nothing changed`,
       measured: formatNumber(maxStatements),
-      met: maxStatements <= MAX_STATEMENTS,
+      isMet: maxStatements <= MAX_STATEMENTS,
     },
     ...expiries.flatMap(({ providerMs, redemptions, failedCount }) => [
       {
         goal: `expired tokens, provider ${providerMs} ms: redeemed once`,
         measured: [...new Set(redemptions)].join(', '),
-        met: redemptions.every((count) => count === 1),
+        isMet: redemptions.every((count) => count === 1),
       },
       {
         goal: `expired tokens, provider ${providerMs} ms: no failed request`,
         measured: formatNumber(failedCount),
-        met: failedCount === 0,
+        isMet: failedCount === 0,
       },
     ]),
   ];

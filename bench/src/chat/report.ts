@@ -108,7 +108,7 @@ export function evaluateGoals({
   const countGoal: Goal = {
     goal: 'no message or token is lost or duplicated',
     measured: `${formatNumber(storedCount)} of ${formatNumber(expectedCount)} messages stored, ${failures.length} failures`,
-    met: storedCount === expectedCount && failures.length === 0,
+    isMet: storedCount === expectedCount && failures.length === 0,
   };
   if (smoke) return [countGoal];
   const spreadSamples = assistantSamples.filter(({ arrival }) => arrival === 'within a second');
@@ -116,7 +116,7 @@ export function evaluateGoals({
   const latencyGoal: Goal = {
     goal: `added latency of a token, messages within a second: p99 at most ${MAX_LATENCY_MS} ms`,
     measured: `${formatRange(p99, 1)} ms`,
-    met: p99.median <= MAX_LATENCY_MS,
+    isMet: p99.median <= MAX_LATENCY_MS,
   };
   const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? MISSING;
   // A heap can grow into free pages without increasing the memory of the process.
@@ -124,7 +124,7 @@ export function evaluateGoals({
   const memoryGoal: Goal = {
     goal: `memory of an idle socket: at most ${formatNumber(MAX_SOCKET_BYTES / 1000)} kB`,
     measured: `${formatNumber(bytes / 1000, 1)} kB`,
-    met: bytes <= MAX_SOCKET_BYTES,
+    isMet: bytes <= MAX_SOCKET_BYTES,
   };
   return [latencyGoal, memoryGoal, countGoal];
 }

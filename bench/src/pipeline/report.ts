@@ -113,12 +113,12 @@ function evaluateGoals(samples: readonly Sample[], smoke: boolean): Goal[] {
     {
       goal: `at most ${MAX_CALLS} calls for a new listing, plus one for each image`,
       measured: formatNumber(maxNewCalls, 2),
-      met: maxNewCalls <= MAX_CALLS,
+      isMet: maxNewCalls <= MAX_CALLS,
     },
     {
       goal: 'no call for an unchanged listing',
       measured: formatNumber(maxUnchangedCalls, 2),
-      met: maxUnchangedCalls === 0,
+      isMet: maxUnchangedCalls === 0,
     },
     // A smoke run is too short to keep its slots busy.
     ...(smoke
@@ -132,6 +132,6 @@ function createBusyGoal(name: string, samples: readonly Sample[]): Goal {
   return {
     goal: `${name}: busy at least ${100 * MIN_BUSY_SHARE} %`,
     measured: formatRange(percent, 1),
-    met: percent.median >= 100 * MIN_BUSY_SHARE,
+    isMet: percent.median >= 100 * MIN_BUSY_SHARE,
   };
 }

@@ -59,7 +59,7 @@ function evaluatePickup(samples: readonly PickupSample[]): Goal[] {
     return {
       goal: `pickup: ${share} at most ${MAX_PICKUP_MS[share]} ms`,
       measured: `${formatRange(delays, 1)} ms`,
-      met: delays.median <= MAX_PICKUP_MS[share],
+      isMet: delays.median <= MAX_PICKUP_MS[share],
     };
   });
 }
@@ -68,6 +68,6 @@ function evaluateFairness({ backlog, waitMs }: Fairness): Goal {
   return {
     goal: `with a backlog of ${formatNumber(backlog)} payloads of another source: started within ${MAX_WAIT_MS / 1000} s`,
     measured: `${formatNumber(waitMs.max, 1)} ms at most`,
-    met: waitMs.max <= MAX_WAIT_MS,
+    isMet: waitMs.max <= MAX_WAIT_MS,
   };
 }

@@ -30,7 +30,7 @@ function createTimeGoal(kind: Kind, { listings, samples }: Findings): Goal {
   return {
     goal: `${kind}: p95 at most ${MAX_LATENCY_MS} ms with ${formatNumber(listings)} listings`,
     measured: `${formatRange(p95, 1)} ms`,
-    met: p95.median <= MAX_LATENCY_MS,
+    isMet: p95.median <= MAX_LATENCY_MS,
   };
 }
 
@@ -40,7 +40,7 @@ function createGrowthGoal(kind: Kind, small: Findings, large: Findings): Goal {
   return {
     goal: `${kind}: at most ${MAX_GROWTH} × the p95, ${sizes}`,
     measured: formatRange(growth, 2),
-    met: growth.median <= MAX_GROWTH,
+    isMet: growth.median <= MAX_GROWTH,
   };
 }
 
@@ -53,7 +53,7 @@ function createRecallGoals({ listings, recalls, churned }: Findings): Goal[] {
     measurement.recalls.map(({ filter, recall }) => ({
       goal: `recall@10 at least ${MIN_RECALL}${measurement.when}, filter ${filter}, ${formatNumber(listings)} listings`,
       measured: formatNumber(recall, 3),
-      met: recall >= MIN_RECALL,
+      isMet: recall >= MIN_RECALL,
     })),
   );
 }
@@ -63,6 +63,6 @@ function createEqualityGoal({ listings, equality }: Findings): Goal {
   return {
     goal: `full-text results equal the exact ranking, ${formatNumber(listings)} listings`,
     measured: `${belowBound + atBound - failures.length} of ${belowBound + atBound} are equal`,
-    met: failures.length === 0,
+    isMet: failures.length === 0,
   };
 }

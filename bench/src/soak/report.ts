@@ -24,7 +24,7 @@ export function evaluateGrowth(comparisons: readonly Comparison[]): Goal[] {
 function createRatioGoals({ name, ratio, maxRatio }: Comparison): Goal[] {
   if (maxRatio === undefined) return [];
   const goal = `${name}: at the end at most ${formatNumber(maxRatio, 2)} × the beginning`;
-  return [{ goal, measured: formatNumber(ratio, 2), met: ratio <= maxRatio }];
+  return [{ goal, measured: formatNumber(ratio, 2), isMet: ratio <= maxRatio }];
 }
 
 function createHourlyGoals({ name, first, hourlySlope, maxHourlyGrowth }: Comparison): Goal[] {
@@ -32,7 +32,7 @@ function createHourlyGoals({ name, first, hourlySlope, maxHourlyGrowth }: Compar
   const percent = hourlySlope === 0 ? 0 : (100 * hourlySlope) / first;
   const goal = `${name}: in an hour at most ${formatNumber(100 * maxHourlyGrowth)} % more`;
   return [
-    { goal, measured: `${formatNumber(percent, 1)} %`, met: percent <= 100 * maxHourlyGrowth },
+    { goal, measured: `${formatNumber(percent, 1)} %`, isMet: percent <= 100 * maxHourlyGrowth },
   ];
 }
 

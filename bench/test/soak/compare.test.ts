@@ -64,30 +64,30 @@ function evaluateDeadRows(rowsAt: (minute: number) => { live: number; dead: numb
 
 test('dead rows that are vacuumed repeatedly do not count as growth', () => {
   const sawtooth = evaluateDeadRows((minute) => ({ live: 4000, dead: 100 + 4300 * (minute % 3) }));
-  assert.deepEqual([sawtooth.measured, sawtooth.met], ['1.00', true]);
+  assert.deepEqual([sawtooth.measured, sawtooth.isMet], ['1.00', true]);
   const slowSawtooth = evaluateDeadRows((minute) => ({ live: 4000, dead: 25 * (minute + 2) }));
-  assert.ok(slowSawtooth.met, 'autovacuum starts only when a fifth of the rows are dead');
+  assert.ok(slowSawtooth.isMet, 'autovacuum starts only when a fifth of the rows are dead');
   const larger = evaluateDeadRows((minute) => ({
     live: 1000 * (minute + 1),
     dead: 500 * (minute + 1),
   }));
-  assert.ok(larger.met, 'a larger table may have more dead rows');
+  assert.ok(larger.isMet, 'a larger table may have more dead rows');
   const queue = evaluateDeadRows((minute) => ({ live: minute < 5 ? 200 : 2, dead: 3000 }));
-  assert.ok(queue.met, 'a small table may have a few dead rows more');
+  assert.ok(queue.isMet, 'a small table may have a few dead rows more');
 });
 
 test('dead rows that are not vacuumed count as growth, whatever their initial share is', () => {
   const blocked = evaluateDeadRows((minute) => ({ live: 4000, dead: 13_000 + 7200 * minute }));
-  assert.ok(!blocked.met);
+  assert.ok(!blocked.isMet);
   const growthFromMany = evaluateDeadRows((minute) => ({ live: 24, dead: minute < 25 ? 76 : 760 }));
-  assert.ok(!growthFromMany.met);
+  assert.ok(!growthFromMany.isMet);
   const risingSawtooth = evaluateDeadRows((minute) => ({
     live: 4000,
     dead: 1000 * (minute % 3) * (1 + minute / 10),
   }));
-  assert.ok(!risingSawtooth.met);
+  assert.ok(!risingSawtooth.isMet);
   const growthFromFew = evaluateDeadRows((minute) => ({ live: 4000, dead: 70 * minute }));
-  assert.ok(!growthFromFew.met);
+  assert.ok(!growthFromFew.isMet);
 });
 
 /** Evaluates hourly growth for samples that grow at a fixed rate. */
@@ -108,15 +108,15 @@ test('claims and memory may grow slightly in an hour, whatever the ratio of both
       'memory of the process: in an hour at most 10 % more',
     ],
   );
-  assert.ok(goals.every(({ met }) => met));
-  assert.ok(evaluateHourlyGrowth(2).every(({ met }) => !met));
+  assert.ok(goals.every(({ isMet }) => isMet));
+  assert.ok(evaluateHourlyGrowth(2).every(({ isMet }) => !isMet));
 });
 
 test('memory that grows in a single step misses the ratio goal, but not the slope goal', () => {
   const samples = Array.from({ length: 60 }, (_, minute) =>
     createSample(60 * minute + 30, minute < 54 ? 100 : 112),
   );
-  const missed = evaluateGrowth(compare(samples, 3600)).filter(({ met }) => !met);
+  const missed = evaluateGrowth(compare(samples, 3600)).filter(({ isMet }) => !isMet);
   assert.deepEqual(
     missed.map(({ goal }) => goal),
     [
@@ -131,7 +131,7 @@ test('temporary files are compared by their minimum, which excludes files in pro
   const rows = [createSample(1, 0), createSample(2, 9), createSample(59, 3), createSample(60, 2)];
   const files = compare(rows, 60).find(({ name }) => name === 'temporary files');
   assert.deepEqual([files?.first, files?.last], [0, 2]);
-  assert.ok(evaluateGrowth(files === undefined ? [] : [files]).every(({ met }) => !met));
+  assert.ok(evaluateGrowth(files === undefined ? [] : [files]).every(({ isMet }) => !isMet));
 });
 
 test('a comparison includes the slope over all samples', () => {
@@ -158,9 +158,9 @@ test('zero that stays zero does not count as growth, and any growth from zero do
 
 test('metrics that grow too much miss their goals, except tables that grow by design', () => {
   const goals = evaluateGrowth(compare([createSample(1, 10), createSample(60, 30)], 60));
-  assert.ok(goals.length > 0 && goals.every(({ met }) => !met));
+  assert.ok(goals.length > 0 && goals.every(({ isMet }) => !isMet));
   assert.ok(goals.every(({ goal }) => !/^(listing_snapshots|images): (table|index)/.test(goal)));
   assert.ok(goals.some(({ goal }) => goal.startsWith('listing_images: table')));
   const steady = evaluateGrowth(compare([createSample(1, 10), createSample(60, 10)], 60));
-  assert.ok(steady.every(({ met, measured }) => met && /^1\.00$|^0\.0 %$/.test(measured)));
+  assert.ok(steady.every(({ isMet, measured }) => isMet && /^1\.00$|^0\.0 %$/.test(measured)));
 });
