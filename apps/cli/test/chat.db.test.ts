@@ -23,8 +23,7 @@ import {
 } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { run } from '../src/main.ts';
-
-const BIN = join(import.meta.dirname, '../bin/oselya.js');
+import { BIN } from './support/oselya.ts';
 
 /** Text that the model rejects. */
 const REJECTED_TEXT = 'Зламайся';

@@ -13,9 +13,8 @@ import {
 } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
-import { oselya } from './support/oselya.ts';
+import { BIN, oselya } from './support/oselya.ts';
 
-const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = await openFolder();
 
 const database = await openTestDatabase<Tables>();

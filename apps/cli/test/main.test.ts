@@ -13,9 +13,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { openFolder, runProcess, startProcess, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
-import { oselya } from './support/oselya.ts';
+import { BIN, oselya } from './support/oselya.ts';
 
-const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = await openFolder();
 for (const name of ['var', 'damaged', 'assistant', 'collector']) {
   await fillDataFolder(join(folder, name));

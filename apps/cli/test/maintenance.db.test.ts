@@ -13,9 +13,8 @@ import {
   createConstantVector,
   startModelServer,
 } from '@oselya/model/testing';
-import { oselya } from './support/oselya.ts';
+import { BIN, oselya } from './support/oselya.ts';
 
-const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = await openFolder();
 
 const { url } = await openTestDatabase();

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Tables } from '@oselya/collector';
 import { findFreePort, openFolder, startProcess, until } from '@oselya/testing';
@@ -11,8 +10,8 @@ import {
   startModelServer,
 } from '@oselya/model/testing';
 import { sql } from 'kysely';
+import { BIN } from './support/oselya.ts';
 
-const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const DIMENSIONS = 16;
 /** Application name of the processes' database connections. */
 const APPLICATION_NAME = 'to-be-terminated';

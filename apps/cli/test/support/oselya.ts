@@ -1,6 +1,10 @@
+import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { run } from '../../src/main.ts';
+
+/** Path of the command, to run it in a separate process. */
+export const BIN = join(import.meta.dirname, '../../bin/oselya.js');
 
 // Each command listens for Ctrl-C until its process ends. This process runs many commands.
 process.setMaxListeners(200);

@@ -13,7 +13,7 @@ import { serve } from '../support/images.ts';
 
 const folder = await openFolder();
 
-const KB = 1024;
+const KIBIBYTE = 1024;
 const bytes = Buffer.from('an image, as far as the download is concerned');
 const idleSignal = new AbortController().signal;
 const requestedPaths: string[] = [];
@@ -53,7 +53,7 @@ const responses: Record<string, Respond> = {
   }),
   bomb: () => ({
     headers: { 'content-encoding': 'gzip' },
-    body: gzipSync(Buffer.alloc(5_000 * KB)),
+    body: gzipSync(Buffer.alloc(5_000 * KIBIBYTE)),
   }),
   half: () => ({
     headers: { 'content-encoding': 'gzip' },
@@ -61,14 +61,17 @@ const responses: Record<string, Respond> = {
   }),
   garbage: () => (response) => response.socket?.end('this is not HTTP\r\n\r\n'),
   endless: () => (response) => {
-    const chunk = Buffer.alloc(64 * KB);
+    const chunk = Buffer.alloc(64 * KIBIBYTE);
     const fillBuffer = () => {
       while (response.write(chunk));
     };
     response.on('drain', fillBuffer);
     fillBuffer();
   },
-  announced: () => ({ headers: { 'content-length': 101 * KB }, body: Buffer.alloc(101 * KB) }),
+  announced: () => ({
+    headers: { 'content-length': 101 * KIBIBYTE },
+    body: Buffer.alloc(101 * KIBIBYTE),
+  }),
   short: () => (response) => {
     response.writeHead(200, { 'content-length': 1000 }).write('only this');
     response.socket?.end();
@@ -96,7 +99,7 @@ const mainUrl = await serve((request, response) => {
 const download = createDownloader({
   fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
   getFolder: () => folder,
-  limits: { maxBytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
+  limits: { maxBytes: 100 * KIBIBYTE, retryDelayMs: 1, totalMs: 20_000 },
 });
 
 const countRequests = (path: string) =>

@@ -22,7 +22,7 @@ import {
 import { openUploads } from './uploads.ts';
 
 const PATH = '/api/v1/ingest/with-images';
-const KB = 1024;
+const KIBIBYTE = 1024;
 const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
 // Each further collector needs a separate folder, since locks are per process.
 const otherFolder = await openFolder();
@@ -48,7 +48,10 @@ test('A declared size above the limit is rejected before the body is sent', asyn
     socket.once('data', (chunk) => resolve(chunk.toString()));
   });
   socket.write(
-    encodeRequestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 513 * KB * KB }),
+    encodeRequestHead(PATH, {
+      'content-type': FORM_TYPE,
+      'content-length': 513 * KIBIBYTE * KIBIBYTE,
+    }),
   );
   const answer = await responseText;
   assert.match(answer, /^HTTP\/1\.1 413/);
@@ -58,9 +61,11 @@ test('A declared size above the limit is rejected before the body is sent', asyn
 
 test('A disconnected client leaves no file, record or descriptor', async () => {
   const records = await count();
-  const formStart = encodeForm([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
+  const formStart = encodeForm([metadata(), image('big.png', Buffer.alloc(200 * KIBIBYTE))], {
+    end: '',
+  });
   const lengths: Record<string, string | number>[] = [
-    { 'content-length': 10_000 * KB },
+    { 'content-length': 10_000 * KIBIBYTE },
     { 'transfer-encoding': 'chunked' },
   ];
   for (const headers of lengths) {

@@ -5,9 +5,9 @@ import { createImage, startServer } from './images.ts';
 /** Host address that no other test and no hostile value uses. */
 const HOST_ADDRESS = '127.0.0.2';
 
-const KB = 1024;
+const KIBIBYTE = 1024;
 /** Size above the image size limit. */
-const OVERSIZED_BYTES = 51 * KB * KB;
+const OVERSIZED_BYTES = 51 * KIBIBYTE * KIBIBYTE;
 
 /** Relative frequency of behaviours that take seconds. */
 const LOW_SHARE = 0.2;
@@ -56,7 +56,7 @@ const redirectTo = (location: string) => send(302, { location });
 
 /** Writes until the connection closes. */
 function writeEndlessly(response: ServerResponse): void {
-  const chunk = Buffer.alloc(64 * KB);
+  const chunk = Buffer.alloc(64 * KIBIBYTE);
   const fillBuffer = () => {
     while (!response.destroyed && response.write(chunk));
   };
@@ -117,7 +117,11 @@ const BEHAVIOURS: readonly Behaviour[] = [
   ['resets the connection', (response) => response.socket?.resetAndDestroy(), LOW_SHARE],
   ['sends half a body', sendEncoded('deflate', deflateSync(goodImage).subarray(0, 40)), LOW_SHARE],
   ['does not speak HTTP', sendRaw('220 mail.example ESMTP\r\n'), LOW_SHARE],
-  ['has an endless head', sendRaw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KB * KB)}`), LOW_SHARE],
+  [
+    'has an endless head',
+    sendRaw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(KIBIBYTE * KIBIBYTE)}`),
+    LOW_SHARE,
+  ],
   ['is broken', send(500, {}, '{}'), LOW_SHARE],
   ['is busy for an hour', send(429, { 'retry-after': 3600 })],
   ['has no image', send(404, {})],
