@@ -10,7 +10,7 @@ import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 /** Events of a change. Empty if nothing changed. */
 type SentWebhooks = readonly Readonly<WebhookDelivery>[];
 
-export type Changes = ReturnType<typeof createAccountService>;
+export type AccountService = ReturnType<typeof createAccountService>;
 
 /**
  * Creates the functions that change accounts and send events. A change is stored before its event is sent, so receivers
@@ -42,7 +42,7 @@ export function createAccountService(accounts: Accounts, artifacts: Artifacts, w
       return [webhooks.send('session.revoked', sub)];
     },
     signOutAllUsers(): SentWebhooks {
-      artifacts.revokeEverybody();
+      artifacts.revokeAllAccounts();
       return [webhooks.send('auth.global_logout')];
     },
   };
@@ -60,7 +60,7 @@ const createFormError = (statusCode: number, message: string) =>
 
 type ControlOptions = {
   accounts: Accounts;
-  changes: Changes;
+  accountService: AccountService;
   webhooks: Webhooks;
   redirectUris: readonly string[];
 };
@@ -100,7 +100,7 @@ export async function registerControlRoutes(
   app: FastifyInstance,
   options: ControlOptions,
 ): Promise<void> {
-  const { accounts, changes, webhooks, redirectUris } = options;
+  const { accounts, accountService, webhooks, redirectUris } = options;
   let notice: Notice | undefined;
   await app.register(formBody, { bodyLimit: MAX_BODY_BYTES });
 
@@ -133,24 +133,24 @@ export async function registerControlRoutes(
       ({ body }, reply) => showOutcome(reply, ...change(findAccount(body.account))),
     );
   addAccountForm('block', ({ sub, display_name: name }) => {
-    const events = changes.setBlocked(sub, true);
+    const events = accountService.setBlocked(sub, true);
     const outcome = 'is blocked, and all sign-ins of the account have ended';
     return [`${name} ${events.length === 0 ? 'was blocked already' : outcome}.`, events];
   });
   addAccountForm('unblock', ({ sub, display_name: name }) => {
-    const events = changes.setBlocked(sub, false);
+    const events = accountService.setBlocked(sub, false);
     return [`${name} ${events.length === 0 ? 'was not blocked' : 'can sign in again'}.`, events];
   });
   addAccountForm('revoke-sessions', ({ sub, display_name: name }) => [
     `All sign-ins of ${name} have ended.`,
-    changes.revokeSessions(sub),
+    accountService.revokeSessions(sub),
   ]);
   app.post<{ Body: AccessForm }>(
     '/control/access',
     { schema: { body: accessFormSchema } },
     ({ body }, reply) => {
       const { sub, display_name: name } = findAccount(body.account);
-      const events = changes.setAccess(sub, {
+      const events = accountService.setAccess(sub, {
         role_ids: body.role,
         permission_ids: body.permission,
       });
@@ -159,7 +159,7 @@ export async function registerControlRoutes(
     },
   );
   app.post('/control/log-out-everybody', (_request, reply) =>
-    showOutcome(reply, 'Everybody is logged out.', changes.signOutAllUsers()),
+    showOutcome(reply, 'Everybody is logged out.', accountService.signOutAllUsers()),
   );
 
   function findAccount(sub: string): DevAccount {

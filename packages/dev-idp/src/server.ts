@@ -4,7 +4,7 @@ import { html, isLoopback, hasSingleHost } from '@oselya/kit';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
 import { type Accounts, createAccountStore, type DevAccount } from './accounts.ts';
-import { type Changes, registerControlRoutes, createAccountService } from './control.ts';
+import { type AccountService, registerControlRoutes, createAccountService } from './control.ts';
 import { FAVICON, createMessagePage, createPickerPage, sendPage } from './pages.ts';
 import { createProvider, getInteractionPath } from './provider.ts';
 import { createArtifactStore, loadKeys, openDatabase } from './store.ts';
@@ -24,7 +24,7 @@ export type DevIdpOptions = {
 };
 
 /** Development provider. Changes take effect immediately, and are then sent by webhook. */
-export type DevIdp = Changes & {
+export type DevIdp = AccountService & {
   /** HTTP server. The caller starts it, and can add routes before. */
   app: FastifyInstance;
   readonly accounts: readonly DevAccount[];
@@ -50,7 +50,7 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
   try {
     const accounts = createAccountStore(database);
     const artifacts = createArtifactStore(database);
-    const changes = createAccountService(accounts, artifacts, webhooks);
+    const accountService = createAccountService(accounts, artifacts, webhooks);
     const keys = await loadKeys(database);
     const provider = await createProvider({
       issuer,
@@ -63,7 +63,7 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
     });
     const app = createApp(issuer, redirectUris);
     await app.register(registerProtocolRoutes, { provider });
-    await app.register(registerControlRoutes, { accounts, changes, webhooks, redirectUris });
+    await app.register(registerControlRoutes, { accounts, accountService, webhooks, redirectUris });
     await app.register(registerInteractionRoutes, { provider, accounts, redirectUris });
     app.addHook('onClose', async () => {
       await webhooks.close();
@@ -77,7 +77,7 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
       get deliveries() {
         return webhooks.listRecent();
       },
-      ...changes,
+      ...accountService,
       webhooksSettled: webhooks.waitUntilSettled,
       close: () => app.close(),
     };

@@ -136,7 +136,7 @@ export function createArtifactStore(database: DatabaseSync) {
     /** Deletes every token, code and grant of an account. */
     revokeAccount: (sub: string) => void revokeAccount.run(sub),
     /** Deletes every token, code and grant of every account. */
-    revokeEverybody: () => void revokeAll.run(),
+    revokeAllAccounts: () => void revokeAll.run(),
   };
 }
 
