@@ -56,7 +56,7 @@ function readListing({ title = '', description = '', ...fields }: Payload) {
   const namedType = fields.property_type ?? readPropertyType(foldedTitle, foldedText);
   const rooms = fields.rooms ?? readRooms(foldedText, namedType);
   const propertyType = namedType ?? (rooms === null ? null : 'apartment');
-  const { price, currency } = readPrice(foldedText, { deal: dealType, knownPrice: fields.price });
+  const { price, currency } = readPrice(foldedText, { dealType, knownPrice: fields.price });
   const areas = readAreas(foldedText, propertyType);
   const floors = readFloors(foldedText, propertyType);
   const facts = {
@@ -83,11 +83,11 @@ function readListing({ title = '', description = '', ...fields }: Payload) {
  */
 export function extractListing(payload: Payload) {
   const { facts, foldedText, title } = readListing(payload);
-  const { deal_type: deal, property_type: propertyType, price } = facts;
+  const { deal_type: dealType, property_type: propertyType, price } = facts;
   const isStructured = payload.deal_type !== undefined && price !== null;
   const reason = explainRejection(foldedText, {
-    namesProperty: propertyType !== null || isStructured,
-    hasFacts: deal !== null || price !== null || facts.area_total !== null,
+    mentionsProperty: propertyType !== null || isStructured,
+    hasFacts: dealType !== null || price !== null || facts.area_total !== null,
   });
   if (reason !== null) {
     return {

@@ -4,9 +4,9 @@ export type Language = 'uk' | 'ru' | 'en' | 'mixed';
 const MAX_WORDS = 2_000;
 
 /** Letters, common words and stems that occur in only one of the two languages, folded. */
-const UKRAINIAN_WORD =
+const UKRAINIAN_WORD_PATTERN =
   /[іїєґ]|^(?:та|що|але|або|від|після|біля|поруч|здам|здаю|кімната|поверх|поверс|будин|продає|подобов|власник|опален|окрем|велик|гарн|можна|тільки|зараз|тепер|дуже|долар|тварин|дзвон|шука|житло|вулиц|нов(?:ої|а|е|ого)$)/u;
-const RUSSIAN_WORD =
+const RUSSIAN_WORD_PATTERN =
   /[ыэъ]|^(?:и|или|есть|что|но|от|после|возле|рядом|сда[мюе]|продае|(?:одно|двух|трех|четырех)?комнат|этаж|цен[аеу]$|улиц|мебел|хозя|собственн|звонит|можно|только|сейчас|теперь|отоплен|очень|посуточ|сут|больш|хорош|месяц|долл|все|также|уже|нет|нов(?:ый|ая|ое|ой)$)/u;
 
 /** Latin words that listings in every language use. */
@@ -31,8 +31,10 @@ export function detectLanguage(foldedText: string): Language {
   if (wordCount > 0 && englishCount / wordCount > MIN_MIXED_SHARE) {
     return cyrillicCount / wordCount < MIN_MIXED_SHARE ? 'en' : 'mixed';
   }
-  const ukrainianCount = countWords((word) => UKRAINIAN_WORD.test(word));
-  const russianCount = countWords((word) => RUSSIAN_WORD.test(word) && !UKRAINIAN_WORD.test(word));
+  const ukrainianCount = countWords((word) => UKRAINIAN_WORD_PATTERN.test(word));
+  const russianCount = countWords(
+    (word) => RUSSIAN_WORD_PATTERN.test(word) && !UKRAINIAN_WORD_PATTERN.test(word),
+  );
   const minorityCount = Math.min(ukrainianCount, russianCount);
   if (minorityCount >= 2 && minorityCount / (ukrainianCount + russianCount) >= MIN_MIXED_SHARE)
     return 'mixed';

@@ -139,19 +139,19 @@ function findRole(before: string): AmountRole | undefined {
 }
 
 /** Scores how likely an amount is the price. 0 means that it is not a price. */
-function scoreAmount(amount: Amount, deal: DealType | null): number {
+function scoreAmount(amount: Amount, dealType: DealType | null): number {
   const { value, currency, isScaled, before, after } = amount;
   const role = findRole(before);
   const isMonthly = matchesPattern('monthly', after);
   const isDaily = matchesPattern('daily', after) || matchesPattern('dailyBefore', before);
   const isOfOtherDeal =
-    deal === 'sale'
+    dealType === 'sale'
       ? isMonthly || matchesPattern('letNow', before)
-      : deal === 'rent'
+      : dealType === 'rent'
         ? isDaily
         : isMonthly;
-  if (role === 'other' || (deal !== null && isOfOtherDeal)) return 0;
-  if (value < MIN_PRICE[deal ?? 'daily_rent'] || matchesPattern('notPrice', after)) return 0;
+  if (role === 'other' || (dealType !== null && isOfOtherDeal)) return 0;
+  if (value < MIN_PRICE[dealType ?? 'daily_rent'] || matchesPattern('notPrice', after)) return 0;
   if (currency !== null || isScaled) {
     const roleBonus = role === 'new' ? 6 : role === 'price' ? 2 : 0;
     return 4 + roleBonus + (isMonthly || isDaily ? 3 : 0);
@@ -164,7 +164,7 @@ function scoreAmount(amount: Amount, deal: DealType | null): number {
     return value >= MIN_LABELLED_PRICE && (role === 'price' || !isYear) ? 3 : 0;
   const isRound =
     value >= MIN_UNLABELLED_PRICE && value <= MAX_UNLABELLED_PRICE && value % 50 === 0;
-  return isRound && !isYear && deal !== null && !/[№#/-] ?$/u.test(before) ? 1 : 0;
+  return isRound && !isYear && dealType !== null && !/[№#/-] ?$/u.test(before) ? 1 : 0;
 }
 
 export type Price = { price: number | null; currency: string | null };
@@ -176,21 +176,24 @@ export type Price = { price: number | null; currency: string | null };
  */
 export function readPrice(
   foldedText: string,
-  { deal, knownPrice }: { deal: DealType | null; knownPrice: number | null | undefined },
+  { dealType, knownPrice }: { dealType: DealType | null; knownPrice: number | null | undefined },
 ): Price {
   const amounts = readAmounts(foldedText);
-  const scoredAmounts = amounts.map((amount) => ({ ...amount, score: scoreAmount(amount, deal) }));
+  const scoredAmounts = amounts.map((amount) => ({
+    ...amount,
+    score: scoreAmount(amount, dealType),
+  }));
   const [bestAmount] = scoredAmounts
     .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score);
   const price = knownPrice ?? bestAmount?.value;
   if (price === undefined) return { price: null, currency: null };
   const currency = amounts.find((amount) => amount.value === price && amount.currency)?.currency;
-  return { price, currency: currency ?? guessCurrency(price, deal) };
+  return { price, currency: currency ?? guessCurrency(price, dealType) };
 }
 
 /** Rents without a currency are in hryvnias from these amounts up. */
 const MIN_HRYVNIA_RENT: Record<string, number> = { rent: 3_000, daily_rent: 300 };
 
-const guessCurrency = (price: number, deal: DealType | null): string | null =>
-  price >= (MIN_HRYVNIA_RENT[deal ?? ''] ?? Infinity) ? 'UAH' : null;
+const guessCurrency = (price: number, dealType: DealType | null): string | null =>
+  price >= (MIN_HRYVNIA_RENT[dealType ?? ''] ?? Infinity) ? 'UAH' : null;

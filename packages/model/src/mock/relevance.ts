@@ -40,12 +40,12 @@ const findPosition = (text: string, pattern: RegExp): number => {
 /**
  * Returns the reason why the text is not a listing, as an English sentence, or null if it is one. A wanted ad ("looking
  * for a flat") is not a listing.
- * @param evidence.namesProperty Whether the text or the payload names a property.
+ * @param evidence.mentionsProperty Whether the text or the payload names a property.
  * @param evidence.hasFacts Whether a deal type, a price or a total area is known.
  */
 export function explainRejection(
   foldedText: string,
-  { namesProperty, hasFacts }: { namesProperty: boolean; hasFacts: boolean },
+  { mentionsProperty, hasFacts }: { mentionsProperty: boolean; hasFacts: boolean },
 ): string | null {
   const wantedPosition = Math.min(
     ...WANTED_PATTERNS.map((pattern) => findPosition(foldedText, pattern)),
@@ -54,12 +54,13 @@ export function explainRejection(
   if (wantedPosition < offerPosition)
     return 'The writer looks for a property and does not offer one.';
   if (GOODS_OFFER_PATTERN.test(foldedText)) return 'The text promotes goods, not a property.';
-  const minTerms = namesProperty && offerPosition < Infinity ? MIN_TERMS_BESIDE_OFFER : MIN_TERMS;
+  const minTerms =
+    mentionsProperty && offerPosition < Infinity ? MIN_TERMS_BESIDE_OFFER : MIN_TERMS;
   const topic = OFF_TOPIC_PATTERNS.find(
     ([, terms]) => new Set(foldedText.match(terms) ?? []).size >= minTerms,
   );
   if (topic !== undefined) return topic[0];
-  if (namesProperty) return null;
+  if (mentionsProperty) return null;
   return hasFacts
     ? 'The text makes an offer, but does not name a property.'
     : 'The text does not name a property or make an offer.';
