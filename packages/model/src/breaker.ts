@@ -39,7 +39,7 @@ export function createBreaker(options: {
   maxWaitMs: number;
 }): Breaker {
   const { failures, halfOpenAfterMs, maxWaitMs } = options;
-  const { subscribe, announce } = createListeners(() => getState());
+  const { subscribe, notify } = createListeners(() => getState());
   let consecutiveFailures = 0;
   let halfOpenAt: number | undefined;
   let isProbing = false;
@@ -53,21 +53,21 @@ export function createBreaker(options: {
 
   function open(retryAfterMs: number): void {
     halfOpenAt = Date.now() + Math.min(MAX_OPEN_MS, Math.max(halfOpenAfterMs, retryAfterMs));
-    announceWhenDue();
+    notifyWhenDue();
   }
 
   // A timer may fire slightly early, so set it again until the state changes.
-  function announceWhenDue(): void {
-    announce();
+  function notifyWhenDue(): void {
+    notify();
     if (halfOpenAt === undefined || getState() !== 'open') return;
-    setTimeout(announceWhenDue, Math.max(1, halfOpenAt - Date.now())).unref();
+    setTimeout(notifyWhenDue, Math.max(1, halfOpenAt - Date.now())).unref();
   }
 
   function close(): void {
     consecutiveFailures = 0;
     halfOpenAt = undefined;
     outage = undefined;
-    announce();
+    notify();
   }
 
   function record(error: unknown, wasProbe: boolean): void {
@@ -125,8 +125,8 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
     const states = new Set(breakers.map(({ state }) => state));
     return (['open', 'half-open'] as const).find((state) => states.has(state)) ?? 'closed';
   };
-  const { subscribe, announce } = createListeners(getState);
-  for (const breaker of breakers) breaker.onChange(announce);
+  const { subscribe, notify } = createListeners(getState);
+  for (const breaker of breakers) breaker.onChange(notify);
   return {
     get state() {
       return getState();
@@ -140,16 +140,16 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
 
 function createListeners(getState: () => BreakerState) {
   const listeners = new Set<(state: BreakerState) => void>();
-  let announcedState: BreakerState = 'closed';
+  let lastNotifiedState: BreakerState = 'closed';
   const subscribe: BreakerView['onChange'] = (listener) => {
     listeners.add(listener);
     return () => void listeners.delete(listener);
   };
-  const announce = (): void => {
+  const notify = (): void => {
     const currentState = getState();
-    if (currentState === announcedState) return;
-    announcedState = currentState;
+    if (currentState === lastNotifiedState) return;
+    lastNotifiedState = currentState;
     for (const listener of listeners) listener(currentState);
   };
-  return { subscribe, announce };
+  return { subscribe, notify };
 }
