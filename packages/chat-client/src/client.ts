@@ -49,7 +49,7 @@ export async function openChat({
   url,
   openSocket = (address): Socket => new WebSocket(address),
   onStatus = () => undefined,
-  patienceMs = DEFAULT_RECONNECT_TIMEOUT_MS,
+  reconnectTimeoutMs = DEFAULT_RECONNECT_TIMEOUT_MS,
   quietMs = DEFAULT_QUIET_MS,
   getDelayMs = reconnectDelayMs,
 }: ChatOptions) {
@@ -58,7 +58,7 @@ export async function openChat({
   /** IDs of running turns in newly opened sessions, until the client follows their answers. */
   const openedTurns = new Set<string>();
   const connection = new ChatConnection(
-    { url, openSocket, onStatus, patienceMs, quietMs, getDelayMs },
+    { url, openSocket, onStatus, reconnectTimeoutMs, quietMs, getDelayMs },
     { isAwaiting: () => answers.size > 0, onOpen, onEvent, onLost, onEnd },
   );
 

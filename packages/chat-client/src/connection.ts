@@ -59,7 +59,7 @@ export type ConnectionOptions = {
   openSocket: (url: string) => Socket;
   onStatus: (status: ConnectionStatus) => void;
   /** Maximum time to reconnect after the last data from the server. */
-  patienceMs: number;
+  reconnectTimeoutMs: number;
   /** Idle time before the status `quiet` while an answer is expected. */
   quietMs: number;
   /** Returns the delay before a reconnect, in milliseconds; null if the client must not reconnect. */
@@ -319,12 +319,12 @@ export class ChatConnection {
   /** Returns the delay before the next attempt; null if the client must give up. */
   #computeReconnectDelay(closing: ConnectionClose): number | null {
     if (this.connectionCount === 0 || isNoAssistant(closing)) return null;
-    const { getDelayMs, patienceMs } = this.#options;
+    const { getDelayMs, reconnectTimeoutMs } = this.#options;
     const delayMs = getDelayMs(closing.code, this.#attemptCount);
     if (delayMs === null) return null;
     this.#lostAt ??= performance.now();
     const lostMs = performance.now() - this.#lostAt;
-    return lostMs + delayMs < patienceMs ? delayMs : null;
+    return lostMs + delayMs < reconnectTimeoutMs ? delayMs : null;
   }
 
   #finish(error: ChatError): void {

@@ -285,7 +285,7 @@ test('A client fails immediately without a first connection, and later after its
   const failure = { code: 'unreachable', message: /ECONNREFUSED/ };
   await assert.rejects(openClient(await findUnusedUrl()), failure);
 
-  const { client, peer, statuses } = await openClientAndPeer(t, { patienceMs: 0 });
+  const { client, peer, statuses } = await openClientAndPeer(t, { reconnectTimeoutMs: 0 });
   const answer = client.send('s', 'Що є?');
   await receiveMessage(peer);
   peer.socket.close(1011, 'The service failed');
@@ -346,11 +346,11 @@ test('A session is opened again until the server can answer, unless it is gone',
 });
 
 test('A server that only accepts connections is given up', async (t) => {
-  const options = { patienceMs: 50 };
+  const options = { reconnectTimeoutMs: 50 };
   const { script, client, peer, ended, statuses } = await openClientAndPeer(t, options);
   peer.socket.close(1012);
   const second = await script.peer();
-  await sleep(2 * options.patienceMs);
+  await sleep(2 * options.reconnectTimeoutMs);
   second.socket.close(1012);
   assert.equal((await ended).code, 'unreachable');
   assert.deepEqual(

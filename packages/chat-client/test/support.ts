@@ -161,7 +161,7 @@ export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 export async function openClientAndPeer(
   t: Pick<TestContext, 'after'>,
   options: Partial<
-    Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'getDelayMs'>
+    Pick<Parameters<typeof openChat>[0], 'reconnectTimeoutMs' | 'quietMs' | 'getDelayMs'>
   > = {},
 ) {
   const script = await startScript(t);
