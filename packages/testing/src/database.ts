@@ -90,17 +90,17 @@ type StatementHooks = {
 };
 
 /** Wraps a database with hooks that observe, delay or fail statements. */
-export function watchDatabase<Schema>(db: Kysely<Schema>, watch: StatementHooks): Kysely<Schema> {
+export function watchDatabase<Schema>(db: Kysely<Schema>, hooks: StatementHooks): Kysely<Schema> {
   const texts = new WeakMap<QueryId, string>();
   const plugin: KyselyPlugin = {
     transformQuery({ node, queryId }) {
       const text = JSON.stringify(node);
       texts.set(queryId, text);
-      watch.before?.(text);
+      hooks.before?.(text);
       return node;
     },
     async transformResult({ queryId, result }) {
-      await watch.after?.(texts.get(queryId) ?? '', result);
+      await hooks.after?.(texts.get(queryId) ?? '', result);
       return result;
     },
   };

@@ -19,7 +19,7 @@ export type Proxy = {
   /** Accepts connections again. */
   restore: () => Promise<void>;
   /** Sets the target of later connections. */
-  leadTo: (target: string) => void;
+  setTarget: (target: string) => void;
 };
 
 /**
@@ -86,7 +86,7 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
       server.listen(proxyPort, '127.0.0.1');
       await once(server, 'listening');
     },
-    leadTo: (nextTarget) => void ({ hostname, port } = new URL(nextTarget)),
+    setTarget: (nextTarget) => void ({ hostname, port } = new URL(nextTarget)),
     silence() {
       for (const connection of connections) connection.isSilent = true;
     },

@@ -73,7 +73,7 @@ test('A client that loses the connection gets the whole answer once, from any pr
     open();
     await watchedAnswer.waitForText(expectedText);
     assert.ok(!answer.streamedText.includes(expectedText));
-    proxy.leadTo(nextUrl);
+    proxy.setTarget(nextUrl);
     await proxy.restore();
     await answer.waitForText(expectedText);
   }

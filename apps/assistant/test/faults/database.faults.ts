@@ -101,7 +101,7 @@ suite('answers over restarts and kills', async () => {
       // Leases last 20 s, and the reaper runs every 5 s.
       await until(async () => (await findTurn())?.status === 'cut');
 
-      proxy.leadTo(url);
+      proxy.setTarget(url);
       const { message } = await answer.waitFor('message.completed');
       assert.partialDeepStrictEqual(message, { content: 'Почав ', status: 'cut' });
       assert.equal(answer.streamedText, 'Почав ');
