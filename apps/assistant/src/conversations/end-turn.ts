@@ -32,7 +32,7 @@ export type TurnOutcome =
   | { status: 'failed'; problem: ProblemError };
 
 /** An answer that may be incomplete: its text and tool calls. */
-export type PartialAnswer = { content: string; toolUses: readonly StoredToolCall[] };
+export type PartialAnswer = { content: string; toolCalls: readonly StoredToolCall[] };
 
 /**
  * Stores the answer and the end of a turn in one transaction, then publishes the end. Can be repeated if the reply to
@@ -55,7 +55,7 @@ export async function finishTurn(
       sessionId,
       turnId,
       content: answer.content,
-      ...(answer.toolUses.length > 0 && { toolCalls: answer.toolUses }),
+      ...(answer.toolCalls.length > 0 && { toolCalls: answer.toolCalls }),
       status: outcome.status === 'completed' ? null : outcome.status,
       problem: problemBody,
     });

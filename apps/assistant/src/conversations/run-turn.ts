@@ -5,7 +5,7 @@ import { type ModelClient, ModelError } from '@oselya/model';
 import type { User } from '../access/permissions.ts';
 import { type AgentLimits, runAgent } from './agent/agent.ts';
 import { loadRequest, type RequestDeps } from './agent/context.ts';
-import { summarizeEarlier } from './agent/summaries.ts';
+import { summarizeEarlierMessages } from './agent/summaries.ts';
 import type { StoredToolCall } from './agent/request.ts';
 import { problem } from '../errors.ts';
 import type { RecordChange } from '../memory/facts.ts';
@@ -78,7 +78,7 @@ async function runToEnd(
 ): Promise<TurnOutcome | undefined> {
   const { db, limits, log } = deps;
   const timeoutSignal = AbortSignal.timeout(limits.ms);
-  const answer = { content: '', toolUses: [] as StoredToolCall[] };
+  const answer = { content: '', toolCalls: [] as StoredToolCall[] };
   let outcome: TurnOutcome | undefined;
   try {
     const signal = AbortSignal.any([turn.signal, timeoutSignal, lostSignal]);
@@ -123,7 +123,7 @@ function toOutcome(error: unknown, stopReason: unknown): TurnOutcome | undefined
 
 /** Runs the agent and adds its text and tool calls to `answer` as they arrive. */
 async function writeAnswer(
-  answer: PartialAnswer & { toolUses: StoredToolCall[] },
+  answer: PartialAnswer & { toolCalls: StoredToolCall[] },
   deps: TurnDeps,
   turn: RunningTurn,
   { profile, user, currentUser, signal }: TurnRequest & { signal: AbortSignal },
@@ -158,7 +158,7 @@ async function writeAnswer(
           ? await toolBox.run(call, { ...context, signal, recordChange })
           : createFailedResult(denial);
       const { status, laterOutput } = result;
-      answer.toolUses.push({ ...call, status, output: laterOutput, round });
+      answer.toolCalls.push({ ...call, status, output: laterOutput, round });
       deps.metrics.countTool(call.name, status);
       await steps.finishTool(call, result);
       return result;
@@ -193,7 +193,7 @@ async function loadWithSummary(
   const options = { modelName, contextTokens, signal: AbortSignal.any([signal, timeoutSignal]) };
   await steps.recordSummary(async () => {
     try {
-      const summary = await summarizeEarlier({ db, model }, earlierMessages, options);
+      const summary = await summarizeEarlierMessages({ db, model }, earlierMessages, options);
       metrics.countSummary('done');
       const detail =
         summary === undefined

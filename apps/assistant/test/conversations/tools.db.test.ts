@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { summarizeEarlier } from '../../src/conversations/agent/summaries.ts';
+import { summarizeEarlierMessages } from '../../src/conversations/agent/summaries.ts';
 import { createTurnReaper } from '../../src/conversations/end-turn.ts';
 import { openEventLog, readEvents } from '../../src/conversations/event-log.ts';
 import { listMessages } from '../../src/conversations/messages.ts';
@@ -1033,7 +1033,7 @@ suite('summaries', async () => {
       { words: [restGate.opened, 'Другий.'] },
     );
     const summarize = () =>
-      summarizeEarlier(
+      summarizeEarlierMessages(
         { db, model: client },
         { ...session, summary: undefined, lastPosition, summaryTokens: 1000 },
         { modelName: '', contextTokens: CONTEXT_TOKENS, signal: t.signal },

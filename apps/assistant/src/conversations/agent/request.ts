@@ -170,13 +170,13 @@ function toChatMessages({ role, content, tool_calls, unasked }: StoredMessage): 
   const answer = { role: 'assistant' as const, content };
   if (unasked === true) return [{ role: 'user', content: '(A saved search has news.)' }, answer];
   const rounds = Map.groupBy(parseStoredToolCalls(tool_calls), ({ round }) => round);
-  const toolMessages = [...rounds.values()].flatMap((toolUses): ChatMessage[] => [
+  const toolMessages = [...rounds.values()].flatMap((toolCalls): ChatMessage[] => [
     {
       role: 'assistant',
       content: '',
-      toolCalls: toolUses.map(({ id, name, input }) => ({ id, name, input })),
+      toolCalls: toolCalls.map(({ id, name, input }) => ({ id, name, input })),
     },
-    ...toolUses.map(({ id: toolCallId, name: toolName, output }) => ({
+    ...toolCalls.map(({ id: toolCallId, name: toolName, output }) => ({
       role: 'tool' as const,
       toolCallId,
       toolName,

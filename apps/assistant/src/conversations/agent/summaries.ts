@@ -55,7 +55,7 @@ type EarlierMessages = {
  * @returns The last summary and the number of summarized messages; undefined if another process stored one first.
  * @throws ModelError MODEL_INVALID_OUTPUT for an empty summary, or an error of the model client; the signal's reason.
  */
-export async function summarizeEarlier(
+export async function summarizeEarlierMessages(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'streamChat'> },
   { summary, lastPosition, summaryTokens, ...session }: EarlierMessages,
   {
@@ -134,10 +134,10 @@ function toSummaryEntry(
   { role, content, tool_calls }: StoredMessage,
   tokens: number,
 ): SummaryEntry {
-  const toolUses = parseStoredToolCalls(tool_calls);
+  const toolCalls = parseStoredToolCalls(tool_calls);
   for (let length = tokensToBytes(tokens); ; length = Math.floor(length / 2)) {
     const outputLength = Math.min(MAX_OUTPUT_LENGTH, length);
-    const tools = toolUses.map(({ name, input, output }) => ({
+    const tools = toolCalls.map(({ name, input, output }) => ({
       name: shortenText(name, MAX_NAME_LENGTH),
       input: shortenText(JSON.stringify(input) ?? '', outputLength),
       output: shortenText(output, outputLength),
