@@ -66,7 +66,7 @@ export function createHandlers({
         const waitSeconds = openingBudgets.wait(user.id);
         if (waitSeconds > 0) {
           throw problem('rate_limited', {
-            detail: `You opened sessions with ${MAX_OPENED_CHARACTERS_PER_MINUTE} letters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
+            detail: `You opened sessions with ${MAX_OPENED_CHARACTERS_PER_MINUTE} characters in this minute, over all your connections: wait for ${waitSeconds} s, then open it again.`,
           });
         }
         const { userId } = await sessions.requireReadable(user, id);
