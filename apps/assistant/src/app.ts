@@ -18,7 +18,6 @@ import { FIXED_AGENT_LIMITS } from './conversations/agent/agent.ts';
 import { openModel, probeTools } from './conversations/agent/model.ts';
 import { createInstructionsCheck } from './conversations/agent/window.ts';
 import { registerAuditRoute, sweepAudit } from './admin/audit.ts';
-import { createAnnouncer } from './conversations/announce.ts';
 import { registerAsyncApi } from './conversations/asyncapi.ts';
 import { registerChatLifecycle, createChat } from './conversations/chat.ts';
 import { createHandlers } from './conversations/handlers.ts';
@@ -218,7 +217,6 @@ export async function createApp({
   processSavedSearches(app, {
     db,
     collector,
-    announce: createAnnouncer(db),
     config,
     metrics: createDigestMetrics(registry),
     log,

@@ -19,7 +19,7 @@ const MAX_RUNNING_TURNS = 3;
 /** The key of a turn. Positions of a session's turns increase over time. */
 export type TurnKey = { turnId: string; sessionId: string; position: number };
 
-/** A row of `chat_turns`. An announcement has no question. */
+/** A row of `chat_turns`. An unasked message has no question. */
 export type TurnRow = {
   id: string;
   session_id: string;
@@ -236,7 +236,7 @@ async function checkTurnLimits(
 
 /**
  * Inserts a turn. A unique index allows one running turn per session.
- * @param questionId Null for an announcement, whose turn is complete from the start.
+ * @param questionId Null for an unasked message, whose turn is complete from the start.
  */
 export async function insertTurn(
   trx: Transaction<Tables>,

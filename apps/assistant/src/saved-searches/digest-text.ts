@@ -1,5 +1,5 @@
 import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
-import type { Announcement } from '../conversations/announce.ts';
+import type { UnaskedMessage } from '../conversations/unasked-message.ts';
 import type { Listing } from '../collector/client.ts';
 import { shortenText } from '../text.ts';
 
@@ -48,7 +48,7 @@ export function composeDigest({
   name: string;
   query: string;
   hits: readonly ReportedHit[];
-}): Announcement {
+}): UnaskedMessage {
   const phrases = /\p{Script=Cyrillic}/u.test(`${name} ${query}`)
     ? UKRAINIAN_PHRASES
     : ENGLISH_PHRASES;

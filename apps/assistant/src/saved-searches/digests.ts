@@ -3,7 +3,7 @@ import { expireLeases, withLease } from '@oselya/db';
 import type { Logger, Server } from '@oselya/kit';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
-import type { AnnounceMessage } from '../conversations/announce.ts';
+import { sendUnaskedMessage } from '../conversations/unasked-message.ts';
 import { CollectorError, type Listing } from '../collector/client.ts';
 import { type LifetimeConfig, whereAuthSessionActive } from '../identity/auth-sessions.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
@@ -25,7 +25,6 @@ const MAX_HITS = 1000;
 
 /** Dependencies of the feed and of digests. Users without an active auth session get no digests. */
 type DigestDeps = Omit<FeedDeps, 'log'> & {
-  announce: AnnounceMessage;
   config: LifetimeConfig;
   log: Pick<Logger, 'info' | 'warn'>;
 };
@@ -180,7 +179,7 @@ async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void>
 
 /** Reports the hits that a search still finds. Other hits are deleted, and can be found again. */
 async function sendDigest(
-  { db, collector, announce, config, metrics }: DigestDeps,
+  { db, collector, config, metrics }: DigestDeps,
   { id, user_id: userId, session_id, search }: DueSearch,
   signal: AbortSignal,
 ): Promise<void> {
@@ -209,7 +208,8 @@ async function sendDigest(
     return listing !== undefined && isStillHit(hit, listing) ? [{ ...hit, listing }] : [];
   });
 
-  const outcome = await announce({ userId, sessionId: session_id ?? '' }, async (trx) => {
+  const session = { userId, sessionId: session_id ?? '' };
+  const wasSent = await sendUnaskedMessage(db, session, async (trx) => {
     const lockedSearch = await selectDueSearches(trx, config)
       .where('saved_searches.id', '=', id)
       .where('session_id', '=', session_id)
@@ -225,7 +225,7 @@ async function sendDigest(
       hits: reportedHits,
     });
   });
-  if (outcome === 'announced') metrics.countDigest(reportedHits.length);
+  if (wasSent) metrics.countDigest(reportedHits.length);
 }
 
 type Hits = readonly { listing_id: number }[];

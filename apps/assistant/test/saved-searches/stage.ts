@@ -1,8 +1,8 @@
 import { until } from '@oselya/testing';
+import { watchDatabase } from '@oselya/testing/database';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import { createAnnouncer } from '../../src/conversations/announce.ts';
 import { createCollectorClient } from '../../src/collector/client.ts';
 import { createDigestService } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
@@ -39,16 +39,13 @@ export async function openDigestStage() {
     createReader({ shouldFail = () => false }: { shouldFail?: () => boolean } = {}) {
       const registry = new Registry();
       const lines: string[] = [];
-      const announce = createAnnouncer(db);
       const { runPass, run } = createDigestService({
-        db,
+        db: watchDatabase(db, {
+          after(text) {
+            if (shouldFail() && text.includes('chat_turn_events')) throw new Error('A kill');
+          },
+        }),
         collector: createCollectorClient({ url: feed.url, apiKey: '' }),
-        announce: (session, compose) =>
-          announce(session, async (trx) => {
-            const digest = await compose(trx);
-            if (shouldFail()) throw new Error('The process was killed');
-            return digest;
-          }),
         config: { SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30, SVC_AUTH_IDLE_DAYS: 7 },
         metrics: createDigestMetrics(registry),
         log: createLogger({
