@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { after, test } from 'node:test';
-import { Browser, findFreePort, until } from '@oselya/testing';
+import { test } from 'node:test';
+import { Browser, deferCleanup, findFreePort, openFolder, until } from '@oselya/testing';
 import { openAssistant } from './helpers/assistant.ts';
 
 // Sign-in at glewlwyd of Debian, an independent OAuth provider in C, which is configured through its API.
@@ -25,7 +24,7 @@ const apiUrl = `${origin}/api`;
 const issuer = `${apiUrl}/oidc`;
 const assistantUrl = `http://127.0.0.1:${port}`;
 
-const folder = await mkdtemp(join(tmpdir(), 'oselya-glewlwyd-'));
+const folder = await openFolder();
 const database = new DatabaseSync(join(folder, 'database'));
 database.exec(await readFile(SCHEMA, 'utf8'));
 database.close();
@@ -55,10 +54,9 @@ database = { type = "sqlite3"; path = "${join(folder, 'database')}"; };
 const server = spawn('glewlwyd', ['-c', join(folder, 'glewlwyd.conf')], {
   stdio: ['ignore', 'ignore', 'inherit'],
 });
-after(async () => {
+deferCleanup(async () => {
   server.kill();
   if (server.exitCode === null) await once(server, 'exit');
-  await rm(folder, { recursive: true });
 });
 await until(() =>
   fetch(`${apiUrl}/`).then(

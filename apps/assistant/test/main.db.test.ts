@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fillDataFolder, openTestDatabase } from '@oselya/testing/database';
 import { ConfigError, createLogger, StartError } from '@oselya/kit';
 import {
@@ -12,7 +9,7 @@ import {
   startModelServer,
   type ReceivedRequest,
 } from '@oselya/model/testing';
-import { until } from '@oselya/testing';
+import { openFolder, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import manifest from '../package.json' with { type: 'json' };
 import { TOOLS } from '../src/conversations/tools/tools.ts';
@@ -89,8 +86,7 @@ test('A start on a busy port fails and leaves the shared database open and migra
 });
 
 test('A start without a shared database opens and closes the embedded one', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  after(() => rm(folder, { recursive: true }));
+  const folder = await openFolder();
   await fillDataFolder(folder);
   for (let starts = 0; starts < 2; starts += 1) {
     const assistant = await start({ ...env, DATA_DIR: folder, LOG_LEVEL: 'silent' });

@@ -54,6 +54,11 @@ export async function startScriptedProvider() {
     /** Response of discovery. Undefined is answered 404. */
     metadata: undefined as object | undefined,
     keys: [] as JWK[],
+    /** Returns the claims of a valid ID token of the user `u-1`. */
+    createIdClaims(): JWTPayload {
+      const iat = Math.floor(Date.now() / 1000);
+      return { iss: provider.url, aud: CLIENT.id, sub: 'u-1', iat, exp: iat + 120 };
+    },
     /** Creates the ID token of a token response. */
     idToken: undefined as (() => Promise<string>) | undefined,
     faults,
@@ -237,12 +242,9 @@ export async function makeSigningKey(kid: string, alg = 'RS256') {
 
 /** Configures a scripted provider to issue ID tokens of the user `u-1`, signed with a published key. */
 export async function giveIdTokens(
-  provider: Pick<ScriptedProvider, 'url' | 'client' | 'keys' | 'idToken'>,
+  provider: Pick<ScriptedProvider, 'createIdClaims' | 'keys' | 'idToken'>,
 ): Promise<void> {
   const key = await makeSigningKey('k-1');
   provider.keys = [key.published];
-  provider.idToken = () => {
-    const iat = Math.floor(Date.now() / 1000);
-    return key.sign({ iss: provider.url, aud: provider.client.id, sub: 'u-1', iat, exp: iat + 60 });
-  };
+  provider.idToken = () => key.sign(provider.createIdClaims());
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
@@ -15,6 +14,7 @@ import {
   Browser,
   findFreePort,
   findUnusedUrl,
+  openFolder,
   type Page,
   startProcess,
   startProxy,
@@ -62,13 +62,6 @@ async function startPlatform(...environments: Record<string, string>[]) {
     urls.push(running.url);
   }
   return urls;
-}
-
-/** Creates a user's configuration folder. */
-function createHome(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'oselya-chat-'));
-  deferCleanup(() => rmSync(folder, { recursive: true }));
-  return folder;
 }
 
 // Each command listens for Ctrl-C until its process ends. This process runs many commands.
@@ -223,7 +216,7 @@ const createEnv = (url: string, homeFolder: string) => ({
 
 /** Creates a home with a signed-in terminal. */
 async function createSignedInHome(url: string): Promise<string> {
-  const homeFolder = createHome();
+  const homeFolder = await openFolder();
   const terminal = new Terminal(['Привіт'], createEnv(url, homeFolder), '');
   await signIn(terminal);
   slowModel.resolve();
@@ -293,7 +286,7 @@ test('--profile starts a session and reports a missing profile', async () => {
 });
 
 test('the page shows account, port and code, and a denial creates no session', async () => {
-  const homeFolder = createHome();
+  const homeFolder = await openFolder();
   const terminal = new Terminal([QUESTION], createEnv(mockUrl, homeFolder), '');
   const browser = new Browser();
   const page = await openConfirmation(terminal, browser);
@@ -366,7 +359,7 @@ test('no browser opens if no assistant answers', async () => {
     [collector.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
     [foreignServer.url, /^oselya: the server at .* is not an Oselya assistant: .*\n$/],
   ] as const) {
-    const { status, stderr } = await chat([QUESTION], createEnv(url, createHome()));
+    const { status, stderr } = await chat([QUESTION], createEnv(url, await openFolder()));
     assert.equal(status, 1);
     assert.match(stderr, expectedMessage);
   }
@@ -460,7 +453,7 @@ test('a failure of the model is reported', async () => {
 /** Creates a signed-in home for the slow assistant behind a proxy. */
 async function startBehindProxy() {
   const proxy = await startProxy(slowUrl);
-  const homeFolder = createHome();
+  const homeFolder = await openFolder();
   const cookies = { [proxy.url]: readCookies(slowHome)[slowUrl] };
   mkdirSync(join(homeFolder, 'oselya'));
   writeFileSync(getCookiePath(homeFolder), JSON.stringify(cookies));

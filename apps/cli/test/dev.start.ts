@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, exec, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { Browser, findFreePort, until } from '@oselya/testing';
+import { Browser, deferCleanup, findFreePort, openFolder, until } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 
 // Tests the first steps of a new user: `npm start` in the checkout.
@@ -14,13 +13,11 @@ import { fillDataFolder } from '@oselya/testing/database';
 const ROOT = join(import.meta.dirname, '../../..');
 const BIN = 'apps/cli/bin/oselya.js';
 
-const createFolder = () => mkdtemp(join(tmpdir(), 'oselya-start-'));
 const [dataDir, homeFolder, temporaryFolder] = [
-  await createFolder(),
-  await createFolder(),
-  await createFolder(),
+  await openFolder(),
+  await openFolder(),
+  await openFolder(),
 ];
-const folders = [dataDir, homeFolder, temporaryFolder];
 const ports = await Promise.all([findFreePort(), findFreePort(), findFreePort()]);
 const [assistantUrl, collectorUrl, idpUrl] = ports.map((port) => `http://127.0.0.1:${port}`);
 const env = {
@@ -40,9 +37,8 @@ const env = {
   NODE_TEST_CONTEXT: '',
 };
 const processes: ChildProcess[] = [];
-after(async () => {
+deferCleanup(() => {
   for (const child of processes) kill(child, 'SIGKILL');
-  for (const folder of folders) await rm(folder, { recursive: true, force: true });
 });
 
 let running: StartedProcess;
@@ -317,8 +313,7 @@ function kill(child: ChildProcess, signal: NodeJS.Signals): void {
 
 /** Creates a folder with an empty database. */
 async function createDataFolder(): Promise<string> {
-  const folder = await createFolder();
-  folders.push(folder);
+  const folder = await openFolder();
   await fillDataFolder(folder);
   return folder;
 }

@@ -2,10 +2,8 @@ import assert from 'node:assert/strict';
 import { hasLoadedSamples, sendSamples, type SampleOptions } from '../src/dev/samples.ts';
 import { readSettings } from '../src/dev/settings.ts';
 import { formatSummary, type SummaryData } from '../src/dev/summary.ts';
-import { type ScriptedResponse, startServer, until } from '@oselya/testing';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { openFolder, type ScriptedResponse, startServer, until } from '@oselya/testing';
+import { resolve } from 'node:path';
 import { after, suite, test } from 'node:test';
 
 suite('samples', () => {
@@ -50,13 +48,11 @@ suite('samples', () => {
     return { url, storedRecords };
   }
 
-  function createOptions(url: string) {
-    const dataDir = mkdtempSync(join(tmpdir(), 'oselya-samples-'));
-    after(() => rmSync(dataDir, { recursive: true }));
+  async function createOptions(url: string) {
     const stopController = new AbortController();
     after(() => stopController.abort());
     return {
-      dataDir,
+      dataDir: await openFolder(),
       collector: { url, apiKey: undefined },
       imagesOrigin: 'http://127.0.0.1:8002',
       signal: stopController.signal,
@@ -67,7 +63,7 @@ suite('samples', () => {
   async function send(url: string, overrides: Partial<SampleOptions> = {}) {
     const lines: string[] = [];
     const state = await sendSamples({
-      ...createOptions(url),
+      ...(await createOptions(url)),
       onProcessed: () => undefined,
       report: (line) => lines.push(line),
       ...overrides,
@@ -81,7 +77,7 @@ suite('samples', () => {
       if (index === 20) stopController.abort();
       return undefined;
     });
-    const options = createOptions(url);
+    const options = await createOptions(url);
     const stoppedRun = await send(url, { ...options, signal: stopController.signal });
     assert.equal(stoppedRun.state, 0);
     assert.equal(storedRecords.size, 20);

@@ -301,7 +301,7 @@ test('The server listens on loopback and answers only requests to its name', asy
 });
 
 test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
-  const [issuer, storeFile] = [await findUnusedUrl(), createStorePath(t)];
+  const [issuer, storeFile] = [await findUnusedUrl(), await createStorePath()];
   const previousIdp = await startIdp(t, { issuer, storeFile });
   const tokens = await signIn(issuer);
   const fetchKeys = async () => (await send(`${issuer}/oauth/jwks`)).text();
@@ -323,7 +323,7 @@ test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
 });
 
 test('The store is readable only by its owner, and all processes share its keys', async (t) => {
-  const file = createStorePath(t);
+  const file = await createStorePath();
   const [database, otherDatabase] = [openDatabase(file), openDatabase(file)];
   const [keys, otherKeys] = await Promise.all([loadKeys(database), loadKeys(otherDatabase)]);
   assert.deepEqual(keys, otherKeys);

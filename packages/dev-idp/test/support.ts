@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { createHmac, hash, randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import {
@@ -10,6 +8,7 @@ import {
   getRedirectTarget,
   startServer,
   findUnusedUrl,
+  openFolder,
 } from '@oselya/testing';
 import { createDevIdp, type DevIdp, type DevIdpOptions } from '../src/server.ts';
 
@@ -33,11 +32,7 @@ export async function startIdp(
 }
 
 /** Returns a path for a store file in a new folder. */
-export function createStorePath(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'dev-idp-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  return join(folder, 'state', 'idp.sqlite');
-}
+export const createStorePath = async () => join(await openFolder(), 'state', 'idp.sqlite');
 
 /** Sends a request on a new connection, because providers restart on the same port. */
 export function send(url: string | URL, init: RequestInit = {}): Promise<Response> {

@@ -34,7 +34,7 @@ import { TEXT_TYPE, type Files } from '../../src/files/files.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { cutToBytes } from '../../src/text.ts';
 import { userOf } from '../helpers/people.ts';
-import { createFolder, openFolder, profile } from '../profiles/folder.ts';
+import { createFolder, openTestProfiles, profile } from '../profiles/folder.ts';
 import { ProblemError } from '@oselya/kit';
 import {
   defineModelSchema,
@@ -339,7 +339,7 @@ suite('agent', async () => {
 
   test('A profile must leave room for questions in the window', async () => {
     const openChecked = (folder: string, contextTokens: number) =>
-      openFolder(folder, { check: createInstructionsCheck(contextTokens) });
+      openTestProfiles(folder, { check: createInstructionsCheck(contextTokens) });
     assert.equal((await openChecked(SHIPPED_PROFILES, 2048)).listAll().length, 3);
     const longProfile = profile('long').replace('Help.', 'слово '.repeat(4000));
     const folder = await createFolder({ 'a.yaml': profile('a'), 'long.yaml': longProfile });

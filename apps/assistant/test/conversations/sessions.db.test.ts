@@ -6,7 +6,7 @@ import { createSessionService } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
-import { createFolder, openFolder, profile } from '../profiles/folder.ts';
+import { createFolder, openTestProfiles, profile } from '../profiles/folder.ts';
 import { addMessages, addSessions, drainAudit, listen } from './stage.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
@@ -250,7 +250,7 @@ test('Messages are ordered by time, then by number', async () => {
 test('A user has a maximum number of sessions, even if created concurrently', async () => {
   const sessions = createSessionService({
     db,
-    profiles: await openFolder(await createFolder({ 'default.yaml': profile('default') })),
+    profiles: await openTestProfiles(await createFolder({ 'default.yaml': profile('default') })),
     maxSessions: 3,
   });
   const user = userOf('u-bounded', ['svc.profiles.use']);

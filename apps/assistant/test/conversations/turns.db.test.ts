@@ -19,7 +19,7 @@ import { userOf } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { type SocketClient } from '../helpers/socket-client.ts';
 import { gate } from '../helpers/scripted-model.ts';
-import { openFolder } from '../profiles/folder.ts';
+import { openTestProfiles } from '../profiles/folder.ts';
 import {
   addSessions,
   createToolScript,
@@ -541,7 +541,7 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     model: { streamChat },
     services: {} as never,
     contextTokens: 8192,
-    profiles: await openFolder(SHIPPED_PROFILES),
+    profiles: await openTestProfiles(SHIPPED_PROFILES),
     limits: { ...FIXED_AGENT_LIMITS, outputTokens: 100, ms: 600_000 },
     metrics: createChatMetrics(new Registry()),
     log,

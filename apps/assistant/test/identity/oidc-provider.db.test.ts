@@ -169,13 +169,7 @@ suite('ID tokens', async () => {
   const createDiscoveryApp = () => createInstance({ IDP_DISCOVERY: 'true' });
   const app = await createDiscoveryApp();
   const getUnixSeconds = () => Math.floor(Date.now() / 1000);
-  const createClaims = (): JWTPayload => ({
-    iss: scripted.url,
-    aud: scripted.client.id,
-    sub: 'u-1',
-    iat: getUnixSeconds(),
-    exp: getUnixSeconds() + 60,
-  });
+  const createClaims = scripted.createIdClaims;
 
   beforeEach(() => {
     scripted.reset();

@@ -134,9 +134,8 @@ suite('sign-out at the provider', async () => {
     provider.metadata = { ...provider.publishMetadata(), end_session_endpoint };
     provider.keys = [key.published];
     provider.idToken = async () => {
-      const iat = Math.floor(Date.now() / 1000);
-      const claims = { iss: provider.url, aud: provider.client.id, sub: 'u-1', iat, exp: iat + 60 };
-      issuedTokens.push(await key.sign({ ...claims, n: issuedTokens.length }));
+      const claims = { ...provider.createIdClaims(), n: issuedTokens.length };
+      issuedTokens.push(await key.sign(claims));
       return issuedTokens.at(-1) ?? '';
     };
   });

@@ -1,14 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after } from 'node:test';
+import { openFolder } from '@oselya/testing';
 import { openProfiles } from '../../src/profiles/profiles.ts';
 import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 
 /** Creates a folder with files by name. It is deleted after the test file. */
 export async function createFolder(files: Record<string, string | Uint8Array>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-profiles-'));
-  after(() => rm(folder, { recursive: true }));
+  const folder = await openFolder();
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
   return folder;
 }
@@ -22,5 +20,5 @@ type Options = Partial<Parameters<typeof openProfiles>[0]>;
 const silentLog = { info: () => undefined, error: () => undefined };
 
 /** Opens the profiles of a folder, without a log unless one is given. */
-export const openFolder = (folder: string, options: Options = {}) =>
+export const openTestProfiles = (folder: string, options: Options = {}) =>
   openProfiles({ folder, toolNames: PROFILE_TOOLS, log: silentLog, ...options });

@@ -10,7 +10,7 @@ import { listen } from '../conversations/stage.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '@oselya/testing';
-import { createFolder, openFolder, profile } from './folder.ts';
+import { createFolder, openTestProfiles, profile } from './folder.ts';
 
 const { createInstance, listAuditEntries, signInUser } = await openAssistant(SEVERAL_PEOPLE);
 const app = await createInstance();
@@ -80,7 +80,7 @@ test('Each error is reported with its line and rule', () => {
 });
 
 async function readStartError(folder: string): Promise<string[]> {
-  const error: unknown = await openFolder(folder).catch((reason: unknown) => reason);
+  const error: unknown = await openTestProfiles(folder).catch((reason: unknown) => reason);
   assert.ok(error instanceof StartError, String(error));
   return error.message.replaceAll(folder, '').split('\n');
 }
@@ -89,7 +89,7 @@ const listIds = (profiles: readonly { profile_id: string }[]) =>
   profiles.map(({ profile_id }) => profile_id);
 
 test('The shipped profiles treat tool output as data, and one is admin-only', async () => {
-  const profiles = (await openFolder(SHIPPED_PROFILES)).listAll();
+  const profiles = (await openTestProfiles(SHIPPED_PROFILES)).listAll();
   assert.deepEqual(listIds(profiles), ['default', 'diagnostics', 'market']);
   assert.deepEqual(listIds(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
   for (const { system, description, tools } of profiles) {
@@ -133,7 +133,7 @@ async function openAndReload(files: string | Record<string, string>) {
     error: (fields: { faults: string[] }) => errors.push(fields.faults),
     info: (...entry: unknown[]) => infoEntries.push(entry),
   };
-  const profiles = await openFolder(folder, { log });
+  const profiles = await openTestProfiles(folder, { log });
   const reload = async () => {
     await profiles.reload();
     await profiles.reload();

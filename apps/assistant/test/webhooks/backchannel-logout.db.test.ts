@@ -25,29 +25,21 @@ beforeEach(async () => {
   provider.reset();
   provider.publishMetadata();
   provider.keys = [key.published];
-  provider.idToken = () => key.sign(createIdClaims());
+  provider.idToken = () =>
+    key.sign({
+      ...provider.createIdClaims(),
+      sub: user.sub,
+      ...(sid !== undefined && { sid }),
+    });
   for (const table of ['svc_users', 'webhook_events', 'audit_log'] as const) {
     await db.deleteFrom(table).execute();
   }
 });
 
-const createIdClaims = (): JWTPayload => ({
-  iss: provider.url,
-  aud: provider.client.id,
-  sub: user.sub,
-  iat: getUnixSeconds(),
-  exp: getUnixSeconds() + 60,
-  ...(sid !== undefined && { sid }),
-});
-
 /** Returns the claims of a logout token. OpenID Connect Back-Channel Logout 1.0 §2.4. */
 const createClaims = (): JWTPayload => ({
-  iss: provider.url,
-  aud: provider.client.id,
-  iat: getUnixSeconds(),
-  exp: getUnixSeconds() + 120,
+  ...provider.createIdClaims(),
   jti: `jti-${(tokenCount += 1)}`,
-  sub: 'u-1',
   sid: 's-1',
   events: { [EVENT]: {} },
 });
