@@ -3,7 +3,7 @@ import { beforeEach, suite, test } from 'node:test';
 import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { setCachedRole } from '../../src/identity/revocation.ts';
-import { Browser, openAssistant } from '../helpers/assistant.ts';
+import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { giveIdTokens, OLENA } from '../scripted-provider.ts';
 
@@ -159,8 +159,10 @@ suite('user data', () => {
 });
 
 suite('user data up to an age', async () => {
+  const statements: Statement[] = [];
+  const recordStatement = (statement: Statement) => void statements.push(statement);
   const maxAgeEnv = { IDP_USER_MAX_AGE_SECONDS: '60' };
-  const reusingApp = await createInstance(maxAgeEnv);
+  const reusingApp = await createInstance(maxAgeEnv, recordStatement);
   const secondReusingApp = await createInstance(maxAgeEnv);
 
   beforeEach(async () => {
@@ -208,6 +210,24 @@ suite('user data up to an age', async () => {
     assert.equal((await answer).json().role, 'user');
     assert.equal(await fetchRole(browser), 'user');
     assert.equal(countFetches(), 2);
+  });
+
+  test('A request takes few statements when nothing changed', async () => {
+    const freshApp = await createInstance({}, recordStatement);
+    const browser = await signInUser(reusingApp);
+    for (const [server, userAge, lastUseAge, expected] of [
+      [reusingApp, 0, '1 second', ['read']],
+      [reusingApp, 0, '2 minutes', ['read', 'write']],
+      [reusingApp, 60, '1 second', ['read', 'write', 'read']],
+      [freshApp, 0, '1 second', ['read', 'read']],
+      [freshApp, 0, '2 minutes', ['read', 'write', 'read']],
+    ] as const) {
+      await setUserAge(browser, userAge);
+      await setLastUse(browser, lastUseAge);
+      statements.length = 0;
+      assert.equal((await requestMe(browser, server)).statusCode, 200);
+      assert.deepEqual(statements, expected, `${userAge} s, ${lastUseAge}`);
+    }
   });
 });
 
