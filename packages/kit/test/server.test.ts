@@ -290,13 +290,20 @@ test('429 and 503 have Retry-After, and errors are not cached', async () => {
   assert.equal((await getPage('/busy')).headers['retry-after'], '5');
 });
 
-test('pages escape their values and allow only their style', async () => {
+test('pages escape their values, allow only their style and send security headers', async () => {
   const answer = await app.inject('/page');
   assert.match(answer.body, /<p>&#60;script&#62;<\/p>/);
   const policy = String(answer.headers['content-security-policy']);
   assert.match(policy, /default-src 'none'/);
   const style = /<style>(.*)<\/style>/s.exec(answer.body)?.[1] ?? '';
   assert.ok(policy.includes(createHash('sha256').update(style).digest('base64')));
+  assert.partialDeepStrictEqual(answer.headers, {
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'x-frame-options': 'SAMEORIGIN',
+  });
 });
 
 test('the log has one line per request, without the query', async () => {
