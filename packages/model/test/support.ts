@@ -24,7 +24,7 @@ export type ScriptEntry =
   | ((request: ReceivedRequest) => ScriptedResponse | Promise<ScriptedResponse>);
 
 /** Model server that plays a script. */
-export type ScriptedServer = {
+type ScriptedServer = {
   baseUrl: string;
   requests: ReceivedRequest[];
   /** Replaces the script. Each request gets the next entry, and the last entry repeats. */

@@ -109,7 +109,7 @@ export const problemSchema = Type.Object(
 export type Problem = Static<typeof problemSchema>;
 
 /** Schema of a fact that a tool wrote or removed. */
-export const memoryChangeSchema = Type.Object({
+const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),
   value: createNullableSchema(

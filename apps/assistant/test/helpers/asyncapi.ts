@@ -23,7 +23,7 @@ export type Operation = {
   'x-access'?: unknown;
 };
 
-export type AsyncApi = {
+type AsyncApi = {
   channels: { socket: { 'x-close-codes': { code: number }[] } };
   operations: Record<string, Operation>;
   components: { messages: Record<string, Message> };

@@ -31,7 +31,6 @@ export async function startScriptedModel() {
     if (path.endsWith('/models')) return { body: { data: [] } };
     const conversation = body as Conversation;
     if (hasInstructions(conversation, 'Give the conversation')) {
-      model.titles += 1;
       return model.titleAnswer ?? createWordResponse([model.titleDelay, 'Назва']);
     }
     if (hasInstructions(conversation, 'Summarize a conversation')) {
@@ -56,8 +55,6 @@ export async function startScriptedModel() {
   deferCleanup(() => server.close());
   const model = {
     url: server.url,
-    /** Number of title requests. */
-    titles: 0,
     /** Promise that delays each title. */
     titleDelay: Promise.resolve(),
     /** Replaces the title. */

@@ -12,9 +12,8 @@ export type Frame = {
 
 export type Closed = { code: number; reason: string };
 
-export type ClientOptions = {
+type ClientOptions = {
   sid?: string;
-  origin?: string;
   headers?: Record<string, string>;
   /** Whether the client answers pings. */
   autoPong?: boolean;
@@ -42,7 +41,7 @@ export class SocketClient {
     });
   }
 
-  /** Begins to connect; the handshake may be rejected. */
+  /** Begins to connect; the socket may be closed at once. */
   static begin(url: string, options: ClientOptions = {}): SocketClient {
     const { sid, ...socketOptions } = options;
     const headers = { ...socketOptions.headers };

@@ -118,7 +118,7 @@ type Schema = {
 const anyValue: fc.Arbitrary<unknown> = fc.oneof(fc.jsonValue({ maxDepth: 3 }), markedText);
 
 /** Creates a value that usually fits a schema. */
-export function createValue(schema: Schema): fc.Arbitrary<unknown> {
+function createValue(schema: Schema): fc.Arbitrary<unknown> {
   return fc.oneof(
     { weight: 4, arbitrary: createValidValue(schema) },
     { weight: 1, arbitrary: anyValue },
