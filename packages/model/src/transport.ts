@@ -40,7 +40,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
         request: `${method} ${url.pathname}`,
         status,
         body: await readBeginning(response),
-        retryAfterMs: readRetryAfterMs(responseHeaders, Date.now()),
+        retryAfterMs: readRetryAfterMs(responseHeaders),
         variables,
         apiKey,
         texts: body === null ? [] : extractTexts(JSON.parse(body)),
@@ -95,15 +95,11 @@ async function readBeginning({ body }: Dispatcher.ResponseData): Promise<string>
 /**
  * Returns the delay in milliseconds that a server requests before the next call, at most `MAX_RETRY_AFTER_MS`.
  * `retry-after-ms`, a common extension, takes precedence over `retry-after`.
- * @param now Current time in milliseconds since the epoch.
  */
-export function readRetryAfterMs(
-  headers: Dispatcher.ResponseData['headers'],
-  now: number,
-): number | undefined {
+function readRetryAfterMs(headers: Dispatcher.ResponseData['headers']): number | undefined {
   const milliseconds = Number(getFirstValue(headers['retry-after-ms']) || Number.NaN);
   if (milliseconds >= 0) return Math.min(milliseconds, MAX_RETRY_AFTER_MS);
-  return parseRetryAfter(getFirstValue(headers['retry-after']), now);
+  return parseRetryAfter(getFirstValue(headers['retry-after']));
 }
 
 const getFirstValue = (header: string | string[] | undefined): string => [header].flat()[0] ?? '';

@@ -83,15 +83,17 @@ suite('attempts', () => {
 
   test('A Retry-After within the deadline is followed, and a longer one fails the call', async (t) => {
     const delayedResponse = failure.tooMany({ 'retry-after-ms': '30', 'retry-after': '600' });
-    const { client, server, outcomes } = await startScene(t, [
-      delayedResponse,
-      createChat(FLAT_JSON),
-    ]);
+    const script = [delayedResponse, createChat(FLAT_JSON)];
+    const { client, server, outcomes } = await startScene(t, script, { timeoutMs: 3000 });
     await ask(client);
     assert.deepEqual(outcomes(), ['MODEL_RATE_LIMITED', 'ok']);
+    // The deadline allows one such delay.
+    server.play(failure.tooMany({ 'retry-after-ms': '1600' }));
+    await expectFailure(ask(client), 'MODEL_RATE_LIMITED');
+    assert.equal(server.requests.length, 4);
     server.play(failure.tooMany({ 'retry-after': '600' }));
     assert.equal((await expectFailure(ask(client), 'MODEL_RATE_LIMITED')).retryAfterMs, 600_000);
-    assert.equal(server.requests.length, 3);
+    assert.equal(server.requests.length, 5);
   });
 
   test('The deadline ends a request without an answer', async (t) => {
