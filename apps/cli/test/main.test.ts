@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
   closeSync,
+  cpSync,
   mkdirSync,
   openSync,
   rmdirSync,
@@ -16,12 +17,16 @@ import { fillDataFolder } from '@oselya/testing/database';
 import { BIN, oselya } from './support/oselya.ts';
 
 const folder = await openFolder();
-for (const name of ['var', 'damaged', 'assistant', 'collector']) {
-  await fillDataFolder(join(folder, name));
+const DATA_DIR = join(folder, 'var');
+await fillDataFolder(DATA_DIR);
+const firstMigration = await oselya(['migrate'], { DATA_DIR });
+// Copies of the migrated database, because migrations wait for the disk.
+for (const name of ['damaged', 'assistant', 'collector']) {
+  cpSync(DATA_DIR, join(folder, name), { recursive: true });
 }
 
 const runCommand = (args: string[], env: Record<string, string> = {}) =>
-  runProcess([BIN, ...args], { cwd: folder, env: { DATA_DIR: join(folder, 'var'), ...env } });
+  runProcess([BIN, ...args], { cwd: folder, env: { DATA_DIR, ...env } });
 
 /** Commands with their exit status after a failure. */
 const FAILURE_STATUSES: [args: string[], status: number][] = [
@@ -112,10 +117,9 @@ for (const role of ['assistant', 'collector']) {
 }
 
 test('migrate can be repeated, and an API key is created, listed without its secret and revoked', async () => {
-  const env = { DATA_DIR: join(folder, 'var') };
-  const firstRun = await oselya(['migrate'], env);
+  const env = { DATA_DIR };
   const migrations = /assistant: applied 0000_.*\ncollector: applied 0001_/;
-  assert.match(firstRun.stdout, migrations, firstRun.stderr);
+  assert.match(firstMigration.stdout, migrations, firstMigration.stderr);
   const secondRun = await oselya(['migrate'], env);
   assert.equal(secondRun.stdout, 'assistant: up to date\ncollector: up to date\n');
 
