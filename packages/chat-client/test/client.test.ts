@@ -281,7 +281,7 @@ test('A handshake is repeated after 503 and 429 only', async (t) => {
   await assert.rejects(sessionCreation, { code: 'closed' });
 });
 
-test('A client fails immediately without a first connection, and later after its patience', async (t) => {
+test('A client fails immediately without a first connection, and later after its time limit', async (t) => {
   const failure = { code: 'unreachable', message: /ECONNREFUSED/ };
   await assert.rejects(openClient(await findUnusedUrl()), failure);
 
