@@ -19,11 +19,11 @@ const MAX_PROVIDER_REQUESTS = 2;
 const LEASE_MARGIN_MS = 10_000;
 const POLL_INTERVAL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
-/** Longer than the lease: in an outage of the database no other process can acquire it. */
+/** Outage of the database that a refresh survives. The lease includes it: only the holder knows the new tokens. */
 const STORE_TIMEOUT_MS = 60_000;
 
-/** Expiry of an acquired refresh lease in the row. It fences writes of the holder. */
-type RefreshLease = string;
+/** An acquired refresh lease. Its expiry in the row fences a rejection. Attempts to store tokens end at the deadline. */
+type RefreshLease = { expiry: string; storeDeadline: number };
 
 /** Ends an auth session with rejected tokens if its tokens and its lease are unchanged. Returns whether it ended. */
 export type EndRejectedSession = (
@@ -50,7 +50,7 @@ export type EndRejectedSession = (
  */
 export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRejectedSession) {
   const { db, config, provider, vault, metrics } = deps;
-  const leaseMs = MAX_PROVIDER_REQUESTS * config.IDP_TIMEOUT_MS + LEASE_MARGIN_MS;
+  const holdMs = MAX_PROVIDER_REQUESTS * config.IDP_TIMEOUT_MS + STORE_TIMEOUT_MS;
   const shareRefresh = createSingleFlight<AuthSession | undefined>();
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
@@ -73,12 +73,13 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
   }
 
   async function acquireLease(session: AuthSession): Promise<RefreshLease | undefined> {
+    const storeDeadline = performance.now() + holdMs;
     const row = await updateIfVersionUnchanged(db, session)
-      .set({ refresh_lease_until: leaseExpiry(leaseMs) })
+      .set({ refresh_lease_until: leaseExpiry(holdMs + LEASE_MARGIN_MS) })
       .where(isLeaseFree('refresh_lease_until'))
       .returning(sql<string>`refresh_lease_until::text`.as('expiry'))
       .executeTakeFirst();
-    return row?.expiry;
+    return row && { ...row, storeDeadline };
   }
 
   async function waitForWinner(
@@ -109,15 +110,15 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
       const refreshToken = await vault.open(session, 'refresh_token_enc');
       if (refreshToken === '') throw new ProviderError('rejected', 'there is no refresh token');
       const tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
-      await storeTokens(session, tokens);
+      await storeTokens(session, tokens, lease);
       return 'refreshed';
     } catch (error) {
       if (isRejection(error)) {
-        return (await endRejectedSession(session, lease)) ? 'refused' : undefined;
+        return (await endRejectedSession(session, lease.expiry)) ? 'refused' : undefined;
       }
       await updateIfVersionUnchanged(db, session)
         .set({ refresh_lease_until: null })
-        .where(whereLeaseIs(lease))
+        .where(whereLeaseIs(lease.expiry))
         .execute();
       throw error;
     }
@@ -127,8 +128,8 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
   async function storeTokens(
     session: AuthSession,
     tokens: Parameters<typeof vault.seal>[0],
+    { storeDeadline }: RefreshLease,
   ): Promise<void> {
-    const deadline = performance.now() + STORE_TIMEOUT_MS;
     const columns = await vault.seal(tokens, session);
     for (;;) {
       try {
@@ -141,7 +142,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
           .execute();
         return;
       } catch (error) {
-        if (performance.now() + STORE_RETRY_MS >= deadline) throw error;
+        if (performance.now() + STORE_RETRY_MS >= storeDeadline) throw error;
         await sleep(STORE_RETRY_MS);
       }
     }

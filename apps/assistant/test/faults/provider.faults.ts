@@ -15,7 +15,7 @@ import { type ServerResponse } from 'node:http';
 import { beforeEach, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { until } from '@oselya/testing';
+import { startProxy, until } from '@oselya/testing';
 
 suite('outage of the provider', async () => {
   const MEBIBYTE = 1024 * 1024;
@@ -222,8 +222,8 @@ suite('outage of the provider', async () => {
 
 suite('refresh of tokens', async () => {
   const assistant = await openAssistant();
-  const { db, engine, provider, createInstance, signInUser, findAuthSession, expireToken } =
-    assistant;
+  const { db, databaseUrl, engine, provider, createInstance, signInUser } = assistant;
+  const { findAuthSession, expireToken } = assistant;
   const app = await createInstance();
 
   const meRequest = { path: '/auth/me' };
@@ -311,7 +311,36 @@ suite('refresh of tokens', async () => {
     }
   });
 
-  if (engine === 'postgres') {
+  if (databaseUrl !== undefined) {
+    test('No other process redeems a token whose holder cannot reach the database', async (t) => {
+      const proxy = await startProxy(databaseUrl);
+      t.after(proxy.restore);
+      const [cutOffProcess, otherProcess] = await Promise.all([
+        startProcess(assistant, { DATABASE_URL: proxy.url, IDP_TIMEOUT_MS: '20000' }),
+        startProcess(assistant, { IDP_TIMEOUT_MS: '2000' }),
+      ]);
+      const browser = await signInUser(app);
+      await expireToken(browser);
+      const issuedCount = provider.issued.length;
+      const release = provider.holdNext('token');
+      const firstAnswer = send(cutOffProcess, browser, meRequest);
+      await until(() => provider.count('token') === 1);
+      await proxy.interrupt();
+      release();
+      await until(() => provider.issued.length > issuedCount);
+      // A minute passes.
+      await sql`
+        update user_auth_sessions set refresh_lease_until = refresh_lease_until - interval '1 minute'
+        where id = ${browser.sid}`.execute(db);
+      assert.equal((await send(otherProcess, browser, meRequest)).status, 503);
+      await proxy.restore();
+      assert.equal((await firstAnswer).status, 200);
+      assert.equal((await send(otherProcess, browser, meRequest)).status, 200);
+      assert.equal(provider.count('token'), 1);
+      const storedRow = { token_version: 1, refresh_lease_until: null };
+      assert.partialDeepStrictEqual(await findAuthSession(browser.sid), storedRow);
+    });
+
     test('After a kill during a slow answer other processes wait no longer than their timeout', async () => {
       const [killedProcess, survivor] = await Promise.all([
         startProcess(assistant),
