@@ -13,6 +13,8 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
  *
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
+ *
+ * Why there are two ways: docs/adr/0021-change-feed.md.
  */
 
 const STORE_INTERVAL_MS = 200;
