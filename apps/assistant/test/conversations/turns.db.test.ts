@@ -5,6 +5,7 @@ import { FIXED_AGENT_LIMITS } from '../../src/conversations/agent/agent.ts';
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { startProxy, until } from '@oselya/testing';
+import { createOutageError, watchDatabase } from '@oselya/testing/database';
 import { closeServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { sql } from 'kysely';
@@ -527,17 +528,25 @@ async function addSession(userId: string): Promise<string> {
 
 const log = createLogger({ level: 'silent', service: 'test' });
 
-test('A shutdown rejects messages, and cuts an answer that takes too long', async (t) => {
-  const startGate = gate();
-  async function* streamChat({ signal }: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
-    yield { type: 'text', text: 'Почав' };
-    startGate.open();
-    await once(signal ?? t.signal, 'abort');
-    signal?.throwIfAborted();
-  }
+/**
+ * Creates a chat whose shutdown cuts answers after 10 ms, and returns it with a new session and functions of its owner.
+ * @param streamChat Streams the model's answer.
+ */
+async function openShortChat(
+  streamChat: (request: ChatRequest) => AsyncGenerator<ChatPart, void, undefined>,
+  { chatDb = db, onOverdue = () => {} }: { chatDb?: typeof db; onOverdue?: () => void } = {},
+) {
+  const events = await openEventLog({ db, listen: stage.listen, log });
   const chat = createChat({
-    db,
-    events: await openEventLog({ db, listen: stage.listen, log }),
+    db: chatDb,
+    events: {
+      ...events,
+      // The shutdown calls this when the time of the turns is over.
+      listRunningTurns() {
+        onOverdue();
+        return events.listRunningTurns();
+      },
+    },
     model: { streamChat },
     services: {} as never,
     contextTokens: 8192,
@@ -547,19 +556,90 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
     log,
     shutdownMs: 10,
   });
-  const user = userOf('u-olena', ['svc.tools.use']);
+  const user = userOf(`u-${randomUUID()}`, ['svc.tools.use']);
   const sessionId = await addSession(user.id);
   const sender = {
     requestId: 'r',
     onBegin: () => undefined,
     watchUser: () => ({ current: () => Promise.resolve(user), release: () => undefined }),
   };
-  await chat.send(user, { sessionId, text: 'Пиши' }, sender);
+  return {
+    sessionId,
+    send: (text: string) => chat.send(user, { sessionId, text }, sender),
+    cancel: () => chat.cancel(user, sessionId),
+    close: () => chat.close(),
+  };
+}
+
+test('A shutdown rejects messages, and cuts an answer that takes too long', async (t) => {
+  const startGate = gate();
+  const { sessionId, send, close } = await openShortChat(async function* ({ signal }) {
+    yield { type: 'text', text: 'Почав' };
+    startGate.open();
+    await once(signal ?? t.signal, 'abort');
+    signal?.throwIfAborted();
+  });
+  await send('Пиши');
   await startGate.opened;
-  const closePromise = chat.close();
-  await assert.rejects(chat.send(user, { sessionId, text: 'Ще' }, sender), { code: 'unavailable' });
+  const closePromise = close();
+  await assert.rejects(send('Ще'), { code: 'unavailable' });
   await closePromise;
   assert.deepEqual(await readMessages(sessionId), createExchange('Пиши', 'Почав', 'cut'));
+});
+
+test('A turn that starts after the time of a shutdown is cut', async () => {
+  const overdueGate = gate();
+  let closePromise: Promise<void> | undefined;
+  const chatDb = watchDatabase(db, {
+    async after(text) {
+      if (!/insert.*chat_turns/i.test(text)) return;
+      closePromise = close();
+      await overdueGate.opened;
+    },
+  });
+  const { sessionId, send, close } = await openShortChat(
+    async function* () {
+      yield { type: 'text', text: 'Запізно' };
+    },
+    { chatDb, onOverdue: overdueGate.open },
+  );
+  await send('Пиши');
+  await closePromise;
+  assert.deepEqual(await readMessages(sessionId), createExchange('Пиши', '', 'cut'));
+});
+
+test('A shutdown does not wait for a cancelled turn that an outage keeps from being stored', async (t) => {
+  const startGate = gate();
+  let [isAway, lossCount, hasClosed] = [false, 0, false];
+  t.after(() => {
+    isAway = false;
+  });
+  const chatDb = watchDatabase(db, {
+    before() {
+      if (!isAway) return;
+      lossCount += 1;
+      throw createOutageError();
+    },
+  });
+  const { send, cancel, close } = await openShortChat(
+    async function* ({ signal }) {
+      yield { type: 'text', text: 'Почав' };
+      startGate.open();
+      await once(signal ?? t.signal, 'abort');
+      isAway = true;
+      signal?.throwIfAborted();
+    },
+    { chatDb },
+  );
+  await send('Пиши');
+  await startGate.opened;
+  await cancel();
+  await until(() => lossCount > 0);
+  const closePromise = close().finally(() => {
+    hasClosed = true;
+  });
+  await until('the shutdown', () => hasClosed, 15_000);
+  await closePromise;
 });
 
 test('A resumed listener sends the events and the rename of its pause', async (t) => {
