@@ -193,6 +193,20 @@ suite('sign-out at the provider', async () => {
     assertWarned('end_session_endpoint');
   });
 
+  test('Without a revocation endpoint no token is revoked, and none stays queued', async () => {
+    provider.publishMetadata();
+    await db.deleteFrom('token_revocations').execute();
+    const listQueuedIds = () => db.selectFrom('token_revocations').select('id').execute();
+    const browser = await signInUser(discoveryApp);
+    const restartedApp = await createInstance({ IDP_DISCOVERY: 'true' });
+    const release = provider.holdNext('discovery');
+    assert.equal((await browser.post('/auth/logout', { app: restartedApp })).statusCode, 200);
+    assert.equal((await listQueuedIds()).length, 1);
+    release();
+    await until(async () => (await listQueuedIds()).length === 0);
+    assert.equal(provider.count('revoke'), 0);
+  });
+
   test('Without IDP_END_SESSION no ID token is kept', async () => {
     const browser = await signInUser(await createInstance({ IDP_DISCOVERY: 'true' }));
     assert.equal((await findAuthSession(browser.sid))?.id_token_enc, null);
