@@ -58,6 +58,19 @@ for (const stop of ['a failure', 'the end of the iteration']) {
   });
 }
 
+test('mapInOrder begins nothing after a failure while its consumer handles a result', async () => {
+  const { startedItems, values, map, ends, end } = createHeldWork(3);
+  const results = mapInOrder(values, 2, map, 2);
+  const first = results.next();
+  end(0);
+  assert.deepEqual(await first, { done: false, value: 0 });
+  ends[1]?.reject(new Error('broken'));
+  end(2);
+  await tick();
+  await assert.rejects(results.next(), /broken/);
+  assert.deepEqual(startedItems, [0, 1]);
+});
+
 test('Failed work leaves room for other work, and an item above the limit runs alone', async () => {
   const reject = () => new Error('full');
   const run = createAdmissionLimit({ maxItems: 2, maxBytes: 10, reject });
