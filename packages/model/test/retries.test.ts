@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type BreakerState, ModelError, type ModelErrorCode } from '../src/index.ts';
 import { type ScriptedResponse, createEmbeddings } from '../src/testing.ts';
 import { createGate, type Gate } from '../src/gate.ts';
-import { computeBackoffMs } from '../src/retry.ts';
+import { computeBackoffMs, createRetry } from '../src/retry.ts';
 import {
   API_KEY,
   ask,
@@ -94,6 +94,19 @@ suite('attempts', () => {
     server.play(failure.tooMany({ 'retry-after': '600' }));
     assert.equal((await expectFailure(ask(client), 'MODEL_RATE_LIMITED')).retryAfterMs, 600_000);
     assert.equal(server.requests.length, 5);
+  });
+
+  test('A Retry-After beyond the deadline prevents a second attempt', async () => {
+    const retry = createRetry({ timeoutMs: 60_000, attempts: 3, initialDelayMs: 1, maxDelayMs: 1 });
+    const retryAfterMs = 600_000;
+    const error = new ModelError('MODEL_RATE_LIMITED', 'Too many requests.', { retryAfterMs });
+    let attempts = 0;
+    const run = () => {
+      attempts += 1;
+      return Promise.reject(error);
+    };
+    await assert.rejects(retry(undefined, run), error);
+    assert.equal(attempts, 1);
   });
 
   test('The deadline ends a request without an answer', async (t) => {
