@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
-import { startModelServer } from '@oselya/model/testing';
+import {
+  createConstantHandler,
+  createConstantVector,
+  startModelServer,
+} from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -8,6 +12,7 @@ import { openFolder, until } from '@oselya/testing';
 import { startWorker } from '../src/main.ts';
 import { startCollector } from './support/collector.ts';
 import {
+  DIMENSIONS,
   MINIMAL_ENV,
   openDatabase,
   readRawRecord,
@@ -126,6 +131,36 @@ test('A worker stops while a slow request is in progress', async () => {
   assert.equal(socket.closed, false);
   socket.destroy();
   await closePromise;
+});
+
+test('The stop of a worker closes the model client after the jobs end', async () => {
+  const requestReceived = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const respond = createConstantHandler({ createVector: createConstantVector(DIMENSIONS) });
+  await using server = await startModelServer(async (request) => {
+    requestReceived.resolve();
+    await release.promise;
+    return respond(request);
+  });
+  const { isolatedDatabase, waitForUnlisten } = await openWatchedDatabase();
+  const id = await store(isolatedDatabase.db, createPayload());
+  const env = {
+    ...MINIMAL_ENV,
+    DATA_DIR: await openFolder(),
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+  };
+  const worker = await startWorker(env, { database: isolatedDatabase, log });
+  await requestReceived.promise;
+  const closePromise = worker.close();
+  await waitForUnlisten().finally(release.resolve);
+  await closePromise;
+  assert.equal((await readRawRecord(isolatedDatabase.db, id)).status, 'completed');
+  // Unclosed connections stay open for several seconds.
+  const isClosed = async () => (await server.connections()) === 0;
+  await until('the model client to be closed', isClosed, 1000);
 });
 
 test('A standalone worker serves its health and load', async () => {
