@@ -42,6 +42,14 @@ suite('answers over restarts and kills', async () => {
     const sid = await stage.signIn('u-olena');
     const replica = await startProcess(stage);
 
+    /** Reports how often the answer of a session is stored. */
+    async function reportAnswer(t: TestContext, sessionId: string): Promise<void> {
+      const messages = await readMessages(sessionId);
+      const count = messages.filter(([role]) => role === 'assistant').length;
+      const [lostCount, doubledCount] = [count === 0 ? 1 : 0, Math.max(0, count - 1)];
+      t.diagnostic(`1 accepted, ${count} stored, ${lostCount} lost, ${doubledCount} doubled`);
+    }
+
     test('An answer survives a restart of the database', async (t) => {
       t.after(interruption.restore);
       const outageGate = gate();
@@ -65,6 +73,7 @@ suite('answers over restarts and kills', async () => {
       assert.ok(!answer.isOver, 'the end is not sent before it is stored');
       await interruption.restore();
       const { message } = await answer.waitFor('message.completed');
+      await reportAnswer(t, id);
       assert.equal(message.content, 'Перше. Друге. Третє.');
       assert.equal(answer.streamedText, message.content);
       assert.deepEqual(
@@ -103,6 +112,7 @@ suite('answers over restarts and kills', async () => {
 
       proxy.setTarget(url);
       const { message } = await answer.waitFor('message.completed');
+      await reportAnswer(t, id);
       assert.partialDeepStrictEqual(message, { content: 'Почав ', status: 'cut' });
       assert.equal(answer.streamedText, 'Почав ');
     });
@@ -134,6 +144,7 @@ suite('answers over restarts and kills', async () => {
       assert.ok(!followedAnswer.isOver);
       await proxy.restore();
       await followedAnswer.waitFor('message.completed');
+      await reportAnswer(t, id);
       assert.equal(followedAnswer.streamedText, 'Перше. Друге.');
     });
 
@@ -162,6 +173,7 @@ suite('answers over restarts and kills', async () => {
       assert.ok(!answer.isOver);
       await proxy.restore();
       const { message } = await answer.waitFor('message.completed');
+      await reportAnswer(t, id);
       assert.equal(message.content, 'Готово.');
       assert.deepEqual(await readMessages(id), [
         ['user', 'Кажи', null],
@@ -267,6 +279,9 @@ suite('outage of the model', async () => {
       assert.equal(laterProblem.code, 'model_unavailable');
       requestCounts.push(requestCount - earlierCount);
     }
+    t.diagnostic(
+      `4 answers failed, 1 completed when retried; ${requestCounts.join(', ')} requests for an answer`,
+    );
     assert.deepEqual(requestCounts, [3, 2, 0]);
   });
 });
@@ -275,6 +290,7 @@ suite('outage of the database', async () => {
   const SESSION_COUNT = 20;
   /** Number of rejected requests after which the outage ends. */
   const MIN_REJECTIONS = 200;
+  const INTERRUPTION_COUNT = process.env['OSELYA_SOAK'] === '1' ? 10 : 1;
 
   const assistant = await openAssistant();
   const { db, databaseUrl, provider, createInstance, settings, signInUser } = assistant;
@@ -385,17 +401,26 @@ suite('outage of the database', async () => {
           replicas.map(({ url }) => SocketClient.open(url, { sid: firstBrowser.sid })),
         );
         const requests = startRequests(browsers, replicas);
-        await until(() => requests.result.successes >= SESSION_COUNT);
-        await server.interrupt();
-        await until(() => requests.result.outages >= MIN_REJECTIONS);
-        await server.restore();
-        const earlierCount = requests.result.successes;
-        await until(() => requests.result.successes >= earlierCount + SESSION_COUNT);
+        const { result } = requests;
+        await until(() => result.successes >= SESSION_COUNT);
+        for (let interruption = 0; interruption < INTERRUPTION_COUNT; interruption += 1) {
+          const { outages } = result;
+          await server.interrupt();
+          await until(() => result.outages >= outages + MIN_REJECTIONS);
+          await server.restore();
+          const { successes } = result;
+          await until(() => result.successes >= successes + SESSION_COUNT);
+        }
         await requests.stop();
 
         const rows = await db.selectFrom('user_auth_sessions').select('token_version').execute();
-        assert.deepEqual([requests.result.failures, rows.length], [[], SESSION_COUNT]);
         const refreshCount = rows.reduce((sum, { token_version: version }) => sum + version, 0);
+        t.diagnostic(
+          `${INTERRUPTION_COUNT} interruptions; ${SESSION_COUNT} sessions, ${refreshCount} refreshes, ` +
+            `${SESSION_COUNT - rows.length} ended; requests: ${result.successes} answered, ` +
+            `${result.outages} unavailable, ${result.failures.length} failed`,
+        );
+        assert.deepEqual([result.failures, rows.length], [[], SESSION_COUNT]);
         assert.equal(provider.count('token', 'refresh_token'), refreshCount);
         await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
         for (const socket of sockets) {

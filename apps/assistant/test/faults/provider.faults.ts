@@ -35,6 +35,7 @@ suite('outage of the provider', async () => {
   const deepJson = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   const gzipBomb = gzipSync(Buffer.alloc(20 * MEBIBYTE, ' '));
   let sentBytes = 0;
+  let outageCount = 0;
 
   /** Sends 100 MiB as fast as the client reads them. */
   async function sendHugeAnswer(response: ServerResponse): Promise<void> {
@@ -86,6 +87,7 @@ suite('outage of the provider', async () => {
     assert.deepEqual(answer.cookies, []);
     // Both sides buffer a part of a huge answer.
     assert.ok(sentBytes < 20 * MEBIBYTE, `${sentBytes} bytes were taken`);
+    outageCount += 1;
   }
 
   const readRows = async () => ({
@@ -94,7 +96,8 @@ suite('outage of the provider', async () => {
   });
 
   for (const [name, fault] of Object.entries(outages)) {
-    test(`A provider that ${name} neither ends nor creates a session`, async () => {
+    test(`A provider that ${name} neither ends nor creates a session`, async (t) => {
+      outageCount = 0;
       const browser = await signInUser(app);
       const { sid } = browser;
       const earlierRows = await readRows();
@@ -118,6 +121,12 @@ suite('outage of the provider', async () => {
       assert.deepEqual(exchange.cookies, []);
       provider.faults.clear();
       assert.equal((await browser.get('/auth/me')).statusCode, 200);
+
+      const { sessions } = await readRows();
+      t.diagnostic(
+        `${earlierRows.sessions.length} sessions before, ${sessions.length} after; ` +
+          `requests: ${outageCount} unavailable, ${provider.count('token', 'refresh_token')} for new tokens`,
+      );
 
       provider.faults.set('revoke', fault);
       assert.equal((await browser.post('/auth/logout')).statusCode, 200);
@@ -388,7 +397,7 @@ suite('refresh of tokens', async () => {
     const delaysMs = engine === 'postgres' ? [0, 6000] : [0];
 
     for (const delayMs of delaysMs) {
-      test(`${REQUEST_COUNT} requests for one expired token redeem it once, answered after ${delayMs} ms`, async () => {
+      test(`${REQUEST_COUNT} requests for one expired token redeem it once, answered after ${delayMs} ms`, async (t) => {
         const browser = await signInUser(app);
         await expireToken(browser);
         const release = provider.holdNext('token');
@@ -403,6 +412,9 @@ suite('refresh of tokens', async () => {
         await sleep(delayMs);
         release();
         const answers = await Promise.all(requests);
+        t.diagnostic(
+          `${REQUEST_COUNT} requests, ${provider.count('token', 'refresh_token')} refreshes`,
+        );
 
         assert.ok(answers.every(({ status }) => status === 200));
         assert.equal(provider.count('token', 'refresh_token'), 1);
