@@ -76,7 +76,7 @@ type DescribeOptions = {
 
 /**
  * Creates a function that describes stored listing images and returns their number. An error that one image
- * causes is recorded with it. Every other failure propagates as ModelError, ClaimLostError or `signal.reason`, and the
+ * causes is recorded with it. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
  * next attempt continues with the remaining images. Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */

@@ -185,7 +185,7 @@ export function createImageService(options: ImageServiceOptions) {
      * Downloads and describes the images of a listing, and replaces its previous images. Does not fetch known URLs
      * again. An unusable image is recorded with its reason. Contract 4, Images.
      * @param job.onlyDue Whether to skip failed URLs until their retry is due.
-     * @throws ClaimLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`.
+     * @throws LeaseLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`.
      */
     async processRemote({
       urls,

@@ -1,7 +1,8 @@
+import { LeaseLostError } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables, UploadOutcome } from '../tables.ts';
 import { selectHeldClaimWithListing } from '../queue/fence.ts';
-import { ClaimLostError, type FencingToken } from '../queue/job-types.ts';
+import type { FencingToken } from '../queue/job-types.ts';
 
 /** Stored image metadata. Only images that are about to be recorded have a fingerprint. */
 export type StoredImage = {
@@ -99,7 +100,7 @@ export class SupersededError extends Error {
 /**
  * Replaces the images of a listing in one transaction. Also stores upload outcomes with the raw record, because
  * the listing's images may change later.
- * @throws ClaimLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
+ * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
  */
 export async function replaceImages(
   db: Kysely<Tables>,
@@ -114,7 +115,7 @@ export async function replaceImages(
   const { listingId, outcomes, storedImages, fence, areUploads = false } = replacement;
   await db.transaction().execute(async (trx) => {
     const [claim] = (await selectHeldClaimWithListing(fence).execute(trx)).rows;
-    if (claim === undefined) throw new ClaimLostError(fence);
+    if (claim === undefined) throw new LeaseLostError();
     if (!claim.is_current) throw new SupersededError(fence);
     await recordImages(trx, storedImages);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);

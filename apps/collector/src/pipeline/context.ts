@@ -95,7 +95,7 @@ export type StageResult = { outcome: StageOutcome; jobOutcome?: JobOutcome };
 
 /**
  * Runs a stage. Stages are idempotent, and each write requires that the job still holds its claim.
- * @throws ClaimLostError, ModelError, StoreOutageError.
+ * @throws LeaseLostError, ModelError, StoreOutageError.
  */
 export type StageRun = (
   context: JobContext,

@@ -72,7 +72,7 @@ export function findRejectionReason({ extraction }: ExtractionRecord): string | 
 
 /**
  * Saves the extraction of a postponed job for its next attempt. The end of the job deletes the extraction.
- * @throws ClaimLostError
+ * @throws LeaseLostError
  */
 export function saveExtraction(
   db: Kysely<Tables>,

@@ -1,4 +1,4 @@
-import { isDatabaseOutage } from '@oselya/db';
+import { isDatabaseOutage, LeaseLostError } from '@oselya/db';
 import { ModelError, type ModelClient } from '@oselya/model';
 import { rejectOnAbort, pause } from '../async/wait.ts';
 import { isDiskLow } from '../free-disk-space.ts';
@@ -7,7 +7,7 @@ import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
 import { createOutageCounter } from '../model.ts';
-import { ClaimLostError, type Job, type JobOutcome, type JobRun } from '../queue/job-types.ts';
+import type { Job, JobOutcome, JobRun } from '../queue/job-types.ts';
 import type { JobContext, JobInput, JobModel, Stage, StageDeps, StageResult } from './context.ts';
 import { saveExtraction } from './extraction.ts';
 import {
@@ -111,7 +111,7 @@ export function createPipeline(
       try {
         return await runStage(stage, context, { ...deps, model: jobModel }, signal);
       } catch (error) {
-        if (error instanceof ClaimLostError || isDatabaseOutage(error) || signal.aborted)
+        if (error instanceof LeaseLostError || isDatabaseOutage(error) || signal.aborted)
           throw error;
         context.onFailure?.(error);
         log.warn({ err: error, raw_id: rawId, stage: stage.name }, 'a stage failed');
@@ -179,7 +179,7 @@ function isPermanentError(error: unknown): boolean {
   return (
     error instanceof ModelError ||
     error instanceof StoreOutageError ||
-    error instanceof ClaimLostError ||
+    error instanceof LeaseLostError ||
     error instanceof StageTimeoutError ||
     isDatabaseOutage(error) ||
     isDiskLow(error)

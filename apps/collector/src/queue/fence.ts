@@ -1,6 +1,7 @@
+import { LeaseLostError } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { ClaimLostError, type FencingToken } from './job-types.ts';
+import type { FencingToken } from './job-types.ts';
 
 /**
  * Returns a query with one row if the claim is still held. The query locks the record. Use it as the first CTE of a
@@ -28,7 +29,7 @@ export function selectHeldClaimWithListing(
 /**
  * Executes a write if the claim is still held.
  * @param statement Write that reads from `claim`.
- * @throws ClaimLostError if the claim is lost; nothing is written in that case.
+ * @throws LeaseLostError if the claim is lost; nothing is written in that case.
  */
 export async function writeWithClaim(
   db: Kysely<Tables>,
@@ -38,14 +39,14 @@ export async function writeWithClaim(
   const { rows } = await sql<{ id: number }>`
     with claim as materialized (${selectHeldClaim(fence)}), written as (${statement})
     select id from claim`.execute(db);
-  if (rows.length === 0) throw new ClaimLostError(fence);
+  if (rows.length === 0) throw new LeaseLostError();
 }
 
 /**
  * Executes a write to the job's listing if the claim is still held.
  * @param statement Write that reads from `claim` where `claim.is_current`.
  * @returns False if a newer payload has updated the listing; nothing is written in that case.
- * @throws ClaimLostError
+ * @throws LeaseLostError
  */
 export async function writeToListing(
   db: Kysely<Tables>,
@@ -55,7 +56,7 @@ export async function writeToListing(
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${selectHeldClaimWithListing(fence)}), written as (${statement})
     select is_current from claim`.execute(db);
-  if (rows[0] === undefined) throw new ClaimLostError(fence);
+  if (rows[0] === undefined) throw new LeaseLostError();
   return rows[0].is_current;
 }
 

@@ -1,4 +1,4 @@
-import { isDatabaseOutage } from '@oselya/db';
+import { isDatabaseOutage, LeaseLostError } from '@oselya/db';
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { repeat, waitWithTimeout } from '../async/wait.ts';
@@ -6,7 +6,6 @@ import type { StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
 import {
-  ClaimLostError,
   type ClaimResult,
   type Job,
   type JobHandler,
@@ -63,8 +62,8 @@ export function createJobRunner(
   async function renewRunningLeases(): Promise<void> {
     if (runningJobs.size === 0) return;
     const jobs = [...runningJobs.keys()].map((active) => ({ ...active, ...getProgress(active) }));
-    for (const { job, controller } of await renewLeases(db, jobs, leaseMs)) {
-      controller.abort(new ClaimLostError(job));
+    for (const { controller } of await renewLeases(db, jobs, leaseMs)) {
+      controller.abort(new LeaseLostError());
     }
   }
 
@@ -85,7 +84,7 @@ export function createJobRunner(
       return await handler({ signal, stages, usage });
     } catch (error) {
       const reason = signal.reason ?? error;
-      const isClaimLost = reason instanceof ClaimLostError;
+      const isClaimLost = reason instanceof LeaseLostError;
       if (isClaimLost || signal.aborted || isDatabaseOutage(error)) {
         log.warn({ err: reason }, 'a job was aborted');
         return isClaimLost ? undefined : { status: 'returned' };

@@ -50,12 +50,3 @@ export function getJobLogFields({ rawId, sourceSlug, attempt, requestId }: Job) 
     ...(requestId != null && { request_id: requestId }),
   };
 }
-
-/** Thrown if the claim is lost. The job must not write any more. */
-export class ClaimLostError extends Error {
-  override readonly name = 'ClaimLostError';
-
-  constructor({ rawId, attempt }: FencingToken) {
-    super(`The claim on raw record ${rawId}, attempt ${attempt}, was lost`);
-  }
-}

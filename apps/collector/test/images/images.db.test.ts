@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, before, suite, test } from 'node:test';
+import { LeaseLostError } from '@oselya/db';
 import { openFolder, until } from '@oselya/testing';
 import { sql } from 'kysely';
 import sharp from 'sharp';
@@ -12,7 +13,6 @@ import { replaceImages, SupersededError } from '../../src/images/repository.ts';
 import { registerImageRoutes } from '../../src/images/routes.ts';
 import { StoreOutageError } from '../../src/images/store.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/temporary.ts';
-import { ClaimLostError } from '../../src/queue/job-types.ts';
 import { createSafeFetch } from '../../src/safe-fetch/fetch.ts';
 import {
   createImage,
@@ -347,13 +347,13 @@ test('A worker that lost its claim replaces no images and writes no description'
   const listing = await addListing();
   const { url, sha256: hash } = await putImage('/fenced.jpg', 'jpeg', { colour: 'linen' });
   const lostJob = { ...listing, fence: { ...listing.fence, attempt: 2 }, urls: [url] };
-  await assert.rejects(openService().images.processRemote(lostJob), ClaimLostError);
+  await assert.rejects(openService().images.processRemote(lostJob), LeaseLostError);
   assert.deepEqual(await readRows(listing.listingId), []);
   const { model } = createVisionModel(async () => {
     await updateRawRecord(db, listing.fence.rawId, { attempt: 9 });
   });
   const { images } = openService({ model });
-  await assert.rejects(images.processRemote({ ...listing, urls: [url] }), ClaimLostError);
+  await assert.rejects(images.processRemote({ ...listing, urls: [url] }), LeaseLostError);
   assert.equal((await findImage(hash))?.described_by, null);
 });
 

@@ -1,8 +1,9 @@
+import { LeaseLostError } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Payload } from '../../ingest/payload.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
-import { ClaimLostError, type FencingToken, type Job } from '../../queue/job-types.ts';
+import type { FencingToken, Job } from '../../queue/job-types.ts';
 import type { StageRun } from '../context.ts';
 import { type ExtractionRecord, isCurrentExtraction } from '../extraction.ts';
 import {
@@ -80,7 +81,7 @@ async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<Loade
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
     db,
   );
-  if (rows[0] === undefined) throw new ClaimLostError(job);
+  if (rows[0] === undefined) throw new LeaseLostError();
   return rows[0];
 }
 
@@ -113,6 +114,6 @@ async function recordRepeatedPayload(
     select exists (select from claim) as "isHeld", exists (select from recorded_payload) as "isRecorded"`.execute(
     db,
   );
-  if (rows[0]?.isHeld !== true) throw new ClaimLostError(job);
+  if (rows[0]?.isHeld !== true) throw new LeaseLostError();
   return rows[0].isRecorded;
 }

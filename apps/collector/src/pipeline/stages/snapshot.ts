@@ -1,8 +1,9 @@
+import { LeaseLostError } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
 import { writeToListing } from '../../queue/fence.ts';
-import { ClaimLostError, type FencingToken } from '../../queue/job-types.ts';
+import type { FencingToken } from '../../queue/job-types.ts';
 import { type JobContext, requireOutput, type StageRun } from '../context.ts';
 import {
   diffStates,
@@ -92,6 +93,6 @@ async function findPriorStates(
       order by snapshot.raw_id desc, snapshot.revision desc limit 1) as previous on true
     where raw.id = ${job.rawId}`.execute(db);
   const [priorStates] = rows;
-  if (priorStates === undefined) throw new ClaimLostError(job);
+  if (priorStates === undefined) throw new LeaseLostError();
   return priorStates;
 }

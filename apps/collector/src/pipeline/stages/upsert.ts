@@ -1,8 +1,9 @@
+import { LeaseLostError } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Provenance } from '../../listing/provenance.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
-import { ClaimLostError, type Job } from '../../queue/job-types.ts';
+import type { Job } from '../../queue/job-types.ts';
 import { normalizeText } from '../../text.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
@@ -85,7 +86,7 @@ async function upsertListing(
       select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from listing_id
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
     select exists (select from claim) as "isHeld", (select id from listing_id) as id`.execute(db);
-  if (rows[0]?.isHeld !== true) throw new ClaimLostError(job);
+  if (rows[0]?.isHeld !== true) throw new LeaseLostError();
   return rows[0].id ?? undefined;
 }
 
