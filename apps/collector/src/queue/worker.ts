@@ -91,6 +91,8 @@ export function startWorker(options: WorkerOptions) {
 
   async function requeueOrphanedJobs(): Promise<void> {
     // Reset before the query, because jobs may be lost while it runs.
+    // Even while the worker is paused, because the leases of these jobs are not renewed.
+    if (canHaveOrphanedJobs) await requeueOrphanedJobs();
     canHaveOrphanedJobs = false;
     const orphanedJobs = await findOrphanedJobs(db, worker, runner.getRawIds());
     await Promise.all(orphanedJobs.map((job) => run(job, async () => ({ status: 'returned' }))));
@@ -106,7 +108,6 @@ export function startWorker(options: WorkerOptions) {
     );
     if (claimLimit <= 0 || isPaused()) return false;
     if (canClaim !== undefined && !(await canClaim())) return false;
-    if (canHaveOrphanedJobs) await requeueOrphanedJobs();
     const count = claimLimit + Math.min(MAX_PREFETCHED_JOBS, jobsEndedSinceClaim);
     jobsEndedSinceClaim = 0;
     claimedAt = performance.now();

@@ -11,7 +11,7 @@ import type { JobHandler, JobOutcome } from '../../src/queue/job-types.ts';
 import { endJobs, expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
-import { createLossyDatabase, watchDatabase } from '@oselya/testing/database';
+import { createLossyDatabase, createOutageError, watchDatabase } from '@oselya/testing/database';
 import {
   countByStatus,
   createFakeBreaker,
@@ -232,6 +232,24 @@ test('A job that loses the database ends or runs again, without another attempt'
     }
     await deletePayloads();
   }
+});
+
+test('Orphaned jobs are returned while the breaker is open', async () => {
+  const [id = 0] = await storePayloads(1);
+  const breaker = createFakeBreaker();
+  const lossyDb = watchDatabase(db, {
+    after(text) {
+      if (!text.includes('with recursive')) return;
+      breaker.set('open');
+      throw createOutageError();
+    },
+  });
+  start(async () => completedOutcome, { db: lossyDb, breaker });
+  const isReturned = async () => {
+    const { status, attempt, attempts } = await readRawRecord(db, id);
+    return status === 'pending' && attempt === 1 && attempts === 0;
+  };
+  await until('the job to be returned', isReturned);
 });
 
 test('A claim with a lost response is returned without an attempt', async () => {
