@@ -103,7 +103,7 @@ export function createJobRunner(
     const maxWriteAttempts = outcome.status === 'returned' ? 1 : 2;
     for (let writeAttempt = 1; writeAttempt <= maxWriteAttempts; writeAttempt += 1) {
       try {
-        return (await endJob(endedJob)) ? outcome.status : 'lost';
+        return await endJob(endedJob);
       } catch (error) {
         log.warn({ err: error }, 'the outcome of a job could not be stored');
       }

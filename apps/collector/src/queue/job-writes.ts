@@ -4,7 +4,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { createGroupCommit } from '../async/group-commit.ts';
 import type { ModelUsage, RawStatus, StageRecord, Tables } from '../tables.ts';
 import { selectJobColumns, unblockPayloads } from './claim.ts';
-import type { FencingToken, Job, JobOutcome, ListingKey } from './job-types.ts';
+import type { ClaimResult, FencingToken, Job, JobOutcome, ListingKey } from './job-types.ts';
 import { createRescueTransition, endTransition, mergeStages } from './transitions.ts';
 
 /** Running job with its finished stages and its model usage. */
@@ -14,6 +14,8 @@ type JobProgress = FencingToken & { stages: readonly StageRecord[]; modelUsage: 
 export type EndedJob = JobProgress & ListingKey & JobOutcome;
 
 /** Returns a query for the jobs whose claims are still held, with their `index`. It locks the records in ID order. */
+type JobDeps = { db: Kysely<Tables>; log: Pick<Logger, 'warn'> };
+
 function selectHeldJobs(jobs: readonly (JobProgress & Partial<JobOutcome>)[]): RawBuilder<unknown> {
   const rows = jobs.map(({ rawId, listingId, modelUsage, retryDelayMs, ...job }, index) => ({
     index,
@@ -61,10 +63,13 @@ export async function renewLeases<Progress extends JobProgress>(
 /**
  * Ends the claims of jobs, and stores the content hashes of completed payloads, so that unchanged payloads can skip the
  * model. A returned job with uploads fails, since its images are deleted with the request.
- * @returns Whether each outcome was stored. False if the claim was lost.
+ * @returns The results of the claims, in order.
  */
-export async function endJobs(db: Kysely<Tables>, jobs: readonly EndedJob[]): Promise<boolean[]> {
-  const { rows } = await sql<{ index: number }>`${prepared}
+export async function endJobs(
+  db: Kysely<Tables>,
+  jobs: readonly EndedJob[],
+): Promise<ClaimResult[]> {
+  const { rows } = await sql<{ index: number; result: ClaimResult }>`${prepared}
     with ending as materialized (${selectHeldJobs(jobs)}),
     ended as (
       update raw_data set ${endTransition}
@@ -80,22 +85,18 @@ export async function endJobs(db: Kysely<Tables>, jobs: readonly EndedJob[]): Pr
         and current.source_slug = ended.source_slug
         and current.external_id = ended.external_id and current.raw_id = ended.id
         and current.completed_hash is distinct from ended.content_hash)
-    select index from ended`.execute(db);
-  const endedIndexes = new Set(rows.map(({ index }) => index));
-  return jobs.map((_, index) => endedIndexes.has(index));
+    select index, case status when 'pending' then 'returned' else status end as result
+    from ended`.execute(db);
+  const results = new Map(rows.map(({ index, result }) => [index, result]));
+  return jobs.map((_, index) => results.get(index) ?? 'lost');
 }
 
 /**
  * Creates a function that ends jobs in batches and then unblocks the next payloads of their listings. Unblocks in a
  * separate statement, because it must see concurrent inserts.
- * @returns A function that resolves to false if the claim was lost.
  */
-export function createJobEnder(deps: {
-  db: Kysely<Tables>;
-  log: Pick<Logger, 'warn'>;
-}): (job: EndedJob) => Promise<boolean> {
-  const { db, log } = deps;
-  return createGroupCommit<EndedJob, boolean>({
+export function createJobEnder({ db, log }: JobDeps): (job: EndedJob) => Promise<ClaimResult> {
+  return createGroupCommit<EndedJob, ClaimResult>({
     maxItems: 100,
     maxInFlight: 2,
     async write(jobs) {

@@ -126,14 +126,14 @@ test('A worker that lost its claim changes nothing', async () => {
   const staleProgress = createJobProgress(await claimExistingJob());
   await expire(staleProgress);
   await rescueJobs(db, 3);
-  assert.equal(await end(staleProgress), false, 'while it is pending again');
+  assert.equal(await end(staleProgress), 'lost', 'while it is pending again');
   const currentJob = await claimExistingJob();
-  assert.equal(await end(staleProgress), false, 'while another has it');
-  assert.equal(await end(staleProgress, { status: 'returned' }), false);
+  assert.equal(await end(staleProgress), 'lost', 'while another has it');
+  assert.equal(await end(staleProgress, { status: 'returned' }), 'lost');
   assert.deepEqual(await renewLeases(db, [staleProgress], LEASE_MS), [staleProgress]);
   assert.equal((await readRawRecord(db, id)).status, 'processing');
-  assert.deepEqual(await Promise.all([end(staleProgress), end(currentJob)]), [false, true]);
-  assert.equal(await end(currentJob, { status: 'failed' }), false);
+  assert.deepEqual(await Promise.all([end(staleProgress), end(currentJob)]), ['lost', 'completed']);
+  assert.equal(await end(currentJob, { status: 'failed' }), 'lost');
   assert.equal((await readRawRecord(db, id)).status, 'completed');
 });
 

@@ -398,8 +398,8 @@ test('A job whose claim is lost is not failed', async () => {
 const runners: JobRunner[] = [];
 
 /** Creates a runner of inline jobs, which is closed after the test. */
-function openRunner(leaseMs = 60_000): JobRunner {
-  const runner = createJobRunner({ db, metrics: createMetrics(new Registry()), log, leaseMs });
+function openRunner(leaseMs = 60_000, metrics = createMetrics(new Registry())): JobRunner {
+  const runner = createJobRunner({ db, metrics, log, leaseMs });
   runners.push(runner);
   return runner;
 }
@@ -454,7 +454,7 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   const completion = patientRunner.run(patientJob, () => heldJobs.processJob(patientJob));
   const closePromise = patientRunner.close(LONG_TIMEOUT);
   const lateJob = await storeInline();
-  assert.equal(await patientRunner.run(lateJob, handleEndlessly), 'returned');
+  assert.equal(await patientRunner.run(lateJob, handleEndlessly), 'failed');
   heldJobs.endAll();
   await closePromise;
   assert.equal(await completion, 'completed');
@@ -465,7 +465,7 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
     [slowJob, otherJob].map((job) => hastyRunner.run(job, handleEndlessly)),
   );
   await hastyRunner.close(NO_WAIT);
-  assert.deepEqual(await outcomes, ['returned', 'returned']);
+  assert.deepEqual(await outcomes, ['failed', 'returned']);
   for (const { rawId } of [lateJob, slowJob]) {
     assert.equal((await readRawRecord(db, rawId)).error?.code, 'interrupted');
   }
@@ -473,8 +473,10 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
   assert.deepEqual([status, attempts], ['pending', 0]);
 });
 
-test('A returned inline job with uploads fails', async () => {
+test('A returned inline job with uploads fails, and counts as failed', async () => {
   const job = await storeInline();
-  assert.equal(await openRunner().run(job, async () => ({ status: 'returned' })), 'returned');
+  const metrics = createMetrics(new Registry());
+  await openRunner(60_000, metrics).run(job, async () => ({ status: 'returned' }));
+  assert.deepEqual(await countOutcomes(metrics), { failed: 1 });
   assert.equal((await readRawRecord(db, job.rawId)).error?.code, 'interrupted');
 });
