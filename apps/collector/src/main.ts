@@ -10,7 +10,7 @@ import { getMigrateOptions, openDatabase, type SharedDatabase } from './database
 import { startModelProbes } from './model.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { serveWorkerHealth } from './operations/monitoring.ts';
-import { expireLeases } from './queue/job-writes.ts';
+import { rescueJobs } from './queue/job-writes.ts';
 import { QUEUE_CHANNEL } from './queue/notifications.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
 import { openInlineJobs, openServices, type Services, type SharedResources } from './services.ts';
@@ -67,7 +67,7 @@ export async function start(
   const app = await createApp(config, services, jobs);
   onDrain(app, stopBackgroundWork);
   resources.defer(() => closeServer(app, timeoutMs));
-  await takeOverJobs(services);
+  await takeOverJobs(config, services);
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   if (config.COLLECTOR_AUTH !== 'required') {
@@ -101,7 +101,7 @@ export async function startWorker(
   resources.defer(services.close);
   const healthServer = await serveWorkerHealth(config, services);
   if (healthServer !== undefined) resources.defer(healthServer.close);
-  await takeOverJobs(services);
+  await takeOverJobs(config, services);
   const closeFunctions: CloseFunction[] = [];
   const stopBackgroundWork = () => closeAll(closeFunctions.splice(0));
   if (healthServer === undefined) resources.defer(stopBackgroundWork);
@@ -131,11 +131,13 @@ export async function migrateDatabase(
 const getShutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
 
 /**
- * Expires the leases of an earlier process if no other process can use the database. Call it before the first request,
+ * Rescues the jobs of an earlier process if no other process can use the database. Call it before the first request,
  * which may claim its own payload.
  */
-async function takeOverJobs({ database }: Services): Promise<void> {
-  if (database.isExclusive) await expireLeases(database.db);
+async function takeOverJobs(config: Config, { database, log }: Services): Promise<void> {
+  const { db, isExclusive } = database;
+  const maxAttempts = config.COLLECTOR_MAX_ATTEMPTS;
+  if (isExclusive) await rescueJobs({ db, log }, { maxAttempts, isExclusive });
 }
 
 /** Starts the worker, the upkeep and the search for duplicates, and adds their shutdown to `closeFunctions`. */

@@ -19,6 +19,7 @@ test('The default configuration is local, without API keys and with the mock mod
     COLLECTOR_HOST: '127.0.0.1',
     COLLECTOR_PORT: 8001,
     COLLECTOR_WORKER: true,
+    COLLECTOR_LEASE_SECONDS: 60,
     MODEL_MODE: 'mock',
     EMBEDDING_DIMENSIONS: 384,
     COLLECTOR_INGEST_PER_MINUTE: 60,

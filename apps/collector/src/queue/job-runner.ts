@@ -39,14 +39,21 @@ type RunningJob = {
 /** Runs the jobs of a worker, a request or a command. */
 export type JobRunner = ReturnType<typeof createJobRunner>;
 
-/**
- * Creates a runner that processes claimed jobs and renews their leases. Specification 001, Raw data status.
- * @param heartbeat Called three times per lease, and at least every 30 seconds. It must call `renew` first.
- */
-export function createJobRunner(
-  deps: RunnerOptions,
-  heartbeat: (renew: () => Promise<void>) => Promise<void> = (renew) => renew(),
-) {
+/** Runs work three times per lease, and at least every 30 seconds, until the signal aborts. */
+export function repeatPerLease(
+  { leaseMs, log }: RunnerOptions,
+  work: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  return repeat(Math.min(MAX_HEARTBEAT_INTERVAL_MS, leaseMs / 3), work, {
+    signal,
+    retryMs: HEARTBEAT_RETRY_DELAY_MS,
+    onError: (error) => log.warn({ err: error }, 'a heartbeat failed'),
+  });
+}
+
+/** Creates a runner that processes claimed jobs and renews their leases. Specification 001, Raw data status. */
+export function createJobRunner(deps: RunnerOptions) {
   const { db, metrics, log, leaseMs } = deps;
   const endJob = createJobEnder(deps);
   const runningJobs = new Map<RunningJob, Promise<unknown>>();
@@ -67,12 +74,7 @@ export function createJobRunner(
     }
   }
 
-  const intervalMs = Math.min(MAX_HEARTBEAT_INTERVAL_MS, leaseMs / 3);
-  const heartbeatLoop = repeat(intervalMs, () => heartbeat(renewRunningLeases), {
-    signal: closeController.signal,
-    retryMs: HEARTBEAT_RETRY_DELAY_MS,
-    onError: (error) => log.warn({ err: error }, 'a heartbeat failed'),
-  });
+  const renewalLoop = repeatPerLease(deps, renewRunningLeases, closeController.signal);
 
   /** Calls the job's handler. Returns undefined if the claim is lost. */
   async function runHandler(
@@ -147,10 +149,7 @@ export function createJobRunner(
         controller.abort(new Error('The process is shutting down'));
       }
       closeController.abort();
-      await waitWithTimeout(
-        Promise.all([...runningJobs.values(), heartbeatLoop]),
-        ABORT_TIMEOUT_MS,
-      );
+      await waitWithTimeout(Promise.all([...runningJobs.values(), renewalLoop]), ABORT_TIMEOUT_MS);
     },
   };
 }

@@ -4,8 +4,17 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { createGroupCommit } from '../async/group-commit.ts';
 import type { ModelUsage, RawStatus, StageRecord, Tables } from '../tables.ts';
 import { selectJobColumns, unblockPayloads } from './claim.ts';
-import type { ClaimResult, FencingToken, Job, JobOutcome, ListingKey } from './job-types.ts';
+import {
+  type ClaimResult,
+  type FencingToken,
+  getJobLogFields,
+  type Job,
+  type JobOutcome,
+  type ListingKey,
+} from './job-types.ts';
 import { createRescueTransition, endTransition, mergeStages } from './transitions.ts';
+
+type JobDeps = { db: Kysely<Tables>; log: Pick<Logger, 'warn'> };
 
 /** Running job with its finished stages and its model usage. */
 type JobProgress = FencingToken & { stages: readonly StageRecord[]; modelUsage: ModelUsage };
@@ -14,8 +23,6 @@ type JobProgress = FencingToken & { stages: readonly StageRecord[]; modelUsage: 
 export type EndedJob = JobProgress & ListingKey & JobOutcome;
 
 /** Returns a query for the jobs whose claims are still held, with their `index`. It locks the records in ID order. */
-type JobDeps = { db: Kysely<Tables>; log: Pick<Logger, 'warn'> };
-
 function selectHeldJobs(jobs: readonly (JobProgress & Partial<JobOutcome>)[]): RawBuilder<unknown> {
   const rows = jobs.map(({ rawId, listingId, modelUsage, retryDelayMs, ...job }, index) => ({
     index,
@@ -125,29 +132,29 @@ export async function findOrphanedJobs(
 
 /**
  * Requeues jobs with expired leases. Fails jobs without remaining attempts and jobs with uploads. Contract 4, Queue.
+ * @param options.runningIds Raw record IDs of the caller's jobs, which are never lost.
+ * @param options.isExclusive Whether no other process uses the database, so that all other jobs are lost.
  */
 export async function rescueJobs(
-  db: Kysely<Tables>,
-  maxAttempts: number,
-): Promise<(Job & { status: RawStatus })[]> {
+  { db, log }: JobDeps,
+  options: { maxAttempts: number; runningIds?: readonly number[]; isExclusive?: boolean },
+): Promise<void> {
+  const { maxAttempts, runningIds = [], isExclusive = false } = options;
   const { rows } = await sql<Job & { status: RawStatus }>`
     with rescued as (
       update raw_data set ${createRescueTransition(maxAttempts)}
       where id in (
         select id from raw_data
-        where status = 'processing' and lease_expires_at < now()
+        where status = 'processing' and id <> all (${runningIds}::bigint[])
+          and ${isExclusive ? sql`true` : sql`lease_expires_at < now()`}
         for update skip locked)
       returning *),
     deleted_extractions as (
       delete from raw_readings using rescued
       where raw_readings.raw_id = rescued.id and rescued.status = 'failed')
     select ${selectJobColumns(sql`rescued`)}, status from rescued`.execute(db);
+  for (const { status, ...job } of rows) {
+    log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
+  }
   await unblockPayloads(db, rows);
-  return rows;
-}
-
-/** Expires all leases. Call it only while no other process uses the database. */
-export async function expireLeases(db: Kysely<Tables>): Promise<void> {
-  await sql`update raw_data set lease_expires_at = now() - interval '1 second'
-    where status = 'processing'`.execute(db);
 }

@@ -5,15 +5,8 @@ import type { BreakerView } from '@oselya/model';
 import pLimit from 'p-limit';
 import { waitWithTimeout, pause } from '../async/wait.ts';
 import { claimJobs, unblockMissedPayloads } from './claim.ts';
-import {
-  type Job,
-  type JobHandler,
-  type JobOutcome,
-  type JobRun,
-  type ListingKey,
-  getJobLogFields,
-} from './job-types.ts';
-import { createJobRunner, type RunnerOptions } from './job-runner.ts';
+import type { Job, JobHandler, JobOutcome, JobRun, ListingKey } from './job-types.ts';
+import { createJobRunner, repeatPerLease, type RunnerOptions } from './job-runner.ts';
 import { findOrphanedJobs, rescueJobs } from './job-writes.ts';
 
 export const POLL_MS = 1000;
@@ -53,7 +46,7 @@ export function startWorker(options: WorkerOptions) {
   const worker = createClaimantName(randomUUID().slice(0, 8));
   const stopping = new AbortController();
   const slotLimit = pLimit({ concurrency: slots, rejectOnClear: true });
-  const runner = createJobRunner(options, createSweep(options));
+  const runner = createJobRunner(options);
   let jobsEndedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
@@ -91,8 +84,6 @@ export function startWorker(options: WorkerOptions) {
 
   async function requeueOrphanedJobs(): Promise<void> {
     // Reset before the query, because jobs may be lost while it runs.
-    // Even while the worker is paused, because the leases of these jobs are not renewed.
-    if (canHaveOrphanedJobs) await requeueOrphanedJobs();
     canHaveOrphanedJobs = false;
     const orphanedJobs = await findOrphanedJobs(db, worker, runner.getRawIds());
     await Promise.all(orphanedJobs.map((job) => run(job, async () => ({ status: 'returned' }))));
@@ -100,6 +91,8 @@ export function startWorker(options: WorkerOptions) {
 
   /** Claims jobs for the free slots and starts them. Returns whether it claimed any. */
   async function claim(): Promise<boolean> {
+    // Even while the worker is paused, because the leases of these jobs are not renewed.
+    if (canHaveOrphanedJobs) await requeueOrphanedJobs();
     if (isPaused() || performance.now() - claimedAt > MAX_PREFETCH_MS) slotLimit.clearQueue();
     // Bounds the jobs whose outcomes are still being stored.
     const claimLimit = Math.min(
@@ -133,7 +126,10 @@ export function startWorker(options: WorkerOptions) {
   }
 
   const unsubscribe = breaker.onChange(wake);
-  const claimLoop = claimUntilStopped();
+  const loops = Promise.all([
+    claimUntilStopped(),
+    repeatPerLease(options, createSweep(options, runner.getRawIds), stopping.signal),
+  ]);
 
   return {
     /** Wakes the worker to claim new jobs. */
@@ -148,33 +144,27 @@ export function startWorker(options: WorkerOptions) {
       wake();
       unsubscribe();
       await Promise.all([
-        waitWithTimeout(claimLoop, timeoutMs + STOP_GRACE_MS),
+        waitWithTimeout(loops, timeoutMs + STOP_GRACE_MS),
         runner.close({ timeoutMs }),
       ]);
     },
   };
 }
 
-/**
- * Creates a sweep, which rescues the jobs of lost workers, and unblocks payloads that a killed process left blocked. It
- * first renews the leases of this worker, which may have expired while the process was suspended.
- */
-function createSweep({ db, log, maxAttempts, leaseMs }: WorkerOptions) {
-  let sweptAt = Date.now();
+/** Creates a sweep, which rescues the jobs of lost workers, and unblocks payloads that a killed process left blocked. */
+function createSweep(options: WorkerOptions, getRunningIds: () => number[]) {
+  const { db, maxAttempts, leaseMs } = options;
+  let sweptAt = 0;
   let cursor: ListingKey | undefined;
-  return async (renew: () => Promise<void>): Promise<void> => {
+  return async (): Promise<void> => {
     try {
-      await renew();
-      // After an outage or a suspension, let the other workers renew their leases first.
-      const wasInterrupted = Date.now() - sweptAt > leaseMs;
-      const rescuedJobs = wasInterrupted ? [] : await rescueJobs(db, maxAttempts);
-      sweptAt = Date.now();
-      for (const { status, ...job } of rescuedJobs) {
-        log.warn({ ...getJobLogFields(job), status }, 'the worker of a job was lost');
-      }
+      // At the start, and after an outage or a suspension, let the other workers renew their leases first.
+      if (Date.now() - sweptAt <= (2 / 3) * leaseMs)
+        await rescueJobs(options, { maxAttempts, runningIds: getRunningIds() });
       cursor = await unblockMissedPayloads(db, cursor);
+      sweptAt = Date.now();
     } catch (error) {
-      if (isDatabaseOutage(error)) sweptAt = 0;
+      sweptAt = isDatabaseOutage(error) ? 0 : Date.now();
       throw error;
     }
   };

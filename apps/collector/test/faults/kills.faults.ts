@@ -11,7 +11,7 @@ import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
+import { rescueJobs } from '../../src/queue/job-writes.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import type { Tables } from '../../src/tables.ts';
 import { openWorkerImages, serveImages } from '../support/images.ts';
@@ -203,8 +203,7 @@ async function killEmbedded(t: { diagnostic: (message: string) => void }): Promi
   }
   await useDatabase(async (db) => {
     const unfinishedCount = await countUnfinished(db);
-    await expireLeases(db);
-    await rescueJobs(db, 1000);
+    await rescueJobs({ db, log }, { maxAttempts: 1000, isExclusive: true });
     const model = openModel(server.url);
     const { images, close } = await openWorkerImages({ db, model, folder });
     const harness = createHarness(db, { model, images });

@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { expireLeases } from '../../src/queue/job-writes.ts';
+import { rescueJobs } from '../../src/queue/job-writes.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { log, openModel } from '../support/pipeline.ts';
 import { openWorkerImages } from '../support/images.ts';
@@ -23,10 +23,11 @@ export type WorkerSettings = {
 };
 
 const LEASE_MS = 500;
+const MAX_ATTEMPTS = 1000;
 
 const { url, dataDir, modelUrl, folder } = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
 const { db, isExclusive } = await connect<Tables>({ url, dataDir, maxConnections: 6 });
-if (isExclusive) await expireLeases(db);
+if (isExclusive) await rescueJobs({ db, log }, { maxAttempts: MAX_ATTEMPTS, isExclusive });
 const model = openModel(modelUrl);
 const { images } = await openWorkerImages({ db, model, folder });
 const metrics = createMetrics(new Registry());
@@ -37,7 +38,7 @@ startWorker({
   breaker: model.breaker,
   slots: 2,
   leaseMs: LEASE_MS,
-  maxAttempts: 1000,
+  maxAttempts: MAX_ATTEMPTS,
   pollMs: 50,
 });
 process.once('disconnect', () => process.exit());

@@ -150,7 +150,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
     // The lease of a killed worker expires.
     await updateRawRecord(db, id, { lease_expires_at: new Date(0), attempt: attempt * 10 });
     await worker.stop({ timeoutMs: 0 });
-    await rescueJobs(db, 2);
+    await rescueJobs({ db, log }, { maxAttempts: 2 });
     const rescuedRecord = await readRawRecord(db, id);
     assert.deepEqual(
       [rescuedRecord.status, rescuedRecord.model_usage?.calls, rescuedRecord.attempt_usage],

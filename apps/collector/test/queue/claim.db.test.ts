@@ -125,7 +125,7 @@ test('A worker that lost its claim changes nothing', async () => {
   const [id = 0] = await storePayloads(1);
   const staleProgress = createJobProgress(await claimExistingJob());
   await expire(staleProgress);
-  await rescueJobs(db, 3);
+  await rescueJobs({ db, log }, { maxAttempts: 3 });
   assert.equal(await end(staleProgress), 'lost', 'while it is pending again');
   const currentJob = await claimExistingJob();
   assert.equal(await end(staleProgress), 'lost', 'while another has it');

@@ -8,7 +8,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/store.ts';
 import { createJobRunner, type JobRunner } from '../../src/queue/job-runner.ts';
 import type { JobHandler, JobOutcome } from '../../src/queue/job-types.ts';
-import { endJobs, expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
+import { endJobs, rescueJobs } from '../../src/queue/job-writes.ts';
 import { claimJobs } from '../../src/queue/claim.ts';
 import { until } from '@oselya/testing';
 import { createLossyDatabase, createOutageError, watchDatabase } from '@oselya/testing/database';
@@ -269,22 +269,40 @@ test('A claim with a lost response is returned without an attempt', async () => 
   assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
 });
 
-test('The first check after an outage treats no lease as expired', async () => {
-  await storePayloads(1);
+test('The first check of a worker, and the first one after an outage, treat no lease as expired', async () => {
+  const [id = 0] = await storePayloads(1);
   await sql`update raw_data set status = 'processing', attempt = 1, attempts = 1,
     lease_expires_at = to_timestamp(0)`.execute(db);
   const lossyDatabase = createLossyDatabase(db);
   lossyDatabase.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
-  let sweepCount = 0;
+  const expiryTimes: (number | undefined)[] = [];
   const watchedDb = watchDatabase(lossyDatabase.db, {
-    before(text) {
-      if (text.includes('select distinct source_slug')) sweepCount += 1;
+    async after(text) {
+      if (!text.includes('select distinct source_slug')) return;
+      expiryTimes.push((await readRawRecord(db, id)).lease_expires_at?.getTime());
     },
   });
   start(async () => completedOutcome, { db: watchedDb, leaseMs: 300 });
-  await until('a sweep after the outage', () => sweepCount === 1);
-  assert.partialDeepStrictEqual(await countByStatus(db), { processing: 1, pending: 0 });
   await waitForStatuses({ completed: 1 });
+  assert.ok(lossyDatabase.isOver());
+  assert.deepEqual(expiryTimes.slice(0, 2), [0, 0], 'the outage interrupted the second check');
+});
+
+test('A slow check does not delay the renewal of leases', async () => {
+  const [id = 0] = await storePayloads(1);
+  const { promise: answer, resolve: release } = Promise.withResolvers<void>();
+  const slowDb = watchDatabase(db, {
+    after: (text) => (text.includes('select distinct source_slug') ? answer : undefined),
+  });
+  start(
+    (_, { signal, stages }) => {
+      stages.push(stage);
+      return untilAborted(signal);
+    },
+    { db: slowDb, leaseMs: 300 },
+  );
+  await until('a renewal', async () => (await readRawRecord(db, id)).stages.length > 0);
+  release();
 });
 
 test('A worker that was frozen longer than its lease keeps its jobs', async () => {
@@ -295,7 +313,7 @@ test('A worker that was frozen longer than its lease keeps its jobs', async () =
     async after(text) {
       if (!text.includes('select distinct source_slug') || heldJobs.startedJobs.length < 4) return;
       sweepWithJobsCount += 1;
-      await expireLeases(db);
+      await sql`update raw_data set lease_expires_at = to_timestamp(0)`.execute(db);
     },
   });
   const metrics = createMetrics(new Registry());
@@ -436,7 +454,7 @@ test('The lease of an inline job is renewed', async () => {
 test('An expired lease fails an inline job with lost images and returns other jobs', async () => {
   const [lostJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
   await sql`update raw_data set lease_expires_at = now() - interval '1 s'`.execute(db);
-  await rescueJobs(db, 3);
+  await rescueJobs({ db, log }, { maxAttempts: 3 });
   const { status, error } = await readRawRecord(db, lostJob.rawId);
   assert.deepEqual([status, error?.code], ['failed', 'lease_lost']);
   assert.match(error?.message ?? '', /[Ss]end the payload again/);

@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { claimForReprocessing } from '../../src/queue/claim.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/job-writes.ts';
+import { rescueJobs } from '../../src/queue/job-writes.ts';
 import { startCollector } from '../support/collector.ts';
 import { createOutageError, watchDatabase } from '@oselya/testing/database';
 import { createBetterModel, openReprocess, readAll, filterExtracted } from './harness.ts';
@@ -12,6 +12,7 @@ import {
   createHarness,
   findListingPayloads,
   findListing,
+  log,
   openDatabase,
   createPayload,
   readRawRecord,
@@ -287,8 +288,7 @@ test('A worker continues the write of a killed process, or leaves the payload as
   const claimTerms = { worker: 'killed', leaseMs: 60_000 };
   const model = createBetterModel();
   const recover = async () => {
-    await expireLeases(db);
-    await rescueJobs(db, 3);
+    await rescueJobs({ db, log }, { maxAttempts: 3, isExclusive: true });
     assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   };
   const job = await claimForReprocessing(db, raw.id, claimTerms);
