@@ -39,6 +39,9 @@ function setProcessing({ worker, leaseMs }: ClaimTerms): RawBuilder<unknown> {
     lease_expires_at = ${leaseExpiry(leaseMs)}, updated_at = now()`;
 }
 
+/** Usage of an attempt without a request to the model. A job that will run again does not record it. */
+const noUsage = sql`'{"calls": 0, "input_tokens": 0, "output_tokens": 0}'::jsonb`;
+
 const resetClaim = sql`
   claimed_by = null, lease_expires_at = null, attempt_usage = null, updated_at = now()`;
 
@@ -88,7 +91,8 @@ export const endTransition = sql`
   stages = ${mergeStages(sql`ending.stages`)},
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
   -- A worker that lost track of a job does not know its usage.
-  model_usage = ${sumModelUsage(sql`greatest(ending.model_usage, raw_data.attempt_usage)`)},
+  model_usage = ${sumModelUsage(sql`nullif(greatest(ending.model_usage, raw_data.attempt_usage),
+    case ending.status when 'returned' then ${noUsage} end)`)},
   ${resetClaim}`;
 
 const leaseLostError: RawError = {
@@ -111,7 +115,7 @@ export function createRescueTransition(maxAttempts: number): RawBuilder<unknown>
       when ${hasDeletedUploads} then ${JSON.stringify(uploadsLostError)}::jsonb
       when ${isExhausted} then ${JSON.stringify(leaseLostError)}::jsonb end,
     inline = inline and ${isExhausted},
-    model_usage = ${sumModelUsage(sql`raw_data.attempt_usage`)},
+    model_usage = ${sumModelUsage(sql`nullif(raw_data.attempt_usage, ${noUsage})`)},
     ${resetClaim}`;
 }
 

@@ -166,6 +166,22 @@ test('Orphaned jobs are returned without an attempt and keep their usage and sta
   assert.equal((await readRawRecord(db, activeId)).status, 'processing');
 });
 
+test('A returned or rescued job without a request to the model records no usage', async () => {
+  const [id = 0] = await storePayloads(1);
+  for (const isRescued of [false, true]) {
+    const job = await claimExistingJob();
+    await renewLeases(db, [{ ...job, ...completedEnd }], LEASE_MS);
+    if (isRescued) {
+      await expire(job);
+      await rescueJobs({ db, log }, { maxAttempts: 3 });
+    } else {
+      await end(job, { status: 'returned' });
+    }
+    const { status, model_usage: usage } = await readRawRecord(db, id);
+    assert.deepEqual([status, usage], ['pending', null]);
+  }
+});
+
 test(`${PAYLOAD_COUNT} pending payloads of one source do not delay another source`, async () => {
   await storePending(db, 'large', PAYLOAD_COUNT);
   await sql`analyze raw_data`.execute(db);
