@@ -10,14 +10,18 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
  *                     └──┘ renew; without renewals it expires, and another process can acquire it
  *
  * Writes of the holder are fenced: their condition includes the holder or the attempt, so a stale one updates no row.
+ * The queue shares only the SQL fragments and the error, because it renews and ends many leases in one statement.
  */
 
 /** Pause after a failed renewal. Short enough for several retries before the lease expires. */
 const RENEW_RETRY_MS = 1000;
 
-/** Returns the SQL expression for the expiry of a lease that starts now. */
-export function leaseExpiry(durationMs: number): RawBuilder<Date> {
-  return sql<Date>`now() + ${durationMs}::float8 * interval '1 millisecond'`;
+/**
+ * Returns the SQL expression for the expiry of a lease that starts now.
+ * @param durationMs Number or SQL expression.
+ */
+export function leaseExpiry(durationMs: number | RawBuilder<number>): RawBuilder<Date> {
+  return sql<Date>`now() + (${durationMs})::float8 * interval '1 millisecond'`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { isDatabaseOutage } from '@oselya/db';
+import { isDatabaseOutage, isLeaseFree, leaseExpiry } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
@@ -167,15 +167,15 @@ export async function claimMarks(
   options: { minAgeMs: number; limit?: number; leaseMs?: number },
 ): Promise<MarkedListing[]> {
   const { minAgeMs, limit = MAX_CLAIM_SIZE, leaseMs = LEASE_MS } = options;
+  const durationMs = sql<number>`least(${leaseMs} * 2 ^ least(attempts, 30), ${MAX_LEASE_MS})`;
   const { rows } = await sql<MarkedListing>`
     with claimed as (
       update duplicate_marks set attempts = attempts + 1,
-        claimed_until = now() + interval '1 millisecond'
-          * least(${leaseMs} * 2 ^ least(attempts, 30), ${MAX_LEASE_MS})
+        claimed_until = ${leaseExpiry(durationMs)}
       where id in (
         select id from duplicate_marks
         where marked_at <= now() - ${minAgeMs} * interval '1 millisecond'
-          and (claimed_until is null or claimed_until <= now())
+          and ${isLeaseFree('claimed_until')}
         order by id desc limit ${limit} for update skip locked)
       returning id, listing_id)
     select listing_id as "listingId", jsonb_agg(id) as marks

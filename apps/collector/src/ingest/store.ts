@@ -1,4 +1,4 @@
-import { prepared } from '@oselya/db';
+import { leaseExpiry, prepared } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { createGroupCommit, toError } from '../async/group-commit.ts';
@@ -127,7 +127,7 @@ export async function insertRaws(
       overriding system value
       select id, source_slug, external_id, payload, content_hash, idempotency_key, request_id, inline,
         uploads, case when inline then 'processing' else 'pending' end, inline::integer,
-        inline::integer, worker, now() + lease_ms * interval '1 millisecond',
+        inline::integer, worker, ${leaseExpiry(sql`lease_ms`)},
         not inline and (
           row_number() over (partition by source_slug, external_id order by index) > 1
           or exists (
