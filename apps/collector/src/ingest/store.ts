@@ -183,10 +183,10 @@ async function clearExpiredKeys(
 ): Promise<void> {
   await sql`
     update raw_data set idempotency_key = null
-    from ${selectKeys(raws)}
-    where raw_data.source_slug = lookup.source_slug
-      and raw_data.idempotency_key = lookup.idempotency_key
-      and ${hasExpiredKey}`.execute(db);
+    where id in (
+      select raw_data.id from ${selectKeys(raws)}
+      join raw_data using (source_slug, idempotency_key)
+      where ${hasExpiredKey} order by raw_data.id for update of raw_data)`.execute(db);
 }
 
 function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
