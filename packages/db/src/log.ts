@@ -5,7 +5,7 @@ import { type Kysely, sql } from 'kysely';
  * of its last row. Appending notifies a channel, which wakes the readers.
  *
  * If transactions assigned positions before they commit, a larger position could become visible before a smaller one,
- * and readers would skip the smaller one. So `settleLog` assigns positions after the commit, in one process at a time.
+ * and readers would skip the smaller one. So `assignPositions` assigns them after the commit, in one process at a time.
  */
 
 /**
@@ -24,7 +24,7 @@ export type Log = {
   table: string;
   sequence: string;
   channel: string;
-  /** Key of the advisory lock that `settleLog` acquires. */
+  /** Key of the advisory lock that `assignPositions` acquires. */
   lockKey: number;
 };
 
