@@ -32,13 +32,13 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
   const buildUrl = (name: string): string =>
     Object.assign(new URL(address), { pathname: name }).href;
   return {
-    description: await ask(address, DESCRIPTION),
+    description: await runQuery(address, DESCRIPTION),
     async keepDatabase(name) {
-      const count = await ask(
+      const count = await runQuery(
         address,
         `select count(*) from pg_database where datname = '${name}'`,
       );
-      if (count === '0') await ask(address, `create database ${name}`);
+      if (count === '0') await runQuery(address, `create database ${name}`);
       return { url: buildUrl(name) };
     },
     createDatabase: () => create(''),
@@ -48,13 +48,13 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
 
   async function create(options: string): Promise<{ url: string } & AsyncDisposable> {
     const name = `oselya_bench_${randomBytes(6).toString('hex')}`;
-    await ask(address, `create database ${name}${options}`);
+    await runQuery(address, `create database ${name}${options}`);
     return {
       url: buildUrl(name),
       [Symbol.asyncDispose]: async () => {
         // Only a superuser may terminate a running vacuum. Without `force`, the command waits until it ends.
-        await ask(address, `drop database ${name} with (force)`).catch(() =>
-          ask(address, `drop database ${name}`),
+        await runQuery(address, `drop database ${name} with (force)`).catch(() =>
+          runQuery(address, `drop database ${name}`),
         );
       },
     };
@@ -73,7 +73,7 @@ async function readLocalServerUrl(): Promise<string> {
 }
 
 /** Runs a statement on a separate connection and returns the first value of its result. */
-async function ask(address: string, statement: string): Promise<string> {
+async function runQuery(address: string, statement: string): Promise<string> {
   const client = new pg.Client({ connectionString: address, connectionTimeoutMillis: 10_000 });
   try {
     await client.connect();

@@ -56,13 +56,13 @@ function formatSpeeds(samples: Findings['samples']): string {
     'p99 ms',
     'CPU µs/request',
   ];
-  const against = (name: string, peer: string) =>
+  const formatMedianRatio = (name: string, peer: string) =>
     formatNumber(ratio(listRates(samples, name), listRates(samples, peer)).median, 2);
   const rows = [...samples].map(([name, variantSamples]) => [
     name,
     formatRange(summarize(listRates(samples, name))),
-    against(name, betterAuthPlain.name),
-    against(name, constant.name),
+    formatMedianRatio(name, betterAuthPlain.name),
+    formatMedianRatio(name, constant.name),
     formatNumber(summarize(variantSamples.map(({ latency }) => latency.p50)).median, 1),
     formatRange(summarize(variantSamples.map(({ latency }) => latency.p99)), 1),
     formatNumber(
@@ -113,9 +113,11 @@ const MAX_STATEMENTS = 2;
 
 /** Evaluates the speed goals, which depend on the machine. */
 export function evaluateSpeed(samples: ReadonlyMap<string, readonly Sample[]>): Goal[] {
-  const series = (name: string) => [name, listRates(samples, name)] as const;
+  const getSeries = (name: string) => [name, listRates(samples, name)] as const;
   return MIN_RATIOS.flatMap(({ peer, atLeast }) =>
-    cachedAssistants.map(({ name }) => evaluateRatio(series(name), series(peer.name), atLeast)),
+    cachedAssistants.map(({ name }) =>
+      evaluateRatio(getSeries(name), getSeries(peer.name), atLeast),
+    ),
   );
 }
 

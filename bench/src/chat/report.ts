@@ -52,7 +52,7 @@ function formatLatencyTable(samples: readonly Sample[]): string {
     const kindSamples = samples.filter(
       (sample) => sample.variant === variant && sample.arrival === arrival,
     );
-    const spreadOf = (name: 'p50' | 'p99' | 'max') =>
+    const formatPercentile = (name: 'p50' | 'p99' | 'max') =>
       formatRange(summarize(kindSamples.map((sample) => sample[name])), 1);
     const perToken = median(kindSamples.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
     const tokensPerSecond = median(kindSamples.map((sample) => sample.tokensPerSecond));
@@ -60,9 +60,9 @@ function formatLatencyTable(samples: readonly Sample[]): string {
       variant,
       arrival,
       formatNumber(tokensPerSecond, 1),
-      spreadOf('p50'),
-      spreadOf('p99'),
-      spreadOf('max'),
+      formatPercentile('p50'),
+      formatPercentile('p99'),
+      formatPercentile('max'),
       formatNumber(perToken),
     ];
   });

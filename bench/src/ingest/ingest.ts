@@ -79,14 +79,15 @@ export function evaluateSpeed(
   samples: ReadonlyMap<string, readonly Sample[]>,
   insertions: Variant | undefined,
 ): Goal[] {
-  const series = ({ name }: Variant) => [name, (samples.get(name) ?? []).map(computeRate)] as const;
-  const against = (peer: Variant, atLeast: number) =>
-    evaluateRatio(series(collector), series(peer), atLeast);
+  const getSeries = ({ name }: Variant) =>
+    [name, (samples.get(name) ?? []).map(computeRate)] as const;
+  const createGoal = (peer: Variant, atLeast: number) =>
+    evaluateRatio(getSeries(collector), getSeries(peer), atLeast);
   return [
     insertions === undefined
       ? createUnmeasuredGoal(collector.name, 'pgbench', MIN_RATIOS.pgbench)
-      : against(insertions, MIN_RATIOS.pgbench),
-    against(graphileWorker, MIN_RATIOS.peers),
-    against(pgBoss, MIN_RATIOS.peers),
+      : createGoal(insertions, MIN_RATIOS.pgbench),
+    createGoal(graphileWorker, MIN_RATIOS.peers),
+    createGoal(pgBoss, MIN_RATIOS.peers),
   ];
 }

@@ -103,12 +103,12 @@ function formatRequests(samples: readonly Sample[]): string {
 }
 
 function evaluateGoals(samples: readonly Sample[], smoke: boolean): Goal[] {
-  const samplesOf = (kind: Sample['payloads']) =>
+  const selectSamples = (kind: Sample['payloads']) =>
     samples.filter(({ payloads }) => payloads === kind);
   const maxNewCalls = Math.max(
-    ...samplesOf('new').map((sample) => computeCallsPerListing(sample) - sample.images),
+    ...selectSamples('new').map((sample) => computeCallsPerListing(sample) - sample.images),
   );
-  const maxUnchangedCalls = Math.max(...samplesOf('unchanged').map(computeCallsPerListing));
+  const maxUnchangedCalls = Math.max(...selectSamples('unchanged').map(computeCallsPerListing));
   return [
     {
       goal: `at most ${MAX_CALLS} calls for a new listing, plus one for each image`,

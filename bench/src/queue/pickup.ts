@@ -67,10 +67,12 @@ async function measure(
     return starts.length >= count && starts;
   });
   await worker.call('stop');
-  const startOf = new Map(startTimes);
-  const delays = sent.slice(WARM_UP_JOBS).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
+  const startsByKey = new Map(startTimes);
+  const delays = sent
+    .slice(WARM_UP_JOBS)
+    .map(([key, at]) => (startsByKey.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);
-  const isWrong = startTimes.length !== count || startOf.size !== count;
+  const isWrong = startTimes.length !== count || startsByKey.size !== count;
   const failure = isWrong
     ? `${variant.name}: ${count} jobs sent, ${startTimes.length} started`
     : undefined;

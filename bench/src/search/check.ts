@@ -53,7 +53,7 @@ export async function measureRecall(
     for (const question of filterQuestions) {
       const { embedding = [], filters: questionFilters } = question;
       const nearestIds = await exact.nearest(embedding, questionFilters, RECALL_LIMIT);
-      const resultIds = new Set(readIds(await ask(url, question, RECALL_LIMIT)));
+      const resultIds = new Set(readIds(await sendSearch(url, question, RECALL_LIMIT)));
       foundCount += nearestIds.filter((id) => resultIds.has(id)).length;
       expectedCount += nearestIds.length;
     }
@@ -86,7 +86,7 @@ export async function checkRanking(
     const expected = isBelow
       ? await exact.ranked(query, filters, { bound: NO_BOUND, limit: RANKING_LIMIT })
       : newest;
-    const answer = await ask(url, question, RANKING_LIMIT);
+    const answer = await sendSearch(url, question, RANKING_LIMIT);
     const total = { value: expected.count, relation: isBelow ? 'eq' : 'gte' };
     const isSame =
       readIds(answer).join() === expected.ids.join() &&
@@ -106,7 +106,7 @@ async function measureSelectivity(exact: Exact, filter: string): Promise<number>
   return shares.reduce((sum, share) => sum + share, 0) / shares.length;
 }
 
-async function ask(url: string, question: Question, limit: number): Promise<Answer> {
+async function sendSearch(url: string, question: Question, limit: number): Promise<Answer> {
   const response = await fetch(`${url}/api/v1/search/${question.kind}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -32,7 +32,7 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
   await client.connect();
   await client.query('set jit = off');
 
-  async function ask<Row extends pg.QueryResultRow>(
+  async function runQuery<Row extends pg.QueryResultRow>(
     text: string,
     filters: Filters,
     ...parameters: unknown[]
@@ -49,7 +49,7 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
 
   return {
     async nearest(vector, filters, limit) {
-      const rows = await ask<{ id: string }>(
+      const rows = await runQuery<{ id: string }>(
         `with every as materialized (
            select id, embedding <=> $1::vector as distance from property_listings where {filters})
          select id from every order by distance, id limit $2`,
@@ -60,7 +60,7 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
       return rows.map(({ id }) => Number(id));
     },
     async ranked(words, filters, { bound, limit }) {
-      const rows = await ask<{ ids: number[]; count: string }>(
+      const rows = await runQuery<{ ids: number[]; count: string }>(
         `with query as (select plainto_tsquery('simple', $1) as query),
          newest as materialized (
            select id, search_vector from property_listings, query
@@ -78,7 +78,7 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
       return { ids: rows[0]?.ids ?? [], count: Number(rows[0]?.count) };
     },
     async share(filters) {
-      const rows = await ask<{ share: number }>(
+      const rows = await runQuery<{ share: number }>(
         'select avg(({filters})::integer)::float8 as share from property_listings',
         filters,
       );

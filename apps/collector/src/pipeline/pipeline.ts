@@ -142,8 +142,8 @@ export function createPipeline(
     if (jobOutcome.status === 'returned') {
       const { extractionRecord, savedExtraction } = context.outputs;
       // Jobs with uploads are never retried, because the images exist only during the request.
-      const canRepeat = context.uploads === undefined;
-      if (canRepeat && extractionRecord !== undefined && extractionRecord !== savedExtraction) {
+      const canRetry = context.uploads === undefined;
+      if (canRetry && extractionRecord !== undefined && extractionRecord !== savedExtraction) {
         await saveExtraction(db, job, extractionRecord);
       }
       return jobOutcome;
