@@ -66,7 +66,7 @@ export async function recordOthersData(
   if (ownerId !== actorId) await recordAudit(db, { action, actorId, userId: ownerId, details });
 }
 
-/** Lists up to `limit` + 1 audit entries, newest first. The extra entry shows that another page exists. */
+/** Lists at most `limit` audit entries, newest first. */
 export function listAudit(
   db: Kysely<Tables>,
   filter: {
@@ -94,7 +94,7 @@ export function listAudit(
     .select(sql<AuditDetails>`details`.as('details'))
     .where((where) => where.and(conditions))
     .orderBy('id', 'desc')
-    .limit(limit + 1)
+    .limit(limit)
     .execute();
 }
 
@@ -176,7 +176,7 @@ export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
         until: toSeconds('until', query.until),
         beforeId: entryCursorCodec.read(cursor),
       };
-      const rows = await listAudit(db, filter, limit);
+      const rows = await listAudit(db, filter, limit + 1);
       const encodeCursor = ({ id }: { id: number }) => entryCursorCodec.write(id);
       return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((row) => ({
         ...row,

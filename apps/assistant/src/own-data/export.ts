@@ -76,9 +76,7 @@ export async function exportOwnData(
         ),
       }),
     ),
-    audit: generateList('id', (beforeId?: number) =>
-      listAudit(db, { userId, beforeId }, limit - 1),
-    ),
+    audit: generateList('id', (beforeId?: number) => listAudit(db, { userId, beforeId }, limit)),
   });
   return Readable.from(joinChunks(text));
 }
