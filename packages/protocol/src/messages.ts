@@ -39,7 +39,7 @@ const defineEvent = <Members extends TProperties>(members: Members, description:
   members: { ...idMember, ...turnMembers, ...members },
 });
 
-/** Server messages by key. Keys equal types, except that `error.event` has the type `error`. */
+/** Server messages by key. A key is the type of its message, except that `error.event` has the type `error`. */
 export const serverMessages = {
   pong: defineReply({}, 'The connection is alive.'),
   'session.created': defineReply(

@@ -171,7 +171,7 @@ export type Price = { price: number | null; currency: string | null };
 
 /**
  * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. The
- * amount with the highest score wins, and the first one of equal scores.
+ * amount with the highest score wins; among equal scores, the first one.
  * @param knownPrice Price in the payload. The text may contain its currency.
  */
 export function readPrice(
