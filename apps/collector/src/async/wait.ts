@@ -26,7 +26,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** Waits at most `timeoutMs` for a promise, and returns whether it settled in time. */
+/** Waits at most `timeoutMs` for a promise, and returns whether it was fulfilled. Throws its error. */
 export async function waitWithTimeout(
   promise: Promise<unknown>,
   timeoutMs: number,
