@@ -124,7 +124,7 @@ suite('outage of the provider', async () => {
 
       const { sessions } = await readRows();
       t.diagnostic(
-        `${earlierRows.sessions.length} sessions before, ${sessions.length} after; ` +
+        `sessions: ${earlierRows.sessions.length} before, ${sessions.length} after; ` +
           `requests: ${outageCount} unavailable, ${provider.count('token', 'refresh_token')} for new tokens`,
       );
 
@@ -346,6 +346,7 @@ suite('refresh of tokens', async () => {
       assert.equal((await firstAnswer).status, 200);
       assert.equal((await send(otherProcess, browser, meRequest)).status, 200);
       assert.equal(provider.count('token'), 1);
+      t.diagnostic(`requests for new tokens: ${provider.count('token')}`);
       const storedRow = { token_version: 1, refresh_lease_until: null };
       assert.partialDeepStrictEqual(await findAuthSession(browser.sid), storedRow);
     });
@@ -413,7 +414,7 @@ suite('refresh of tokens', async () => {
         release();
         const answers = await Promise.all(requests);
         t.diagnostic(
-          `${REQUEST_COUNT} requests, ${provider.count('token', 'refresh_token')} refreshes`,
+          `requests: ${REQUEST_COUNT}, for new tokens: ${provider.count('token', 'refresh_token')}`,
         );
 
         assert.ok(answers.every(({ status }) => status === 200));
