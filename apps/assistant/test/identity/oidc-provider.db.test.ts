@@ -169,7 +169,7 @@ suite('ID tokens', async () => {
   const createDiscoveryApp = () => createInstance({ IDP_DISCOVERY: 'true' });
   const app = await createDiscoveryApp();
   const getUnixSeconds = () => Math.floor(Date.now() / 1000);
-  const createClaims = scripted.createIdClaims;
+  const createClaims = () => scripted.createIdClaims();
 
   beforeEach(() => {
     scripted.reset();
