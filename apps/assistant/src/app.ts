@@ -207,7 +207,8 @@ export async function createApp({
     limits: socketLimits,
   });
   const { isExclusive } = database;
-  // After the sockets, which close later: revocations must reach them until the last answer has ended.
+  // Registered after the sockets: hooks close in reverse order, and revocations must reach sockets until the last
+  // answer ends.
   registerChatLifecycle(app, { chat, model, isExclusive });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {

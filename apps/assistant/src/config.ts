@@ -31,7 +31,7 @@ const buildServerUrlSchema = (url: string, server: string) =>
     description: `must be the http or https URL of the ${server}`,
   });
 
-const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
+const isNormalizedUrl = (value: string) => URL.parse(value)?.href === value;
 const isOrigin = (value: string) => URL.parse(value)?.origin === value.replace(/\/$/, '');
 
 const buildProviderPathSchema = (path: string) =>
@@ -66,7 +66,7 @@ export const configSchema = Type.Object({
         description:
           'must be the URL of /auth/callback as registered at the provider: http or https, host in lower case, no query',
       }),
-      isNormalUrl,
+      isNormalizedUrl,
     ),
   ),
   IDP_ADMIN_ROLE_SLUG: text('svc_admin'),

@@ -51,7 +51,7 @@ export async function startScriptedProvider() {
     user: OLENA as unknown,
     /** Options of the token response. */
     token: { rotate: true, expiresIn: 3600 as number | undefined, extra: {} as object },
-    /** Response of discovery. Undefined is answered 404. */
+    /** Response of discovery. If undefined, the provider responds with 404. */
     metadata: undefined as object | undefined,
     keys: [] as JWK[],
     /** Returns the claims of a valid ID token of the user `u-1`. */

@@ -118,7 +118,7 @@ export class ChatConnection {
   #requestCount = 0;
   /** Number of attempts since the last successful connection. */
   #attemptCount = 0;
-  /** Time of the first loss since the server last sent data. */
+  /** Time of the first connection loss since the server last sent data. */
   #lostAt: number | undefined;
 
   constructor(options: ConnectionOptions, handlers: ConnectionHandlers) {

@@ -196,11 +196,11 @@ test('A reader that leaves aborts the request', async (t) => {
 
 test('An incomplete or missing answer is an error', async (t) => {
   const scene = await start(t, [createChunk({ content: 'Т' })], []);
-  const abandonedStream = scene.client.streamChat(question);
-  await abandonedStream.next();
-  await expectFailure(abandonedStream.next(), 'MODEL_INVALID_OUTPUT');
-  const unusedStream = scene.client.streamChat(question);
-  await expectFailure(unusedStream.next(), 'MODEL_INVALID_OUTPUT');
+  const truncatedStream = scene.client.streamChat(question);
+  await truncatedStream.next();
+  await expectFailure(truncatedStream.next(), 'MODEL_INVALID_OUTPUT');
+  const emptyStream = scene.client.streamChat(question);
+  await expectFailure(emptyStream.next(), 'MODEL_INVALID_OUTPUT');
   scene.server.play({ body: '<html>proxy</html>' });
   const pageStream = scene.client.streamChat(question);
   await expectFailure(pageStream.next(), 'MODEL_INVALID_OUTPUT');

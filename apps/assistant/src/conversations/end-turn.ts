@@ -164,7 +164,7 @@ async function findUnreportedChanges(
   turn: Omit<TurnKey, 'position'>,
   events: readonly TurnEvent[],
 ): Promise<TurnEvent[]> {
-  // `TurnSteps.storeChange` stores `tool.started` together with the change.
+  // Each change is stored together with its tool.started event, so without such an event there is no change.
   if (!events.some(({ type }) => type === 'tool.started')) return [];
   const reportedStepIds = new Set(
     events.flatMap((event) => (event.type === 'tool.finished' ? event.tool.step_id : [])),

@@ -161,8 +161,8 @@ export function writeFact(
 ): Promise<Fact> {
   const { userId, category, key, value } = fact;
   const origin = 'origin' in fact ? fact.origin : undefined;
-  const resolveTime = (time: 'created_at' | 'updated_at') =>
-    origin === undefined ? sql<Date>`now()` : sql<Date>`${origin[time]}::timestamptz`;
+  const resolveTime = (column: 'created_at' | 'updated_at') =>
+    origin === undefined ? sql<Date>`now()` : sql<Date>`${origin[column]}::timestamptz`;
   return trx
     .insertInto('memory_facts')
     .values({

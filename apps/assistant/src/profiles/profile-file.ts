@@ -124,8 +124,10 @@ export function parseProfile(
     return { violations: [...unknownFieldViolations, ...invalidFieldViolations] };
   const profile = { description: '', model: '', tools: [], is_admin_only: false, ...value };
   const idLine = createViolation(findOffset(document, ['profile_id']), '').line;
-  const rule = check(profile);
-  return rule === undefined ? { profile, idLine } : { violations: [{ line: idLine, rule }] };
+  const violatedRule = check(profile);
+  return violatedRule === undefined
+    ? { profile, idLine }
+    : { violations: [{ line: idLine, rule: violatedRule }] };
 }
 
 function findOffset(document: Document, path: readonly string[]): number {

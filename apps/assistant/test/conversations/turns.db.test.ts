@@ -427,7 +427,7 @@ test('A starting process cuts the turns without a process, and their clients get
     await until(async () => (await findTurnStatus(freshSessionId)) === 'completed');
     return;
   }
-  // No other process can use the embedded database, so the start cuts all turns.
+  // No other process can use the embedded database, so startup aborts all turns.
   await until(async () => (await findTurnStatus(freshSessionId)) === 'cut');
   assert.deepEqual(
     await readMessages(freshSessionId),

@@ -51,7 +51,7 @@ test('A fact is written, replaced, listed and deleted', async () => {
   assert.ok(replaceResponse.json().updated_at >= fact.updated_at);
   assert.deepEqual((await olena.get('/memory/facts')).json(), [replaceResponse.json()]);
 
-  // The same name is another fact of another user.
+  // Another user's fact may have the same name.
   assert.equal((await putFact(taras, 'home/district')).statusCode, 201);
   const deleteResponse = await olena.request('DELETE', '/memory/facts/home/district');
   assert.deepEqual(deleteResponse.json(), { ok: true });

@@ -12,7 +12,7 @@ import { createUserServer } from '../helpers/servers.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
-// Before any turn: with the embedded database a start aborts the turns in progress.
+// Starts before any turn, because with the embedded database startup aborts the turns in progress.
 const secondUrl = await stage.startInstance();
 const olena = await stage.signInUser(app, person('u-olena'));
 const taras = await stage.signInUser(app, person('u-taras'));

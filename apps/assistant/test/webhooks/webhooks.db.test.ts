@@ -539,7 +539,7 @@ test('A secret with the prefix whsec_ is base64; any other is a text or base64 o
     [String(text), text, STANDARD_SIGNATURE],
   ] as const) {
     assert.deepEqual(verify(signWithKey(signingKey), { secret }), expected, secret);
-    // The key of the HMAC of the body is always the text.
+    // The body-only HMAC always uses the secret's text as key, even if it is Base64.
     const bodyHeaders = createBodyHeaders(computeHmac(BODY, secret).toString('hex'));
     assert.deepEqual(verify(bodyHeaders, { secret }), HMAC_SIGNATURE, secret);
   }

@@ -194,17 +194,17 @@ function showReadProgress(
     advance(records: number, end: number): void {
       if (size !== undefined) {
         const kibibytes = Math.floor(((end / byteCounts.utf8Bytes) * byteCounts.bytes) / KIBIBYTE);
-        progress.update(Math.min(kibibytes, total - 1), countRecords(records));
+        progress.update(Math.min(kibibytes, total - 1), formatRecordCount(records));
       } else if (records >= lastShownCount + PROGRESS_STEP_RECORDS) {
         lastShownCount = records;
-        output.write(`${countRecords(records)}\n`);
+        output.write(`${formatRecordCount(records)}\n`);
       }
     },
-    complete: (records: number) => progress.update(total, countRecords(records)),
+    complete: (records: number) => progress.update(total, formatRecordCount(records)),
   };
 }
 
-function countRecords(count: number): string {
+function formatRecordCount(count: number): string {
   return count === 1 ? '1 record' : `${count} records`;
 }
 
@@ -223,8 +223,8 @@ function describeCounts(
   ];
   const lines = [
     dryRun
-      ? `Read ${countRecords(read)}: ${read - rejected} can be sent, ${rejected} cannot. Nothing was sent.`
-      : `Read ${countRecords(read)}: ${counts.join(', ')}.`,
+      ? `Read ${formatRecordCount(read)}: ${read - rejected} can be sent, ${rejected} cannot. Nothing was sent.`
+      : `Read ${formatRecordCount(read)}: ${counts.join(', ')}.`,
   ];
   if (attributes.size > 0) {
     lines.unshift(`Not fields of a payload, so kept in its attributes: ${formatNames(attributes)}`);

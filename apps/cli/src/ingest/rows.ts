@@ -34,7 +34,7 @@ type FileOptions = Omit<CsvOptions, 'name'> & {
 /**
  * Opens a file of records. Reads records on demand, so memory does not grow with the file.
  * @returns The size in bytes (undefined for a pipe), the name for messages, the rows, and the bytes read so far.
- * @throws CommandError if the file cannot be read. The iteration of the rows may throw it too.
+ * @throws CommandError if the file cannot be read. Iterating over the rows may also throw it.
  */
 export async function openRows(options: FileOptions): Promise<{
   size: number | undefined;

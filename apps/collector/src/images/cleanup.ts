@@ -54,7 +54,7 @@ function removeIfUnused(
   store: Pick<ImageStore, 'remove'>,
 ): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
-    // An uncommitted reference holds a lock on the row. The next statement sees a committed reference.
+    // A transaction that adds a reference locks the row until it commits. The delete below sees committed references.
     const lockedImage = await trx
       .selectFrom('images')
       .select('sha256')

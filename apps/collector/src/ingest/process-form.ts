@@ -32,7 +32,7 @@ export function createProcessForm(deps: {
   leaseMs: number;
 }) {
   const { db, store, run, leaseMs } = deps;
-  const worker = createClaimantName('inline');
+  const claimantName = createClaimantName('inline');
 
   /**
    * Stores a form, processes it, and returns the outcome. A repeated idempotency key returns the earlier outcome.
@@ -57,7 +57,7 @@ export function createProcessForm(deps: {
       content_hash: hash,
       idempotency_key: idempotencyKey,
       request_id: requestId,
-      claim: { worker, leaseMs, hasUploads },
+      claim: { worker: claimantName, leaseMs, hasUploads },
     });
     onStored(storedRaw);
     const { id: rawId, isNew } = storedRaw;

@@ -114,8 +114,8 @@ function cleanFieldValue(value: unknown, { value: schema }: Field): unknown {
 }
 
 /**
- * Drops contradictory facts. A value of the model yields to a value of the payload. Otherwise it
- * drops the part, and the whole too unless the whole is trusted.
+ * Drops contradictory facts. If one value is from the model and the other from the payload, drops the model's value.
+ * Otherwise drops the part, and also the whole unless the whole is trusted.
  */
 function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
   const newFacts: Partial<Record<string, unknown>> = { ...facts };

@@ -98,14 +98,14 @@ function lookUp(name: string): Place[] {
   return (isLatin ? placesByKey.get(createLatinKey(name)) : undefined) ?? [];
 }
 
-/** Place of a listing, which is undefined if its name is unknown or ambiguous. */
+/** Place of a listing. Undefined if the text names no known place, or several (`isAmbiguous`). */
 export type Resolution = { place: Place | undefined; isAmbiguous: boolean };
 
 const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
 
 /**
- * Resolves the place of a listing from its fields. If several places have the name of the city, chooses the one that
- * contains, or lies in, the places in the other fields.
+ * Resolves the place that the fields of a listing name. If several places have the city's name, selects the one that
+ * contains the other named places or lies in one of them.
  */
 export function resolvePlace(fields: {
   city: string | null;
@@ -134,7 +134,7 @@ const selectLargePlaces = (places: Place[]) => places.filter(({ kind }) => kind 
 const findPlacesOfParts = (text: string | null | undefined) =>
   (text ?? '').split(PART_SEPARATOR_PATTERN).map(findPlaces);
 
-/** Returns the smallest of the places that lie in the places of the most parts. */
+/** Returns the places that match most parts, without places that contain another match. */
 function selectBestPlaces(parts: Place[][]): Place[] {
   const candidates = parts.flat();
   const countParts = (place: Place) =>

@@ -3,7 +3,7 @@ type Language = 'uk' | 'ru';
 /** Ending of the nominative, and endings of the genitive, dative, accusative, instrumental and locative. */
 type Declension = readonly [ending: string, cases: string];
 
-/** Declensions by language. All that match a word apply, because an ending does not tell nouns from adjectives. */
+/** Declensions by language. All that match a word apply, because an ending does not distinguish nouns from adjectives. */
 const DECLENSIONS: Record<Language, readonly Declension[]> = {
   uk: [
     ['ий', 'ого ому ий им ому'],
@@ -102,16 +102,16 @@ export function inflect(name: string, language: Language): Set<string> {
   return forms;
 }
 
-/** Returns the five cases of a word for each matching declension, and the unchanged word. */
+/** Returns the unchanged word, and its five cases in each declension that fits. */
 function declineWord(word: string, language: Language): string[][] {
   const unchanged = Array<string>(CASE_COUNT).fill(word);
   if (!/\p{L}{2}/u.test(word)) return [unchanged];
-  const declined = DECLENSIONS[language]
+  const declinedForms = DECLENSIONS[language]
     .filter(
       ([ending]) => word.endsWith(ending) && (ending !== '' || /[^аеиоуюяіїєыьйэё]$/u.test(word)),
     )
     .map(([ending, cases]) =>
       cases.split(' ').map((caseEnding) => word.slice(0, word.length - ending.length) + caseEnding),
     );
-  return [unchanged, ...declined];
+  return [unchanged, ...declinedForms];
 }

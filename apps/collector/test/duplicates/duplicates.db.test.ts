@@ -359,7 +359,7 @@ test('Pairs and groups are right after changes during concurrent searches', asyn
     const getRandom = createRandom(1);
     for (let episode = 0; episode < EPISODE_COUNT; episode += 1) {
       for (let changeCount = 1 + getRandom(4); changeCount > 0; changeCount -= 1) {
-        // Concurrent jobs may change two listings in one statement, in any order.
+        // The collector batches concurrent writes, so one statement may change two listings, in any order.
         const changedIds = [ids[getRandom(LISTING_COUNT)] ?? 0, ids[getRandom(LISTING_COUNT)] ?? 0];
         await sql`
           update property_listings set area_total = ${AREAS[getRandom(AREAS.length)]},
@@ -426,7 +426,7 @@ test('Each query for candidates uses an index, and the nearest areas come first'
     assert.deepEqual(await listIndexes(query), ['property_listings_alike']);
   }
   for (const query of buildSimilarFactsQueries({ ...listing, price: null })) {
-    // Few listings have no price, so the planner may choose the index of cities.
+    // Few listings have no price, so the planner may choose the city index.
     assert.match(String(await listIndexes(query)), /^property_listings_(alike|city)$/);
   }
   for (const [query, index] of [

@@ -89,7 +89,7 @@ async function startCollectors(
   return {
     urls,
     imageHost: host.url,
-    /** Returns a function that waits until all resources since this call are free. */
+    /** Returns a function that waits until all resources acquired since this call are released. */
     async watch() {
       const checkLeaks = await createResourceLeakCheck({
         database,

@@ -264,22 +264,22 @@ function createBodies({ body }: Route, count: number, seed: number) {
 
 /** Returns a valid query, or with `random` a query with unknown, invalid or missing parameters. */
 function createQuery({ parameters }: Route, random: Random | undefined): string {
-  const declared = parameters.filter((parameter) => parameter.in === 'query');
-  const pairs = declared
+  const declaredParameters = parameters.filter((parameter) => parameter.in === 'query');
+  const pairs = declaredParameters
     .filter(({ required }) => required)
     .map((parameter) => `${parameter.name}=${createValidText(parameter)}`);
   if (random !== undefined) {
     if (random() < 0.5) pairs.length = 0;
     for (let remainingPairs = Math.ceil(random() * 3); remainingPairs > 0; remainingPairs -= 1) {
-      pairs.push(createPair(declared, random));
+      pairs.push(createPair(declaredParameters, random));
     }
   }
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
 }
 
-function createPair(declared: readonly Parameter[], random: Random): string {
-  if (declared.length === 0 || random() < 0.2) return pick(random, QUERY_PAIRS);
-  const { name, schema } = pick(random, declared);
+function createPair(declaredParameters: readonly Parameter[], random: Random): string {
+  if (declaredParameters.length === 0 || random() < 0.2) return pick(random, QUERY_PAIRS);
+  const { name, schema } = pick(random, declaredParameters);
   if (random() < 0.1) return name;
   if (random() < 0.1) return `${name}=${pick(random, SEGMENTS)}`;
   if (random() < 0.3) return `${name}=${Buffer.from(pick(random, CURSORS)).toString('base64url')}`;

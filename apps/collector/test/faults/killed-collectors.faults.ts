@@ -31,7 +31,7 @@ const SENDER_COUNT = 8;
 /** Maximum time before a kill at a random time. */
 const MAX_WORK_MS = 200;
 
-// On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
+// With PostgreSQL, the collectors use the test's database. Otherwise they embed a database in their data folder.
 const { db, url: databaseUrl } = await openDatabase();
 const folder = await openFolder();
 const random = createRandom(20_261_122);

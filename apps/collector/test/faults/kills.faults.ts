@@ -171,7 +171,7 @@ async function processWithCut(
   return { raw, cutCount, extractionCount };
 }
 
-/** Repeatedly kills a worker with the embedded database, whose folder only one process can open at a time. */
+/** Repeatedly kills a worker that uses the embedded database. Only one process at a time can open its folder. */
 async function killEmbedded(t: { diagnostic: (message: string) => void }): Promise<void> {
   await using server = await startAnsweringServer();
   const host = await serveImages();

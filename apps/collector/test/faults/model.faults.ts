@@ -242,7 +242,7 @@ test('The record and the health name the reason why a payload waits', async () =
   assert.deepEqual([error?.code, error?.stage], ['model_unavailable', 'validate']);
   const REASON_PATTERN = /503 .*: no slot at http:\/\/\[credentials\]@gpu for \[key\]: \[…\]/;
   assert.match(error?.message ?? '', REASON_PATTERN);
-  // The reason stays while the payload waits and is tried again, without its delay of 45 s.
+  // The error stays while the payload waits and is retried. The test skips the delay of 45 s.
   await until('several attempts', async () => {
     await makeJobsDue(db);
     assert.match((await getRaw()).error?.message ?? '', REASON_PATTERN);

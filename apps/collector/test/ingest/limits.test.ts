@@ -129,28 +129,31 @@ await app.register(registerUploadRoutes, {
 const url = await app.listen({ port: 0 });
 
 /** Sends files of the given sizes without a declared length. */
-async function sendFiles(sizes: readonly number[], payload = metadata()) {
+async function sendFiles(sizes: readonly number[], metadataPart = metadata()) {
   const files = sizes.map((bytes, index) => image(`${index}.png`, Buffer.alloc(bytes)));
   const response = await fetch(`${url}/ingest/with-images`, {
     method: 'POST',
     headers: { 'content-type': FORM_TYPE },
-    body: Readable.toWeb(Readable.from([encodeForm([payload, ...files])])) as ReadableStream,
+    body: Readable.toWeb(Readable.from([encodeForm([metadataPart, ...files])])) as ReadableStream,
     duplex: 'half',
   });
   return { status: response.status, body: (await response.json()) as { detail: string } };
 }
 
 test('A form without a declared length is limited in its total size', async () => {
-  const payload = metadata();
-  const remainingBytes = MEBIBYTE - Buffer.byteLength(payload.content);
-  const fullFormResponse = await sendFiles([400_000, 400_000, remainingBytes - 800_000], payload);
+  const metadataPart = metadata();
+  const remainingBytes = MEBIBYTE - Buffer.byteLength(metadataPart.content);
+  const fullFormResponse = await sendFiles(
+    [400_000, 400_000, remainingBytes - 800_000],
+    metadataPart,
+  );
   assert.equal(fullFormResponse.status, 200, JSON.stringify(fullFormResponse.body));
   assert.deepEqual(processedSizes, [[400_000, 400_000, remainingBytes - 800_000]]);
   assert.deepEqual(await readdir(folder), []);
 
   const largerFormResponse = await sendFiles(
     [400_000, 400_000, remainingBytes - 800_000 + 1],
-    payload,
+    metadataPart,
   );
   assert.equal(largerFormResponse.status, 413);
   assert.match(largerFormResponse.body.detail, /larger than 1 MiB, up to the file "2\.png"/);

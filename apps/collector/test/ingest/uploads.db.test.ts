@@ -34,7 +34,7 @@ const settings = {
 const bytes = await createImage('png', { colour: 'orchid' });
 const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
 
-const noFiles = (dataDir = folder) =>
+const waitUntilNoTemporaryFiles = (dataDir = folder) =>
   until('no temporary file', async () => (await listTemporaryFiles(dataDir)).length === 0);
 
 afterEach(async () => {
@@ -77,7 +77,7 @@ test('A disconnected client leaves no file, record or descriptor', async () => {
     socket.write(formStart.subarray(0, formStart.length - 2));
     await until('a temporary file', async () => (await listTemporaryFiles(folder)).length === 1);
     socket.destroy();
-    await noFiles();
+    await waitUntilNoTemporaryFiles();
   }
   await waitUntilResourcesAreFree();
   assert.equal(await count(), records);

@@ -166,8 +166,8 @@ test('An idempotency key returns the earlier outcome and rejects other content',
 });
 
 const error = JSON.stringify({ code: 'model_failed', message: 'No.' });
-const setFailed = (rawId: number, inline: boolean) =>
-  updateRawRecord(db, rawId, { status: 'failed', inline, error });
+const setFailed = (rawId: number, isInline: boolean) =>
+  updateRawRecord(db, rawId, { status: 'failed', inline: isInline, error });
 
 test('An idempotency key is valid on both routes, and the response has the status of its payload', async () => {
   const keyHeaders = { 'idempotency-key': 'both-routes' };

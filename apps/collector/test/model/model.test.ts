@@ -103,7 +103,7 @@ const prompts: { prompt: Prompt; schema: ModelSchema; file: string }[] = [
   { prompt: descriptionPrompt, schema: imageDescription.sentSchema, file: 'image-description.v2' },
 ];
 
-// A change of this prompt or its schema is a file of the next version.
+// To change this prompt or its schema, add a file with the next version.
 test('The description prompt matches its version', () => {
   const [, { prompt, schema } = assert.fail()] = prompts;
   const hash = createHash('sha256').update(prompt.text).update(JSON.stringify(schema));

@@ -102,7 +102,7 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   const harness = createHarness(db, { model });
   const payload = createPayload({ price: 62_000, currency: 'USD', city: 'Львів' });
   const first = await harness.process(payload);
-  // The mock's summary contains the price, and the summary is embedded.
+  // The embedded summary contains the price, so a new price needs a new embedding.
   const summary = (await findListing(db, payload))?.summary;
   const second = await harness.process({ ...payload, price: 59_000 });
   const thirdRaw = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
@@ -194,7 +194,7 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   const sourceTitle = 'The source names it';
   const titles = async () => (await readSnapshots(db, id)).map(({ changes }) => changes['title']);
   assert.deepEqual((await titles())[2], { from: 'Flat 3', to: sourceTitle });
-  // The loss of the source's title is a change; another wording is not.
+  // A missing source title counts as a change. A reworded title of the model does not.
   await harness.process({ ...payload, price: 60_000 });
   assert.deepEqual((await titles())[3], { from: sourceTitle, to: 'Flat 5' });
   await harness.process({ ...payload, price: 60_000.001 });

@@ -208,13 +208,13 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
 });
 
 test('A job that loses the database ends or runs again, without another attempt', async () => {
-  // The end is lost, its response is lost, or the repetition is lost too.
-  const lossesOfRuns = [
+  // Lost: the statement that ends the job, only its response, or also its retry.
+  const lossesByRun = [
     [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
     [{ statement: 'set completed_hash =', when: 'after', times: 1 }],
     [{ statement: 'set completed_hash =', when: 'before', times: 2 }],
   ] as const;
-  for (const losses of lossesOfRuns) {
+  for (const losses of lossesByRun) {
     const sameListing = { external_id: 'same' };
     const ids = [
       await store(db, createPayload(sameListing)),
@@ -366,14 +366,14 @@ test('A stop returns slow jobs with their cost and stages and without an attempt
   }
 });
 
-/** Substrings of the statements that a stopping worker waits for. */
-const awaitedStatements = {
+/** Substrings that identify the statements in progress when the worker stops. */
+const pendingStatements = {
   'a claim': 'with recursive',
   'a renewal': 'attempt_usage = held.model_usage',
   'a return': 'set completed_hash =',
 };
 
-for (const [name, statement] of Object.entries(awaitedStatements)) {
+for (const [name, statement] of Object.entries(pendingStatements)) {
   test(`A stop does not wait for ${name} that the database does not answer`, async () => {
     const { promise: answer, resolve: release } = Promise.withResolvers<void>();
     let requestCount = 0;

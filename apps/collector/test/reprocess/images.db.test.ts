@@ -27,7 +27,7 @@ beforeEach(async () => {
   await sql`truncate raw_data, property_listings, images cascade`.execute(db);
 });
 
-/** Creates a vision model with another name that sees bedrooms. */
+/** Creates a vision model with a different name, which classifies every room as a bedroom. */
 function createBetterVision(fail: () => void = () => undefined) {
   const { model, visionRequests } = createVisionModel(fail);
   const generateObject: VisionClient['generateObject'] = async (request) => {

@@ -183,7 +183,7 @@ test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
   for (let index = 0; index < 20; index += 1) await harness.process(createPayload());
   const rowsBefore = await readAllRows(db);
-  // One call per slot, or ten failures in a row and the calls that began before the tenth.
+  // Maximum calls: one per slot; or ten consecutive failures, plus the calls already in progress.
   for (const [code, status, maxCalls] of [
     ['MODEL_UNREACHABLE', undefined, 4],
     ['MODEL_MISCONFIGURED', undefined, 4],

@@ -100,15 +100,15 @@ function createMethods(open: OpenQueue) {
     }) {
       await queue.fill(jobs, GROUPS);
       await updateStatistics(databaseUrl);
-      const warm = Promise.withResolvers<void>();
-      const all = Promise.withResolvers<void>();
+      const warmedUp = Promise.withResolvers<void>();
+      const allStarted = Promise.withResolvers<void>();
       await work(concurrency, () => {
-        if (starts.length === Math.ceil(jobs * WARM_UP.jobs)) warm.resolve();
-        if (starts.length === jobs) all.resolve();
+        if (starts.length === Math.ceil(jobs * WARM_UP.jobs)) warmedUp.resolve();
+        if (starts.length === jobs) allStarted.resolve();
       });
-      await Promise.race([warm.promise, timeout(seconds * WARM_UP.time)]);
+      await Promise.race([warmedUp.promise, timeout(seconds * WARM_UP.time)]);
       const [progressBefore, cpuBefore] = [await readProgress(), process.cpuUsage()];
-      await Promise.race([all.promise, timeout(seconds)]);
+      await Promise.race([allStarted.promise, timeout(seconds)]);
       let progressAfter = await readProgress();
       while (starts.length === jobs && progressAfter.remainingCount > 0) {
         await timeout(POLL_MS / 1000);

@@ -29,30 +29,31 @@ export function parseValue(text: string): ParsedValue | null {
   } catch {
     return null;
   }
-  const parts = countParts(value);
-  return parts && { value, stringCount: parts.stringCount };
+  const partCounts = countParts(value);
+  return partCounts && { value, stringCount: partCounts.stringCount };
 }
 
-type Parts = { stringCount: number; containerCount: number };
+type PartCounts = { stringCount: number; containerCount: number };
 
 /** Returns null if the parts exceed a limit. */
-function countParts(value: unknown): Parts | null {
-  const parts = { stringCount: 0, containerCount: 0 };
-  addParts(value, parts, 1);
-  return parts.stringCount + parts.containerCount <= MAX_RECORD_PARTS ? parts : null;
+function countParts(value: unknown): PartCounts | null {
+  const partCounts = { stringCount: 0, containerCount: 0 };
+  addParts(value, partCounts, 1);
+  return partCounts.stringCount + partCounts.containerCount <= MAX_RECORD_PARTS ? partCounts : null;
 }
 
-function addParts(value: unknown, parts: Parts, depth: number): void {
-  if (typeof value === 'string') parts.stringCount += 1;
+function addParts(value: unknown, partCounts: PartCounts, depth: number): void {
+  if (typeof value === 'string') partCounts.stringCount += 1;
   if (typeof value !== 'object' || value === null) return;
-  parts.containerCount += 1;
-  if (depth > MAX_DEPTH) parts.stringCount = NaN;
-  else if (Array.isArray(value)) for (const element of value) addParts(element, parts, depth + 1);
+  partCounts.containerCount += 1;
+  if (depth > MAX_DEPTH) partCounts.stringCount = NaN;
+  else if (Array.isArray(value))
+    for (const element of value) addParts(element, partCounts, depth + 1);
   else {
     // Parsed objects inherit no enumerable properties, and `for…in` is the fastest iteration.
     for (const key in value) {
-      parts.stringCount += 1;
-      addParts(value[key as keyof typeof value], parts, depth + 1);
+      partCounts.stringCount += 1;
+      addParts(value[key as keyof typeof value], partCounts, depth + 1);
     }
   }
 }
@@ -151,12 +152,12 @@ export function parseRun(run: Buffer, separator: Buffer, gapLength: number): Run
   for (const value of values) {
     const separatorIndex = run.indexOf(separator, recordStart);
     const isLast = records.length + 1 === values.length;
-    const parts = countParts(value);
-    if (parts === null || (separatorIndex === -1) !== isLast) return null;
+    const partCounts = countParts(value);
+    if (partCounts === null || (separatorIndex === -1) !== isLast) return null;
     // The separator may also occur between objects of a list within a record.
-    const isFlat = parts.containerCount === 1;
+    const isFlat = partCounts.containerCount === 1;
     if (!isFlat && Object.values(value ?? {}).some((part) => hasKey(key, part))) return null;
-    const { stringCount } = parts;
+    const { stringCount } = partCounts;
     const [end, nextStart] = isLast
       ? [run.length, run.length]
       : [separatorIndex + 1, separatorIndex + gapLength];

@@ -79,12 +79,12 @@ const ORDINAL_VALUES = mapStemsToNumbers(
 девят|ninth десят|tenth одинадцят|одиннадцат|eleventh дванадцят|двенадцат|twelfth тринадцят|тринадцат|thirteenth
 чотирнадцят|четырнадцат|fourteenth пятнадцят|пятнадцат|fifteenth шістнадцят|шестнадцат|sixteenth`,
 );
-const ORDINAL_SOURCE = String.raw`(?:([23]0)[ -])?(${[...ORDINAL_VALUES.keys()].join('|')})(?:ий|ій|ый|ой|ому|ьому|ом|ем|ьем|ім|ого|ього|его|ьего)?`;
+const ORDINAL_PATTERN = String.raw`(?:([23]0)[ -])?(${[...ORDINAL_VALUES.keys()].join('|')})(?:ий|ій|ый|ой|ому|ьому|ом|ем|ьем|ім|ого|ього|его|ьего)?`;
 
 /** Ordinals of floors: before or after the word "floor", or before "of 9". */
 const FLOOR_ORDINAL_PATTERNS = [
-  String.raw`\<${ORDINAL_SOURCE}(?= (?:поверс|поверх|пов|этаж|етаж|эт|floor|storey|story|(?:з|із|зі|из|of) \d))`,
-  String.raw`(?<=\<(?:поверх|пов|этаж|етаж|эт)\.?[ :-]{1,3})${ORDINAL_SOURCE}\>`,
+  String.raw`\<${ORDINAL_PATTERN}(?= (?:поверс|поверх|пов|этаж|етаж|эт|floor|storey|story|(?:з|із|зі|из|of) \d))`,
+  String.raw`(?<=\<(?:поверх|пов|этаж|етаж|эт)\.?[ :-]{1,3})${ORDINAL_PATTERN}\>`,
 ].map((source) => compilePattern(source, 'gu'));
 
 /**
