@@ -44,9 +44,9 @@ export function readArguments(args: readonly string[]): {
 } {
   const { values, positionals } = parseOptions(args);
   const [suite, ...surplus] = positionals;
-  if (surplus.length > 0) throw new UsageError('more than one suite is given: name one suite');
+  if (surplus.length > 0) throw new UsageError('more than one suite specified: name one suite');
   if (suite === undefined && args.length > 0)
-    throw new UsageError('no suite is given: name one suite');
+    throw new UsageError('no suite specified: name one suite');
   const smoke = values.smoke ?? false;
   const defaults = smoke ? SMOKE : DEFAULTS;
   return {

@@ -244,12 +244,12 @@ export async function createApp({
   });
   const sweeps = {
     'pending logins': sweepPendingLogins,
-    'sign-ins of terminals': sweepTerminalSignIns,
-    'events of turns': sweepEvents,
+    'terminal sign-ins': sweepTerminalSignIns,
+    'turn events': sweepEvents,
     'auth sessions': sweepAuthSessions(config),
     invalidations: sweepInvalidations,
-    'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
-    'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
+    'webhook ledger': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
+    'audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
   };
   registerUpkeep(app, { db, log, sweeps });
   await app.ready();

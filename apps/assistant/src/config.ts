@@ -14,7 +14,7 @@ import { type Static, Type } from 'typebox';
 /** URL-safe base64 of 32 bytes: 43 digits. Two bits of the last digit are zero. */
 const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
-  'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
+  'must be 32 bytes as url-safe base64 (43 digits): create one with `npx oselya keygen`, once for all instances';
 
 /** Header and cookie name pattern. RFC 9110 §5.6.2. */
 const NAME_PATTERN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
@@ -221,7 +221,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-/** Returns warnings about settings that are not for production, for the log at the start. */
+/** Returns warnings about settings that are not for production, for the log at startup. */
 export function findUnsafeSettings(config: Config): string[] {
   const isHttps = config.BASE_URL.startsWith('https:');
   const { protocol, hostname } = new URL(config.IDP_BASE_URL);

@@ -47,7 +47,7 @@ export const errors = {
       { page: { button: signInAgainButton } },
     ],
     terminal_request_not_valid: [
-      'This sign-in of a terminal is not valid',
+      'This terminal sign-in is not valid',
       'It is already answered, took longer than ten minutes, began in another browser, or its link is incomplete. Begin again with `oselya chat`.',
     ],
     terminal_code_not_valid: [
@@ -226,7 +226,7 @@ export const errors = {
   }),
   ...defineErrors(503, {
     model_unavailable: [
-      'The model does not answer',
+      'The model does not respond',
       'Your message is kept. Try again with `message.retry` in a minute.',
       { canRetry: true },
     ],
@@ -235,7 +235,7 @@ export const errors = {
       'The operator must set IDP_CLIENT_ID to the client ID at the identity provider.',
     ],
     provider_unavailable: [
-      'The identity provider does not answer',
+      'The identity provider does not respond',
       'You stay signed in. Wait for the seconds in `Retry-After`, then try again.',
       { canRetry: true, page: { advice: 'You stay signed in. Try again in a few seconds.' } },
     ],

@@ -145,7 +145,7 @@ async function send(browser: Browser, method: string, path: string, body?: objec
     ...(body && { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
-  assert.equal(answer.status, 200, `${path} answered ${answer.status} ${text}`);
+  assert.equal(answer.status, 200, `${path} responded with status ${answer.status} ${text}`);
   return text;
 }
 

@@ -35,7 +35,7 @@ const listTables = async () => {
   return rows.map(({ name }) => name);
 };
 
-test('A start without a key fails before it opens anything', async () => {
+test('Startup without a key fails before it opens anything', async () => {
   for (const key of [undefined, '', 'short']) {
     await assert.rejects(
       start({ ...env, SVC_AUTH_ENCRYPTION_KEY: key }, { database, log }),
@@ -45,7 +45,7 @@ test('A start without a key fails before it opens anything', async () => {
   assert.deepEqual(await listTables(), []);
 });
 
-test('A start creates the tables, keeps existing rows, and serves', async () => {
+test('Startup creates the tables, keeps existing rows, and serves', async () => {
   await sql`
     create table svc_users (
       id text primary key, email text not null, display_name text, role text not null default 'user',
@@ -77,7 +77,7 @@ test('A start creates the tables, keeps existing rows, and serves', async () => 
   assert.ok(lines.some((line) => line.includes('IDP_CLIENT_ID is not set')));
 });
 
-test('A start on a busy port fails and leaves the shared database open and migrated', async () => {
+test('Startup on a busy port fails and leaves the shared database open and migrated', async () => {
   const assistant = await start(env, { database, log });
   const { port } = new URL(assistant.url);
   await assert.rejects(start({ ...env, ASSISTANT_PORT: port }, { database, log }), StartError);
@@ -107,7 +107,7 @@ test('The OpenAPI and AsyncAPI documents need no database', async () => {
   }
 });
 
-test('A start probes whether the chat model calls tools, and logs one line', async () => {
+test('Startup probes whether the chat model calls tools, and logs one line', async () => {
   const call = createToolCallChunk({
     id: '1',
     name: 'search_listings',
@@ -138,7 +138,7 @@ test('A start probes whether the chat model calls tools, and logs one line', asy
     assert.equal(path, '/v1/chat/completions');
     assert.equal((body as { tools: object[] }).tools.length, TOOLS.length);
     await until(() => expectedLine === undefined || lines.some((line) => expectedLine.test(line)));
-    // Neither the start nor the close waits for a silent model server.
+    // Neither startup nor shutdown waits for a silent model server.
     await assistant.close();
   }
 });

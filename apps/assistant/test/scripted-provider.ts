@@ -109,7 +109,7 @@ export async function startScriptedProvider() {
       const answer = await fetch(address, { redirect: 'manual' });
       await answer.body?.cancel();
       const location = answer.headers.get('location');
-      if (location === null) throw new Error(`authorize answered ${answer.status}`);
+      if (location === null) throw new Error(`authorize responded with status ${answer.status}`);
       return location;
     },
   };

@@ -101,7 +101,7 @@ const SOURCE_SLUG_PATTERN = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 export function parseSourceSlug(value: string): string {
   if (SOURCE_SLUG_PATTERN.test(value)) return value;
   throw new InvalidArgumentError(
-    'A source slug has lower-case letters, digits, _ and -, at most 64 of them, and begins with a letter or a digit.',
+    'A source slug must have at most 64 lower-case letters, digits, _ and -, and begin with a letter or a digit.',
   );
 }
 
@@ -120,7 +120,7 @@ export function parseNonEmpty(value: string): string {
  */
 export function parsePositiveInteger(value: string): number {
   if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('It is a whole number from 1.');
+  throw new InvalidArgumentError('It must be a positive integer.');
 }
 
 /** Conventional exit status of a command that Ctrl-C ended. */

@@ -139,7 +139,7 @@ export function describeRejection(
     return `${rejection}${reason}: set COLLECTOR_URL to the address of a collector`;
   }
   if (status === 401) {
-    return `${rejection}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; npx oselya api-key create makes one`;
+    return `${rejection}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; create one with npx oselya api-key create`;
   }
   return `${rejection}: ${problem.text}`;
 }

@@ -460,9 +460,9 @@ async function startBehindProxy() {
   return { proxy, env: createEnv(proxy.url, homeFolder) };
 }
 
-const SILENCE_NOTICE = /The assistant has not answered for 3 s. Still waiting\.\n/;
+const SILENCE_NOTICE = /The assistant has not responded for 3 s. Still waiting\.\n/;
 
-test('a silent assistant is reported at the start, at the prompt and in an answer', async () => {
+test('a silent assistant is reported at startup, at the prompt and in an answer', async () => {
   const { proxy, env } = await startBehindProxy();
   proxy.freeze(true);
   const terminal = new Terminal([], env);
@@ -475,7 +475,7 @@ test('a silent assistant is reported at the start, at the prompt and in an answe
   proxy.freeze(false);
   await terminal.waitForOutput(/The assistant answers again\.[^]*Шукаю/);
   proxy.freeze(true);
-  await terminal.waitForOutput(/Шукаю\nThe assistant has not answered for 3 s/);
+  await terminal.waitForOutput(/Шукаю\nThe assistant has not responded for 3 s/);
   slowModel.resolve();
   proxy.freeze(false);
   await terminal.waitForOutput(/Шукаю\n[^]*The assistant answers again\.\n[^]*, знайшов\.\n> $/);
@@ -490,7 +490,7 @@ test('an answer continues after a lost connection without repetition', async () 
   await terminal.waitForOutput(/Шукаю/);
   proxy.cut();
   await terminal.waitForOutput(
-    /The connection was lost: the network broke or the assistant is away\. Reconnecting in 1 s\.\nReconnected\.\n/,
+    /The connection was lost: the network broke or the assistant is unavailable\. Reconnecting in 1 s\.\nReconnected\.\n/,
     'stderr',
   );
   slowModel.resolve();

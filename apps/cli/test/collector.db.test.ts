@@ -142,10 +142,7 @@ test('Ctrl-C ends a waiting run, and the next one continues', async () => {
   assert.equal(status, 130);
   assert.match(stderr, /429: No more than 5 payloads .* COLLECTOR_INGEST_PER_MINUTE/);
   assert.match(lines[0] ?? '', /^Read \d+ records: 5 accepted, .* not sent\.$/);
-  assert.equal(
-    lines[1],
-    'It was stopped: give the command again, and it continues where it stopped.',
-  );
+  assert.equal(lines[1], 'Interrupted. Run the command again: it continues where it stopped.');
   assert.deepEqual((await ingest(args)).lines, [
     'Read 12 records: 7 accepted, 5 already known, 0 rejected, 0 failed.',
   ]);
@@ -222,7 +219,7 @@ test('a missing API key is reported once, and a key of the scope works', async (
   assert.equal(runWithoutKey.status, 1);
   assert.match(
     runWithoutKey.stderr,
-    /^oselya: the collector rejected the record \(401\): .*npx oselya api-key create makes one$/m,
+    /^oselya: the collector rejected the record \(401\): .*create one with npx oselya api-key create$/m,
   );
   assert.match(
     runWithoutKey.lines.at(-1) ?? '',

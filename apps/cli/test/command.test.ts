@@ -49,7 +49,7 @@ const wrongUses: [commandLine: string, expected: RegExp][] = [
   ['assign-legacy', /missing required argument 'user-id': see oselya assign-legacy --help/],
   ['reprocess --dry-run --yes', /choose one: see oselya reprocess --help/],
   ['reprocess', /there is no terminal to ask at: add --yes, or --dry-run/],
-  ['reprocess --limit 0', /It is a whole number from 1/],
+  ['reprocess --limit 0', /It must be a positive integer/],
   ['reprocess --dry-run --source Doshka', /source slug has lower-case letters/],
   ['assign-legacy ', /It must not be empty: see oselya assign-legacy --help/],
   ['api-key create', /missing required argument 'name'/],
@@ -58,25 +58,25 @@ const wrongUses: [commandLine: string, expected: RegExp][] = [
   ['api-key create x --source NoSlug', /source slug has/],
   ['search', /missing required argument 'words': see oselya search --help/],
   ['search ', /It must not be empty/],
-  ['search x --limit 0', /whole number, 1 to 100/],
+  ['search x --limit 0', /It must be an integer from 1 to 100/],
   ['chat', /the message is empty: see oselya chat --help/],
   [`chat ${'x'.repeat(16_001)}`, /the message is longer than 16000 characters/],
   ['chat x --url https://a.example/path', /--url must be an origin/],
-  ['chat x --session s --profile p', /leave out --profile/],
+  ['chat x --session s --profile p', /omit --profile/],
   ['chat x --sign-out', /--sign-out takes no message/],
   ['ingest a.csv', /required option '--source <slug>' not specified: see oselya ingest --help/],
   ['ingest a.csv --source NoSlug', /source slug has/],
   ['ingest a.txt --source a', /add --format json, jsonl or csv: see oselya ingest/],
-  ['ingest - --source a', /standard input does not tell the format/],
+  ['ingest - --source a', /the format cannot be detected from standard input/],
   ['ingest - --format csv --source a --rejected', /add a path to --rejected/],
-  ['ingest a.csv --source a --map price', /It is FIELD=COLUMN/],
+  ['ingest a.csv --source a --map price', /It must have the form FIELD=COLUMN/],
   ['ingest a.csv --source a --map x=a', /no field x: it has external_id, url/],
   ['ingest a.csv --source a --map price=a --map price=b', /The field price is mapped twice/],
-  ['ingest a.csv --source a --encoding klingon', /It is a name of an encoding/],
-  ['ingest a.csv --source a --load no/name', /A name has letters/],
+  ['ingest a.csv --source a --encoding klingon', /It must be the name of an encoding/],
+  ['ingest a.csv --source a --load no/name', /It must have 1 to 64 letters/],
   ['ingest a.csv --source a --load x --again', /cannot be used with option/],
   ['ingest a.csv --source a --delimiter ;', /Allowed choices are comma, semicolon/],
-  ['evaluate --limit 0', /It is a whole number from 1/],
+  ['evaluate --limit 0', /It must be a positive integer/],
   ['inventory fly', /fly/],
   ['inventory validate -x.json', /-x/],
   ['inventory validate -- -x.json', /cannot read -x\.json/],
@@ -190,7 +190,11 @@ test('a source slug follows the payload schema', () => {
   }
   for (const value of ['', '-a', '_a', 'Doshka', 'a b', 'дошка', 'a\n', 'z'.repeat(65)]) {
     assert.ok(!Value.Check(schema, value), value);
-    assert.throws(() => parseSourceSlug(value), /A source slug has lower-case letters/, value);
+    assert.throws(
+      () => parseSourceSlug(value),
+      /A source slug must have at most 64 lower-case letters/,
+      value,
+    );
   }
 });
 

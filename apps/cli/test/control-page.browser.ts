@@ -88,11 +88,14 @@ test('a blocked account is signed out of the application by a webhook', async ()
   await clickButton(page, 'Block Olena Koval');
   assert.match(
     await readNotice(page),
-    /^Olena Koval is blocked, and all sign-ins of the account have ended\.\s+user\.blocked delivered: answered 200$/,
+    /^Olena Koval is blocked, and all sign-ins of the account have ended\.\s+user\.blocked delivered: responded with status 200$/,
   );
   assert.match(await olena.innerText(), /blocked/);
   const list = page.getByRole('region', { name: 'Webhooks' }).getByRole('listitem');
-  assert.match(await list.first().innerText(), /user\.blocked Olena Koval[^]*answered 200/);
+  assert.match(
+    await list.first().innerText(),
+    /user\.blocked Olena Koval[^]*responded with status 200/,
+  );
   // The notice has the focus for keyboards and screen readers.
   assert.equal(await page.evaluate('document.activeElement.getAttribute("role")'), 'status');
 
@@ -122,7 +125,7 @@ test('roles and permissions change by keyboard', async () => {
   await page.keyboard.press('Enter');
   assert.match(
     await readNotice(page),
-    /^Roles and permissions of Olena Koval are saved\.\s+client\.roles_changed delivered: answered 200\s+client\.permissions_changed delivered: answered 200$/,
+    /^Roles and permissions of Olena Koval are saved\.\s+client\.roles_changed delivered: responded with status 200\s+client\.permissions_changed delivered: responded with status 200$/,
   );
   const answer = await application.page.request.get(`${assistantUrl}/auth/me`);
   const me: { role: string; permissions: string[] } = await answer.json();

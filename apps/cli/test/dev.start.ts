@@ -108,10 +108,16 @@ test('a user blocked at the provider is signed out', async () => {
   assert.equal((await me()).status, 200);
 
   const blockNotice = await submitControlForm('block', { account: 'u-olena' });
-  assert.match(blockNotice, /Olena Koval is blocked.*user\.blocked delivered: answered 200/);
+  assert.match(
+    blockNotice,
+    /Olena Koval is blocked.*user\.blocked delivered: responded with status 200/,
+  );
   assert.equal((await me()).status, 401);
   const unblockNotice = await submitControlForm('unblock', { account: 'u-olena' });
-  assert.match(unblockNotice, /can sign in again.*user\.unblocked delivered: answered 200/);
+  assert.match(
+    unblockNotice,
+    /can sign in again.*user\.unblocked delivered: responded with status 200/,
+  );
   assert.equal((await me()).status, 401);
   await signIn(browser);
 
@@ -126,7 +132,7 @@ test('a user blocked at the provider is signed out', async () => {
   const logOutNotice = await submitControlForm('log-out-everybody', {});
   assert.match(
     logOutNotice,
-    /Everybody is logged out.*auth\.global_logout delivered: answered 200/,
+    /Everybody is logged out.*auth\.global_logout delivered: responded with status 200/,
   );
   assert.equal((await me()).status, 401);
 });

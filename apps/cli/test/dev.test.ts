@@ -125,7 +125,7 @@ suite('samples', () => {
     assert.equal(state, 'being sent');
     await until('both reports', () => lines.length === 2);
     assert.deepEqual(lines, [
-      'Sending the sample listings: the collector answered 429: No more than 5 a minute. Retrying.',
+      'Sending the sample listings: the collector responded with status 429: No more than 5 a minute. Retrying.',
       // The message omits the counts while one of them is null.
       'The sample listings are processed.',
     ]);
@@ -136,12 +136,12 @@ suite('samples', () => {
     [
       'a rejected payload',
       { status: 409, body: { title: 'No', detail: 'The key is in use.' } },
-      'the collector answered 409: The key is in use',
+      'the collector responded with status 409: The key is in use',
     ],
     [
       'a limit of a day',
       { status: 429, headers: { 'retry-after': '86400' }, body: { title: 'No more sources.' } },
-      'the collector answered 429: No more sources: give the command again in 24 hours',
+      'the collector responded with status 429: No more sources: run the command again in 24 hours',
     ],
   ];
   for (const [name, response, expectedReason] of rejections) {

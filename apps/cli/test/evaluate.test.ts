@@ -121,7 +121,7 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
   assert.ok(lines.some((line) => /^ {2}car: The model's answer fails its schema: /.test(line)));
   assert.equal(
     lines.at(-1),
-    'Embeddings work: tiny-embed gives 384 numbers, as EMBEDDING_DIMENSIONS says.',
+    'Embeddings work: tiny-embed gives 384 numbers, which matches EMBEDDING_DIMENSIONS.',
   );
   assert.equal(requests.filter(({ path }) => path.endsWith('/embeddings')).length, 1);
 });

@@ -145,7 +145,7 @@ suite('reading', () => {
     [UTF16, CSV, /is UTF-16 text: add --encoding utf-16le$/],
     [UTF16.subarray(2), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
     [UTF16, [...CSV, '--encoding', 'utf-16be'], /is not utf-16be text: .* or name another$/],
-    [RECORD, [...CSV, '--encoding', 'windows-1251'], /is UTF-8 text: leave --encoding out$/],
+    [RECORD, [...CSV, '--encoding', 'windows-1251'], /is UTF-8 text: omit --encoding$/],
     [WINDOWS_1251, CSV, /is not UTF-8 text \(line 2\): .* such as --encoding windows-1251$/],
     ['', CSV, /standard input is empty: the first line of CSV names the columns/],
     ['\n\r\n', CSV, /is empty/],
@@ -331,8 +331,11 @@ suite('delivery', () => {
     };
     const { result, retries } = await send([createLimit('0'), ACCEPTED]);
     assert.deepEqual(result, { outcome: 'accepted' });
-    assert.deepEqual(retries, ['the collector answered 429: The disk is full. Retrying.']);
-    const message = /^the collector answered 429: .*: give the command again in 24 hours$/;
+    assert.deepEqual(retries, [
+      'the collector responded with status 429: The disk is full. Retrying.',
+    ]);
+    const message =
+      /^the collector responded with status 429: .*: run the command again in 24 hours$/;
     await assert.rejects(send([createLimit('86400')]), { name: 'CommandError', message });
   });
 
@@ -358,7 +361,7 @@ suite('delivery', () => {
     for (const status of [400, 409, 413, 415, 422]) {
       const errors = [{ path: 'body/price', message: 'must be >= 0' }];
       const { result, requests } = await send([{ status, body: { title: 'Not valid', errors } }]);
-      const reason = `the collector answered ${status}: body/price must be >= 0`;
+      const reason = `the collector responded with status ${status}: body/price must be >= 0`;
       assert.deepEqual(result, { outcome: 'rejected', reason });
       assert.equal(requests.length, 1);
     }

@@ -217,7 +217,7 @@ test('reprocess previews changes, and continues after a failed model and Ctrl-C'
   assert.equal(findNumber(stopped.lines, /^(\d+) listings were written/), doneCount);
   const lastId = findNumber(
     stopped.lines,
-    /^It was stopped: give the command again with --after (\d+) to continue\.$/,
+    /^Interrupted\. Run the command again with --after (\d+) to continue\.$/,
   );
 
   const continueArgs = ['reprocess', '--yes', '--after', String(lastId)];

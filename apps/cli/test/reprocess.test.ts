@@ -210,7 +210,7 @@ suite('listings', () => {
 });
 
 suite('images', () => {
-  const MODEL_FAILURE = new Error('The model server answered 500.');
+  const MODEL_FAILURE = new Error('The model server responded with status 500.');
   const OUTCOMES: readonly ImageReprocessOutcome[] = [
     { listingId: 1, outcome: 'described' },
     { listingId: 2, outcome: 'left' },
@@ -245,7 +245,7 @@ suite('images', () => {
       earlyStop: undefined,
       lines: [
         COUNT_LINE,
-        'listing 4: failed: The model server answered 500.',
+        'listing 4: failed: The model server responded with status 500.',
         'The images of 2 listings were described.',
         '  1 have no completed payload, and stay unchanged',
         '  1 failed, and stay unchanged: see the reasons above',

@@ -15,7 +15,7 @@ export const errors = {
     status: 401,
     title: 'API key needed',
     advice:
-      'Send a valid API key as `Authorization: Bearer …`; `npx oselya api-key create` makes one.',
+      'Send a valid API key as `Authorization: Bearer …`; create one with `npx oselya api-key create`.',
   },
   ...commonErrors,
   forbidden: {
@@ -38,7 +38,7 @@ export const errors = {
   raw_not_found: {
     status: 404,
     title: 'No such payload',
-    advice: 'There is no payload with this ID. Use the `raw_id` from the response of the ingest.',
+    advice: 'There is no payload with this ID. Use the `raw_id` from the ingest response.',
   },
   listing_not_found: {
     status: 404,
@@ -97,7 +97,7 @@ export const errors = {
   },
   model_unavailable: {
     status: 503,
-    title: 'The model does not answer',
+    title: 'The model does not respond',
     advice: 'The request needs the model. Check the model server, then try again.',
     canRetry: true,
   },

@@ -165,7 +165,7 @@ test('The metrics have every documented name', async () => {
   }
 });
 
-test('Metrics are served while the database does not answer', async () => {
+test('Metrics are served while the database does not respond', async () => {
   const pendingJobs = /^collector_queue_jobs\{status="pending"\} \d+$/m;
   assert.match((await collector.get('/metrics')).text, pendingJobs);
   const [lockAcquired, lockReleased] = [
@@ -191,7 +191,7 @@ test('Metrics are served while the database does not answer', async () => {
   }
 });
 
-test('The start fails on embeddings of another width and names both widths', async () => {
+test('Startup fails on embeddings of a different width and names both widths', async () => {
   await assert.rejects(
     start(
       { EMBEDDING_DIMENSIONS: '32', COLLECTOR_PORT: '0', DATA_DIR: import.meta.dirname },

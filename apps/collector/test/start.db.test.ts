@@ -42,7 +42,7 @@ test('A job of a killed process waits for its lease only when other processes sh
   }
 });
 
-test('The start and the stop do not wait for the model server', async () => {
+test('Startup and shutdown do not wait for the model server', async () => {
   const requestReceived = Promise.withResolvers<void>();
   const ignoreRequest = () => {
     requestReceived.resolve();
@@ -60,7 +60,7 @@ test('The start and the stop do not wait for the model server', async () => {
   await collector.close();
 });
 
-test('A start returns the jobs of lost workers and fails jobs after three attempts', async () => {
+test('Startup returns the jobs of lost workers and fails jobs after three attempts', async () => {
   const [retriedId, failedId] = [
     await store(db, createPayload()),
     await store(db, createPayload()),
@@ -85,7 +85,7 @@ test('A start returns the jobs of lost workers and fails jobs after three attemp
   await sql`drop trigger note_claim on raw_data`.execute(db);
 });
 
-test('A start on a port in use claims no job', async () => {
+test('Startup on a port in use claims no job', async () => {
   const waitingId = await store(db, createPayload({ external_id: 'port in use' }));
   await using otherCollector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   const claims = 'select count(*)::int as n from raw_data where attempt > 0 and id = $1';

@@ -151,7 +151,7 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
         [TABLES],
       );
       const entries = rows.map(({ name, ...table }) => [name, table] as const);
-      // All tables exist after the start of the collector.
+      // All tables exist after the collector's startup.
       return Object.fromEntries(entries) as Record<Table, TableStatistics>;
     },
 

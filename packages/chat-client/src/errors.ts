@@ -3,7 +3,7 @@ import type { Problem } from '@oselya/protocol';
 const MAX_BACKOFF_MS = 30_000;
 
 type ChatErrorCode =
-  /** The assistant answered with `problem`. */
+  /** The assistant responded with `problem`. */
   | 'rejected'
   /** The session cookie is no longer valid (close 4401). */
   | 'signed_out'
@@ -77,7 +77,7 @@ export function createCloseError(closing: ConnectionClose): ChatError {
 const CLOSE_REASONS: Readonly<Record<number, string>> = {
   1000: 'the assistant closed it',
   1001: 'the assistant closed it',
-  1006: 'the network broke or the assistant is away',
+  1006: 'the network broke or the assistant is unavailable',
   1009: 'a message was too large',
   1011: 'the assistant failed',
   1012: 'the assistant restarts',

@@ -120,7 +120,7 @@ async function sendOnce(
     const { status, ok } = response;
     const isRetryable = status >= 500 || RETRYABLE_STATUSES.has(status);
     const state = ok ? 'delivered' : isRetryable ? 'waiting' : 'failed';
-    return { state, detail: `answered ${status}` };
+    return { state, detail: `responded with status ${status}` };
   } catch (error) {
     return { state: 'waiting', detail: describeFetchError(error) };
   }

@@ -374,7 +374,7 @@ test('Blocking an account ends its sign-ins', async (t) => {
   const form = { account: 'u-olena' };
   assert.equal(
     extractNotice(await submit(issuer, 'block', form)),
-    'Olena Koval is blocked, and all sign-ins of the account have ended. user.blocked delivered: answered 200',
+    'Olena Koval is blocked, and all sign-ins of the account have ended. user.blocked delivered: responded with status 200',
   );
   assert.equal(idp.accounts[0]?.blocked, true);
   await assertEnded(issuer, olena);
@@ -386,7 +386,7 @@ test('Blocking an account ends its sign-ins', async (t) => {
   ];
   assert.deepEqual(notices, [
     'Olena Koval was blocked already.',
-    'Olena Koval can sign in again. user.unblocked delivered: answered 200',
+    'Olena Koval can sign in again. user.unblocked delivered: responded with status 200',
     'Olena Koval was not blocked.',
   ]);
   await assertEnded(issuer, olena);
@@ -505,12 +505,12 @@ test('Events are signed messages that arrive in their order', async () => {
 
 const scripts: [script: (number | 'silence')[], attempts: number, state: string, detail: string][] =
   [
-    [[204], 1, 'delivered', 'answered 204'],
-    [[500, 503], 3, 'delivered', 'answered 200'],
-    [[408, 429, 425], 4, 'delivered', 'answered 200'],
-    [[500, 500, 500, 502], 4, 'failed', 'answered 502'],
-    [[400], 1, 'failed', 'answered 400'],
-    [[302], 1, 'failed', 'answered 302'],
+    [[204], 1, 'delivered', 'responded with status 204'],
+    [[500, 503], 3, 'delivered', 'responded with status 200'],
+    [[408, 429, 425], 4, 'delivered', 'responded with status 200'],
+    [[500, 500, 500, 502], 4, 'failed', 'responded with status 502'],
+    [[400], 1, 'failed', 'responded with status 400'],
+    [[302], 1, 'failed', 'responded with status 302'],
     [['silence', 'silence', 'silence', 'silence'], 4, 'failed', 'no response in time'],
   ];
 test('An event is retried after outages and not after rejections', async () => {

@@ -77,7 +77,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
     else {
       const problem =
         argv.length === 0
-          ? 'no command is given'
+          ? 'no command specified'
           : `there is no command ${JSON.stringify(commandName)}`;
       throw new UsageError(problem, { helpArguments: '--help' });
     }

@@ -72,7 +72,7 @@ const TOO_DEEP_MESSAGE = /nested more than 200 levels deep; flatten it/;
 // Without limits, these texts would take too much time or memory.
 test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
-    ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
+    ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; use only a part of it/],
     ['nginx', `server { ${createListenDirectives(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY_MESSAGE],
     [
       'nginx',
@@ -88,8 +88,8 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
     ],
     ['caddy', 'a {\n'.repeat(EXCESSIVE_DEPTH), TOO_DEEP_MESSAGE],
     ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`, TOO_MANY_MESSAGE],
-    ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is limited to 4 MiB; give it as JSON/],
-    ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is limited to 512 KiB; give it as JSON/],
+    ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is limited to 4 MiB; convert it to JSON/],
+    ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is limited to 512 KiB; convert it to JSON/],
     ['compose', `{"a": "${' '.repeat(MAX_COMPOSE_BYTES)}",\n}`, /: 2:1: there is a comma before/],
     ['compose', createServices(' a: { ports: ["1-20001:1-20001"] }'), TOO_MANY_MESSAGE],
     [
@@ -100,7 +100,7 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
     ['compose', '- '.repeat(EXCESSIVE_DEPTH), TOO_DEEP_MESSAGE],
     ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /is limited to 262144 words, marks and spaces/],
     // The text has many errors. Only the first error is reported.
-    ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
+    ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or use a file of/],
     ['compose', `a: &a 1\nb: [${'*a, '.repeat(MAX_YAML_ALIASES + 1)}]`, /more than 1000 aliases/],
     [
       'compose',
@@ -110,7 +110,7 @@ test('A text beyond a limit is rejected with the limit and a hint', async () => 
       })}`,
       /its aliases expand too far/,
     ],
-    ['compose', 'a: 1\n---\nb: 2\n', /several documents; give each by itself/],
+    ['compose', 'a: 1\n---\nb: 2\n', /several documents; put each into a separate file/],
     ['compose', 'a: 1\nb:\n  x: 1\n  x: 2\n', /line 4: the key "x" is already in this mapping/],
   ] as const) {
     const { status, stdout, stderr } = await runImport(from, text);

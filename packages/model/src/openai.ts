@@ -57,7 +57,7 @@ export function createOpenAIBackend(options: ModelClientOptions): ModelBackend {
         return { status: 'ok' };
       } catch (error) {
         const isModelError = error instanceof ModelError;
-        const detail = isModelError ? error.message : 'The model server did not answer.';
+        const detail = isModelError ? error.message : 'The model server did not respond.';
         return { status: 'down', detail };
       }
     },

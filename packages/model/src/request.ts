@@ -158,7 +158,7 @@ function describeUnexpectedResponse(
   { expectedResponse, address }: ErrorContext,
 ): string {
   if (JSONParseError.isInstance(error) || JSONParseError.isInstance(error.cause)) {
-    return `The model server answered with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
+    return `The model server responded with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
   }
   const message = `The model server's answer is not ${expectedResponse}`;
   const serverError = APICallError.isInstance(error) && parseServerError(error.responseBody ?? '');

@@ -40,7 +40,7 @@ export function createRetry(options: RetryOptions): Retry {
     const getInterruption = () => {
       if (caller?.aborted) return createAbortedError(caller);
       if (!signal.aborted) return undefined;
-      const message = `The model server did not answer within ${timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`;
+      const message = `The model server did not respond within ${timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`;
       return new ModelError('MODEL_TIMEOUT', message);
     };
     let failure: ModelError | undefined;

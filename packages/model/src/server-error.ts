@@ -131,7 +131,7 @@ export function createStatusError(response: FailedResponse): ModelError {
   const { request, status, body, retryAfterMs, variables, ...confidentialParts } = response;
   const error = parseServerError(body);
   const text = formatSentence(
-    `The model server answered ${status} to ${request}`,
+    `The model server responded with status ${status} to ${request}`,
     error?.message ?? extractPlainText(body),
     confidentialParts,
   );

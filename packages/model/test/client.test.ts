@@ -76,7 +76,7 @@ suite('health', () => {
     assert.deepEqual(await client.health(), {
       status: 'failing',
       detail:
-        'The last embedding request failed: The model server answered 500 to POST /v1/embeddings: no backend at http://[credentials]@gpu/ for [key].',
+        'The last embedding request failed: The model server responded with status 500 to POST /v1/embeddings: no backend at http://[credentials]@gpu/ for [key].',
       mode: 'openai',
     });
     server.play(createEmbeddings([[1, 2, 3]]));

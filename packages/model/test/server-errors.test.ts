@@ -62,7 +62,10 @@ suite('errors with only a status', () => {
   ];
   test('An error quotes its body in known formats', () => {
     for (const [body, quoted] of bodies) {
-      assert.equal(getMessage(body), `The model server answered 500 to ${request}${quoted}.`);
+      assert.equal(
+        getMessage(body),
+        `The model server responded with status 500 to ${request}${quoted}.`,
+      );
     }
     assert.ok(getMessage(JSON.stringify({ error: 'long '.repeat(10_000) })).length < 400);
   });
@@ -198,7 +201,7 @@ suite('quotes', () => {
       const { message } = await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
       assert.equal(
         message,
-        `The model server answered 500 to POST /v1/chat/completions: ${quoted}`,
+        `The model server responded with status 500 to POST /v1/chat/completions: ${quoted}`,
       );
     });
   }

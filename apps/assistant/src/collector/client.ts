@@ -94,7 +94,7 @@ async function readResponse<Data>(
   request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
   const { data, error, response } = await request.catch((cause: unknown) => {
-    throw new CollectorError('the collector does not answer; try again later', { cause });
+    throw new CollectorError('the collector does not respond; try again later', { cause });
   });
   if (data !== undefined) return data;
   if (response.status === 401 || response.status === 403) {
@@ -103,7 +103,7 @@ async function readResponse<Data>(
       { response },
     );
   }
-  const message = formatProblem(error) ?? `the collector answered with status ${response.status}`;
+  const message = formatProblem(error) ?? `the collector responded with status ${response.status}`;
   throw new CollectorError(message, { response });
 }
 

@@ -255,7 +255,7 @@ export const INITIAL_CURSOR: EventCursor = { turnId: '', position: 0, seq: 0, ha
 
 /**
  * Registers server hooks that run the reaper while the server listens and finish turns before the model closes.
- * @param options.isExclusive Whether only this process uses the database. All stored turns are then stale at the start.
+ * @param options.isExclusive Whether only this process uses the database. All stored turns are then stale at startup.
  */
 export function registerChatLifecycle(
   app: Server,

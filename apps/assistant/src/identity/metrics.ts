@@ -19,12 +19,12 @@ export function createIdentityMetrics(registry: Registry) {
     new Counter({ name, help, labelNames: [label], registers });
   const signIns = createCounter(
     'assistant_sign_ins_total',
-    'Sign-ins that came back from the provider, by how they ended: "ok" or the error code.',
+    'Sign-ins that returned from the provider, by outcome: "ok" or the error code.',
     'outcome',
   );
   const refreshes = createCounter(
     'assistant_token_refreshes_total',
-    'Expired access tokens, by what came of it; "waited" where another process refreshed.',
+    'Expired access tokens, by refresh outcome; "waited" if another process refreshed.',
     'outcome',
   );
   const endedSessions = createCounter(

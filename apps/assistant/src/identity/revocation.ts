@@ -113,7 +113,7 @@ export async function setCachedRole(
   userId: string,
   role: Role,
 ): Promise<string | undefined> {
-  // Sign-ins also acquire the lock of invalidations before the user's row.
+  // Sign-ins also acquire the invalidation lock before the user's row.
   await invalidate(trx, { kind: 'access', user_id: userId });
   const user = await trx
     .selectFrom('svc_users')

@@ -94,7 +94,7 @@ export function registerTerminalRoutes(
     buildPublicRouteOptions(
       ['terminal_request_not_valid', 429, 'provider_unavailable', 'sign_in_not_configured'],
       {
-        summary: 'Begins the sign-in of a terminal',
+        summary: 'Begins a terminal sign-in',
         description: 'The request counts as a sign-in for LOGIN_PER_MINUTE.',
         querystring: terminalQuery,
         response: { 302: buildRedirectSchema('To the identity provider.') },
@@ -158,8 +158,8 @@ export function registerTerminalRoutes(
   );
 
   for (const [decision, summary, description] of [
-    ['confirm', 'Confirms the sign-in of a terminal', 'To the terminal, with a code for a minute.'],
-    ['refuse', 'Refuses the sign-in of a terminal', 'To the terminal, with the refusal.'],
+    ['confirm', 'Confirms a terminal sign-in', 'To the terminal, with a code for a minute.'],
+    ['refuse', 'Denies a terminal sign-in', 'To the terminal, with the refusal.'],
   ] as const) {
     app.post(
       `/auth/terminal/${decision}`,

@@ -43,7 +43,7 @@ export function createDigestService(deps: DigestDeps) {
       metrics.setActiveSearchCount(await countActiveSearches(db));
       await readFeed(deps, signal);
       await sendDigests(deps, signal);
-      if (isFailing) log.info({}, "the collector's feed of changes is read again");
+      if (isFailing) log.info({}, "the collector's change feed is read again");
       isFailing = false;
     } catch (error) {
       if (signal.aborted) return;
@@ -56,12 +56,12 @@ export function createDigestService(deps: DigestDeps) {
       isFailing = true;
       log.warn(
         { err: error },
-        "the collector's feed of changes cannot be read; saved searches continue when it can",
+        "the collector's change feed cannot be read; saved searches continue when it can",
       );
     }
   }
 
-  /** @param options.isExclusive Whether no other process can open the database. A lease is then stale at the start. */
+  /** @param options.isExclusive Whether no other process can open the database. A lease is then stale at startup. */
   async function run(
     { pollMs, isExclusive }: { pollMs: number; isExclusive: boolean },
     signal: AbortSignal,

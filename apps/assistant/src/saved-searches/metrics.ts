@@ -24,16 +24,16 @@ export function createDigestMetrics(registry: Registry) {
   );
   const failures = createCounter(
     'assistant_feed_failures_total',
-    'Readings of the feed of changes that ended with an error.',
+    'Failed reads of the change feed.',
   );
   const searches = new Gauge({
     name: 'assistant_saved_searches',
-    help: 'Saved searches that are not paused, in the process that reads the feed of changes; 0 in the others.',
+    help: 'Saved searches that are not paused, in the process that reads the change feed; 0 in the others.',
     registers,
   });
   const lagGauge: Gauge = new Gauge({
     name: 'assistant_feed_lag_seconds',
-    help: "Time since the collector's feed of changes was last read to its end, in the process that reads it; 0 in the others.",
+    help: "Time since the collector's change feed was last read to its end, in the process that reads it; 0 in the others.",
     registers,
     collect() {
       const ms = caughtUpAt === undefined ? 0 : Date.now() - caughtUpAt.getTime();

@@ -111,7 +111,7 @@ export function createEventReceiver({
 }) {
   const webhookCounter = new Counter({
     name: 'assistant_webhooks_total',
-    help: 'Webhooks and logout tokens of the identity provider, by event and by what became of them.',
+    help: 'Webhooks and logout tokens of the identity provider, by event and outcome.',
     labelNames: ['event', 'outcome'],
     registers: [registry],
   });

@@ -166,7 +166,7 @@ suite('access to routes', async () => {
 
   for (const row of rows) {
     const { route, method, pattern, url, holds, expect, reveals } = row;
-    test(`${route} at ${url} answers ${Object.values(expect).join(', ')}`, async () => {
+    test(`${route} at ${url} responds with ${Object.values(expect).join(', ')}`, async () => {
       for (const visitor of visitors) {
         const status = expect[visitor];
         await restoreTables(holds);
@@ -245,7 +245,7 @@ suite('revocation during a request', async () => {
     });
   }
 
-  test('A request whose access is cleared during every fetch is answered 503', async () => {
+  test('A request whose access is cleared during every fetch gets 503', async () => {
     await restoreTables();
     provider.reset();
     provider.faults.set('userinfo', (response) => {

@@ -364,7 +364,7 @@ test('A shutdown closes all sockets with 1012 and waits for messages in progress
   await closePromise;
 });
 
-test('A client that does not answer the close does not delay the shutdown', async () => {
+test('A client that does not respond to the close does not delay the shutdown', async () => {
   const { app, url } = await openSockets({
     limits: { shutdownMs: 50, closeTimeoutMs: 60_000 },
   });

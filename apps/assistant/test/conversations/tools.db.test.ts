@@ -167,7 +167,7 @@ suite('tools', async () => {
   });
 
   test('An outage of the collector is reported, and the answer continues', async (t) => {
-    collector.failure = { status: 503, title: 'The database does not answer' };
+    collector.failure = { status: 503, title: 'The database does not respond' };
     t.after(() => {
       collector.failure = undefined;
     });
@@ -178,7 +178,7 @@ suite('tools', async () => {
     assert.partialDeepStrictEqual(tool, {
       status: 'failed',
       title: 'Reading listing #5',
-      summary: 'The database does not answer',
+      summary: 'The database does not respond',
     });
     const { message } = await answer.waitFor('message.completed');
     assert.equal(message.content, 'Готово.');

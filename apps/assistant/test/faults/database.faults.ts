@@ -298,7 +298,7 @@ suite('outage of the database', async () => {
 
   beforeEach(() => provider.reset());
 
-  test('Without its database the assistant answers 503 and keeps all cookies', async () => {
+  test('Without its database the assistant responds with 503 and keeps all cookies', async () => {
     const database = await connect<Tables>({ url: databaseUrl });
     const offlineApp = await createApp({
       config: readConfig(settings()),

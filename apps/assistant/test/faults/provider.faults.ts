@@ -55,16 +55,16 @@ suite('outage of the provider', async () => {
   /** Provider faults by name. None of them rejects a token. */
   const outages: Record<string, Fault> = {
     disconnects: 'disconnect',
-    'answers 500': { status: 500, body: '{"error":"invalid_grant"}' },
-    'answers 503': { status: 503, headers: { 'retry-after': '3600' } },
-    'answers with a page': { status: 200, body: '<!doctype html>' },
-    'answers 404': { status: 404, body: '{"error":"not_found"}' },
-    'answers 429': { status: 429, body: '{"error":"invalid_grant"}' },
-    'answers 403 of a gateway': { status: 403, body: '{"error":"rate_limit_exceeded"}' },
+    'responds with 500': { status: 500, body: '{"error":"invalid_grant"}' },
+    'responds with 503': { status: 503, headers: { 'retry-after': '3600' } },
+    'responds with a page': { status: 200, body: '<!doctype html>' },
+    'responds with 404': { status: 404, body: '{"error":"not_found"}' },
+    'responds with 429': { status: 429, body: '{"error":"invalid_grant"}' },
+    'responds with 403 of a gateway': { status: 403, body: '{"error":"rate_limit_exceeded"}' },
     redirects: { status: 302, headers: { location: 'http://127.0.0.1:1/' } },
-    'answers with an empty body': { status: 200 },
-    'answers with an array': { status: 200, body: '[1,"access_token",null]' },
-    'answers with deep JSON': { status: 200, body: deepJson },
+    'responds with an empty body': { status: 200 },
+    'responds with an array': { status: 200, body: '[1,"access_token",null]' },
+    'responds with deep JSON': { status: 200, body: deepJson },
     'breaks off within the body': (response) =>
       response
         .writeHead(200, { ...JSON_HEADERS, 'content-length': '4000' })
@@ -72,7 +72,7 @@ suite('outage of the provider', async () => {
     'sends malformed chunks': createRawAnswer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
     ),
-    'answers with another protocol': createRawAnswer('220 mail.example.test ESMTP\r\n'),
+    'responds with another protocol': createRawAnswer('220 mail.example.test ESMTP\r\n'),
     'sends a decompression bomb': (response) =>
       void response.writeHead(200, { ...JSON_HEADERS, 'content-encoding': 'gzip' }).end(gzipBomb),
     'sends 100 MiB': (response) => void sendHugeAnswer(response),
@@ -139,8 +139,8 @@ suite('outage of the provider', async () => {
     const browser = await signInUser(app);
     for (const fault of [
       outages['disconnects'],
-      outages['answers 404'],
-      outages['answers with a page'],
+      outages['responds with 404'],
+      outages['responds with a page'],
       { status: 401, body: '{"error":"invalid_grant"}' },
     ]) {
       const freshApp = await createInstance({ IDP_DISCOVERY: 'true' });

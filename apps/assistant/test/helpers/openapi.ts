@@ -61,13 +61,16 @@ export function createDocumentChecker(document: OpenApi) {
     if (operation === undefined) return;
     const status = String(answer.statusCode);
     const documentedResponse = operation.responses[status];
-    assert.ok(documentedResponse, `${method} ${route} answers ${status}, which is not documented`);
+    assert.ok(
+      documentedResponse,
+      `${method} ${route} responds with ${status}, which is not documented`,
+    );
     if (documentedResponse.content === undefined) return assert.equal(answer.body, '');
     const type = answer.headers['content-type']?.split(';')[0] ?? '';
     // `*/*` is any type. OpenAPI 3.1, Response Object.
     const isTypeDocumented =
       type in documentedResponse.content || '*/*' in documentedResponse.content;
-    assert.ok(isTypeDocumented, `${method} ${route} answers ${status} as ${type}`);
+    assert.ok(isTypeDocumented, `${method} ${route} responds with ${status} as ${type}`);
     if (!type.endsWith('json')) return;
     const schemaPath = ['paths', path, method.toLowerCase(), 'responses', status, 'content', type];
     check([...schemaPath, 'schema'], JSON.parse(answer.body));

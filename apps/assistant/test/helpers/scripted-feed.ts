@@ -9,7 +9,7 @@ type Change = ChangesPage['items'][number];
 /** Failure that replaces an answer. */
 type Failure = { status: number; retryAfter?: number } | 'reset';
 
-/** Starts a collector with a scripted feed of changes and their matches. Cursors are numbers. */
+/** Starts a collector with a scripted change feed and their matches. Cursors are numbers. */
 export async function startScriptedFeed() {
   const changes: Change[] = [];
   const listings = new Map<number, Listing>();

@@ -155,7 +155,7 @@ const queryValue = fc.oneof(
 );
 
 testCases(
-  'every route answers with a documented status',
+  'every route responds with a documented status',
   4000,
   fc.constantFrom(...operations).chain((operation) => {
     const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query');
@@ -195,7 +195,10 @@ testCases(
     const guardStatuses =
       URL.canParse(address, 'http://localhost') && isDecodable(address) ? ['404', '405'] : ['400'];
     const isDocumented = [...Object.keys(responses), ...guardStatuses].includes(String(statusCode));
-    assert.ok(isDocumented, `${method} ${path} answers ${statusCode}, which is not documented`);
+    assert.ok(
+      isDocumented,
+      `${method} ${path} responds with ${statusCode}, which is not documented`,
+    );
   },
 );
 

@@ -125,7 +125,9 @@ suite('provider', async () => {
       status: 400,
       body: '{"error":"s3cret","refresh":"s3cret"}',
     });
-    await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
+    await assert.rejects(provider.refresh('s3cret'), {
+      message: '/oauth/token responded with status 400',
+    });
   });
 
   test('Without discovery the endpoints are the configured paths', async () => {

@@ -173,7 +173,7 @@ suite('sign-out at the provider', async () => {
         reason,
       );
     for (const [fault, reason] of [
-      [{ status: 500 }, 'openid-configuration answered 500'],
+      [{ status: 500 }, 'openid-configuration responded with status 500'],
       [
         (response: ServerResponse) => void heldResponses.push(response),
         'discovery takes longer than 1000 ms',
@@ -498,7 +498,7 @@ suite('terminal', () => {
     }
   });
 
-  test('Sign-ins of terminals count for the limit of sign-ins', async () => {
+  test('Terminal sign-ins count for the limit of sign-ins', async () => {
     const limitedApp = await createInstance({ LOGIN_PER_MINUTE: '2' });
     const beginSignIn = () =>
       limitedApp.inject({ url: createTerminalRequest().address, remoteAddress: '192.0.2.7' });

@@ -98,7 +98,7 @@ test('The shipped profiles treat tool output as data, and one is admin-only', as
   }
 });
 
-test('A start fails with all errors of all files, or without a file', async () => {
+test('Startup fails with all errors of all files, or without a file', async () => {
   const folder = await createFolder({
     'a.yaml': profile('a').replace('name: a', 'name: 7'),
     'b.yaml': 'a: [\n',

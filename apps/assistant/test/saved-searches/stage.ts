@@ -13,7 +13,7 @@ import { gate } from '../helpers/scripted-model.ts';
 /** Permissions of a user with saved searches. */
 export const DIGEST_PERMISSIONS = ['svc.tools.use', 'svc.profiles.use'] as const;
 
-/** Opens an assistant with a scripted feed of changes. */
+/** Opens an assistant with a scripted change feed. */
 export async function openDigestStage() {
   const feed = await startScriptedFeed();
   const stage = await openStage({ COLLECTOR_URL: feed.url });

@@ -137,7 +137,7 @@ for (const [claims, status] of [
   [{ sid: 's-8', sub: 'u-1' }, 302],
   [{ sid: 's-9', sub: 'u-2' }, 302],
 ] as const) {
-  test(`A logout of ${JSON.stringify(claims)} answers ${status} to a sign-in in progress`, async () => {
+  test(`A logout of ${JSON.stringify(claims)} responds with ${status} to a sign-in in progress`, async () => {
     user = OLENA;
     sid = 's-9';
     const browser = new Browser(app);

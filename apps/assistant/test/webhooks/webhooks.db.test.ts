@@ -383,7 +383,7 @@ for (const [endpoint, event, hasSignedIn, status] of [
   ['userinfo', { event: 'user.blocked', user_id: 'u-2' }, true, 302],
 ] as const) {
   const ownerText = 'user_id' in event ? ` of ${event.user_id}` : '';
-  const name = `${event.event}${ownerText} answers ${status} to a sign-in that waits for ${endpoint}`;
+  const name = `${event.event}${ownerText} responds with ${status} to a sign-in that waits for ${endpoint}`;
   test(`${name}${hasSignedIn ? '' : ' for the first time'}`, async () => {
     if (hasSignedIn) await signInUser(app);
     const earlierCount = (await listSessionUsers()).length;

@@ -107,7 +107,7 @@ export class AssistantClient {
     const problem = status < 400 ? undefined : parseProblem(body);
     return problem === undefined
       ? createNotAssistantError(this.url)
-      : new CommandError(`the assistant answered ${status}: ${problem.text}`);
+      : new CommandError(`the assistant responded with status ${status}: ${problem.text}`);
   }
 }
 
@@ -121,7 +121,7 @@ export function createUnreachableError(url: string, reason: string, cause: unkno
 
 /** Formats the notice about a slow response. */
 export function formatSlowNotice(seconds: number): string {
-  return `The assistant has not answered for ${seconds} s. Still waiting.`;
+  return `The assistant has not responded for ${seconds} s. Still waiting.`;
 }
 
 /** Creates the error for a server other than an assistant. */

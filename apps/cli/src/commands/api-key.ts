@@ -25,14 +25,14 @@ export function addApiKeyCommand(program: Command, context: Context): void {
 
   apiKey
     .command('create')
-    .description('make a key and print it alone on standard output, this once')
+    .description('create a key and print it alone on standard output, this once')
     .argument('<name>', 'the person or program that uses the key', parseNonEmpty)
     .addOption(
       new Option('--scope <scopes...>', 'its permissions').choices(SCOPES).default([...SCOPES]),
     )
     .option(
       '--source <slugs...>',
-      'the sources it may send for; any when not given',
+      'the sources it may send for (default: any)',
       (value: string, previousSlugs: string[] | undefined) => [
         ...(previousSlugs ?? []),
         parseSourceSlug(value),
@@ -55,7 +55,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
       withKeys(context, async (keys) => {
         const rows = await keys.list();
         if (rows.length === 0) {
-          print('There are no API keys: make one with  npx oselya api-key create NAME');
+          print('There are no API keys: create one with  npx oselya api-key create NAME');
         }
         for (const row of rows) {
           const sources = row.source_slugs === null ? 'any source' : row.source_slugs.join(',');

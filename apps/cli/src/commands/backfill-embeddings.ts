@@ -45,18 +45,18 @@ async function runBackfill(dryRun: boolean, context: Context): Promise<void> {
     .catch((cause: unknown) => {
       if (!(cause instanceof ModelError)) throw cause;
       throw new CommandError(
-        `the model failed after ${embeddedCount} listings: ${sanitizeLine(cause.message)} Fix it, then give the command again: it continues where it stopped`,
+        `the model failed after ${embeddedCount} listings: ${sanitizeLine(cause.message)} Fix it, then run the command again: it continues where it stopped`,
         { cause },
       );
     })
     .finally(() => progress?.stop());
   print(...describeReport(report, dryRun));
   if (signal.aborted) {
-    print('It was stopped: give the command again to continue.');
+    print('Interrupted. Run the command again to continue.');
     exitWith(INTERRUPTED_STATUS);
   } else if (report.failed.length > 0) {
     throw new CommandError(
-      `${report.failed.length} listings could not be embedded: see the reasons above, fix the model or the listings, then give the command again`,
+      `${report.failed.length} listings could not be embedded: see the reasons above, fix the model or the listings, then run the command again`,
     );
   }
 }

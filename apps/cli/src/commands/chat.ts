@@ -47,7 +47,7 @@ async function runChat(
   const { MAX_MESSAGE_LENGTH } = await import('@oselya/chat-client');
   const { json = false } = options;
   if (options.session !== undefined && options.profile !== undefined) {
-    command.error('--session already has a profile: leave out --profile');
+    command.error('--session already has a profile: omit --profile');
   }
   if (options.signOut && words.length > 0) command.error('--sign-out takes no message');
   const url =

@@ -42,12 +42,13 @@ export function addIngestCommand(program: Command, context: Context): void {
       parseMapping,
     )
     .addOption(
-      new Option('--format <format>', 'if the file name does not tell it').choices(FORMATS),
+      new Option('--format <format>', 'if the file name has no known extension').choices(FORMATS),
     )
     .addOption(
-      new Option('--delimiter <name>', 'between cells of CSV, if the header does not tell').choices(
-        DELIMITERS,
-      ),
+      new Option(
+        '--delimiter <name>',
+        'between cells of CSV, if it cannot be detected from the header',
+      ).choices(DELIMITERS),
     )
     .option('--encoding <name>', 'such as windows-1251', parseEncoding, 'utf-8')
     .option('--rejected [path]', 'keep bad records there (FILE.rejected.jsonl), with the reasons')
@@ -73,7 +74,7 @@ async function runIngest(
   const format = options.format ?? inferFormat(file);
   if (format === undefined) {
     const name = file === '-' ? 'standard input' : file;
-    command.error(`the name of ${name} does not tell the format: add --format json, jsonl or csv`);
+    command.error(`the format cannot be detected from ${name}: add --format json, jsonl or csv`);
   }
   if (options.rejected === true && file === '-') {
     command.error('standard input has no name: add a path to --rejected');
@@ -92,7 +93,7 @@ async function runIngest(
 
 function parseLoadName(value: string): string {
   if (/^[\w.-]{1,64}$/.test(value)) return value;
-  throw new InvalidArgumentError('A name has letters, digits, ., _ and -, at most 64 of them.');
+  throw new InvalidArgumentError('It must have 1 to 64 letters, digits, ., _ and -.');
 }
 
 function parseMapping(
@@ -100,7 +101,8 @@ function parseMapping(
   previousMappings = new Map<string, string>(),
 ): Map<string, string> {
   const [, field = '', column = ''] = /^\s*([^=\s]+)\s*=\s*(.*\S)\s*$/s.exec(value) ?? [];
-  if (field === '') throw new InvalidArgumentError('It is FIELD=COLUMN, such as price=cost.');
+  if (field === '')
+    throw new InvalidArgumentError('It must have the form FIELD=COLUMN, such as price=cost.');
   if (previousMappings.has(field))
     throw new InvalidArgumentError(`The field ${field} is mapped twice.`);
   return new Map([...previousMappings, [field, column]]);
@@ -110,6 +112,8 @@ function parseEncoding(label: string): string {
   try {
     return new TextDecoder(label).encoding;
   } catch {
-    throw new InvalidArgumentError('It is a name of an encoding, such as utf-8 or windows-1251.');
+    throw new InvalidArgumentError(
+      'It must be the name of an encoding, such as utf-8 or windows-1251.',
+    );
   }
 }

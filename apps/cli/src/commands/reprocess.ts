@@ -97,11 +97,11 @@ async function runReprocess(
   const continuation = earlyStop.after === undefined ? '' : ` with --after ${earlyStop.after}`;
   if (error instanceof ModelError) {
     throw new CommandError(
-      `the model failed: ${sanitizeLine(error.message)} Fix it, then give the command again${continuation} to continue`,
+      `the model failed: ${sanitizeLine(error.message)} Fix it, then run the command again${continuation} to continue`,
       { cause: error },
     );
   }
-  print(`It was stopped: give the command again${continuation} to continue.`);
+  print(`Interrupted. Run the command again${continuation} to continue.`);
   if (error !== undefined) throw error;
   exitWith(INTERRUPTED_STATUS);
 }

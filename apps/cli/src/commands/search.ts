@@ -48,7 +48,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
 function parseLimit(value: string): number {
   const limit = /^\d{1,3}$/.test(value) ? Number(value) : 0;
   if (limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw new InvalidArgumentError(`It is a whole number, 1 to ${MAX_LIMIT}.`);
+  throw new InvalidArgumentError(`It must be an integer from 1 to ${MAX_LIMIT}.`);
 }
 
 const nullableStringSchema = Type.Union([Type.String(), Type.Null()]);

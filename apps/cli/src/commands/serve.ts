@@ -29,7 +29,7 @@ type Role = (typeof SERVICES)[number]['role'];
 export function addServeCommands(program: Command, { env, print }: Context): void {
   addCommand(program, 'dev', {
     description: 'run everything in one process with development sign-in and sample listings',
-    needs: 'nothing: secrets and data are made in DATA_DIR (var).',
+    needs: 'nothing: secrets and data are created in DATA_DIR (var).',
     note: 'It is for trying things out: a real identity provider needs oselya assistant.',
   }).action(async () => {
     // Print before the imports, which take a second or more.
@@ -54,7 +54,7 @@ async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
   const { level, start } = await loadService(role, env);
   const log = createLogger({ level, service: role });
   const startup = start(env);
-  // Register before the start completes, because an early signal must also close everything.
+  // Register before startup completes, because an early signal must also close everything.
   await Promise.all([startup, onShutdown(log, async () => (await startup).close())]);
 }
 

@@ -33,7 +33,7 @@ export async function dev({ env, print }: Pick<Context, 'env' | 'print'>): Promi
   const log = createLogger({ level: settings.config.LOG_LEVEL, service: 'dev' });
   const stopController = new AbortController();
   const startup = start(settings, { log, print, signal: stopController.signal });
-  // Register before the start completes, because an early signal must also close everything.
+  // Register before startup completes, because an early signal must also close everything.
   const shutdown = onShutdown(log, async () => {
     stopController.abort();
     print('\nOselya is stopping; Ctrl-C again ends it at once.');

@@ -70,7 +70,7 @@ function listSuggestions(data: SummaryData): string[] {
       chatCommand,
       validateCommand,
       `${collectorUrl}/health`,
-      `To search, stop, make a key with  ${formatDatabaseVariable(data)}npx oselya api-key create NAME`,
+      `To search, stop, create a key with  ${formatDatabaseVariable(data)}npx oselya api-key create NAME`,
       `start again, and then  ${urlVariable}COLLECTOR_API_KEY=… npx oselya search квартира Львів`,
     ];
   }

@@ -139,7 +139,7 @@ function describeFailures({ model, failures }: ModelResult): string[] {
 function describeEmbedding(embedding: EmbeddingCheck): string {
   return 'error' in embedding
     ? `Embeddings do not work: ${sanitizeLine(embedding.error.message)}`
-    : `Embeddings work: ${sanitizeLine(embedding.model)} gives ${embedding.dimensions} numbers, as EMBEDDING_DIMENSIONS says.`;
+    : `Embeddings work: ${sanitizeLine(embedding.model)} gives ${embedding.dimensions} numbers, which matches EMBEDDING_DIMENSIONS.`;
 }
 
 function formatShare(share: number | null): string {

@@ -94,7 +94,7 @@ export function createPayloadSender({
       const { reason, status, retryAfterMs } = result;
       if (retryAfterMs !== undefined && retryAfterMs > MAX_THROTTLE_MS) {
         const hours = Math.ceil(retryAfterMs / 3_600_000);
-        throw new CommandError(`${reason}: give the command again in ${hours} hours`);
+        throw new CommandError(`${reason}: run the command again in ${hours} hours`);
       }
       if (status === 429 && retryAfterMs !== undefined) {
         const retryTime = performance.now() + Math.max(retryAfterMs, MIN_THROTTLE_MS);
@@ -136,7 +136,7 @@ async function sendOnce(
     throw new CommandError(describeRejection(response, { subject: 'the record', scope: 'ingest' }));
   }
   const problem = parseProblem(body)?.text.replace(/\.$/, '');
-  const reason = `the collector answered ${status}${problem === undefined ? '' : `: ${problem}`}`;
+  const reason = `the collector responded with status ${status}${problem === undefined ? '' : `: ${problem}`}`;
   if (status < 500 && !RETRYABLE_STATUSES.has(status)) return { outcome: 'rejected', reason };
   const retryAfterMs = parseRetryAfter(headers.get('retry-after'));
   return { outcome: 'temporary', reason, status, retryAfterMs };

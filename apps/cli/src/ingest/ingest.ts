@@ -102,13 +102,13 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
   const nextRun = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
   // A Ctrl-C after the last record does not count as an interruption.
   if (signal.aborted && (error !== undefined || hasGivenUp || counts.failed > 0)) {
-    print(`It was stopped: give the command again, and ${nextRun}.`);
+    print(`Interrupted. Run the command again: ${nextRun}.`);
     exitWith(INTERRUPTED_STATUS);
   } else if (error !== undefined) {
     throw error;
   } else if (hasGivenUp) {
     throw new CommandError(
-      `too many records failed in a row, so it stopped: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to its address, then give the command again: ${nextRun}`,
+      `too many records failed in a row, so it stopped: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to its address, then run the command again: ${nextRun}`,
     );
   } else if (counts.rejected + counts.failed + counts.unprocessed > 0) {
     exitWith(1);

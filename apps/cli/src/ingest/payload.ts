@@ -77,7 +77,7 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
     for (const [name, value] of unknownColumns) {
       if (!Object.hasOwn(attributes, name) || isDeepStrictEqual(attributes[name], value)) continue;
       return {
-        reason: `${name} is given twice, by itself and within attributes: leave one of them out`,
+        reason: `${name} occurs twice, by itself and within attributes: omit one of them`,
       };
     }
     payload['attributes'] = Object.fromEntries([...unknownColumns, ...Object.entries(attributes)]);

@@ -61,10 +61,10 @@ function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
   const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {
     if (utf16 === encoding || head.length < ENCODING_SAMPLE_BYTES) return undefined;
-    return `is not ${encoding} text: leave --encoding out for UTF-8, or name another`;
+    return `is not ${encoding} text: omit --encoding for UTF-8, or name a different one`;
   }
   if (utf16 !== undefined) return `is UTF-16 text: add --encoding ${utf16}`;
-  return encoding !== 'utf-8' && isUtf8(head) ? 'is UTF-8 text: leave --encoding out' : undefined;
+  return encoding !== 'utf-8' && isUtf8(head) ? 'is UTF-8 text: omit --encoding' : undefined;
 }
 
 /** Detects UTF-16 by its byte order mark or by a zero byte, which text in other encodings does not contain. */

@@ -34,8 +34,8 @@ export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'
 const BEARER_PATTERN = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Checks the API key of each request to later routes of `app`. A route without `config.scope` fails
- * the start, because a forgotten scope must not open a route. Contract 4, API keys.
+ * Checks the API key of each request to later routes of `app`. A route without `config.scope` prevents
+ * startup, because a forgotten scope must not open a route. Contract 4, API keys.
  * @param keys Store of the API keys. If undefined, every request is authorized.
  */
 export function guardRoutes(

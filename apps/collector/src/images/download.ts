@@ -88,7 +88,7 @@ function checkHeaders({ status, headers }: FetchResponse, maxBytes: number): voi
     const retryDelayMs = parseRetryAfter(getFirstHeaderValue(headers['retry-after']));
     const retryAt =
       retryable && retryDelayMs !== undefined ? new Date(Date.now() + retryDelayMs) : undefined;
-    throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
+    throw new ImageError(`The address responded with status ${status}`, { retryable, retryAt });
   }
   if (Number(getFirstHeaderValue(headers['content-length'])) > maxBytes) {
     throw createSizeError(maxBytes);

@@ -147,8 +147,8 @@ function findUnstorableValues(payload: Payload, root: string): PayloadViolation[
 }
 
 function findTextViolation(text: string): string | undefined {
-  if (text.includes('\0')) return 'must not hold the NUL character';
-  if (!text.isWellFormed()) return 'must be well-formed Unicode: it has half a surrogate pair';
+  if (text.includes('\0')) return 'must not contain NUL characters';
+  if (!text.isWellFormed()) return 'must not contain a lone surrogate';
   return undefined;
 }
 

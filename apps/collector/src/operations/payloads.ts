@@ -64,7 +64,11 @@ const rawListSchema = Type.Array(
           external_id: 'flat-1',
           status: 'failed',
           attempts: 3,
-          error: { code: 'model_failed', message: 'The server answered 400.', stage: 'validate' },
+          error: {
+            code: 'model_failed',
+            message: 'The server responded with status 400.',
+            stage: 'validate',
+          },
           listing_id: null,
           request_id: '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e',
           created_at: '2026-05-04T09:00:00.000Z',

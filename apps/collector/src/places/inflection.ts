@@ -3,7 +3,7 @@ type Language = 'uk' | 'ru';
 /** Ending of the nominative, and endings of the genitive, dative, accusative, instrumental and locative. */
 type Declension = readonly [ending: string, cases: string];
 
-/** Declensions by language. All that match a word apply, because an ending does not distinguish nouns from adjectives. */
+/** Declensions by language. All that match a word apply: an ending does not distinguish nouns from adjectives. */
 const DECLENSIONS: Record<Language, readonly Declension[]> = {
   uk: [
     ['ий', 'ого ому ий им ому'],

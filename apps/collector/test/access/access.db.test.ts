@@ -140,7 +140,7 @@ test('The list shows when a key was last used', async () => {
   assert.deepEqual(await getLastUse(), first, 'at most one write a minute');
 });
 
-test('A route without a scope fails the start', async () => {
+test('A route without a scope prevents startup', async () => {
   const app = await createTestServer();
   await assert.rejects(
     async () =>

@@ -106,7 +106,7 @@ async function populate(count: number): Promise<void> {
     created_at: '2026-01-01',
   });
   const failedDownload = {
-    error: 'The address answered with status 503',
+    error: 'The address responded with status 503',
     ...(hasMigration(13) && { retry_at: '2026-01-01' }),
   };
   for (const [position, row] of [{ sha256: IMAGE_HASH }, failedDownload].entries()) {

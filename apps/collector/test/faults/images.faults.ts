@@ -172,9 +172,9 @@ const poisonCases: [
     'MODEL_TRUNCATED',
     1,
   ],
-  ['answers 400', { status: 400, body: {} }, 'MODEL_REJECTED', 1],
+  ['responds with 400', { status: 400, body: {} }, 'MODEL_REJECTED', 1],
   ['limits its rate', limitRate('0'), 'MODEL_RATE_LIMITED', 5 * 3],
-  ['answers 500', { status: 500, body: {} }, 'MODEL_UNAVAILABLE'],
+  ['responds with 500', { status: 500, body: {} }, 'MODEL_UNAVAILABLE'],
   ['resets the connection', 'reset', 'MODEL_UNREACHABLE'],
   ['stays silent', 'silence', 'MODEL_TIMEOUT', undefined, SHORT_TIMEOUT_MS],
 ];

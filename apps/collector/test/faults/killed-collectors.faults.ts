@@ -41,7 +41,7 @@ const countOpenConnections = async (): Promise<number> =>
 
 /** Model server that never responds. */
 const silentModelServer = await startServer(({ url = '' }) => {
-  // The probe at the start requests embeddings.
+  // The startup probe requests embeddings.
   if (url.endsWith('/chat/completions')) extractionCount += 1;
 });
 let extractionCount = 0;
@@ -97,7 +97,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
   });
 
   const restartedCollector = await start();
-  assert.deepEqual(await listTemporaryFiles(folder), [], 'the start removes leftover files');
+  assert.deepEqual(await listTemporaryFiles(folder), [], 'startup removes leftover files');
   const get = (path: string) => fetch(`${restartedCollector.url}/api/v1/${path}`);
   type Raw = { status: string; error: { code: string; message: string } };
   const rawIds = payloads.map((_, index) => index + 1);

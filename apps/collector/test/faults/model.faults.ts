@@ -47,7 +47,7 @@ beforeEach(async () => {
   await db.deleteFrom('raw_data').execute();
 });
 
-/** Returns an error of llama.cpp's server, which answers 500 for inputs that it rejects. */
+/** Returns an error of llama.cpp's server, which responds with 500 for inputs that it rejects. */
 function createLlamaError(message: string): ScriptedResponse {
   return { status: 500, body: { error: { code: 500, message, type: 'server_error' } } };
 }
@@ -362,7 +362,7 @@ for (const [name, path, slots] of [
     const failedQuery = db.selectFrom('raw_data').selectAll().where('status', '=', 'failed');
     const { id, error } = await failedQuery.executeTakeFirstOrThrow();
     assert.deepEqual([id, error?.code], [poisonId, 'model_failed']);
-    assert.match(error?.message ?? '', /answered 500/);
+    assert.match(error?.message ?? '', /responded with status 500/);
 
     delete server.state.isServerError;
     assert.equal(await retryPayloads(db, { status: 'failed' }, testWorker.worker.notify), 1);
@@ -391,5 +391,5 @@ test('An outage of the embedding server shows in the metrics, the queue and the 
     [health.status, model?.['status'], model?.['breaker']],
     [200, 'degraded', 'open'],
   );
-  assert.match(model?.['detail'] ?? '', /answered 503/);
+  assert.match(model?.['detail'] ?? '', /responded with status 503/);
 });

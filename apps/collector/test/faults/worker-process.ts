@@ -1,5 +1,5 @@
 // Worker process to kill: node worker-process.ts SETTINGS, with settings in JSON. It notifies its
-// parent at the start, and ends with the parent.
+// parent at startup, and ends with the parent.
 
 import { flushCompileCache } from 'node:module';
 import { connect } from '@oselya/db';

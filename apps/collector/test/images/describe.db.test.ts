@@ -52,7 +52,8 @@ test('An error about one image is recorded with it, and the others are described
     new ModelError('MODEL_INVALID_OUTPUT', 'The answer fails its schema.'),
     new ModelError('MODEL_TRUNCATED', 'The answer was cut off.'),
     ...[400, 413, 415, 422].map(
-      (status) => new ModelError('MODEL_REJECTED', `The server answered ${status}.`, { status }),
+      (status) =>
+        new ModelError('MODEL_REJECTED', `The server responded with status ${status}.`, { status }),
     ),
   ];
   for (const [index, error] of errors.entries()) {

@@ -438,7 +438,7 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     const [first, second] = [await sendAgain(), await sendAgain()];
     for (const { status, body } of [first, second]) {
       assert.deepEqual([status, body.code], [502, 'model_failed']);
-      assert.match(body.detail, /answered 503/);
+      assert.match(body.detail, /responded with status 503/);
       const { status: rawStatus, inline } = await readRawRecord(db, body.raw_id);
       assert.deepEqual([rawStatus, inline], ['failed', true]);
     }

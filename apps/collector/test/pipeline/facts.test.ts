@@ -193,7 +193,7 @@ test('A payload goes to the model as JSON data, never as instructions', async ()
   const payloads = [createPayload(), createPayload({ title: injection, description: injection })];
   for (const payload of payloads) {
     const signal = new AbortController().signal;
-    await assert.rejects(extractListing(model, payload, { signal }), /answered 400/);
+    await assert.rejects(extractListing(model, payload, { signal }), /responded with status 400/);
   }
   const contents = requests.map(({ messages }) => messages.map(({ content }) => content));
   const [harmlessContents, injectedContents] = contents;

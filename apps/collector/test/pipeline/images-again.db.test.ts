@@ -97,7 +97,7 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
     [
       [`${host}/a.png`, null],
       [`${host}/b.png`, null],
-      [`${host}/never.png`, 'The address answered with status 404'],
+      [`${host}/never.png`, 'The address responded with status 404'],
     ],
   );
   assert.equal(listing.vision.visionRequests.length, 2);

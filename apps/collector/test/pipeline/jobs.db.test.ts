@@ -290,7 +290,7 @@ test('Every log line of a job names its payload and request', async () => {
   assert.deepEqual(getLines(secondId), [['job', 'request-two', 'two', 1]]);
   for (const { msg, reason } of jobLines) {
     if (msg === failureMessages[0])
-      assert.match(String(reason), /answered 503 to POST .*: overloaded\.$/);
+      assert.match(String(reason), /responded with status 503 to POST .*: overloaded\.$/);
   }
   assert.equal(jobLines.length, getLines(firstId).length + getLines(secondId).length);
   assert.equal((await readRawRecord(loggedDatabase.db, firstId)).request_id, 'request-one');

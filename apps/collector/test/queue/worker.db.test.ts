@@ -140,7 +140,7 @@ test('A new source gets the next free slot', async () => {
   await waitForStatuses({ completed: 21 });
 });
 
-test('The start of a worker unblocks payloads that a killed worker left blocked', async () => {
+test('Worker startup unblocks payloads that a killed worker left blocked', async () => {
   for (let index = 0; index < 2; index += 1)
     await store(db, createPayload({ external_id: 'same' }));
   const [job] = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
@@ -374,7 +374,7 @@ const pendingStatements = {
 };
 
 for (const [name, statement] of Object.entries(pendingStatements)) {
-  test(`A stop does not wait for ${name} that the database does not answer`, async () => {
+  test(`A stop does not wait for ${name} that the database does not respond to`, async () => {
     const { promise: answer, resolve: release } = Promise.withResolvers<void>();
     let requestCount = 0;
     let responseCount = 0;

@@ -43,10 +43,10 @@ export const diffCommand: Command = {
     });
     const [olderFile, newerFile, ...extraFiles] = positionals;
     if (olderFile === undefined || newerFile === undefined || extraFiles.length > 0) {
-      throw new UsageError('two files are compared: give OLD and NEW');
+      throw new UsageError('two files are compared: specify OLD and NEW');
     }
     if (olderFile === '-' && newerFile === '-') {
-      throw new UsageError('standard input can be read once; give - once');
+      throw new UsageError('standard input can be read once; specify - once');
     }
     const readFileRecords = async (arg: string) => {
       const file = await resolveSingleFile([arg], 'compared on each side');

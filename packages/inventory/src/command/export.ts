@@ -35,7 +35,7 @@ export const exportCommand: Command = {
     });
     const { target } = values;
     const file = await resolveSingleFile(positionals, 'exported');
-    if (target === undefined) throw new UsageError('give --target prometheus|blackbox|hosts');
+    if (target === undefined) throw new UsageError('specify --target prometheus|blackbox|hosts');
     const records = await selectRecords(file, io, values);
     const logSkipped = (skippedCount: number, reason: string) => {
       if (skippedCount > 0) log(`${formatCount(skippedCount, 'record')} skipped: ${reason}`);

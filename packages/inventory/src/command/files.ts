@@ -22,10 +22,10 @@ import {
  */
 export async function resolveInputFiles(args: readonly string[]): Promise<string[]> {
   if (args.length === 0) {
-    throw new UsageError('no file is given; name a FILE, or - for standard input');
+    throw new UsageError('no file specified; name a FILE, or - for standard input');
   }
   if (args.filter((file) => file === '-').length > 1) {
-    throw new UsageError('standard input can be read once; give - once');
+    throw new UsageError('standard input can be read once; specify - once');
   }
   const files = args.map(async (arg) => {
     return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? findMatches(arg) : [arg];
@@ -44,7 +44,7 @@ export async function resolveSingleFile(args: readonly string[], purpose: string
   throw new UsageError(
     args.length === 1
       ? `one file is ${purpose}, and ${extraFiles.length + 1} match ${args[0]}`
-      : `one file is ${purpose}: give FILE, or - for standard input`,
+      : `one file is ${purpose}: specify FILE, or - for standard input`,
   );
 }
 
@@ -121,7 +121,7 @@ export async function readText(
   {
     io,
     maxBytes = MAX_TEXT_BYTES,
-    advice = 'give a part of it',
+    advice = 'use only a part of it',
   }: { io?: InventoryIo; maxBytes?: number; advice?: string } = {},
 ): Promise<string> {
   const stdin = file === '-' ? io?.stdin : undefined;

@@ -49,7 +49,7 @@ export const importCommand: Command = {
     const { from, folder: folderPath } = values;
     const file = await resolveSingleFile(positionals, 'imported');
     if (from === undefined) {
-      throw new UsageError(`give --from ${Object.keys(IMPORTERS).join('|')}`);
+      throw new UsageError(`specify --from ${Object.keys(IMPORTERS).join('|')}`);
     }
     const text = await readText(file, { io });
     const label = formatFileLabel(file);

@@ -47,7 +47,7 @@ export async function* lintInventory(
 ): AsyncGenerator<Finding, ValidationSummary, undefined> {
   const day = parseDay(today);
   if (day === null) {
-    throw new TypeError(`today is a day, such as 2026-11-20, not ${quoteText(today)}`);
+    throw new TypeError(`today must be a day, such as 2026-11-20, not ${quoteText(today)}`);
   }
   const context = { today: day, ids, file: getSourceLabel(source, options) };
   const { inspect, counts } = createInspection(config, context);

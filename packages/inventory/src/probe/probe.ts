@@ -115,7 +115,7 @@ export async function* probeAll(
 
 function checkRange(name: string, value: number, max: number): void {
   if (value > 0 && value <= max) return;
-  throw new RangeError(`${name} is more than 0 and at most ${max}, not ${value}`);
+  throw new RangeError(`${name} must be more than 0 and at most ${max}, not ${value}`);
 }
 
 function combineSignals(
@@ -190,7 +190,10 @@ async function observe(observation: Observation, probe: Probe): Promise<void> {
       const { status } = observation.answer;
       // A server may implement GET and not HEAD (RFC 9110 §15.6.2).
       if (status >= 500 && status !== 501) {
-        observation.problems.push({ code: 'probe/http-error', message: `it answers ${status}` });
+        observation.problems.push({
+          code: 'probe/http-error',
+          message: `it responds with status ${status}`,
+        });
       }
     }
   } finally {

@@ -34,7 +34,7 @@ export async function* readChunks(source: InventorySource): AsyncGenerator<Buffe
   } else {
     for await (const chunk of source) {
       if (!(chunk instanceof Uint8Array)) {
-        throw new TypeError('an inventory is read from bytes: give chunks as Uint8Array');
+        throw new TypeError('an inventory is read from bytes: pass chunks as Uint8Array');
       }
       yield* splitBytes(chunk);
     }

@@ -24,7 +24,7 @@ import {
 import { getExcerpt, quoteText, shorten } from '../text.ts';
 
 /** Message for blocks and values that are nested too deep. */
-export const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or give a part of it`;
+export const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or use only a part of it`;
 
 /** Thrown for invalid YAML. The one-line message names the error and its remedy. */
 export class YamlError extends Error {
@@ -52,13 +52,13 @@ export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   if (error.code === 'RESOURCE_EXHAUSTION') throw new YamlError(TOO_DEEP_MESSAGE);
   const message =
     error.code === 'MULTIPLE_DOCS'
-      ? 'it contains several documents; give each by itself'
-      : `${error.message}; correct it, or give a file of YAML or JSON`;
+      ? 'it contains several documents; put each into a separate file'
+      : `${error.message}; correct it, or use a file of YAML or JSON`;
   throw new YamlError(message, { offset: error.pos[0], cause: error });
 }
 
 function throwLimitError(limit: string): never {
-  throw new YamlError(`YAML of this kind is limited to ${limit}; give it as JSON, or a part of it`);
+  throw new YamlError(`YAML of this kind is limited to ${limit}; convert it to JSON, or split it`);
 }
 
 /** Rejects YAML that is too large, deep or dense before the parser builds its tree. */
@@ -99,7 +99,7 @@ export function* findRepeatedKeys(
   if (isAlias(node)) {
     counts.aliases += 1;
     if (counts.aliases > MAX_YAML_ALIASES) {
-      const message = `it has more than ${MAX_YAML_ALIASES} aliases; write out the values, or give a part of it`;
+      const message = `it has more than ${MAX_YAML_ALIASES} aliases; write out the values, or use only a part of it`;
       throw new YamlError(message);
     }
   }
@@ -134,7 +134,7 @@ export function getDocumentValue(document: Document.Parsed): unknown {
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     if (error.message.startsWith('Excessive alias count')) {
-      const message = 'its aliases expand too far; write out the values, or give a part of it';
+      const message = 'its aliases expand too far; write out the values, or use only a part of it';
       throw new YamlError(message, { cause: error });
     }
     const [, name] = /^Unresolved alias .*: (.*)$/s.exec(error.message) ?? [];
@@ -179,7 +179,7 @@ export class YamlScanner {
     if (this.#size <= MAX_YAML_BYTES) this.#bytes.push(Buffer.from(bytes));
     else {
       const limit = MAX_YAML_BYTES / 1024 / 1024;
-      const message = `YAML is limited to ${limit} MiB; give it as JSON, or in parts`;
+      const message = `YAML is limited to ${limit} MiB; convert it to JSON, or split it`;
       const position = { line: 1, column: 1 };
       yield { kind: 'problem', problem: { code: 'limit/yaml', message, position }, index: 0 };
     }

@@ -736,7 +736,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description Too many uploads at once; The model does not answer; The image store cannot be used; Too little disk space; A stage took too long; Processing was interrupted; The workers were lost */
+                /** @description Too many uploads at once; The model does not respond; The image store cannot be used; Too little disk space; A stage took too long; Processing was interrupted; The workers were lost */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1783,7 +1783,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description The model does not answer; Service unavailable */
+                /** @description The model does not respond; Service unavailable */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1932,7 +1932,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description The model does not answer; Service unavailable */
+                /** @description The model does not respond; Service unavailable */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2135,7 +2135,7 @@ export interface paths {
                          *         "attempts": 3,
                          *         "error": {
                          *           "code": "model_failed",
-                         *           "message": "The server answered 400.",
+                         *           "message": "The server responded with status 400.",
                          *           "stage": "validate"
                          *         },
                          *         "listing_id": null,

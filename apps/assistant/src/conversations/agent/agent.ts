@@ -106,7 +106,8 @@ export async function runAgent({
       continue;
     }
     if (calls.length === 0 || isLastRound) {
-      if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });
+      if (!hasText)
+        throw problem('model_failed', { detail: 'The model returned an empty answer. Try again.' });
       return;
     }
     if (remainingTokens <= 0) throw problem('answer_too_long');

@@ -35,7 +35,7 @@ export const lookupEndpoint = defineTool({
     if (inventoryFile === undefined) {
       throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
     }
-    // A static import of the package would noticeably delay the start of the process.
+    // A static import of the package would noticeably delay startup.
     const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
     const searchedWords = words.toLowerCase().split(/\s+/u).filter(Boolean);
     const endpoints: EndpointRecord[] = [];

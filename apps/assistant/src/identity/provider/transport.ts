@@ -20,7 +20,7 @@ export class ProviderError extends Error {
 /** Error for user data without an email address that can be stored. */
 export class NoEmailError extends ProviderError {
   constructor() {
-    super('unavailable', 'userinfo answered without a usable email');
+    super('unavailable', 'userinfo responded without a usable email');
   }
 }
 
@@ -101,7 +101,7 @@ export function createTransport(config: Config, measure: MeasureRequest): Custom
     const { ok, status, headers } = response;
     if (!ok) {
       const code = readOauthError(text);
-      const message = [`${pathname} answered`, status, code].filter(Boolean).join(' ');
+      const message = [`${pathname} responded with status`, status, code].filter(Boolean).join(' ');
       const isRejected = isRejectionStatus(operation, status, code);
       throw new ProviderError(isRejected ? 'rejected' : 'unavailable', message);
     }
@@ -134,7 +134,7 @@ async function readBounded(response: Response): Promise<string> {
   for await (const chunk of response.body ?? []) {
     bytes += chunk.byteLength;
     if (bytes > MAX_RESPONSE_BYTES) {
-      throw new RangeError(`answered with more than ${MAX_RESPONSE_BYTES} bytes`);
+      throw new RangeError(`responded with more than ${MAX_RESPONSE_BYTES} bytes`);
     }
     chunks.push(chunk);
   }
@@ -186,7 +186,7 @@ function parseObject(text: string): Record<string, unknown> | undefined {
 /** Describes why a request failed: `could not be reached (ECONNREFUSED)`. The cause of `fetch` has the error code. */
 export function describeFailure(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return 'could not be called';
-  if (error.name === 'TimeoutError') return `did not answer within ${timeoutMs} ms`;
+  if (error.name === 'TimeoutError') return `did not respond within ${timeoutMs} ms`;
   if (error instanceof RangeError) return error.message;
   const { code, message } = (error.cause ?? {}) as Partial<NodeJS.ErrnoException>;
   return `could not be reached (${code ?? message ?? error.name})`;

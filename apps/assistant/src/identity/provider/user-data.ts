@@ -51,7 +51,7 @@ export function readUserData(
   const id = readProviderId(readMember(data, 'sub') ?? readMember(data, 'id'));
   const email = readMember(data, 'email');
   if (id === undefined) {
-    throw new ProviderError('unavailable', 'userinfo answered without a usable user id');
+    throw new ProviderError('unavailable', 'userinfo responded without a usable user id');
   }
   if (!isStorable(email, MAX_CHARACTERS.email)) throw new NoEmailError();
   const entry = readAccessEntry(readMember(data, 'client_access_list'), config.IDP_CLIENT_ID);
