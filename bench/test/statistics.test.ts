@@ -9,7 +9,7 @@ test('the median is the middle value, or the mean of the middle two values', () 
   assert.equal(median([7]), 7);
   assert.equal(median([9, 1, 5]), 5);
   assert.equal(median([4, 1, 3, 2]), 2.5);
-  // Sorted as strings, these values would have another order.
+  // Sorted as strings, these values would have a different order.
   assert.equal(median([10, 9, 100]), 10);
 });
 

@@ -238,11 +238,11 @@ export function findUnsafeSettings(config: Config): string[] {
     ],
     [
       new URL(config.IDP_REDIRECT_URI).origin !== new URL(config.BASE_URL).origin,
-      'IDP_REDIRECT_URI has another origin than BASE_URL: sign-ins fail without their cookie unless a proxy connects the two',
+      'IDP_REDIRECT_URI has a different origin than BASE_URL: sign-ins fail without their cookie unless a proxy connects the two',
     ],
     [
       protocol === 'http:' && !isLocal,
-      'IDP_BASE_URL is http on another host: tokens are sent unencrypted',
+      'IDP_BASE_URL is http on a different host: tokens are sent unencrypted',
     ],
   ];
   return warnings.filter(([isUnsafe]) => isUnsafe).map(([, warning]) => warning);

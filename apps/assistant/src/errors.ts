@@ -163,7 +163,7 @@ export const errors = {
     ],
     message_name_taken: [
       'Another message has this ID',
-      'The session has a message with this `client_message_id` and another text. Send the new message with another ID.',
+      'The session has a message with this `client_message_id` and a different text. Send the new message with a different ID.',
     ],
     nothing_to_retry: [
       'There is nothing to retry',

@@ -31,7 +31,7 @@ export function registerHomeRoute(app: Server, identity: Identity, baseUrl: stri
   );
 }
 
-/** Links to the public origin, because a sign-in that begins under another name returns without its cookie. */
+/** Links to the public origin, because a sign-in that begins under a different name returns without its cookie. */
 function renderSignIn(baseUrl: string) {
   return html`<p>You are not signed in.</p>
     <p><a class="button" href="${baseUrl}/auth/login">Sign in</a></p>`;

@@ -154,7 +154,7 @@ test('A user who does not exist is not found, and nothing is recorded', async ()
   );
 });
 
-test('A user is signed out everywhere at once, and the tokens are revoked later', async () => {
+test('A user is signed out everywhere immediately, and the tokens are revoked later', async () => {
   const phone = await signInUser(app, OLENA);
   const laptop = await signInUser(app, OLENA);
   const tokens = provider.issued.slice(-4);

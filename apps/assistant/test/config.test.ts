@@ -172,7 +172,7 @@ test('Unsafe settings have warnings', () => {
     [{ ...httpsEnv, ...openaiEnv, SVC_AUTH_COOKIE_SECURE: 'true' }, /^$/],
     [
       { IDP_REDIRECT_URI: 'http://localhost:8000/auth/callback' },
-      /IDP_REDIRECT_URI has another origin/,
+      /IDP_REDIRECT_URI has a different origin/,
     ],
     [{ IDP_REDIRECT_URI: 'http://127.0.0.1:8000/sign-in/auth/callback' }, /^$/],
   ];

@@ -176,7 +176,7 @@ test('Ctrl-C stops it, and it starts again', async () => {
   kill(running.child, 'SIGINT');
   await running.ended;
   assert.equal(running.errors(), '');
-  assert.match(running.output(), /\nOselya is stopping; Ctrl-C again ends it at once\.\n$/);
+  assert.match(running.output(), /\nOselya is stopping; Ctrl-C again ends it immediately\.\n$/);
   await assert.rejects(fetch(`${collectorUrl}/health`));
 
   running = await start(DEV);

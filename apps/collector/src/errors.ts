@@ -21,7 +21,7 @@ export const errors = {
   forbidden: {
     status: 403,
     title: 'Not allowed',
-    advice: 'This API key lacks the scope or the source. Use or request another key.',
+    advice: 'This API key lacks the scope or the source. Use or request a different key.',
   },
   cross_site_request: {
     status: 403,
@@ -75,7 +75,7 @@ export const errors = {
     status: 409,
     title: 'Idempotency key used before',
     advice:
-      'The key was sent with another payload in the last 24 hours. Send a new key with a new payload.',
+      'The key was sent with a different payload in the last 24 hours. Send a new key with a new payload.',
   },
   not_retryable: {
     status: 409,

@@ -53,7 +53,7 @@ export function parseServerFrame(text: string): ReceivedFrame | undefined {
     const otherFrame = { ...frame, type: 'other', id: undefined };
     return Value.Check(otherEventSchema, otherFrame) ? otherFrame : undefined;
   }
-  if (!Value.Check(schema, frame)) throw createProtocolError(`a ${type} of another form`);
+  if (!Value.Check(schema, frame)) throw createProtocolError(`a ${type} of a different form`);
   // The cast is safe after the schema check.
   return frame as ReceivedFrame;
 }

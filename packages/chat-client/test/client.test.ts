@@ -75,7 +75,7 @@ test('Unknown events keep their number and are ignored', async (t) => {
   );
 });
 
-test('An answer that has ended meanwhile ends with its stored message', async (t) => {
+test('An answer that has ended during the disconnection ends with its stored message', async (t) => {
   const storedAnswers = {
     'message.completed': message('a', 'assistant', 'Є дві.'),
     error: message('a', 'assistant', 'Є', {

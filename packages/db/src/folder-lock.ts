@@ -43,14 +43,14 @@ function createLockError(folder: string, error: unknown): DatabaseError {
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
     return new DatabaseError(
       'FOLDER_LOCKED',
-      `The data folder ${folder} is in use by another Oselya process${describeHolder(folder)}: stop that process, or set DATA_DIR to another folder`,
+      `The data folder ${folder} is in use by another Oselya process${describeHolder(folder)}: stop that process, or set DATA_DIR to a different folder`,
       { cause: error },
     );
   }
   const reason = error instanceof Error ? error.message : String(error);
   return new DatabaseError(
     'FOLDER_UNUSABLE',
-    `The data folder ${folder} cannot be used (${reason}): make it writable, or set DATA_DIR to another folder`,
+    `The data folder ${folder} cannot be used (${reason}): make it writable, or set DATA_DIR to a different folder`,
     { cause: error },
   );
 }

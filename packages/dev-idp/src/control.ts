@@ -109,7 +109,7 @@ export async function registerControlRoutes(
     done(
       createFormError(
         403,
-        'The form comes from a page at another address. Use the page of the provider.',
+        'The form comes from a page at a different address. Use the page of the provider.',
       ),
     );
   });
@@ -189,7 +189,7 @@ function createControlPage({ accounts, webhooks, redirectUris }: ControlOptions,
     </div>`;
   const body = html`
     <p>
-      Sample accounts without passwords, on this machine alone. Changes hold at once, and the
+      Sample accounts without passwords, on this machine alone. Changes hold immediately, and the
       application gets a signed webhook for each.
     </p>
     ${createApplicationLink(redirectUris)} ${noticeBox ?? null}

@@ -466,7 +466,7 @@ test('An invalid form, or one of another origin, changes nothing', async (t) => 
   const crossSiteHeaders = { 'sec-fetch-site': 'cross-site', origin: issuer };
   for (const path of PATHS) {
     const answer = await post(issuer, path, { account: 'u-olena' }, crossSiteHeaders);
-    await assertRejected(answer, 403, /another address/);
+    await assertRejected(answer, 403, /a different address/);
   }
   for (const path of PATHS.slice(0, 4)) {
     const answer = await post(issuer, path, { account: '<b>unknown' });

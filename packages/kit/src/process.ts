@@ -26,7 +26,7 @@ export async function listen(
     if (code !== 'EADDRINUSE' && !ADDRESS_ERROR_CODES.has(code)) throw error;
     const message =
       code === 'EADDRINUSE'
-        ? `Port ${port} on ${host} is in use: stop the program that uses it, or set ${variable} to another port`
+        ? `Port ${port} on ${host} is in use: stop the program that uses it, or set ${variable} to a different port`
         : `Cannot listen on ${host}:${port} (${code}): set ${variable} and the host to an address of this machine`;
     throw new StartError(message, { cause: error });
   }

@@ -19,7 +19,7 @@ export type ModelClient = {
   streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined>;
   /** Returns validated embeddings in the order of the texts. */
   embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;
-  /** Configured name of the chat model. Responses may contain another name. */
+  /** Configured name of the chat model. Responses may contain a different name. */
   readonly chatModel: string;
   /** Configured name of the vision model. Undefined if `MODEL_VISION=off`. */
   readonly visionModel: string | undefined;

@@ -97,7 +97,7 @@ function findProblem(vectors: number[][], dimensions: number, model: string): st
   for (const vector of vectors) {
     const embedding = `MODEL_EMBEDDING (${model}) gave an embedding`;
     if (vector.length !== dimensions) {
-      return `${embedding} of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Set EMBEDDING_DIMENSIONS to the width of the model, or choose another model.`;
+      return `${embedding} of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Set EMBEDDING_DIMENSIONS to the width of the model, or choose a different model.`;
     }
     let squareSum = 0;
     for (const number of vector) squareSum = Math.fround(squareSum + Math.fround(number) ** 2);

@@ -15,7 +15,7 @@ const MAX_ERROR_BYTES = 64 * 1024;
  * send texts and possibly the key to a server that is not configured.
  * @param server.apiKey Key to remove from quoted error messages.
  * @throws ModelError MODEL_UNREACHABLE if the connection fails, MODEL_INVALID_OUTPUT if the response is too large, or
- *   an error for another status. Rethrows the reason of an aborted signal.
+ *   an error for a different status. Rethrows the reason of an aborted signal.
  */
 export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>) {
   const { apiKey, variables } = server;

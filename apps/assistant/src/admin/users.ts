@@ -166,7 +166,7 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
         tags,
         summary: 'Ends all sign-ins of a user',
         description:
-          'The sign-ins end at once, on every process. Their tokens are revoked at the identity provider after the answer, a few at a time.',
+          'The sign-ins end immediately, on every process. Their tokens are revoked at the identity provider after the answer, a few at a time.',
         params: userParams,
         response: {
           200: Type.Object(

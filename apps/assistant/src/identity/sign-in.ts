@@ -201,7 +201,7 @@ async function consumePendingLogin(
   if (browserId !== null) throw problem('login_not_valid');
   throw problem('login_not_valid', {
     detail:
-      'This browser did not send the cookie of the sign-in. It was begun in another browser, or under another address of this service than this one (localhost is not 127.0.0.1), it took longer than ten minutes, or cookies are off. Sign in again from here.',
+      'This browser did not send the cookie of the sign-in. It was begun in another browser, or under a different address of this service than this one (localhost is not 127.0.0.1), it took longer than ten minutes, or cookies are off. Sign in again from here.',
   });
 }
 

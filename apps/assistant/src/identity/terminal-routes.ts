@@ -252,7 +252,7 @@ async function endUnusedAuthSession(
 
 const computeSha256 = (text: string) => hash('sha256', text, 'base64url');
 
-/** Builds the terminal's URL with the loopback IP, because `localhost` may resolve to another host. RFC 8252 §8.3. */
+/** Builds the terminal's URL with the loopback IP, because `localhost` may resolve to a different host. RFC 8252 §8.3. */
 function buildTerminalUrl(
   { port, state }: { port: number; state: string },
   parameters: Record<string, string>,

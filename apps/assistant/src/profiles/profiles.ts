@@ -69,7 +69,7 @@ export async function openProfiles({
   function checkUse(user: Pick<User, 'role'>, profile: Profile): void {
     if (canUse(user, profile)) return;
     throw problem('admin_only', {
-      detail: 'This profile needs the role `admin`. Start a session with another profile.',
+      detail: 'This profile needs the role `admin`. Start a session with a different profile.',
     });
   }
 

@@ -158,7 +158,7 @@ async function storeHits(
       );
       for (const { kind } of storedHits) metrics.countHit(kind);
     } catch (error) {
-      // A collector of another version may reject a filter. The other searches continue.
+      // A collector of a different version may reject a filter. The other searches continue.
       if (!(error instanceof CollectorError) || error.status !== 422) throw error;
       log.warn({ err: error }, 'the collector rejected a saved search, which finds nothing');
     }

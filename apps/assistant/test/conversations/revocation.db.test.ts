@@ -345,6 +345,6 @@ test('A profile for admins runs no tool after the loss of the role', async (t) =
   releaseSecondTool();
   await waitForDeniedTool(
     chief,
-    'For administrators only. This profile needs the role `admin`. Start a session with another profile.',
+    'For administrators only. This profile needs the role `admin`. Start a session with a different profile.',
   );
 });

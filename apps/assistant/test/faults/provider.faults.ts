@@ -72,7 +72,7 @@ suite('outage of the provider', async () => {
     'sends malformed chunks': createRawAnswer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
     ),
-    'responds with another protocol': createRawAnswer('220 mail.example.test ESMTP\r\n'),
+    'responds with a different protocol': createRawAnswer('220 mail.example.test ESMTP\r\n'),
     'sends a decompression bomb': (response) =>
       void response.writeHead(200, { ...JSON_HEADERS, 'content-encoding': 'gzip' }).end(gzipBomb),
     'sends 100 MiB': (response) => void sendHugeAnswer(response),

@@ -372,7 +372,7 @@ test('The content determines the media type, and markup is text', async () => {
   }
 });
 
-test('A user has at most six concurrent transfers, and other users are served meanwhile', async () => {
+test('A user has at most six concurrent transfers, and other users are served in the meantime', async () => {
   const server = await createUserServer();
   const readGate = gate();
   let readCount = 0;

@@ -54,7 +54,7 @@ export function encodeInUrl(texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
   );
 }
 
-/** URLs that a browser may resolve to another origin. */
+/** URLs that a browser may resolve to a different origin. */
 const FOREIGN_URLS = [
   '/\\evil.example',
   'https:evil.example',

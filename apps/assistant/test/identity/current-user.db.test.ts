@@ -135,7 +135,7 @@ suite('user data', () => {
     assert.equal((await requestMe(browser)).statusCode, 401);
   });
 
-  test('Sessions are unreadable under another key, and readable again with their key as an earlier one', async () => {
+  test('Sessions are unreadable under a different key, and readable again with their key as an earlier one', async () => {
     const key = Buffer.alloc(32, 9).toString('base64url');
     const otherKeyApp = await createInstance({ SVC_AUTH_ENCRYPTION_KEY: key });
     const browser = await signInUser(app);

@@ -225,7 +225,7 @@ suite('ID tokens', async () => {
     ['of the future', { iat: getUnixSeconds() + 3600, exp: getUnixSeconds() + 7200 }],
     ['with an unexpected nonce', { nonce: 'n' }],
     ['without a subject', { sub: undefined }],
-    ['about another user than the user data', { sub: 'u-2' }],
+    ['about a different user than the user data', { sub: 'u-2' }],
   ];
 
   test('An ID token of the provider signs in', async () => {

@@ -70,7 +70,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
 
   apiKey
     .command('revoke')
-    .description('end the use of a key at once')
+    .description('end the use of a key immediately')
     .argument('<id>', 'as printed by create and list')
     .action((id: string) =>
       withKeys(context, async (keys) => {

@@ -71,7 +71,7 @@ function describeReport(report: BackfillReport, dryRun: boolean): string[] {
   );
   return [
     `${embedded} of ${checked} listings were embedded, ${checked - outdated} were up to date.`,
-    ...(changed === 0 ? [] : [`${changed} changed meanwhile: their worker embeds them.`]),
+    ...(changed === 0 ? [] : [`${changed} changed in the meantime: their worker embeds them.`]),
     ...formatFirstLines(failures, MAX_NAMED_FAILURES),
   ];
 }

@@ -36,7 +36,7 @@ export async function dev({ env, print }: Pick<Context, 'env' | 'print'>): Promi
   // Register before startup completes, because an early signal must also close everything.
   const shutdown = onShutdown(log, async () => {
     stopController.abort();
-    print('\nOselya is stopping; Ctrl-C again ends it at once.');
+    print('\nOselya is stopping; Ctrl-C again ends it immediately.');
     await (await startup).disposeAsync();
   });
   await Promise.all([startup, shutdown]);

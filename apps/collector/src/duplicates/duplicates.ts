@@ -59,7 +59,7 @@ export const duplicatesSchema = Type.Array(
   }),
   {
     description:
-      'Other listings that are likely the same property, likeliest first. They have another source or ID and the ' +
+      'Other listings that are likely the same property, likeliest first. They have a different source or ID and the ' +
       'same kind of offer, and are not archived. The search runs some seconds after a change.',
     examples: [
       [

@@ -117,7 +117,7 @@ test('Only the hash of a key is stored', async () => {
   assert.equal(await keys.verify(''), undefined);
 });
 
-test('A revoked key is rejected at once and stays in the list', async () => {
+test('A revoked key is rejected immediately and stays in the list', async () => {
   const { id, key } = await keys.create({ name: 'old', scopes: ['admin'], sources: ['doshka'] });
   assert.deepEqual((await keys.verify(key))?.source_slugs, ['doshka']);
   assert.equal(await keys.revoke(id), true);

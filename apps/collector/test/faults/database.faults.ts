@@ -201,7 +201,7 @@ async function sendRequest(collector: { url: string }, method: string, path: str
   return { status: response.status, retryAfter: response.headers.get('retry-after'), code, text };
 }
 
-test('Without the database every route responds with 503, and the ingest 500 (ADR 0009)', async () => {
+test('Without the database every route responds with 503, and `POST /ingest` with 500 (ADR 0009)', async () => {
   const stoppedDatabase = await connect<Tables>({ url });
   await using disconnectedCollector = await startCollector(
     { ...stoppedDatabase, url },

@@ -104,7 +104,7 @@ test('Every other failure of the model propagates, and the next attempt continue
   }
 });
 
-test('A failed image is described again only with another model or prompt', async () => {
+test('A failed image is described again only with a different model or prompt', async () => {
   const { url, sha256 } = await putImage('/logo.png', 'png', { width: 90 });
   for (const [visionModelName, requestCount] of [
     ['eyes', 1],
@@ -140,7 +140,7 @@ test('Only a temporary error leaves an image outdated', async () => {
   }
 });
 
-test('A failure does not replace a description that another listing has stored meanwhile', async () => {
+test('A failure does not replace a description that another listing has stored in the meantime', async () => {
   const { url, sha256 } = await putImage('/raced.png', 'png', { width: 91 });
   const { model } = createVisionModel(async () => {
     await openService().images.processRemote({ ...(await addListing()), urls: [url] });

@@ -202,7 +202,7 @@ test('A redirect is checked like an address', async () => {
   assert.equal(isReached, false);
 });
 
-test('The connection uses the checked address, even if the name then has another address', async () => {
+test('The connection uses the checked address, even if the name then has a different address', async () => {
   const addresses = ['127.0.0.1', '127.0.0.2'];
   let lookupCount = 0;
   const downloadRebinding = createDownloader({

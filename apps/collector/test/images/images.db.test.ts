@@ -456,7 +456,7 @@ test('Images of listings survive concurrent cleanups', async () => {
     }
   };
   await Promise.all(colours.map(replaceImagesRepeatedly)).finally(() => stopController.abort());
-  assert.ok((await cleanupLoop) > 0, 'some were removed meanwhile');
+  assert.ok((await cleanupLoop) > 0, 'some were removed during the load');
 });
 
 suite('GET /images/{sha256}', async () => {

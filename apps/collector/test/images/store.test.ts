@@ -73,7 +73,7 @@ for (const [name, store, listKeys] of [
   });
 }
 
-test('A removal covers the thumbnails, including one that is stored meanwhile', async () => {
+test('A removal covers the thumbnails, including one that is stored during the removal', async () => {
   const putThumbnail = () => localStore.store.putThumbnail(imageHash, 320, Buffer.from('small'));
   const backend = openBackend();
   const remove = (key: string) => backend.remove(key).then(putThumbnail);
@@ -275,7 +275,7 @@ suite('A temporary folder', () => {
     assert.deepEqual(await readdir(parent), []);
   });
 
-  test('A new folder that another process has locked is replaced by one with another name', async (t) => {
+  test('A new folder that another process has locked is replaced by one with a different name', async (t) => {
     const lockError = Object.assign(new Error('database is locked'), { errcode: 5 });
     const exec = t.mock.method(DatabaseSync.prototype, 'exec');
     exec.mock.mockImplementationOnce(() => {

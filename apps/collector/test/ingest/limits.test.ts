@@ -59,7 +59,7 @@ async function startStalledIngest(
 
 const countBytes = (payload: object) => Buffer.byteLength(JSON.stringify(payload));
 
-test('Excess payloads are rejected at once while the database stalls at the limit or the store', async () => {
+test('Excess payloads are rejected immediately while the database stalls at the limit or the store', async () => {
   const largePayload = createPayload({ description: 'ї'.repeat(1000) });
   for (const stalledStep of ['limit', 'store'] as const) {
     for (const bounds of [

@@ -73,7 +73,7 @@ test('Each working model logs one line', async (t) => {
   assert.match(JSON.stringify(requests[1]?.body), /data:image\/jpeg;base64,/);
 });
 
-test('Embeddings of another width log a line that names the setting', async (t) => {
+test('Embeddings of a different width log a line that names the setting', async (t) => {
   const { lines } = await probe(t, { embedding: createEmbeddings([[1, 2]]) });
   assert.match(lines[0] ?? '', /^warn .*embeddings do not work\..*of 2 numbers.*DIMENSIONS is 3/);
 });

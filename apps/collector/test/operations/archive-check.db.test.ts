@@ -250,7 +250,7 @@ test('An address is not checked again within the hours of the run', async () => 
   assert.equal(requestedUrls.length, 2);
 });
 
-test('Concurrent runs check each address once and hold no connection meanwhile', async () => {
+test('Concurrent runs check each address once and hold no connection during the requests', async () => {
   await createListings('together', 60);
   const responsesAllowed = Promise.withResolvers<void>();
   const { run, requestedUrls } = createSourceCheck('together', async () => {

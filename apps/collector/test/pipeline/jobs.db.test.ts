@@ -174,7 +174,7 @@ function createHeldModel(heldCall: 'generateObject' | 'embed') {
   };
   const model: typeof mock = {
     ...mock,
-    // Another model name makes a backfill embed every listing again.
+    // A different model name makes a backfill embed every listing again.
     embeddingModel: 'held',
     async generateObject(request) {
       if (heldCall === 'generateObject') await wait();

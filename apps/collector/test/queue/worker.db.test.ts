@@ -91,7 +91,7 @@ test('A notification during the check of a gate is not lost', async () => {
   await storePayloads(1);
   worker.notify();
   checks[0]?.(false);
-  await until('another check at once', () => checks.length === 2);
+  await until('another check immediately', () => checks.length === 2);
   isOver = true;
   checks[1]?.(true);
   await waitForStatuses({ completed: 1 });

@@ -336,7 +336,7 @@ test('A dry run writes nothing', async () => {
   assert.deepEqual(await readAllRows(db), rowsBefore);
 });
 
-test('Each extraction with another result adds a snapshot to the history', async () => {
+test('Each extraction with a different result adds a snapshot to the history', async () => {
   const { id, listing_id: listingId } = await createHarness(db).process(createPayload());
   for (const rooms of [9, 9, 4]) {
     const reprocess = openReprocess(

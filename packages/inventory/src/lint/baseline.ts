@@ -134,7 +134,7 @@ export function parseBaseline(text: string, file: string): Baseline {
     throw new ConfigError(message, { cause: error });
   }
   throw new ConfigError(
-    `${file} is not a baseline; name another FILE, or remove it and create one with --update-baseline`,
+    `${file} is not a baseline; name a different FILE, or remove it and create one with --update-baseline`,
   );
 }
 
