@@ -8,7 +8,7 @@ export type Options = {
   seconds: number;
   connections: number;
   /** Whether to check only responses and counts, without evaluating speed. */
-  smoke: boolean;
+  isSmokeRun: boolean;
   /** File for the raw results, instead of a new file in bench/results. */
   out: string | undefined;
   /** Database sizes of the suite `search`, in listings; the suite has defaults. */
@@ -47,15 +47,15 @@ export function readArguments(args: readonly string[]): {
   if (surplus.length > 0) throw new UsageError('more than one suite specified: name one suite');
   if (suite === undefined && args.length > 0)
     throw new UsageError('no suite specified: name one suite');
-  const smoke = values.smoke ?? false;
-  const defaults = smoke ? SMOKE : DEFAULTS;
+  const isSmokeRun = values.smoke ?? false;
+  const defaults = isSmokeRun ? SMOKE : DEFAULTS;
   return {
     suite,
     options: {
       rounds: parseInteger('rounds', values.rounds, defaults.rounds, 100),
       seconds: parseNumber('seconds', values.seconds, defaults.seconds, 600),
       connections: parseInteger('connections', values.connections, defaults.connections, 1000),
-      smoke,
+      isSmokeRun,
       out: values.out,
       ...(values.listings && {
         listings: values.listings

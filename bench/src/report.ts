@@ -9,9 +9,9 @@ export function evaluateRatio(
   [peer, peerValues]: readonly [string, readonly number[]],
   atLeast: number,
 ): Goal {
-  const measured = ratio(values, peerValues);
+  const measuredRatio = ratio(values, peerValues);
   const goal = formatGoal(name, peer, atLeast);
-  return { goal, measured: formatRange(measured, 2), isMet: measured.median >= atLeast };
+  return { goal, measured: formatRange(measuredRatio, 2), isMet: measuredRatio.median >= atLeast };
 }
 
 /** Returns a missed goal for a peer that is not installed. */

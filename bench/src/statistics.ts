@@ -5,10 +5,10 @@ export type Summary = { median: number; min: number; max: number };
  * @throws RangeError without values.
  */
 export function median(values: readonly number[]): number {
-  const sorted = sortNumbers(values);
-  const middle = sorted.length / 2;
-  const upper = getValue(sorted, Math.floor(middle));
-  return Number.isInteger(middle) ? (getValue(sorted, middle - 1) + upper) / 2 : upper;
+  const sortedValues = sortNumbers(values);
+  const middle = sortedValues.length / 2;
+  const upper = getValue(sortedValues, Math.floor(middle));
+  return Number.isInteger(middle) ? (getValue(sortedValues, middle - 1) + upper) / 2 : upper;
 }
 
 /**
@@ -16,11 +16,11 @@ export function median(values: readonly number[]): number {
  * @throws RangeError without values.
  */
 export function summarize(values: readonly number[]): Summary {
-  const sorted = sortNumbers(values);
+  const sortedValues = sortNumbers(values);
   return {
-    median: median(sorted),
-    min: getValue(sorted, 0),
-    max: getValue(sorted, sorted.length - 1),
+    median: median(sortedValues),
+    min: getValue(sortedValues, 0),
+    max: getValue(sortedValues, sortedValues.length - 1),
   };
 }
 
@@ -30,8 +30,10 @@ export function summarize(values: readonly number[]): Summary {
  * @throws RangeError without values.
  */
 export function percentiles(values: readonly number[], shares: readonly number[]): number[] {
-  const sorted = sortNumbers(values);
-  return shares.map((share) => getValue(sorted, Math.max(0, Math.ceil(share * sorted.length) - 1)));
+  const sortedValues = sortNumbers(values);
+  return shares.map((share) =>
+    getValue(sortedValues, Math.max(0, Math.ceil(share * sortedValues.length) - 1)),
+  );
 }
 
 /**

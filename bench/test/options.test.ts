@@ -7,9 +7,9 @@ test('no arguments select the list of suites', () => {
 });
 
 test('a suite has default options, which --smoke and the other options change', () => {
-  const full = { rounds: 3, seconds: 5, connections: 50, smoke: false, out: undefined };
+  const full = { rounds: 3, seconds: 5, connections: 50, isSmokeRun: false, out: undefined };
   assert.deepEqual(readArguments(['auth']), { suite: 'auth', options: full });
-  const smoke = { rounds: 1, seconds: 0.5, connections: 10, smoke: true, out: undefined };
+  const smoke = { rounds: 1, seconds: 0.5, connections: 10, isSmokeRun: true, out: undefined };
   assert.deepEqual(readArguments(['auth', '--smoke']).options, smoke);
   const cliArguments = [
     '--rounds',
@@ -24,7 +24,7 @@ test('a suite has default options, which --smoke and the other options change', 
     rounds: 5,
     seconds: 0.25,
     connections: 8,
-    smoke: false,
+    isSmokeRun: false,
     out: 'raw.jsonl',
   });
   assert.equal(readArguments(['soak', '--minutes', '0.5']).options.minutes, 0.5);

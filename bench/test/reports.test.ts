@@ -23,7 +23,7 @@ import type { Goal } from '../src/report.ts';
 import { evaluateGoals as evaluateSearch } from '../src/search/goals.ts';
 import { type Findings, formatReport as formatSearch } from '../src/search/report.ts';
 
-const options = { rounds: 2, seconds: 1, connections: 1, smoke: false, out: undefined };
+const options = { rounds: 2, seconds: 1, connections: 1, isSmokeRun: false, out: undefined };
 const areMet = (goals: readonly Goal[]) => goals.map(({ isMet }) => isMet);
 
 describe('auth', () => {
@@ -102,7 +102,13 @@ describe('chat', () => {
   });
   const idle = { variant: 'assistant' as const, sockets: 1000, rss: 50_000, heap: 1 };
   const samples = [10, 20, 60].map((p99) => createSample({ p99 }));
-  const results = { samples, idle: [idle], storedCount: 800, expectedCount: 800, smoke: false };
+  const results = {
+    samples,
+    idle: [idle],
+    storedCount: 800,
+    expectedCount: 800,
+    isSmokeRun: false,
+  };
   const failures = ['expected event 2, received event 3'];
   const evaluate = (changes: Partial<typeof results>) =>
     areMet(evaluateChat({ ...results, ...changes }));
@@ -112,8 +118,8 @@ describe('chat', () => {
     const relay = createSample({ variant: 'relay', p99: 500, failures });
     const burst = createSample({ arrival: 'all at once', p99: 500 });
     for (const ignored of [relay, burst]) {
-      const changed = [...samples, ignored, ignored, ignored, ignored];
-      assert.deepEqual(evaluate({ samples: changed }), [true, true, true]);
+      const changedSamples = [...samples, ignored, ignored, ignored, ignored];
+      assert.deepEqual(evaluate({ samples: changedSamples }), [true, true, true]);
     }
     assert.deepEqual(evaluate({ samples: [createSample({ p99: 20.1 })] }), [false, true, true]);
   });
@@ -130,7 +136,8 @@ describe('chat', () => {
       { storedCount: 801 },
       { samples: [createSample({ failures })] },
     ];
-    for (const changes of wrong) assert.deepEqual(evaluate({ ...changes, smoke: true }), [false]);
+    for (const changes of wrong)
+      assert.deepEqual(evaluate({ ...changes, isSmokeRun: true }), [false]);
   });
 });
 
@@ -232,7 +239,7 @@ describe('ingest', () => {
   });
 
   test('the report compares rates within a round and leaves missing values empty', () => {
-    const missing = { latency: undefined, cpuMs: undefined };
+    const missingValues = { latency: undefined, cpuMs: undefined };
     const text = formatIngest({
       options,
       connections: 64,
@@ -241,7 +248,10 @@ describe('ingest', () => {
         ['collector', [createSample(), createSample({ seconds: 2 })]],
         [
           'pgbench, 32 clients',
-          [createSample({ ...missing, accepted: 2000 }), createSample({ ...missing, seconds: 2 })],
+          [
+            createSample({ ...missingValues, accepted: 2000 }),
+            createSample({ ...missingValues, seconds: 2 }),
+          ],
         ],
       ]),
     });
@@ -315,11 +325,11 @@ describe('queue', () => {
 });
 
 describe('inventory', () => {
-  const valid = { records: 1000, faulty: 0, format: 'json' } as const;
+  const validDocument = { records: 1000, faulty: 0, format: 'json' } as const;
   const createSample = (values: Partial<InventorySample>): InventorySample => ({
     variant: oselya.name,
     round: 1,
-    document: valid,
+    document: validDocument,
     megabytes: 1,
     exitStatus: 0,
     wallMs: 1000,
@@ -331,7 +341,7 @@ describe('inventory', () => {
     createSample({ variant: jsonParse.name, round, wallMs });
   /** Creates samples of `lint` and `validate` for the smaller document, in the first round. */
   const createLintPair = (cpuMs: number) => {
-    const document = { ...valid, records: 100 };
+    const document = { ...validDocument, records: 100 };
     return [
       createSample({ document, usage: { cpuMs: 100, peakMB: 100 } }),
       createSample({ document, variant: lint.name, usage: { cpuMs, peakMB: 100 } }),
@@ -365,7 +375,7 @@ describe('inventory', () => {
     assert.deepEqual(failures, []);
     const wrong = [
       createSample({ difference: 'expected one' }),
-      createSample({ document: { ...valid, faulty: 1 }, exitStatus: 0 }),
+      createSample({ document: { ...validDocument, faulty: 1 }, exitStatus: 0 }),
       createYardstick(1, 1),
       ...createLintPair(1),
     ];
@@ -417,7 +427,10 @@ describe('pipeline', () => {
     const { text } = formatPipeline(samples, options);
     assert.match(text, /mock, 4 slots, new: busy at least 95 % .* met/);
     assert.match(text, /mock, 4 slots, unchanged: busy at least 95 % .* not met/);
-    assert.doesNotMatch(formatPipeline(samples, { ...options, smoke: true }).text, /busy at least/);
+    assert.doesNotMatch(
+      formatPipeline(samples, { ...options, isSmokeRun: true }).text,
+      /busy at least/,
+    );
   });
 
   test('each image of a new listing may cost a call, and is fetched once', () => {

@@ -24,7 +24,7 @@ function countStatements(pieces: readonly Buffer[]): number {
 }
 
 test('a simple query is a statement, and so is each execution of a parsed one', () => {
-  const parsed = [
+  const parsedStatements = [
     createMessage('P', 'name\0select $1\0\0\0'),
     createMessage('B', '\0name\0\0\0\0\0\0\0'),
     createMessage('D', 'P\0'),
@@ -36,9 +36,14 @@ test('a simple query is a statement, and so is each execution of a parsed one', 
     countStatements([startup, createMessage('Q', 'begin\0'), createMessage('Q', 'select 1\0')]),
     2,
   );
-  assert.equal(countStatements([startup, ...parsed]), 1);
+  assert.equal(countStatements([startup, ...parsedStatements]), 1);
   assert.equal(
-    countStatements([startup, ...parsed, ...parsed.slice(1), createMessage('X', '')]),
+    countStatements([
+      startup,
+      ...parsedStatements,
+      ...parsedStatements.slice(1),
+      createMessage('X', ''),
+    ]),
     2,
   );
 });

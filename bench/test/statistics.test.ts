@@ -15,11 +15,11 @@ test('the median is the middle value, or the mean of the middle two values', () 
 
 test('half of the values are on either side of the median', () => {
   fc.assert(
-    fc.property(values, (all) => {
-      const middle = median(all);
-      const below = all.filter((value) => value < middle).length;
-      const above = all.filter((value) => value > middle).length;
-      assert.ok(below <= all.length / 2 && above <= all.length / 2);
+    fc.property(values, (allValues) => {
+      const middle = median(allValues);
+      const below = allValues.filter((value) => value < middle).length;
+      const above = allValues.filter((value) => value > middle).length;
+      assert.ok(below <= allValues.length / 2 && above <= allValues.length / 2);
     }),
   );
 });

@@ -19,8 +19,8 @@ test('every route with a body describes the rejections of bodies', async () => {
   for (const [path, methods] of documents.flatMap(({ paths }) => Object.entries(paths))) {
     for (const [method, { requestBody, responses }] of Object.entries(methods)) {
       if (requestBody === undefined) continue;
-      const missing = ['400', '413', '415'].filter((status) => !(status in responses));
-      assert.deepEqual(missing, [], `${method} ${path}`);
+      const missingStatuses = ['400', '413', '415'].filter((status) => !(status in responses));
+      assert.deepEqual(missingStatuses, [], `${method} ${path}`);
     }
   }
 });

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { auditActions, recordAudit } from '../src/admin/audit.ts';
 import { USER_CHANNEL } from '../src/identity/revocation.ts';
 import { type Browser, failEverySecondDeletion, openAssistant } from './helpers/assistant.ts';
-import { pages, person, SEVERAL_PEOPLE } from './helpers/people.ts';
+import { pages, createPerson, SEVERAL_PEOPLE } from './helpers/people.ts';
 import { OLENA } from './scripted-provider.ts';
 
 const {
@@ -22,7 +22,7 @@ const app = await createInstance();
 const secondApp = await createInstance();
 
 const ADMIN = {
-  ...person('u-admin', { isAdmin: true }),
+  ...createPerson('u-admin', { isAdmin: true }),
   email: 'Ivan.Admin@example.test',
   profile: { display_name: 'Іван Адмін' },
 };
@@ -37,16 +37,16 @@ beforeEach(async () => {
 
 /** Reads all pages by their links. */
 const readPages = async <Row>(path: string): Promise<Row[]> =>
-  (await pages(admin, path)).flatMap((answer) => answer.json());
+  (await pages(admin, path)).flatMap((response) => response.json());
 
 const listIds = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
 test('The list has every user with role, permissions and times, and is recorded', async () => {
   await signInUser(app, OLENA);
-  const answer = await admin.get('/admin/users');
-  assert.equal(answer.statusCode, 200);
-  assert.equal(answer.headers['cache-control'], 'no-store');
-  const [olena, ivan, ...otherUsers] = answer.json();
+  const response = await admin.get('/admin/users');
+  assert.equal(response.statusCode, 200);
+  assert.equal(response.headers['cache-control'], 'no-store');
+  const [olena, ivan, ...otherUsers] = response.json();
   assert.deepEqual(otherUsers, []);
   assert.deepEqual(olena, {
     id: 'u-1',
@@ -88,8 +88,8 @@ test('Users are listed in pages, and found by parts of their names and addresses
     ['%', []],
     ['_', []],
   ] as const) {
-    const answer = await admin.get(`/admin/users?q=${encodeURIComponent(q)}`);
-    assert.deepEqual(listIds(answer.json()), expectedIds, q);
+    const response = await admin.get(`/admin/users?q=${encodeURIComponent(q)}`);
+    assert.deepEqual(listIds(response.json()), expectedIds, q);
   }
 });
 
@@ -110,8 +110,8 @@ test('Invalid queries, roles and user IDs are rejected', async () => {
     assert.equal((await admin.get(`/admin/${query}`)).statusCode, 422, query);
   }
   for (const payload of [{ role: 'root' }, { role: null }, {}, { role: 'user', x: 1 }]) {
-    const answer = await admin.request('PATCH', '/admin/users/u-admin/role', { payload });
-    assert.equal(answer.statusCode, 422, JSON.stringify(payload));
+    const response = await admin.request('PATCH', '/admin/users/u-admin/role', { payload });
+    assert.equal(response.statusCode, 422, JSON.stringify(payload));
   }
   for (const id of ['%00', 'a'.repeat(256)]) {
     assert.equal((await admin.post(`/admin/users/${id}/sign-out`)).statusCode, 422);
@@ -128,8 +128,8 @@ test('A role is changed in the cache until the next fetch from the provider', as
   const notifications: string[] = [];
   const stop = await listen(USER_CHANNEL, (payload) => notifications.push(payload));
   const payload = { role: 'admin' };
-  const answer = await admin.request('PATCH', '/admin/users/u-1/role', { payload });
-  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
+  const response = await admin.request('PATCH', '/admin/users/u-1/role', { payload });
+  assert.deepEqual([response.statusCode, response.json()], [200, { ok: true }]);
   const users = db.selectFrom('svc_users').select('role').where('id', '=', 'u-1');
   assert.deepEqual(await users.executeTakeFirst(), payload);
   assert.deepEqual(await listAuditEntries('role_changed'), [
@@ -142,11 +142,11 @@ test('A role is changed in the cache until the next fetch from the provider', as
 
 test('A user who does not exist is not found, and nothing is recorded', async () => {
   const payload = { role: 'user' };
-  for (const answer of [
+  for (const response of [
     await admin.request('PATCH', '/admin/users/u-none/role', { payload }),
     await admin.post('/admin/users/u-none/sign-out'),
   ]) {
-    assert.deepEqual([answer.statusCode, answer.json().code], [404, 'user_not_found']);
+    assert.deepEqual([response.statusCode, response.json().code], [404, 'user_not_found']);
   }
   assert.deepEqual(
     [await listAuditEntries('role_changed'), await listAuditEntries('sign_ins_ended')],
@@ -159,8 +159,8 @@ test('A user is signed out everywhere immediately, and the tokens are revoked la
   const laptop = await signInUser(app, OLENA);
   const tokens = provider.issued.slice(-4);
   const release = provider.holdNext('revoke');
-  const answer = await admin.post('/admin/users/u-1/sign-out');
-  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 2 }]);
+  const response = await admin.post('/admin/users/u-1/sign-out');
+  assert.deepEqual([response.statusCode, response.json()], [200, { ok: true, sessions_ended: 2 }]);
   assert.equal(await findAuthSession(phone.sid), undefined);
   for (const browser of [phone, laptop]) {
     assert.equal((await browser.get('/auth/me', { app: secondApp })).statusCode, 401);
@@ -169,8 +169,8 @@ test('A user is signed out everywhere immediately, and the tokens are revoked la
     { actor_id: 'u-admin', user_id: 'u-1', details: { sessions: 2 } },
   ]);
   release();
-  await until(() => provider.revoked.length === 4);
-  assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
+  await until(() => provider.revokedTokens.length === 4);
+  assert.deepEqual(provider.revokedTokens.toSorted(), tokens.toSorted());
   assert.equal((await admin.post('/admin/users/u-admin/sign-out')).statusCode, 200);
   assert.equal((await admin.get('/auth/me')).statusCode, 401);
 });
@@ -178,8 +178,8 @@ test('A user is signed out everywhere immediately, and the tokens are revoked la
 test('A sign-out is repeated after a deadlock', async (t) => {
   await signInUser(app, OLENA);
   await failEverySecondDeletion(t, db, 'user_auth_sessions');
-  const answer = await admin.post('/admin/users/u-1/sign-out');
-  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 1 }]);
+  const response = await admin.post('/admin/users/u-1/sign-out');
+  assert.deepEqual([response.statusCode, response.json()], [200, { ok: true, sessions_ended: 1 }]);
   assert.equal((await listAuditEntries('sign_ins_ended')).length, 1);
 });
 

@@ -139,13 +139,13 @@ await app.listen({ host: '127.0.0.1', port });
 
 /** Sends a request to the API of the provider. */
 async function send(browser: Browser, method: string, path: string, body?: object) {
-  const answer = await browser.fetch(apiUrl + path, {
+  const response = await browser.fetch(apiUrl + path, {
     method,
     headers: { 'content-type': 'application/json', accept: 'application/json' },
     ...(body && { body: JSON.stringify(body) }),
   });
-  const text = await answer.text();
-  assert.equal(answer.status, 200, `${path} responded with status ${answer.status} ${text}`);
+  const text = await response.text();
+  assert.equal(response.status, 200, `${path} responded with status ${response.status} ${text}`);
   return text;
 }
 

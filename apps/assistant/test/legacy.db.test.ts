@@ -10,7 +10,7 @@ import { createMemoryService } from '../src/memory/memory.ts';
 import type { Tables } from '../src/tables.ts';
 import { listen } from './conversations/stage.ts';
 import { openAssistant } from './helpers/assistant.ts';
-import { person, SEVERAL_PEOPLE, userOf } from './helpers/people.ts';
+import { createPerson, SEVERAL_PEOPLE, createUser } from './helpers/people.ts';
 import { SocketClient } from './helpers/socket-client.ts';
 
 suite('assignment of data without an owner', async () => {
@@ -215,7 +215,7 @@ suite('assignment of data without an owner', async () => {
     await Promise.all([
       assignLegacy(database, { userId: USER }),
       ...writtenKeys.map((key) =>
-        memory.putFact(userOf(USER), { category: 'home', key, value: 'new' }),
+        memory.putFact(createUser(USER), { category: 'home', key, value: 'new' }),
       ),
       ...deletedKeys.map((key) => deleteFact(db, { userId: USER, category: 'home', key })),
     ]);
@@ -321,9 +321,9 @@ suite('tables of an older system', async () => {
   async function openLegacyDatabase(kind: string, userId: string, legacySchema: string) {
     const assistant = await openAssistant(SEVERAL_PEOPLE, legacySchema);
     const app = await assistant.createInstance();
-    const user = person(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] });
+    const user = createPerson(userId, { permissions: ['svc.profiles.use', 'svc.memory.read_own'] });
     const olena = await assistant.signInUser(app, user);
-    const admin = await assistant.signInUser(app, person('u-admin', { isAdmin: true }));
+    const admin = await assistant.signInUser(app, createPerson('u-admin', { isAdmin: true }));
     const client = await SocketClient.open(await listen(app), { sid: olena.sid });
     after(() => client.socket.terminate());
     return { ...assistant, kind, userId, olena, admin, client };
@@ -374,9 +374,11 @@ suite('tables of an older system', async () => {
         ['home/rooms', '4', 200],
         ['home/floor', '5', 201],
       ] as const) {
-        const answer = await olena.request('PUT', `/memory/facts/${name}`, { payload: { value } });
-        assert.equal(answer.statusCode, status, answer.body);
-        assert.ok(Date.parse(answer.json().updated_at) > Date.parse('2025-06-01'), answer.body);
+        const response = await olena.request('PUT', `/memory/facts/${name}`, {
+          payload: { value },
+        });
+        assert.equal(response.statusCode, status, response.body);
+        assert.ok(Date.parse(response.json().updated_at) > Date.parse('2025-06-01'), response.body);
       }
       assert.deepEqual(await listFacts(), ['floor=5', 'rooms=4']);
       assert.equal((await olena.get('/memory/summary')).json().summary, 'Has a dog.');

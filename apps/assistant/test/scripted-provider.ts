@@ -43,7 +43,7 @@ export async function startScriptedProvider() {
   const faults = new Map<Endpoint, Fault>();
   const gates = new Map<Endpoint, Promise<void>>();
   const calls: { endpoint: Endpoint; form: URLSearchParams }[] = [];
-  const revoked: string[] = [];
+  const revokedTokens: string[] = [];
 
   const provider = {
     client: CLIENT,
@@ -63,7 +63,7 @@ export async function startScriptedProvider() {
     idToken: undefined as (() => Promise<string>) | undefined,
     faults,
     calls,
-    revoked,
+    revokedTokens,
     issued: [] as string[],
     count: (endpoint: Endpoint, grant?: string) =>
       calls.filter(
@@ -81,7 +81,7 @@ export async function startScriptedProvider() {
     expireRefreshTokens: () => refreshTokens.clear(),
     reset() {
       calls.length = 0;
-      revoked.length = 0;
+      revokedTokens.length = 0;
       faults.clear();
       gates.clear();
       provider.user = OLENA;
@@ -106,10 +106,10 @@ export async function startScriptedProvider() {
     },
     /** Signs in like a browser, and returns the URL of the callback. */
     async authorize(address: string): Promise<string> {
-      const answer = await fetch(address, { redirect: 'manual' });
-      await answer.body?.cancel();
-      const location = answer.headers.get('location');
-      if (location === null) throw new Error(`authorize responded with status ${answer.status}`);
+      const response = await fetch(address, { redirect: 'manual' });
+      await response.body?.cancel();
+      const location = response.headers.get('location');
+      if (location === null) throw new Error(`authorize responded with status ${response.status}`);
       return location;
     },
   };
@@ -145,7 +145,7 @@ export async function startScriptedProvider() {
       case 'userinfo':
         return sendUserInfo(request);
       case 'revoke':
-        revoked.push(form.get('token') ?? '');
+        revokedTokens.push(form.get('token') ?? '');
         return { body: {} };
       default:
         endpoint satisfies never;
@@ -232,9 +232,9 @@ function hasClientSecret({ headers }: ReceivedRequest, form: URLSearchParams): b
 /** Creates a signing key of ID tokens, with its public part. */
 export async function makeSigningKey(kid: string, alg = 'RS256') {
   const { publicKey, privateKey } = await generateKeyPair(alg);
-  const published: JWK = { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' };
+  const publishedKey: JWK = { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' };
   return {
-    published,
+    published: publishedKey,
     sign: (claims: JWTPayload, header?: { typ?: string; kid?: string }) =>
       new SignJWT(claims).setProtectedHeader({ alg, kid, ...header }).sign(privateKey),
   };

@@ -83,8 +83,8 @@ suite('browser', async () => {
 
   /** Requests the user with the cookies of the page, whose policy permits no fetch. */
   async function requestMe(page: Page): Promise<Me> {
-    const answer = await page.request.get(`${laxUrl}/auth/me`);
-    return { status: answer.status(), user: await answer.json() };
+    const response = await page.request.get(`${laxUrl}/auth/me`);
+    return { status: response.status(), user: await response.json() };
   }
 
   test('A user signs in and out, and another signs in as an admin', async () => {
@@ -196,10 +196,10 @@ suite('Android', async () => {
 
   test('A sign-in of a web view ends at the bridge page in the system browser', async () => {
     const webView = await openBrowser({ userAgent: WEB_VIEW });
-    const answer = await webView.context.request.get(`${laxUrl}/auth/login`, {
+    const loginResponse = await webView.context.request.get(`${laxUrl}/auth/login`, {
       maxRedirects: 0,
     });
-    const authorize = answer.headers()['location'] ?? '';
+    const authorize = loginResponse.headers()['location'] ?? '';
     assert.ok(authorize.startsWith(`${issuer}/oauth/authorize?`));
 
     // The application opens the provider in the system browser.

@@ -160,7 +160,7 @@ export async function openDatabase<Schema>(
 export async function openCollector(context: Context) {
   const { openMaintenance, readConfig } = await import('@oselya/collector');
   const maintenance = await openMaintenance(context.env);
-  warnAboutEmbeddedDatabase(readConfig(context.env, { api: false }), context);
+  warnAboutEmbeddedDatabase(readConfig(context.env, { servesApi: false }), context);
   return maintenance;
 }
 

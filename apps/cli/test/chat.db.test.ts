@@ -46,7 +46,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
 
   const urls: string[] = [];
   for (const [index, port] of ports.entries()) {
-    const running = await start(
+    const runningAssistant = await start(
       {
         ASSISTANT_PORT: String(port),
         BASE_URL: `http://127.0.0.1:${port}`,
@@ -58,8 +58,8 @@ async function startPlatform(...environments: Record<string, string>[]) {
       },
       { database, log: createLogger({ level: 'silent', service: 'assistant' }) },
     );
-    deferCleanup(running.close);
-    urls.push(running.url);
+    deferCleanup(runningAssistant.close);
+    urls.push(runningAssistant.url);
   }
   return urls;
 }

@@ -22,7 +22,7 @@ const { db } = database;
 
 /** Starts a collector without a worker. */
 async function startCollector(overrides: Record<string, string> = {}): Promise<string> {
-  const running = await start(
+  const runningCollector = await start(
     {
       DATA_DIR: join(folder, 'var'),
       COLLECTOR_PORT: '0',
@@ -34,8 +34,8 @@ async function startCollector(overrides: Record<string, string> = {}): Promise<s
     },
     { database, log: createLogger({ level: 'silent', service: 'test' }) },
   );
-  deferCleanup(() => running.close());
-  return running.url;
+  deferCleanup(() => runningCollector.close());
+  return runningCollector.url;
 }
 
 const collector = await startCollector();

@@ -127,8 +127,8 @@ test('roles and permissions change by keyboard', async () => {
     await readNotice(page),
     /^Roles and permissions of Olena Koval are saved\.\s+client\.roles_changed delivered: responded with status 200\s+client\.permissions_changed delivered: responded with status 200$/,
   );
-  const answer = await application.page.request.get(`${assistantUrl}/auth/me`);
-  const me: { role: string; permissions: string[] } = await answer.json();
+  const response = await application.page.request.get(`${assistantUrl}/auth/me`);
+  const me: { role: string; permissions: string[] } = await response.json();
   assert.equal(me.role, 'admin');
   assert.equal(me.permissions.length, 5);
   assert.deepEqual(errors, []);

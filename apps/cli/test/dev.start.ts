@@ -41,14 +41,14 @@ deferCleanup(() => {
   for (const child of processes) kill(child, 'SIGKILL');
 });
 
-let running: StartedProcess;
+let runningProcess: StartedProcess;
 
 test('the first start creates secrets, loads the samples and prints a summary', async () => {
-  running = run(NPM_START);
-  const { output } = running;
-  await waitFor(running, 'the first line', () => output() !== '');
+  runningProcess = run(NPM_START);
+  const { output } = runningProcess;
+  await waitFor(runningProcess, 'the first line', () => output() !== '');
   assert.match(output(), /^Oselya is starting; .*Ctrl-C stops it\.\n$/);
-  await waitForOutput(running, 'Oselya is ready');
+  await waitForOutput(runningProcess, 'Oselya is ready');
   for (const address of [assistantUrl, collectorUrl, idpUrl]) {
     assert.ok(output().includes(String(address)), `the summary lacks ${address}`);
   }
@@ -56,7 +56,7 @@ test('the first start creates secrets, loads the samples and prints a summary', 
   assert.match(output(), /taras@example\.test .*admin/);
   assert.ok(output().includes(`change their roles or log everybody out at ${idpUrl}\n`));
   assert.equal((await stat(join(dataDir, 'secrets.json'))).mode & 0o777, 0o600);
-  await waitForOutput(running, 'sample listings are processed');
+  await waitForOutput(runningProcess, 'sample listings are processed');
   assert.match(output(), /(\d{2,}) completed, 3 no listing, 0 failed/);
 });
 
@@ -89,12 +89,12 @@ test('the chat command of the summary signs in with the browser and answers', as
 });
 
 test('every address of the summary answers', async () => {
-  const addresses = running.output().match(/http:\/\/\S+/g) ?? [];
+  const addresses = runningProcess.output().match(/http:\/\/\S+/g) ?? [];
   assert.equal(getSuggestions().filter((line) => line.startsWith('http://')).length, 3);
   for (const address of new Set(addresses)) {
-    const answer = await new Browser().open(address);
-    assert.equal(answer.status, 200, address);
-    const text = answer.body;
+    const response = await new Browser().open(address);
+    assert.equal(response.status, 200, address);
+    const text = response.body;
     if (address.includes('/raw/')) assert.equal(JSON.parse(text).stages.length, 8);
     if (address.endsWith('/history')) assert.ok(JSON.parse(text).length > 1, text);
     if (address.endsWith('/health')) assert.equal(JSON.parse(text).status, 'ok');
@@ -162,25 +162,28 @@ test('confirmed data survives SIGKILL, and samples are loaded once', async () =>
       ingest(`k-${index}`, `Продам квартиру номер ${index} у Харкові, 2 кімнати, 45000 доларів.`),
     ),
   );
-  kill(running.child, 'SIGKILL');
-  await running.ended;
+  kill(runningProcess.child, 'SIGKILL');
+  await runningProcess.ended;
 
-  running = await start();
-  assert.doesNotMatch(running.output(), /sample listings/);
+  runningProcess = await start();
+  assert.doesNotMatch(runningProcess.output(), /sample listings/);
   assert.equal((await browser.get(`${assistantUrl}/auth/me`)).status, 200);
   for (const { raw_id: rawId } of acceptedPayloads) await waitUntilCompleted(rawId);
 });
 
 test('Ctrl-C stops it, and it starts again', async () => {
   // After its child ends, npm ends with the same signal.
-  kill(running.child, 'SIGINT');
-  await running.ended;
-  assert.equal(running.errors(), '');
-  assert.match(running.output(), /\nOselya is stopping; Ctrl-C again ends it immediately\.\n$/);
+  kill(runningProcess.child, 'SIGINT');
+  await runningProcess.ended;
+  assert.equal(runningProcess.errors(), '');
+  assert.match(
+    runningProcess.output(),
+    /\nOselya is stopping; Ctrl-C again ends it immediately\.\n$/,
+  );
   await assert.rejects(fetch(`${collectorUrl}/health`));
 
-  running = await start(DEV);
-  await interrupt(running);
+  runningProcess = await start(DEV);
+  await interrupt(runningProcess);
 });
 
 test('Ctrl-C stops it while samples are sent or wait', async () => {
@@ -328,7 +331,7 @@ const isChatCommand = (line: string) => line.startsWith('npx oselya chat ');
 
 /** Returns the suggestions of the summary. */
 function getSuggestions(): string[] {
-  const [, lines = ''] = running.output().split('Try next:\n');
+  const [, lines = ''] = runningProcess.output().split('Try next:\n');
   const [block = ''] = lines.split('\n\n');
   return block.split('\n').map((line) => line.trim());
 }

@@ -144,7 +144,11 @@ suite('reading', () => {
   const unreadableFiles: [content: string | Uint8Array, args: string[], expected: RegExp][] = [
     [UTF16, CSV, /is UTF-16 text: add --encoding utf-16le$/],
     [UTF16.subarray(2), [...CSV, '--encoding', 'windows-1251'], /add --encoding utf-16le$/],
-    [UTF16, [...CSV, '--encoding', 'utf-16be'], /is not utf-16be text: .* or name another$/],
+    [
+      UTF16,
+      [...CSV, '--encoding', 'utf-16be'],
+      /is not utf-16be text: .* or name a different one$/,
+    ],
     [RECORD, [...CSV, '--encoding', 'windows-1251'], /is UTF-8 text: omit --encoding$/],
     [WINDOWS_1251, CSV, /is not UTF-8 text \(line 2\): .* such as --encoding windows-1251$/],
     ['', CSV, /standard input is empty: the first line of CSV names the columns/],

@@ -124,12 +124,12 @@ test('migrate can be repeated, and an API key is created, listed without its sec
   assert.equal(secondRun.stdout, 'assistant: up to date\ncollector: up to date\n');
 
   const options = ['--scope', 'ingest', '--source', 'lviv-doshka'];
-  const created = await oselya(['api-key', 'create', 'scraper', ...options], env);
+  const createResult = await oselya(['api-key', 'create', 'scraper', ...options], env);
   // The output suits `KEY=$(oselya api-key create …)`.
-  const [, key = '', id = ''] = /^(oselya_([0-9a-f]+)_\S+)\n$/.exec(created.stdout) ?? [];
-  assert.ok(key, created.stderr);
-  assert.match(created.stderr, new RegExp(`This is key ${id}, shown this once`));
-  assert.ok(!created.stderr.includes(key));
+  const [, key = '', id = ''] = /^(oselya_([0-9a-f]+)_\S+)\n$/.exec(createResult.stdout) ?? [];
+  assert.ok(key, createResult.stderr);
+  assert.match(createResult.stderr, new RegExp(`This is key ${id}, shown this once`));
+  assert.ok(!createResult.stderr.includes(key));
   const { lines } = await oselya(['api-key', 'list'], env);
   assert.deepEqual(lines, [`${id}\tscraper\tingest\tlviv-doshka\tactive\tnever used`]);
   assert.equal((await oselya(['api-key', 'revoke', id], env)).status, 0);

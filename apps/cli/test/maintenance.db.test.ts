@@ -32,7 +32,7 @@ async function useCollector<Result>(
   work: (address: string) => Promise<Result>,
   extraEnv: Record<string, string> = {},
 ): Promise<Result> {
-  const running = await start({
+  const runningCollector = await start({
     ...env,
     ...extraEnv,
     COLLECTOR_PORT: '0',
@@ -40,9 +40,9 @@ async function useCollector<Result>(
     LOG_LEVEL: 'silent',
   });
   try {
-    return await work(`${running.url}/api/v1`);
+    return await work(`${runningCollector.url}/api/v1`);
   } finally {
-    await running.close();
+    await runningCollector.close();
   }
 }
 

@@ -58,7 +58,7 @@ suite('listings', () => {
     failure?: (id: number) => Extract<ExtractionOutcome, { outcome: 'failed' }> | undefined;
     outcomeOf?: (id: number) => WriteOutcome;
   }) {
-    const written: number[] = [];
+    const writtenIds: number[] = [];
     const work: Maintenance['reprocess'] = {
       currentExtractor: { promptVersion: 'v2', requestedModel: 'better' },
       count: ({ after = 0 }) => Promise.resolve(10 - after),
@@ -71,11 +71,14 @@ suite('listings', () => {
       },
       write: async ({ listingId }) => {
         await events.onWrite?.(listingId);
-        written.push(listingId);
+        writtenIds.push(listingId);
         return events.outcomeOf?.(listingId) ?? { outcome: 'written' };
       },
     };
-    return { written, maintenance: { reprocess: work, parallel: events.parallel ?? 1 } };
+    return {
+      written: writtenIds,
+      maintenance: { reprocess: work, parallel: events.parallel ?? 1 },
+    };
   }
 
   /** Runs the command, and returns its outcome, questions, lines and progress. */
@@ -306,8 +309,15 @@ suite('reports', () => {
   });
 
   test('The report counts written and unchanged listings', () => {
-    const written = { written: 5, incomplete: 6, changed: 4, queued: 3, kept: 2, failed: 1 };
-    assert.deepEqual(describeWritten({ ...createReprocessSummary(), written }), [
+    const writtenCounts = {
+      written: 5,
+      incomplete: 6,
+      changed: 4,
+      queued: 3,
+      kept: 2,
+      failed: 1,
+    };
+    assert.deepEqual(describeWritten({ ...createReprocessSummary(), written: writtenCounts }), [
       '11 listings were written.',
       '  6 of them are incomplete: see the reasons above; oselya backfill-embeddings makes their embeddings',
       '  4 have a newer payload, and stay unchanged',

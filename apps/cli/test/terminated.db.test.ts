@@ -93,9 +93,9 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       await until('the shutdown to begin', () => getOutput(role).includes('"signal":"SIGTERM"'));
     }
     for (const base of [getUrl(), `http://127.0.0.1:${workerPort}`]) {
-      const ready = await fetch(`${base}/health/ready`);
-      assert.equal(ready.status, 503);
-      assert.match(await ready.text(), /The process is ending/);
+      const readyResponse = await fetch(`${base}/health/ready`);
+      assert.equal(readyResponse.status, 503);
+      assert.match(await readyResponse.text(), /The process is ending/);
       assert.equal((await fetch(`${base}/health/live`)).status, 200);
     }
     const response = await fetch(`${getUrl()}/api/v1/admin/queue`);

@@ -51,7 +51,7 @@ export async function createApp(
     },
   });
   if (config.COLLECTOR_AUTH !== 'required') {
-    rejectCrossSiteRequests(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
+    rejectCrossSiteRequests(app, { isLoopbackOnly: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = registerMonitoringRoutes(app, {

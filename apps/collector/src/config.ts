@@ -85,12 +85,12 @@ const requireAuthChoice: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, CO
 
 /**
  * Reads the collector's configuration.
- * @param options.api Whether the process serves the API. A worker alone ignores COLLECTOR_AUTH.
+ * @param options.servesApi Whether the process serves the API. A worker alone ignores COLLECTOR_AUTH.
  * @throws ConfigError with every invalid variable.
  */
 export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
-  options: { api: boolean } = { api: true },
+  options: { servesApi: boolean } = { servesApi: true },
 ): Config {
   const rules = [
     requireVariables('MODEL_MODE', 'openai', ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING']),
@@ -101,7 +101,7 @@ export function readConfig(
       'S3_ACCESS_KEY_ID',
       'S3_SECRET_ACCESS_KEY',
     ]),
-    ...(options.api ? [requireAuthChoice] : []),
+    ...(options.servesApi ? [requireAuthChoice] : []),
   ];
   return loadConfig(configSchema, env, rules);
 }

@@ -93,7 +93,7 @@ export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
   shared: SharedResources = {},
 ): Promise<{ url: string | undefined; close: () => Promise<void> }> {
-  const config = readConfig(env, { api: false });
+  const config = readConfig(env, { servesApi: false });
   await mkdir(config.DATA_DIR, { recursive: true });
   await using resources = new AsyncDisposableStack();
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'worker' });

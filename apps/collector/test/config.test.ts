@@ -27,7 +27,10 @@ test('The default configuration is local, without API keys and with the mock mod
     COLLECTOR_NEW_SOURCES_PER_DAY: 10_000,
   });
   assert.deepEqual([config.COLLECTOR_AUTH, config.SSRF_ALLOW], [undefined, []]);
-  assert.ok(readConfig({ COLLECTOR_HOST: '0.0.0.0' }, { api: false }), 'a worker listens nowhere');
+  assert.ok(
+    readConfig({ COLLECTOR_HOST: '0.0.0.0' }, { servesApi: false }),
+    'a worker listens nowhere',
+  );
 });
 
 test('A host beyond the loopback requires an explicit choice about API keys', () => {
@@ -68,8 +71,11 @@ test('The error names every invalid variable and shows no value', () => {
 });
 
 test('The allowed image addresses are ranges, addresses and hosts', () => {
-  const allowed = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'media.internal'];
-  assert.deepEqual(readConfig({ SSRF_ALLOW: allowed.join(', ') }).SSRF_ALLOW, allowed);
+  const allowedEntries = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'media.internal'];
+  assert.deepEqual(
+    readConfig({ SSRF_ALLOW: allowedEntries.join(', ') }).SSRF_ALLOW,
+    allowedEntries,
+  );
   for (const entry of ['10.0.0.0/33', 'http://a.test', '10.0.0.0/', 'a b', '::/129']) {
     assert.deepEqual(getInvalidVariables({ SSRF_ALLOW: entry }), ['SSRF_ALLOW'], entry);
     assert.throws(

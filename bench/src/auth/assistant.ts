@@ -25,8 +25,8 @@ export type Assistants = {
   provider: RemoteProcess<Provider>;
 };
 
-const ASSISTANT = new URL('servers/assistant.ts', import.meta.url);
-const PROVIDER = new URL('servers/provider.ts', import.meta.url);
+const ASSISTANT_MODULE = new URL('servers/assistant.ts', import.meta.url);
+const PROVIDER_MODULE = new URL('servers/provider.ts', import.meta.url);
 const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
 
 /**
@@ -45,7 +45,7 @@ export async function startAssistants(
     env: additionalEnv = {},
   }: AssistantSetup,
 ): Promise<Assistants> {
-  const provider = scope.use(startProcess<Provider>(PROVIDER, signal));
+  const provider = scope.use(startProcess<Provider>(PROVIDER_MODULE, signal));
   const settings = { clientId: CLIENT.id, answerMs: providerMs, firstTokenSeconds };
   const env = {
     BASE_URL: 'https://assistant.example.test',
@@ -59,7 +59,7 @@ export async function startAssistants(
   };
   const servers: Assistants['servers'] = [];
   while (servers.length < processes) {
-    const process = scope.use(startProcess<Server<AssistantSettings>>(ASSISTANT, signal));
+    const process = scope.use(startProcess<Server<AssistantSettings>>(ASSISTANT_MODULE, signal));
     servers.push({ url: await process.call('start', { databaseUrl, env }), process });
   }
   return { servers, provider };

@@ -24,7 +24,7 @@ const SMOKE_EXPIRIES = [{ providerMs: 100, times: 1 }];
 export async function measureAuth(context: Context): Promise<Report> {
   const { options, results } = context;
   // A smoke run does not evaluate speed, so its measurements may run concurrently.
-  const [costResults, expiries, speedResults] = options.smoke
+  const [costResults, expiries, speedResults] = options.isSmokeRun
     ? await Promise.all([countCosts(context), countRefreshes(context), race(context)])
     : [await countCosts(context), await countRefreshes(context), await race(context)];
   const { costs } = costResults;
@@ -37,7 +37,7 @@ export async function measureAuth(context: Context): Promise<Report> {
       .filter(({ isMet }) => !isMet)
       .map(({ goal, measured }) => `${goal}: measured ${measured}`),
   ];
-  if (!options.smoke) goals.push(...evaluateSpeed(samples));
+  if (!options.isSmokeRun) goals.push(...evaluateSpeed(samples));
   for (const goal of goals) await results.keep('goal', goal);
   return { text: formatReport({ options, samples, costs, expiries, goals }), failures };
 }
@@ -46,7 +46,7 @@ async function countCosts(context: Context): Promise<{ costs: Cost[]; failures: 
   const costs: Cost[] = [];
   const failures: string[] = [];
   // A smoke run counts only the assistant's statements, because only the assistant has a statement limit.
-  for (const variant of context.options.smoke ? uncachedAssistants.slice(0, 1) : variants) {
+  for (const variant of context.options.isSmokeRun ? uncachedAssistants.slice(0, 1) : variants) {
     context.logProgress(`counting: ${variant.name}`);
     const { cost, failures: costFailures } = await measureCost(variant, context);
     await context.results.keep('cost', cost);
@@ -58,7 +58,7 @@ async function countCosts(context: Context): Promise<{ costs: Cost[]; failures: 
 
 async function countRefreshes(context: Context): Promise<Expiries[]> {
   const expiries: Expiries[] = [];
-  for (const setup of context.options.smoke ? SMOKE_EXPIRIES : EXPIRIES) {
+  for (const setup of context.options.isSmokeRun ? SMOKE_EXPIRIES : EXPIRIES) {
     context.logProgress(`expired tokens: provider ${setup.providerMs} ms`);
     const result = await measureExpiries(setup, context);
     await context.results.keep('expiries', result);
@@ -71,16 +71,19 @@ async function countRefreshes(context: Context): Promise<Expiries[]> {
 async function race(context: Context): ReturnType<typeof measureRounds> {
   const { options, databases, signal, logProgress } = context;
   await using scope = new AsyncDisposableStack();
-  const running = new Map<string, Running>();
-  for (const variant of options.smoke ? smokeVariants : variants) {
+  const runningVariants = new Map<string, Running>();
+  for (const variant of options.isSmokeRun ? smokeVariants : variants) {
     logProgress(`starting: ${variant.name}`);
     const { url: databaseUrl } = scope.use(await databases.createDatabase());
     // With two users per connection, consecutive requests on a connection come from different users.
     const variantSetup = { databaseUrl, users: 2 * options.connections, signal };
-    running.set(variant.name, scope.use(await variant.start(variantSetup)));
+    runningVariants.set(variant.name, scope.use(await variant.start(variantSetup)));
   }
   const module = new URL('../load/generator.ts', import.meta.url);
   const generator = scope.use(startProcess<Generator>(module, signal));
   const runLoad = (load: Load) => generator.call('run', load);
-  return await measureRounds({ variants: running, runLoad, expected: EMAIL_DOMAIN }, context);
+  return await measureRounds(
+    { variants: runningVariants, runLoad, expected: EMAIL_DOMAIN },
+    context,
+  );
 }

@@ -30,12 +30,12 @@ type Findings = {
 
 /** Returns all results as Markdown. */
 export function formatReport({ options, samples, costs, expiries, goals }: Findings): string {
-  const { rounds, seconds, connections, smoke } = options;
+  const { rounds, seconds, connections, isSmokeRun } = options;
   return [
     '## Speed',
     `Rounds: ${rounds}, of ${seconds} s for each variant, over ${connections} connections. Medians, with the ` +
       'minimum and maximum where they matter; ratios compare requests/s within a round.' +
-      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too short to measure speed.' : ''),
     formatSpeeds(samples),
     '## Cost of a request when nothing changed',
     formatCosts(costs),

@@ -20,8 +20,8 @@ const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };
 /** Duration of the warm-up as a share of the measurement. */
 const WARM_UP_SHARE = 0.4;
 
-const CLIENTS = new URL('clients.ts', import.meta.url);
-const MODEL = new URL('servers/model.ts', import.meta.url);
+const CLIENTS_MODULE = new URL('clients.ts', import.meta.url);
+const MODEL_MODULE = new URL('servers/model.ts', import.meta.url);
 
 type Running = { server: RemoteProcess<Server<never>>; clients: RemoteProcess<Clients> };
 
@@ -31,18 +31,18 @@ type Running = { server: RemoteProcess<Server<never>>; clients: RemoteProcess<Cl
  */
 export async function measureChat(context: Context): Promise<Report> {
   const { options, results, signal, logProgress } = context;
-  const setup = options.smoke ? SMOKE : FULL;
+  const setup = options.isSmokeRun ? SMOKE : FULL;
   await using scope = new AsyncDisposableStack();
-  const model = scope.use(startProcess<ModelServer>(MODEL, signal));
+  const model = scope.use(startProcess<ModelServer>(MODEL_MODULE, signal));
   const modelUrl = await model.call('start');
   const failures: string[] = [];
   const idle: Idle[] = [];
-  const running = new Map<VariantName, Running>();
+  const runningVariants = new Map<VariantName, Running>();
   for (const variant of VARIANTS) {
     logProgress(`opening ${setup.sockets} sockets: ${variant}`);
     const runningVariant = await startVariant(variant, scope, { ...setup, ...context, modelUrl });
-    const clients = scope.use(startProcess<Clients>(CLIENTS, signal));
-    running.set(variant, { server: runningVariant.server, clients });
+    const clients = scope.use(startProcess<Clients>(CLIENTS_MODULE, signal));
+    runningVariants.set(variant, { server: runningVariant.server, clients });
     const idleSocket = { variant, ...(await measureIdle(runningVariant, clients)) };
     idle.push(idleSocket);
     await results.keep('idle', idleSocket);
@@ -53,15 +53,15 @@ export async function measureChat(context: Context): Promise<Report> {
   const pace = createPace(setup, options.seconds);
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const variant of orderForRound(round, VARIANTS)) {
-      const processes = running.get(variant);
+      const processes = runningVariants.get(variant);
       if (processes === undefined) continue;
       // Warms up the process, because an idle process releases memory and compiled code.
       await model.call('setPace', createPace(setup, options.seconds * WARM_UP_SHARE));
       await processes.clients.call('ask', { streams: setup.streams, withinMs: 0 });
       await model.call('setPace', pace);
       for (const arrival of ARRIVALS) {
-        const measured = await measure(processes, { streams: setup.streams, arrival });
-        const sample = { variant, arrival, round, ...measured };
+        const measurement = await measure(processes, { streams: setup.streams, arrival });
+        const sample = { variant, arrival, round, ...measurement };
         samples.push(sample);
         const expectedTokens = setup.streams * pace.tokens;
         if (sample.tokens !== expectedTokens) {
@@ -74,7 +74,7 @@ export async function measureChat(context: Context): Promise<Report> {
     }
   }
 
-  const assistant = running.get('assistant');
+  const assistant = runningVariants.get('assistant');
   const storage = (await assistant?.clients.call('checkStored')) ?? {
     storedCount: 0,
     failures: [],
@@ -87,9 +87,15 @@ export async function measureChat(context: Context): Promise<Report> {
   if (storedCount !== expectedCount) {
     failures.push(`stored ${storedCount} of ${expectedCount} messages`);
   }
-  for (const { clients } of running.values()) await clients.call('close');
+  for (const { clients } of runningVariants.values()) await clients.call('close');
 
-  const goals = evaluateGoals({ samples, idle, storedCount, expectedCount, smoke: options.smoke });
+  const goals = evaluateGoals({
+    samples,
+    idle,
+    storedCount,
+    expectedCount,
+    isSmokeRun: options.isSmokeRun,
+  });
   for (const goal of goals) await results.keep('goal', goal);
   const text = formatReport({ setup, options, samples, idle, goals, storedCount, expectedCount });
   return { text, failures: [...new Set(failures)].slice(0, 10) };

@@ -35,7 +35,7 @@ export function formatReport(findings: {
     `${formatNumber(setup.sockets)} open sockets on one process; ${setup.streams} of them receive concurrent answers of ` +
       `${setup.tokensPerSecond} tokens per second. Rounds: ${options.rounds}, of ${options.seconds} s. ` +
       'Medians, with the minimum and maximum.' +
-      (options.smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+      (options.isSmokeRun ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Latency of tokens from the model to the client',
     formatLatencyTable(samples),
     '## Memory of an idle socket',
@@ -95,13 +95,13 @@ export function evaluateGoals({
   idle,
   storedCount,
   expectedCount,
-  smoke,
+  isSmokeRun,
 }: {
   samples: readonly Sample[];
   idle: readonly Idle[];
   storedCount: number;
   expectedCount: number;
-  smoke: boolean;
+  isSmokeRun: boolean;
 }): Goal[] {
   const assistantSamples = samples.filter(({ variant }) => variant === 'assistant');
   const failures = assistantSamples.flatMap((sample) => sample.failures);
@@ -110,7 +110,7 @@ export function evaluateGoals({
     measured: `${formatNumber(storedCount)} of ${formatNumber(expectedCount)} messages stored, ${failures.length} failures`,
     isMet: storedCount === expectedCount && failures.length === 0,
   };
-  if (smoke) return [countGoal];
+  if (isSmokeRun) return [countGoal];
   const spreadSamples = assistantSamples.filter(({ arrival }) => arrival === 'within a second');
   const p99 = summarize(spreadSamples.map((sample) => sample.p99));
   const latencyGoal: Goal = {

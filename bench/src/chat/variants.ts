@@ -13,7 +13,7 @@ export type VariantName = (typeof VARIANTS)[number];
 /** Number of open sockets of each user. */
 const SOCKETS_PER_USER = 4;
 
-const RELAY = new URL('servers/relay.ts', import.meta.url);
+const RELAY_MODULE = new URL('servers/relay.ts', import.meta.url);
 
 type VariantSetup = Pick<Context, 'databases' | 'signal'> & { sockets: number; modelUrl: string };
 
@@ -67,7 +67,7 @@ async function startRelay(
   scope: AsyncDisposableStack,
   { signal, sockets, modelUrl }: VariantSetup,
 ): Promise<{ server: RemoteProcess<Server<never>>; endpoints: SocketEndpoint[] }> {
-  const server = scope.use(startProcess<Server<RelaySettings>>(RELAY, signal));
+  const server = scope.use(startProcess<Server<RelaySettings>>(RELAY_MODULE, signal));
   const url = await server.call('start', { modelUrl });
   return { server, endpoints: Array.from({ length: sockets }, () => ({ url, cookie: undefined })) };
 }

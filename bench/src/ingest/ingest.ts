@@ -28,7 +28,7 @@ export async function measureIngest(context: Context): Promise<Report> {
     );
   const insertions = pgbench && pgbenchVariant(pgbench, PGBENCH_CLIENTS);
   const variants = [collector, ...(insertions ? [insertions] : []), graphileWorker, pgBoss];
-  const connections = options.smoke ? options.connections : CONNECTIONS;
+  const connections = options.isSmokeRun ? options.connections : CONNECTIONS;
 
   const samples = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
   const failures: string[] = [];
@@ -39,7 +39,7 @@ export async function measureIngest(context: Context): Promise<Report> {
       failures.push(...findCountMismatches(variant.name, sample));
     }
   }
-  const goals = options.smoke ? [] : evaluateSpeed(samples, insertions);
+  const goals = options.isSmokeRun ? [] : evaluateSpeed(samples, insertions);
   for (const goal of goals) await context.results.keep('goal', goal);
   return { text: formatReport({ options, connections, samples, goals }), failures };
 }

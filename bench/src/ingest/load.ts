@@ -33,22 +33,22 @@ async function run({ url, connections, seconds, firstId }: Load): Promise<Outcom
   const otherStatusCounts: Record<string, number> = {};
   const startedAt = performance.now();
   const endsAt = startedAt + seconds * 1000;
-  let sent = 0;
-  let accepted = 0;
+  let sentCount = 0;
+  let acceptedCount = 0;
 
   async function work(): Promise<void> {
     const socket = connect(Number(port), hostname).setNoDelay(true);
     const statuses = readStatuses(socket);
     while (performance.now() < endsAt) {
       const sentAt = performance.now();
-      const request = requests[sent % SOURCES];
+      const request = requests[sentCount % SOURCES];
       if (request === undefined) throw new Error('There are no sources');
-      socket.write(request(firstId + sent));
-      sent += 1;
+      socket.write(request(firstId + sentCount));
+      sentCount += 1;
       const { value: status, done } = await statuses.next();
       if (done === true) throw new Error(`${url} closed a connection`);
       latencies.push(performance.now() - sentAt);
-      if (status === '202') accepted += 1;
+      if (status === '202') acceptedCount += 1;
       else otherStatusCounts[status] = (otherStatusCounts[status] ?? 0) + 1;
     }
     socket.destroy();
@@ -57,7 +57,13 @@ async function run({ url, connections, seconds, firstId }: Load): Promise<Outcom
   await Promise.all(Array.from({ length: connections }, work));
   const elapsed = performance.now() - startedAt;
   const [p50 = 0, p99 = 0, max = 0] = percentiles(latencies, [0.5, 0.99, 1]);
-  return { sent, accepted, seconds: elapsed / 1000, latency: { p50, p99, max }, otherStatusCounts };
+  return {
+    sent: sentCount,
+    accepted: acceptedCount,
+    seconds: elapsed / 1000,
+    latency: { p50, p99, max },
+    otherStatusCounts,
+  };
 }
 
 /** Returns a function that creates the request for the given listing ID. */

@@ -17,12 +17,12 @@ type Findings = {
 
 /** Returns the results as Markdown. */
 export function formatReport({ options, connections, samples, goals }: Findings): string {
-  const { rounds, seconds, smoke } = options;
+  const { rounds, seconds, isSmokeRun } = options;
   return [
     `Rounds: ${rounds}, of ${seconds} s for each variant, over ${connections} connections. Medians, with the ` +
       'minimum and maximum; ratios compare rates within a round. Each round counts the sent, accepted and ' +
       'stored payloads.' +
-      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too short to measure speed.' : ''),
     formatSpeeds(samples),
     ...(goals.length > 0 ? ['## Goals', formatGoals(goals)] : []),
   ].join('\n\n');
@@ -52,6 +52,8 @@ function formatSpeeds(samples: Findings['samples']): string {
 
 /** Formats the median; returns an empty string if there are no values. */
 function formatMedian(values: readonly (number | undefined)[], decimals = 0): string {
-  const measured = values.filter((value) => value !== undefined);
-  return measured.length === 0 ? '' : formatNumber(summarize(measured).median, decimals);
+  const measuredValues = values.filter((value) => value !== undefined);
+  return measuredValues.length === 0
+    ? ''
+    : formatNumber(summarize(measuredValues).median, decimals);
 }

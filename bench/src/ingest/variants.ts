@@ -29,7 +29,7 @@ export type Variant = { name: string; measure: (setup: MeasurementOptions) => Pr
 
 /** Database connections, the same as the collector's default. */
 const POOL_SIZE = 16;
-const LOAD = new URL('load.ts', import.meta.url);
+const LOAD_MODULE = new URL('load.ts', import.meta.url);
 /** Duration of the warm-up as a share of the measurement. */
 const WARM_UP_SHARE = 0.4;
 
@@ -45,7 +45,7 @@ function server(name: string, peer?: Settings['peer']): Variant {
       const module = peer === undefined ? 'collector' : 'peers';
       const file = new URL(`servers/${module}.ts`, import.meta.url);
       await using process = startProcess<IngestServer>(file, signal);
-      await using load = startProcess<LoadGenerator>(LOAD, signal);
+      await using load = startProcess<LoadGenerator>(LOAD_MODULE, signal);
       const url = await process.call('start', { databaseUrl, poolSize: POOL_SIZE, peer });
       const runLoad = (forSeconds: number, firstId: number) =>
         load.call('run', { url, connections, seconds: forSeconds, firstId });
@@ -53,8 +53,8 @@ function server(name: string, peer?: Settings['peer']): Variant {
       const before = await process.call('cpuMs');
       const outcome = await runLoad(seconds, warmUp.sent);
       const cpuMs = (await process.call('cpuMs')) - before;
-      const stored = (await process.call('countStored')) - warmUp.accepted;
-      return { ...outcome, stored, cpuMs };
+      const storedCount = (await process.call('countStored')) - warmUp.accepted;
+      return { ...outcome, stored: storedCount, cpuMs };
     },
   };
 }

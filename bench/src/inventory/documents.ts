@@ -92,8 +92,8 @@ const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
   (text) =>
     createFault(text.replace('"port":8443', '"port":"8443"'), 'schema/type', '/port', '"8443"'),
   (text) => {
-    const invalid = text.replace(/"exposure":"\w+"/, '"exposure":"Everybody"');
-    return createFault(invalid, 'schema/enum', '/exposure', '"Everybody"');
+    const invalidText = text.replace(/"exposure":"\w+"/, '"exposure":"Everybody"');
+    return createFault(invalidText, 'schema/enum', '/exposure', '"Everybody"');
   },
   (text) => {
     const duplicated = text.replace(/\}$/, ',"status":"retired"}');

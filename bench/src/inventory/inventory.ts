@@ -32,15 +32,15 @@ export async function measureInventory(context: Context): Promise<Report> {
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const samples: Sample[] = [];
   const measure = async (variant: Variant, document: Document, file: string, round = 1) => {
-    const measured = await measureCommand(variant, { document, file, folder, signal });
-    const sample = { ...measured, round };
+    const measurement = await measureCommand(variant, { document, file, folder, signal });
+    const sample = { ...measurement, round };
     await results.keep('sample', sample);
     samples.push(sample);
     const { wallMs, errors, megabytes } = sample;
     logProgress(`${variant.name}: ${megabytes} MB, ${errors} errors, ${Math.round(wallMs)} ms`);
   };
 
-  const adaptSize = (document: Document) => (options.smoke ? shrink(document) : document);
+  const adaptSize = (document: Document) => (options.isSmokeRun ? shrink(document) : document);
   for (const document of FILES.map(adaptSize)) {
     const file = join(folder, 'inventory.json');
     await writeFile(file, generateDocument(document));

@@ -11,15 +11,15 @@ const MAX_LINT_RATIO = 1.5;
 const MAX_MEMORY_MB = 150;
 
 /** Returns the results as Markdown, and the failed checks. */
-export function formatReport(samples: readonly Sample[], { rounds, smoke }: Options): Report {
+export function formatReport(samples: readonly Sample[], { rounds, isSmokeRun }: Options): Report {
   const validateSamples = samples.filter(({ variant }) => variant === oselya.name);
   const text = [
     '## Commands',
     `Rounds: ${rounds}; peers and runs on standard input are measured once. Each command runs in a separate ` +
       'process, and its time is that of the whole process. `errors` is the number of reported errors.' +
-      (smoke ? ' This was a smoke run, which is too small to measure speed.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too small to measure speed.' : ''),
     formatCommandsTable(samples),
-    ...(smoke ? [] : ['## Goals', formatGoals(evaluateGoals(samples, validateSamples))]),
+    ...(isSmokeRun ? [] : ['## Goals', formatGoals(evaluateGoals(samples, validateSamples))]),
   ];
   const checked = samples.filter(({ variant }) => variant === oselya.name || variant === lint.name);
   return { text: text.join('\n\n'), failures: checked.flatMap(findFailures) };
@@ -64,8 +64,8 @@ function formatDocumentName({ records, faulty, format }: Document): string {
 }
 
 function evaluateGoals(samples: readonly Sample[], validateSamples: readonly Sample[]): Goal[] {
-  const valid = samples.filter(({ document }) => document.faulty === 0);
-  const [large, small] = Map.groupBy(valid, ({ document }) => document).values();
+  const validSamples = samples.filter(({ document }) => document.faulty === 0);
+  const [large, small] = Map.groupBy(validSamples, ({ document }) => document).values();
   const time = computeRatio(large, [oselya, jsonParse], ({ wallMs }) => wallMs);
   const processor = computeRatio(small, [lint, oselya], ({ usage }) => usage?.cpuMs ?? Infinity);
   const peak = Math.max(...validateSamples.map(({ usage }) => usage?.peakMB ?? Infinity));

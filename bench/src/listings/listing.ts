@@ -168,8 +168,8 @@ function pickByShare<Key extends string>(
 ): Key {
   // `Object.keys` returns strings, but the record has only the keys of its type.
   const keys = Object.keys(shares) as Key[];
-  let remaining = random.next();
-  return keys.find((key) => (remaining -= shares[key].share) < 0) ?? random.pick(keys);
+  let remainingShare = random.next();
+  return keys.find((key) => (remainingShare -= shares[key].share) < 0) ?? random.pick(keys);
 }
 
 /** Payload of a source (Contract 4, PayloadSchema). */

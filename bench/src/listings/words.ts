@@ -157,10 +157,10 @@ export const STREETS: readonly string[] = [
 
 /** Returns a random city, weighted by its percentage. */
 export function pickCity(random: Random): City {
-  let remaining = random.next() * 100;
+  let remainingPercent = random.next() * 100;
   for (const candidate of CITIES) {
-    remaining -= candidate.percent;
-    if (remaining < 0) return candidate;
+    remainingPercent -= candidate.percent;
+    if (remainingPercent < 0) return candidate;
   }
   return random.pick(CITIES);
 }

@@ -29,21 +29,25 @@ export async function measureCost(
 ): Promise<{ cost: Cost; failures: string[] }> {
   await using database = await databases.createDatabase();
   await using counter = await startStatementCounter(database.url);
-  await using running = await variant.start({ databaseUrl: counter.url, users: USERS, signal });
-  const targets = await running.targets();
-  const failures = await checkAnswers(running, targets);
-  const { calls: callsBefore } = await running.counters();
+  await using runningVariant = await variant.start({
+    databaseUrl: counter.url,
+    users: USERS,
+    signal,
+  });
+  const targets = await runningVariant.targets();
+  const failures = await checkAnswers(runningVariant, targets);
+  const { calls: callsBefore } = await runningVariant.counters();
   const statementsBefore = counter.count();
   const statements: number[] = [];
   for (let round = 0; round < REQUESTS_PER_USER; round += 1) {
     for (const target of targets) {
       const previous = counter.count();
-      failures.push(...(await checkAnswers(running, [target])));
+      failures.push(...(await checkAnswers(runningVariant, [target])));
       statements.push(counter.count() - previous);
     }
   }
   const requests = statements.length;
-  const { calls } = await running.counters();
+  const { calls } = await runningVariant.counters();
   return {
     cost: {
       variant: variant.name,

@@ -64,16 +64,16 @@ async function measure(
   round: number,
   { seconds, connections }: Context['options'],
 ): Promise<{ sample: Sample; failures: string[] }> {
-  const running = variants.get(variant);
-  if (running === undefined) throw new Error(`${variant} is not running`);
-  const targets = await running.targets();
-  const failures = await checkAnswers(running, targets);
-  const load = { url: running.url, targets, expected, connections, seconds };
+  const runningVariant = variants.get(variant);
+  if (runningVariant === undefined) throw new Error(`${variant} is not running`);
+  const targets = await runningVariant.targets();
+  const failures = await checkAnswers(runningVariant, targets);
+  const load = { url: runningVariant.url, targets, expected, connections, seconds };
   const warmUp = Math.max(seconds * WARM_UP.share, WARM_UP.minSeconds);
   await runLoad({ ...load, seconds: Math.min(warmUp, WARM_UP.maxSeconds) });
-  const before = await running.counters();
+  const before = await runningVariant.counters();
   const outcome = await runLoad(load);
-  const after = await running.counters();
+  const after = await runningVariant.counters();
   const usage = { cpuMs: after.cpuMs - before.cpuMs, calls: after.calls - before.calls };
   const sample = { variant, round, ...outcome, ...usage };
   return { sample, failures: [...failures, ...findWrongAnswers(outcome)] };

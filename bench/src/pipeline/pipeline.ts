@@ -24,9 +24,9 @@ export type Variant = {
 
 const DIMENSIONS = 384;
 const SEED = 20_260_101;
-const MODEL = new URL('servers/model.ts', import.meta.url);
-const HOST = new URL('../images/servers/host.ts', import.meta.url);
-const WORKER = new URL('servers/worker.ts', import.meta.url);
+const MODEL_MODULE = new URL('servers/model.ts', import.meta.url);
+const HOST_MODULE = new URL('../images/servers/host.ts', import.meta.url);
+const WORKER_MODULE = new URL('servers/worker.ts', import.meta.url);
 
 const variants: readonly Variant[] = [
   { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 2000 },
@@ -61,7 +61,7 @@ export async function measurePipeline(context: Context): Promise<Report> {
   const { options, results, logProgress } = context;
   const samples: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
-    for (const variant of orderForRound(round, options.smoke ? smokeVariants : variants)) {
+    for (const variant of orderForRound(round, options.isSmokeRun ? smokeVariants : variants)) {
       for (const sample of await measureVariant(variant, round, context)) {
         await results.keep('sample', sample);
         samples.push(sample);
@@ -84,8 +84,8 @@ async function measureVariant(
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const model =
-    answerMs === undefined ? undefined : scope.use(startProcess<ModelServer>(MODEL, signal));
-  const host = images === 0 ? undefined : scope.use(startProcess<ImageHost>(HOST, signal));
+    answerMs === undefined ? undefined : scope.use(startProcess<ModelServer>(MODEL_MODULE, signal));
+  const host = images === 0 ? undefined : scope.use(startProcess<ImageHost>(HOST_MODULE, signal));
   const env = {
     DATABASE_URL: url,
     DATA_DIR: folder,
@@ -106,7 +106,7 @@ async function measureVariant(
           MODEL_EMBEDDING: 'bench',
         }),
   };
-  const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
+  const worker = scope.use(startProcess<WorkerProcess>(WORKER_MODULE, signal));
   await worker.call('migrate', env);
   const jobs = scope.use(await openJobs(url));
   const imageSettings = { host: await host?.call('start'), imagesPerListing: images };

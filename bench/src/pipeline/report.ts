@@ -22,17 +22,17 @@ const MAX_CALLS = 2;
 const MIN_BUSY_SHARE = 0.95;
 
 /** Returns the results as Markdown, and the failed checks. */
-export function formatReport(samples: readonly Sample[], { rounds, smoke }: Options): Report {
+export function formatReport(samples: readonly Sample[], { rounds, isSmokeRun }: Options): Report {
   const failures = samples.flatMap(findFailures);
   const text = [
     '## Jobs',
     `Rounds: ${rounds}. Each worker processes new listings from a full queue, then the same listings again. Medians, ` +
       'with the minimum and maximum. `busy` is the share of the slots’ time spent on jobs while every slot ' +
       'had work.' +
-      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too short to measure speed.' : ''),
     formatJobsTable(samples),
     '## Goals',
-    formatGoals(evaluateGoals(samples, smoke)),
+    formatGoals(evaluateGoals(samples, isSmokeRun)),
   ];
   return { text: text.join('\n\n'), failures };
 }
@@ -102,7 +102,7 @@ function formatRequests(samples: readonly Sample[]): string {
   return ratios.length === 0 ? '' : formatNumber(summarize(ratios).median, 2);
 }
 
-function evaluateGoals(samples: readonly Sample[], smoke: boolean): Goal[] {
+function evaluateGoals(samples: readonly Sample[], isSmokeRun: boolean): Goal[] {
   const selectSamples = (kind: Sample['payloads']) =>
     samples.filter(({ payloads }) => payloads === kind);
   const maxNewCalls = Math.max(
@@ -121,7 +121,7 @@ function evaluateGoals(samples: readonly Sample[], smoke: boolean): Goal[] {
       isMet: maxUnchangedCalls === 0,
     },
     // A smoke run is too short to keep its slots busy.
-    ...(smoke
+    ...(isSmokeRun
       ? []
       : groupByVariant(samples).map(([name, groupSamples]) => createBusyGoal(name, groupSamples))),
   ];

@@ -20,7 +20,7 @@ export async function measureFairness(
   context: Context,
 ): Promise<{ fairness: Fairness; failures: string[] }> {
   const { options, databases, results, signal, logProgress } = context;
-  const { backlog, singles } = options.smoke ? SIZES.smoke : SIZES.full;
+  const { backlog, singles } = options.isSmokeRun ? SIZES.smoke : SIZES.full;
   logProgress(`fairness: ${backlog} payloads of one source, single payloads of another`);
   await using database = await databases.createDatabase();
   await using scope = new AsyncDisposableStack();

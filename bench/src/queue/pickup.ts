@@ -61,14 +61,14 @@ async function measure(
   const sender = await startQueue(scope, variant, setup);
   await worker.call('work', { concurrency: CONCURRENCY });
   const count = Math.round(options.seconds * JOBS_PER_SECOND) + WARM_UP_JOBS;
-  const sent = await sender.call('send', { count, jobsPerSecond: JOBS_PER_SECOND });
+  const sentJobs = await sender.call('send', { count, jobsPerSecond: JOBS_PER_SECOND });
   const startTimes = await waitUntil(`the start of every job of ${variant.name}`, async () => {
     const starts = await worker.call('starts');
     return starts.length >= count && starts;
   });
   await worker.call('stop');
   const startsByKey = new Map(startTimes);
-  const delays = sent
+  const delays = sentJobs
     .slice(WARM_UP_JOBS)
     .map(([key, at]) => (startsByKey.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);

@@ -33,7 +33,7 @@ export async function measureQueue(context: Context): Promise<Report> {
   const { fairness, failures: fairnessFailures } = await measureFairness(context);
   const { pickups, failures: pickupFailures } = await measurePickup(context);
   const { samples, failures: drainFailures } = await measureDrain(context);
-  const goals = options.smoke
+  const goals = options.isSmokeRun
     ? []
     : [
         ...evaluateSpeed(samples),

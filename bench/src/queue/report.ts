@@ -16,12 +16,12 @@ type Findings = {
 
 /** Returns the results as Markdown. */
 export function formatReport({ options, samples, pickups, fairness, goals }: Findings): string {
-  const { rounds, seconds, smoke } = options;
+  const { rounds, seconds, isSmokeRun } = options;
   const { backlog, singles, waitMs, startedMeanwhile } = fairness;
   return [
     `Rounds: ${rounds}, of up to ${seconds} s for each variant, ${CONCURRENCY} concurrent jobs. Medians, with the ` +
       'minimum and maximum; ratios compare rates within a round.' +
-      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Empty jobs',
     formatDrainTable(samples),
     '## Pickup delay at 100 jobs per second',

@@ -42,11 +42,11 @@ export function formatReport(results: {
   clients: number;
 }): string {
   const { options, findings, goals, clients } = results;
-  const { rounds, seconds, smoke } = options;
+  const { rounds, seconds, isSmokeRun } = options;
   return [
     `Rounds: ${rounds}, of ${seconds} s for each kind of search, by ${clients} concurrent clients. Medians, with ` +
       'the minimum and maximum.' +
-      (smoke ? ' This was a smoke run, which is too short to measure speed.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too short to measure speed.' : ''),
     '## Time',
     formatTimeTable(findings),
     '### A single client',

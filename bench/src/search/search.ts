@@ -20,15 +20,15 @@ const SEED = 20_260_102;
 const FULL = { listings: [100_000, 1_000_000], recallQuestions: 50, rankingQuestions: 4 };
 const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
 
-const LOAD = new URL('load.ts', import.meta.url);
+const LOAD_MODULE = new URL('load.ts', import.meta.url);
 
 /** Measures searches over HTTP, and compares the results with exact results. */
 export async function measureSearch(context: Context): Promise<Report> {
   const { options, results } = context;
   const findings: Findings[] = [];
-  const sizes = options.listings ?? (options.smoke ? SMOKE : FULL).listings;
+  const sizes = options.listings ?? (options.isSmokeRun ? SMOKE : FULL).listings;
   for (const listings of sizes) findings.push(await measureSize(listings, context));
-  const goals = options.smoke ? [] : evaluateGoals(findings);
+  const goals = options.isSmokeRun ? [] : evaluateGoals(findings);
   for (const goal of goals) await results.keep('goal', goal);
   return {
     text: formatReport({ options, findings, goals, clients: CLIENTS }),
@@ -37,7 +37,7 @@ export async function measureSearch(context: Context): Promise<Report> {
 }
 
 async function measureSize(listings: number, context: Context): Promise<Findings> {
-  const checks = context.options.smoke ? SMOKE : FULL;
+  const checks = context.options.isSmokeRun ? SMOKE : FULL;
   await using database = await openListings(listings, context);
   const unchanged = await measureUnchanged(listings, database.url, context, checks);
   const churned = await measureChurn(listings, database.url, context, checks.recallQuestions);
@@ -52,7 +52,7 @@ async function measureUnchanged(
 ): Promise<Pick<Findings, 'samples' | 'singleClientSamples' | 'recalls' | 'equality'>> {
   await using scope = new AsyncDisposableStack();
   const stack = scope.use(await startStack(databaseUrl, signal));
-  const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
+  const load = scope.use(startProcess<LoadGenerator>(LOAD_MODULE, signal));
   const samples: Sample[] = [];
   const singleClientSamples: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {

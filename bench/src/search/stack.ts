@@ -10,8 +10,8 @@ import type { ModelServer } from './servers/model.ts';
 import { loadListings } from '../listings/load.ts';
 import type { Context } from '../suite.ts';
 
-const API = new URL('servers/api.ts', import.meta.url);
-const MODEL = new URL('servers/model.ts', import.meta.url);
+const API_MODULE = new URL('servers/api.ts', import.meta.url);
+const MODEL_MODULE = new URL('servers/model.ts', import.meta.url);
 
 /** Collector's API with a database of listings and a model server; the end of the scope stops both. */
 export type Stack = {
@@ -24,8 +24,8 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
   await using scope = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   scope.defer(() => rm(folder, { recursive: true, force: true }));
-  const model = scope.use(startProcess<ModelServer>(MODEL, signal));
-  const api = scope.use(startProcess<ApiServer>(API, signal));
+  const model = scope.use(startProcess<ModelServer>(MODEL_MODULE, signal));
+  const api = scope.use(startProcess<ApiServer>(API_MODULE, signal));
   const url = await api.call('start', {
     DATABASE_URL: databaseUrl,
     DATA_DIR: folder,
@@ -37,8 +37,8 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
     MODEL_EMBEDDING: EMBEDDING_MODEL,
     LOG_LEVEL: 'silent',
   });
-  const running = scope.move();
-  return { url, api, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  const runningScope = scope.move();
+  return { url, api, [Symbol.asyncDispose]: () => runningScope.disposeAsync() };
 }
 
 /** Number of elements of a vector, the same as the collector's default. */

@@ -43,7 +43,7 @@ const SEED = 20_260_104;
 let outcome = createOutcome();
 /** Number of sent payloads; each round sends each listing once. */
 let sentCount = 0;
-let running: Promise<unknown> = Promise.resolve();
+let currentRun: Promise<unknown> = Promise.resolve();
 const stopSignal = new AbortController();
 
 /** Sends each listing once, without a rate limit. */
@@ -64,7 +64,7 @@ function start(load: Load): void {
       search(load, questions[(searchCount += 1) % QUESTIONS]),
     );
   });
-  running = Promise.all([repeatAtRate(load.ingestRate, () => ingest(load)), ...searches]);
+  currentRun = Promise.all([repeatAtRate(load.ingestRate, () => ingest(load)), ...searches]);
 }
 
 function take(): Outcome {
@@ -76,7 +76,7 @@ function take(): Outcome {
 /** Stops after the last response. Returns the results since the last `take`, and the number of sent payloads. */
 async function stop(): Promise<Outcome & { sentCount: number }> {
   stopSignal.abort();
-  await running;
+  await currentRun;
   return { ...take(), sentCount };
 }
 
@@ -118,14 +118,14 @@ async function post(url: string, body: object, expected: number): Promise<number
 /** Calls `work` at a fixed rate until `stop`. Late calls are not skipped. */
 async function repeatAtRate(rate: number, work: () => Promise<void>): Promise<void> {
   const startedAt = performance.now();
-  const pending = new Set<Promise<void>>();
+  const pendingRequests = new Set<Promise<void>>();
   for (let index = 0; !stopSignal.signal.aborted; index += 1) {
     const waitMs = startedAt + (index * 1000) / rate - performance.now();
     if (waitMs > 0) await sleep(waitMs);
-    const run = work().finally(() => pending.delete(run));
-    pending.add(run);
+    const run = work().finally(() => pendingRequests.delete(run));
+    pendingRequests.add(run);
   }
-  await Promise.all(pending);
+  await Promise.all(pendingRequests);
 }
 
 function createOutcome(): Outcome {

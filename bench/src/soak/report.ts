@@ -8,7 +8,7 @@ type Findings = {
   searchRate: number;
   sentCount: number;
   removedCount: number;
-  smoke: boolean;
+  isSmokeRun: boolean;
   comparisons: readonly Comparison[];
   goals: readonly Goal[];
 };
@@ -45,7 +45,7 @@ export function formatReport(findings: Findings): string {
     searchRate,
     sentCount,
     removedCount,
-    smoke,
+    isSmokeRun,
     comparisons,
     goals,
   } = findings;
@@ -57,7 +57,7 @@ export function formatReport(findings: Findings): string {
       'the samples, the maximum of dead rows, and the minimum of temporary files. Autovacuum tolerates dead rows ' +
       'up to a fifth of the live rows, so fewer dead rows count as a fifth. `per hour` is the median slope ' +
       'between any two samples.' +
-      (smoke ? ' This was a smoke run, which is too short to measure growth.' : ''),
+      (isSmokeRun ? ' This was a smoke run, which is too short to measure growth.' : ''),
     formatTable(
       ['', 'first', 'last', 'ratio', 'per hour'],
       comparisons.map(({ name, unit, first, last, ratio, hourlySlope }) => [

@@ -130,9 +130,9 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
         await trx.insertInto('raw_data').values(backlog).execute();
         while (times.length < CLAIMS) {
           const startedAt = performance.now();
-          const claimed = await claimJobs(trx, { worker: 'bench', leaseMs: 60_000, count: 1 });
+          const claimedJobs = await claimJobs(trx, { worker: 'bench', leaseMs: 60_000, count: 1 });
           times.push(performance.now() - startedAt);
-          if (claimed.length !== 1) throw new Error('A claim found no job of the backlog');
+          if (claimedJobs.length !== 1) throw new Error('A claim found no job of the backlog');
         }
         throw new RollbackError();
       });

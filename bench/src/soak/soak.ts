@@ -29,9 +29,9 @@ const DRAIN_TIMEOUT_MS = 600_000;
 /** Limit in requests per minute that the load never reaches. */
 const UNREACHABLE_RATE_LIMIT = '1000000';
 
-const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
-const LOAD = new URL('load.ts', import.meta.url);
-const HOST = new URL('../images/servers/host.ts', import.meta.url);
+const COLLECTOR_MODULE = new URL('servers/collector.ts', import.meta.url);
+const LOAD_MODULE = new URL('load.ts', import.meta.url);
+const HOST_MODULE = new URL('../images/servers/host.ts', import.meta.url);
 
 type Parts = {
   collector: RemoteProcess<CollectorProcess>;
@@ -48,7 +48,7 @@ type Parts = {
  */
 export async function measureSoak(context: Context): Promise<Report> {
   const { options, results, logProgress } = context;
-  const settings = options.smoke ? SMOKE : FULL;
+  const settings = options.isSmokeRun ? SMOKE : FULL;
   const seconds = (options.minutes ?? settings.minutes) * 60;
   await using scope = new AsyncDisposableStack();
   const parts = await open(scope, context);
@@ -77,12 +77,12 @@ export async function measureSoak(context: Context): Promise<Report> {
     ...(await findCountMismatches(monitor, { sentCount, removedCount })),
   ];
   const comparisons = compare(samples, seconds);
-  const goals = options.smoke ? [] : evaluateGrowth(comparisons);
+  const goals = options.isSmokeRun ? [] : evaluateGrowth(comparisons);
   for (const comparison of comparisons) await results.keep('comparison', comparison);
   for (const goal of goals) await results.keep('goal', goal);
   const counts = { sentCount, removedCount };
-  const { smoke } = options;
-  const text = formatReport({ ...settings, ...counts, seconds, smoke, comparisons, goals });
+  const { isSmokeRun } = options;
+  const text = formatReport({ ...settings, ...counts, seconds, isSmokeRun, comparisons, goals });
   return { text, failures };
 }
 
@@ -90,9 +90,9 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   const database = scope.use(await databases.createDatabase());
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   scope.defer(() => rm(folder, { recursive: true, force: true }));
-  const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR, signal));
-  const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
-  const host = scope.use(startProcess<ImageHost>(HOST, signal));
+  const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR_MODULE, signal));
+  const load = scope.use(startProcess<LoadGenerator>(LOAD_MODULE, signal));
+  const host = scope.use(startProcess<ImageHost>(HOST_MODULE, signal));
   const imageHost = await host.call('start');
   const url = await collector.call('start', {
     DATABASE_URL: database.url,

@@ -14,14 +14,14 @@ import {
 const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-test-'));
 after(() => rm(folder, { recursive: true }));
 
-const textOf = (document: Document) => [...generateDocument(document)].join('');
+const getText = (document: Document) => [...generateDocument(document)].join('');
 
 test('equal documents are equal in every byte, and have the requested number of records', () => {
   for (const records of [1, 499, 500, 501]) {
     const document: Document = { records, faulty: 0.5, format: 'json' };
-    assert.equal(textOf(document), textOf({ ...document }));
-    assert.equal(JSON.parse(textOf(document)).length, records);
-    assert.equal(textOf({ ...document, format: 'jsonl' }).split('\n').length, records + 1);
+    assert.equal(getText(document), getText({ ...document }));
+    assert.equal(JSON.parse(getText(document)).length, records);
+    assert.equal(getText({ ...document, format: 'jsonl' }).split('\n').length, records + 1);
   }
 });
 
@@ -30,7 +30,7 @@ test('the validator reports exactly the expected findings', async () => {
     for (const faulty of [0, 0.1, 1]) {
       const document: Document = { records: 300, faulty, format };
       const findings = [];
-      for await (const finding of validateInventory(textOf(document), { format })) {
+      for await (const finding of validateInventory(getText(document), { format })) {
         const { code, pointer, line, column } = finding;
         findings.push({ code, pointer, line, column });
       }

@@ -7,7 +7,7 @@ import { measureRounds, orderForRound, listRates } from '../../src/load/rounds.t
 import type { Load, Outcome } from '../../src/load/generator.ts';
 import { checkAnswers, type Running } from '../../src/load/variant.ts';
 
-const options = { rounds: 3, seconds: 2, connections: 1, smoke: false, out: undefined };
+const options = { rounds: 3, seconds: 2, connections: 1, isSmokeRun: false, out: undefined };
 
 const server = createServer((request, response) => {
   response.statusCode = request.url === '/out' ? 401 : 200;

@@ -77,8 +77,11 @@ test('dead rows that are vacuumed repeatedly do not count as growth', () => {
 });
 
 test('dead rows that are not vacuumed count as growth, whatever their initial share is', () => {
-  const blocked = evaluateDeadRows((minute) => ({ live: 4000, dead: 13_000 + 7200 * minute }));
-  assert.ok(!blocked.isMet);
+  const unvacuumedGoal = evaluateDeadRows((minute) => ({
+    live: 4000,
+    dead: 13_000 + 7200 * minute,
+  }));
+  assert.ok(!unvacuumedGoal.isMet);
   const growthFromMany = evaluateDeadRows((minute) => ({ live: 24, dead: minute < 25 ? 76 : 760 }));
   assert.ok(!growthFromMany.isMet);
   const risingSawtooth = evaluateDeadRows((minute) => ({
@@ -116,9 +119,9 @@ test('memory that grows in a single step misses the ratio goal, but not the slop
   const samples = Array.from({ length: 60 }, (_, minute) =>
     createSample(60 * minute + 30, minute < 54 ? 100 : 112),
   );
-  const missed = evaluateGrowth(compare(samples, 3600)).filter(({ isMet }) => !isMet);
+  const missedGoals = evaluateGrowth(compare(samples, 3600)).filter(({ isMet }) => !isMet);
   assert.deepEqual(
-    missed.map(({ goal }) => goal),
+    missedGoals.map(({ goal }) => goal),
     [
       'heap after collection: at the end at most 1.10 × the beginning',
       'memory of the process: at the end at most 1.10 × the beginning',

@@ -209,8 +209,8 @@ export async function openChat({
     const position = turn_id === undefined ? {} : { turn_id, after };
     let turnMessages: readonly Message[] = [];
     let isRunning = false;
-    await connection.request({ type: 'session.open', session_id, ...position }, (opened) => {
-      const { turn, messages } = opened;
+    await connection.request({ type: 'session.open', session_id, ...position }, (openedSession) => {
+      const { turn, messages } = openedSession;
       receivedMessages.onReopen(session_id, messages, true);
       turnMessages = messages.filter(({ unasked }) => unasked !== true);
       isRunning = turn !== null && answer.hasTurn(turn.turn_id, messages);
@@ -246,10 +246,13 @@ export async function openChat({
       sessionId: string,
     ): Promise<{ session: Session; messages: Message[]; answer: StreamedAnswer | null }> {
       const request = { type: 'session.open', session_id: sessionId } as const;
-      const { session, messages, turn } = await connection.requestRepeatedly(request, (opened) => {
-        receivedMessages.addKnownMessages(sessionId, opened.messages);
-        if (opened.turn !== null) openedTurns.add(opened.turn.turn_id);
-      });
+      const { session, messages, turn } = await connection.requestRepeatedly(
+        request,
+        (openedSession) => {
+          receivedMessages.addKnownMessages(sessionId, openedSession.messages);
+          if (openedSession.turn !== null) openedTurns.add(openedSession.turn.turn_id);
+        },
+      );
       if (turn === null) return { session, messages, answer: null };
       const answer = begin(sessionId, { type: 'follow', turnId: turn.turn_id });
       openedTurns.delete(turn.turn_id);

@@ -170,7 +170,7 @@ test('A digest is not an answer to a question', async (t) => {
 async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages: object[] = []) {
   const clientAndPeer = await openClientAndPeer(t);
   const arrivedMessages: ReceivedMessage[] = [];
-  clientAndPeer.client.onArrived((received) => arrivedMessages.push(received));
+  clientAndPeer.client.onArrived((receivedMessage) => arrivedMessages.push(receivedMessage));
   const sessionOpening = clientAndPeer.client.openSession('s');
   const { id } = await clientAndPeer.peer.receive('session.open');
   clientAndPeer.peer.send(createOpenedFrame(id, messages));

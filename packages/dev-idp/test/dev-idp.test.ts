@@ -155,9 +155,9 @@ test('The sign-in page offers every account and rejects blocked and unknown ones
   assert.match(html, /<button name="account" value="u-olena"\s+disabled/);
   const rejectedForms: Record<string, string>[] = [{ account: 'u-olena' }, { account: 'u-x' }, {}];
   for (const form of rejectedForms) {
-    const answer = await browser.post(picker, form);
-    assert.equal(answer.status, 400);
-    assert.match(await answer.text(), /This account cannot sign in/);
+    const response = await browser.post(picker, form);
+    assert.equal(response.status, 400);
+    assert.match(await response.text(), /This account cannot sign in/);
   }
   const callback = await chooseAccount(browser, picker, { account: 'u-taras' });
   assert.ok(callback.searchParams.has('code'));
@@ -206,8 +206,8 @@ test('A second use of a code ends its tokens', async (t) => {
   const { issuer } = await startIdp(t);
   const { callback, verifier } = await signInToCode(issuer);
   const tokens = await parseTokens(await redeem(issuer, callback, verifier));
-  const answer = await redeem(issuer, callback, verifier);
-  assert.deepEqual(await parseError(answer), [400, 'invalid_grant']);
+  const response = await redeem(issuer, callback, verifier);
+  assert.deepEqual(await parseError(response), [400, 'invalid_grant']);
   await assertEnded(issuer, tokens);
 });
 
@@ -223,8 +223,8 @@ test('Tokens need the client secret, by HTTP Basic or in the body', async (t) =>
     });
   const basic = { authorization: `Basic ${btoa('oselya:wrong')}` };
   const wrongClientResponse = await refreshWith({ client_id: client.id, client_secret: 'wrong' });
-  for (const answer of [wrongClientResponse, await refreshWith({}, basic)]) {
-    assert.deepEqual(await parseError(answer), [401, 'invalid_client']);
+  for (const response of [wrongClientResponse, await refreshWith({}, basic)]) {
+    assert.deepEqual(await parseError(response), [401, 'invalid_client']);
   }
   const rightClientResponse = await refreshWith({
     client_id: client.id,
@@ -243,21 +243,21 @@ test('A second use of a rotated refresh token ends the sign-in, also in concurre
   await assertEnded(issuer, rotatedTokens);
 
   const tokens = await signIn(issuer);
-  const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(issuer, tokens)));
-  assert.equal(answers.filter(({ status }) => status === 200).length, 1);
-  for (const answer of answers) {
-    if (answer.status === 200) await assertEnded(issuer, await parseTokens(answer));
-    else assert.deepEqual(await parseError(answer), [400, 'invalid_grant']);
+  const responses = await Promise.all(Array.from({ length: 8 }, () => refresh(issuer, tokens)));
+  assert.equal(responses.filter(({ status }) => status === 200).length, 1);
+  for (const response of responses) {
+    if (response.status === 200) await assertEnded(issuer, await parseTokens(response));
+    else assert.deepEqual(await parseError(response), [400, 'invalid_grant']);
   }
 });
 
 test('A revocation ends one sign-in', async (t) => {
   const { issuer } = await startIdp(t);
   const [revokedTokens, otherTokens] = [await signIn(issuer), await signIn(issuer)];
-  const answer = await postAsClient(issuer, '/oauth/revoke', {
+  const response = await postAsClient(issuer, '/oauth/revoke', {
     token: revokedTokens.refresh_token,
   });
-  assert.equal(answer.status, 200);
+  assert.equal(response.status, 200);
   await assertEnded(issuer, revokedTokens);
   assert.equal((await fetchUserInfo(issuer, otherTokens)).status, 200);
 });
@@ -293,9 +293,9 @@ test('The server listens on loopback and answers only requests to its name', asy
     const headers = [...hosts.map((name) => `host: ${name}`), 'connection: close'];
     return exchange(issuer, `GET / HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`);
   };
-  const reboundAnswer = await get(['rebound.example']);
-  assert.equal(reboundAnswer.status, 421);
-  assert.match(reboundAnswer.text, new RegExp(`answers at ${issuer} only`));
+  const reboundResponse = await get(['rebound.example']);
+  assert.equal(reboundResponse.status, 421);
+  assert.match(reboundResponse.text, new RegExp(`answers at ${issuer} only`));
   assert.equal((await get([host, host])).status, 400);
   assert.equal((await get([host])).status, 200);
 });
@@ -353,9 +353,9 @@ function post(issuer: string, path: string, form: Form = {}, headers = {}): Prom
 
 /** Sends a form, and returns the page after its redirect. */
 async function submit(issuer: string, path: string, form: Form = {}): Promise<string> {
-  const answer = await post(issuer, path, form);
-  assert.equal(answer.status, 303, await answer.text());
-  return (await send(getRedirectTarget(answer))).text();
+  const response = await post(issuer, path, form);
+  assert.equal(response.status, 303, await response.text());
+  return (await send(getRedirectTarget(response))).text();
 }
 
 /** Returns the text between the tags, with single spaces. */
@@ -449,10 +449,10 @@ test('A notice appears once and does not wait for a receiver that hangs', async 
   assert.equal(extractNotice(await (await send(location)).text()), '(none)');
 });
 
-async function assertRejected(answer: Response, status: number, pattern: RegExp) {
-  assert.equal(answer.status, status);
-  assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/);
-  const html = await answer.text();
+async function assertRejected(response: Response, status: number, pattern: RegExp) {
+  assert.equal(response.status, status);
+  assert.match(response.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+  const html = await response.text();
   assert.match(html, /Nothing was changed/);
   assert.match(html, pattern);
 }
@@ -465,18 +465,18 @@ test('An invalid form, or one of another origin, changes nothing', async (t) => 
   const previousAccounts = idp.accounts;
   const crossSiteHeaders = { 'sec-fetch-site': 'cross-site', origin: issuer };
   for (const path of PATHS) {
-    const answer = await post(issuer, path, { account: 'u-olena' }, crossSiteHeaders);
-    await assertRejected(answer, 403, /a different address/);
+    const response = await post(issuer, path, { account: 'u-olena' }, crossSiteHeaders);
+    await assertRejected(response, 403, /a different address/);
   }
   for (const path of PATHS.slice(0, 4)) {
-    const answer = await post(issuer, path, { account: '<b>unknown' });
-    await assertRejected(answer, 404, /no account “&#60;b&#62;unknown”/);
+    const response = await post(issuer, path, { account: '<b>unknown' });
+    await assertRejected(response, 404, /no account “&#60;b&#62;unknown”/);
     await assertRejected(await post(issuer, path), 400, /account/);
   }
-  const unknownRoleAnswer = await post(issuer, 'access', { account: 'u-olena', role: 'root' });
-  await assertRejected(unknownRoleAnswer, 400, /role/);
-  const largeFormAnswer = await post(issuer, 'block', { account: 'x'.repeat(20_000) });
-  await assertRejected(largeFormAnswer, 413, /too large/);
+  const unknownRoleResponse = await post(issuer, 'access', { account: 'u-olena', role: 'root' });
+  await assertRejected(unknownRoleResponse, 400, /role/);
+  const largeFormResponse = await post(issuer, 'block', { account: 'x'.repeat(20_000) });
+  await assertRejected(largeFormResponse, 413, /too large/);
   assert.deepEqual(idp.accounts, previousAccounts);
   assert.equal((await fetchUserInfo(issuer, tokens)).status, 200);
   await idp.webhooksSettled();
@@ -493,8 +493,8 @@ test('Events are signed messages that arrive in their order', async () => {
   webhooks.send('auth.global_logout');
   await webhooks.waitUntilSettled();
   const names = events().map(([event]) => event);
-  const blocked = ['user.blocked', 'user.blocked', 'user.blocked'];
-  assert.deepEqual(names, [...blocked, 'user.unblocked', 'auth.global_logout']);
+  const blockedEvents = ['user.blocked', 'user.blocked', 'user.blocked'];
+  assert.deepEqual(names, [...blockedEvents, 'user.unblocked', 'auth.global_logout']);
   for (const message of requests) assertSigned(message, SECRET);
   for (const { headers, body } of requests.slice(0, 3)) {
     assert.equal(headers['webhook-id'], id);

@@ -10,7 +10,7 @@ import {
   MAX_YAML_ALIASES,
   MAX_YAML_BYTES,
 } from '../src/limits.ts';
-import { collectCodes, inChunks, inChunksOf, validate, VALID_RECORD } from './support.ts';
+import { collectCodes, inChunks, splitIntoChunks, validate, VALID_RECORD } from './support.ts';
 
 const RECORD = JSON.stringify(VALID_RECORD);
 
@@ -272,7 +272,7 @@ test('Records have a maximum size and number of parts, and later records are rea
     ]);
     assert.deepEqual(result.summary, { records: 6, isComplete: true });
     for (const size of [65_537, MAX_RECORD_BYTES - 1]) {
-      const chunkedResult = await validate(inChunksOf(bytes, size), { format });
+      const chunkedResult = await validate(splitIntoChunks(bytes, size), { format });
       const actual = withoutExcerpts(chunkedResult);
       assert.deepEqual(actual, withoutExcerpts(result), `${format} ${size}`);
     }

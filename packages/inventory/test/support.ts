@@ -52,7 +52,7 @@ export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<U
 }
 
 /** Yields the source in chunks of a given size. */
-export function inChunksOf(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
+export function splitIntoChunks(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
   const chunkCount = Math.floor(bytes.length / size);
   return inChunks(
     bytes,

@@ -15,7 +15,7 @@ import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' 
 import { openFolder } from '@oselya/testing';
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import { collectCodes, inChunks, inChunksOf, validate, VALID_RECORD } from './support.ts';
+import { collectCodes, inChunks, splitIntoChunks, validate, VALID_RECORD } from './support.ts';
 
 // The compiler checks that the table has all fields of the type.
 type Field = keyof {
@@ -187,7 +187,7 @@ test('Strings, bytes, streams, iterables and paths are read, and their errors ar
 
 test('Invalid UTF-8 is rejected at its first byte, in chunks of any size', async () => {
   const findEncodingErrors = async (text: Buffer, size: number) => {
-    const { findings } = await validate(inChunksOf(text, size));
+    const { findings } = await validate(splitIntoChunks(text, size));
     const encodingErrors = findings.filter(({ code }) => code.startsWith('encoding/'));
     return encodingErrors.map(({ message }) => message);
   };
@@ -255,7 +255,7 @@ test('YAML is read in chunks, compressed, with a byte order mark and invalid byt
   const expected = await validate(bytes, { file: 'a.yaml' });
   const codes = expected.findings.map(({ code }) => code);
   assert.deepEqual(codes, ['encoding/bom', 'schema/type']);
-  assert.deepEqual(await validate(inChunksOf(bytes, 7), { file: 'a.yaml' }), expected);
+  assert.deepEqual(await validate(splitIntoChunks(bytes, 7), { file: 'a.yaml' }), expected);
   const compressedResult = await validate(gzipSync(bytes), { file: 'a.yml.gz' });
   assert.deepEqual(compressedResult.summary, expected.summary);
   const invalidBytes = Buffer.from('- id: я\n  name: \xff\n', 'latin1');

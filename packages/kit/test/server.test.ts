@@ -161,16 +161,16 @@ test('every error is a problem with status and code', async () => {
     ['/pots/1', { ...pot, name: 'crash' }, 500, 'internal_error'],
     ['/outage', {}, 503, 'unavailable'],
   ] as const) {
-    const answer = await post(
+    const response = await post(
       url,
       payload,
       contentType === undefined ? {} : { 'content-type': contentType },
     );
-    const body = answer.json();
-    assert.deepEqual([answer.statusCode, body.status, body.code], [status, status, code], url);
-    assert.match(String(answer.headers['content-type']), /^application\/problem\+json/);
-    assert.equal(body.request_id, answer.headers['x-request-id']);
-    assert.doesNotMatch(answer.body, /hunter2|the database is down/);
+    const body = response.json();
+    assert.deepEqual([response.statusCode, body.status, body.code], [status, status, code], url);
+    assert.match(String(response.headers['content-type']), /^application\/problem\+json/);
+    assert.equal(body.request_id, response.headers['x-request-id']);
+    assert.doesNotMatch(response.body, /hunter2|the database is down/);
   }
   assert.equal((await post('/orders', { cups: 1 })).statusCode, 200);
   assert.deepEqual((await post('/pots/3', pot)).json(), { size: 3 });
@@ -186,8 +186,8 @@ test('errors of plugins keep their kind, and bad input is never a 5xx', async ()
     [503, 503, 'unavailable'],
     [599, 500, 'internal_error'],
   ] as const) {
-    const answer = await app.inject(`/fails/${thrownStatus}`);
-    assert.deepEqual([answer.statusCode, answer.json().code], [status, code]);
+    const response = await app.inject(`/fails/${thrownStatus}`);
+    assert.deepEqual([response.statusCode, response.json().code], [status, code]);
   }
   const url = '/things%zz?sid=very-secret';
   const problemResponse = await app.inject(url);
@@ -212,10 +212,11 @@ test('405 lists the allowed methods', async () => {
     ['GET', '/docs/static/none.js', 404, undefined],
     ['HEAD', '/page', 200, undefined],
   ] as const) {
-    const answer = await app.inject({ method, url });
-    const actual = [answer.statusCode, answer.headers.allow];
+    const response = await app.inject({ method, url });
+    const actual = [response.statusCode, response.headers.allow];
     assert.deepEqual(actual, [status, allow], `${method} ${url}`);
-    if (status === 405 && method !== 'HEAD') assert.equal(answer.json().code, 'method_not_allowed');
+    if (status === 405 && method !== 'HEAD')
+      assert.equal(response.json().code, 'method_not_allowed');
   }
 });
 
@@ -291,13 +292,13 @@ test('429 and 503 have Retry-After, and errors are not cached', async () => {
 });
 
 test('pages escape their values, allow only their style and send security headers', async () => {
-  const answer = await app.inject('/page');
-  assert.match(answer.body, /<p>&#60;script&#62;<\/p>/);
-  const policy = String(answer.headers['content-security-policy']);
+  const response = await app.inject('/page');
+  assert.match(response.body, /<p>&#60;script&#62;<\/p>/);
+  const policy = String(response.headers['content-security-policy']);
   assert.match(policy, /default-src 'none'/);
-  const style = /<style>(.*)<\/style>/s.exec(answer.body)?.[1] ?? '';
+  const style = /<style>(.*)<\/style>/s.exec(response.body)?.[1] ?? '';
   assert.ok(policy.includes(createHash('sha256').update(style).digest('base64')));
-  assert.partialDeepStrictEqual(answer.headers, {
+  assert.partialDeepStrictEqual(response.headers, {
     'cross-origin-opener-policy': 'same-origin',
     'cross-origin-resource-policy': 'same-origin',
     'referrer-policy': 'no-referrer',
@@ -393,9 +394,9 @@ test('health is 200 while degraded, 503 when down', async () => {
     ['down', 503],
   ] as const) {
     databaseStatus = status;
-    const answer = await app.inject('/health');
-    assert.equal(answer.statusCode, code);
-    assert.deepEqual(answer.json(), { status, checks: { database: { status } } });
+    const response = await app.inject('/health');
+    assert.equal(response.statusCode, code);
+    assert.deepEqual(response.json(), { status, checks: { database: { status } } });
   }
   assert.equal((await app.inject('/health/live')).statusCode, 200);
   assert.equal((await app.inject('/health/ready')).statusCode, 503);
@@ -420,11 +421,11 @@ test('metrics count requests by route, and need their token', async () => {
     ['bearer a-token-of-metrics', 200],
   ] as const) {
     const headers = authorization === undefined ? {} : { authorization };
-    const answer = await guardedApp.inject({ url: '/metrics', headers });
-    assert.equal(answer.statusCode, status, authorization);
+    const response = await guardedApp.inject({ url: '/metrics', headers });
+    assert.equal(response.statusCode, status, authorization);
     if (status === 200) continue;
-    assert.equal(answer.json().code, 'metrics_token_needed');
-    assert.equal(answer.headers['www-authenticate'], 'Bearer');
+    assert.equal(response.json().code, 'metrics_token_needed');
+    assert.equal(response.headers['www-authenticate'], 'Bearer');
   }
 });
 
@@ -481,9 +482,9 @@ test('a failed check is down, and its reason is only logged', async () => {
       throw errors.talks;
     },
   });
-  const answer = await server.inject('/health');
-  assert.deepEqual([answer.statusCode, answer.headers['retry-after']], [503, '5']);
-  assert.deepEqual(answer.json().checks, {
+  const response = await server.inject('/health');
+  assert.deepEqual([response.statusCode, response.headers['retry-after']], [503, '5']);
+  assert.deepEqual(response.json().checks, {
     rejects: { status: 'down', detail: 'The check failed; see the log.' },
     refused: { status: 'down', detail: 'The check failed (ECONNREFUSED); see the log.' },
     talks: { status: 'down', detail: 'The check failed; see the log.' },
@@ -503,8 +504,8 @@ test('a hanging check is aborted, and decides its status or is down', async () =
       return new Promise(() => undefined);
     },
     async peer(signal) {
-      const answer = await fetch(silentServer.url, { signal }).catch(() => undefined);
-      return { status: answer === undefined ? 'degraded' : 'ok' };
+      const response = await fetch(silentServer.url, { signal }).catch(() => undefined);
+      return { status: response === undefined ? 'degraded' : 'ok' };
     },
   });
   const { checks } = (await server.inject('/health')).json();

@@ -156,8 +156,8 @@ export function createTextLimit() {
 
 /** Truncates text to at most `bytes` bytes of UTF-8 without splitting a character. */
 function truncateToBytes(text: string, bytes: number): string {
-  const encoded = Buffer.from(text);
-  if (encoded.length <= bytes) return text;
-  const beginning = encoded.subarray(0, bytes).toString('utf8');
+  const encodedText = Buffer.from(text);
+  if (encodedText.length <= bytes) return text;
+  const beginning = encodedText.subarray(0, bytes).toString('utf8');
   return beginning.replace(/\uFFFD+$/, '');
 }

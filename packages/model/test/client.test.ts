@@ -51,7 +51,7 @@ suite('health', () => {
       /Bad \[key\].*MODEL_API_KEY/,
     ],
     ['resets the connection', 'reset', /cannot be reached/],
-    ['times out', 'silence', /^The model server did not answer\.$/],
+    ['times out', 'silence', /^The model server did not respond\.$/],
   ];
   for (const [name, answer, detail] of unhealthyResponses) {
     test(`Health is down while the server ${name}, and the breaker does not change`, async (t) => {

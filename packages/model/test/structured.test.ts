@@ -141,7 +141,7 @@ suite('rejected response format', () => {
       const { client, server } = await startScene(t, [rejection, createChat(FLAT_JSON)]);
       for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT);
       const bodies = server.requests.map(parseChatBody);
-      const formats = bodies.map((sent) => sent.response_format !== undefined);
+      const formats = bodies.map((sentBody) => sentBody.response_format !== undefined);
       assert.deepEqual(formats, [true, false, false]);
       assert.match(String(bodies[1]?.messages[0]?.content), /JSON Schema/);
     });

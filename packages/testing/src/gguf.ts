@@ -11,8 +11,8 @@ const encodeU64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)
 const encodeF32 = (value: number) => Buffer.from(Float32Array.of(value).buffer);
 
 function encodeText(value: string): Buffer {
-  const encoded = Buffer.from(value);
-  return Buffer.concat([encodeU64(encoded.length), encoded]);
+  const encodedText = Buffer.from(value);
+  return Buffer.concat([encodeU64(encodedText.length), encodedText]);
 }
 
 const encodeArray = (type: number, elements: readonly Buffer[]) =>

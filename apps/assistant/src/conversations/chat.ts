@@ -283,7 +283,7 @@ export function registerChatLifecycle(
       });
   };
   app.addHook('onListen', (done) => {
-    reap({ all: isExclusive });
+    reap({ includesActive: isExclusive });
     timer = setInterval(reap, REAP_INTERVAL_MS).unref();
     done();
   });

@@ -108,14 +108,21 @@ export function createTurnReaper({
   return {
     /**
      * Aborts stale turns of one session, or of all sessions.
-     * @param options.all Whether to abort turns with a valid lease too. Only safe if no other process uses the
+     * @param options.includesActive Whether to abort turns with a valid lease too. Only safe if no other process uses the
      *   database.
      */
-    async abortStaleTurns({ sessionId, all = false }: { sessionId?: string; all?: boolean } = {}) {
+    async abortStaleTurns({
+      sessionId,
+      includesActive = false,
+    }: { sessionId?: string; includesActive?: boolean } = {}) {
       let count = 0;
-      for (const turn of await findStaleTurns(db, { sessionId, limit: MAX_ABORTED_TURNS, all })) {
+      for (const turn of await findStaleTurns(db, {
+        sessionId,
+        limit: MAX_ABORTED_TURNS,
+        includesActive,
+      })) {
         const isRunningHere = events.getRunningTurn(turn.session_id)?.turnId === turn.id;
-        if (!isRunningHere && (await tryAbortTurn(turn, !all))) count += 1;
+        if (!isRunningHere && (await tryAbortTurn(turn, !includesActive))) count += 1;
       }
       if (count > 0) log.info({ count }, 'turns of dead processes aborted');
     },

@@ -226,8 +226,8 @@ export function registerInspectionRoutes(
       const before = stepCursors.read(cursor);
       await readAsAdmin(getSignedInUser(request), sessionId, 'session_planning');
       const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });
-      const cursorOf = ({ position }: { position: number }) => stepCursors.write(position);
-      const page = paginate(rows, { limit, cursorOf, request, reply });
+      const getCursor = ({ position }: { position: number }) => stepCursors.write(position);
+      const page = paginate(rows, { limit, cursorOf: getCursor, request, reply });
       return { session_id: sessionId, steps: page.toReversed().map(presentStep) };
     },
   );

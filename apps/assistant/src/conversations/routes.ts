@@ -113,7 +113,7 @@ export function registerSessionRoutes(app: Server, sessions: SessionService): vo
   );
 }
 
-const cursorOf = ({ position }: { position: Position }) => positionCursors.write(position);
+const getCursor = ({ position }: { position: Position }) => positionCursors.write(position);
 
 /** Creates the handler that lists the sessions that the caller may read. */
 export function createListHandler({ listSessions }: Pick<SessionService, 'listSessions'>) {
@@ -124,6 +124,6 @@ export function createListHandler({ listSessions }: Pick<SessionService, 'listSe
     const { user_id: userId, limit = SESSIONS_PAGE_LIMITS.limit, cursor } = request.query;
     const after = positionCursors.read(cursor);
     const rows = await listSessions(getSignedInUser(request), { userId, after, limit: limit + 1 });
-    return paginate(rows, { limit, cursorOf, request, reply }).map(presentSession);
+    return paginate(rows, { limit, cursorOf: getCursor, request, reply }).map(presentSession);
   };
 }

@@ -55,11 +55,15 @@ export async function findTurnStatus(
 
 /**
  * Returns running turns with an expired lease, the longest expired first.
- * @param options.all Whether to include turns with a valid lease.
+ * @param options.includesActive Whether to include turns with a valid lease.
  */
 export function findStaleTurns(
   db: Kysely<Tables>,
-  { sessionId, limit, all }: { sessionId?: string | undefined; limit: number; all: boolean },
+  {
+    sessionId,
+    limit,
+    includesActive,
+  }: { sessionId?: string | undefined; limit: number; includesActive: boolean },
 ): Promise<TurnRow[]> {
   let query = db
     .selectFrom('chat_turns')
@@ -68,7 +72,7 @@ export function findStaleTurns(
     .orderBy('lease_until')
     .limit(limit);
   if (sessionId !== undefined) query = query.where('session_id', '=', sessionId);
-  if (!all) query = query.where(isLeaseFree('lease_until'));
+  if (!includesActive) query = query.where(isLeaseFree('lease_until'));
   return query.execute();
 }
 

@@ -137,7 +137,7 @@ export function createFileService({
           .where('name', '=', name)
           .executeTakeFirstOrThrow();
         if (numDeletedRows === 0n) throw problem('file_not_found');
-        const access = { user, ownerId: userId, key, deleted: true };
+        const access = { user, ownerId: userId, key, isDeletion: true };
         await recordAccess(trx, 'others_data_changed', access);
       });
     },
@@ -202,14 +202,14 @@ export function createFileService({
 function recordAccess(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
-  access: { user: User; ownerId: string | null; key: FileKey; deleted?: boolean },
+  access: { user: User; ownerId: string | null; key: FileKey; isDeletion?: boolean },
 ): Promise<void> {
-  const { user, ownerId, key, ...extraDetails } = access;
+  const { user, ownerId, key, isDeletion } = access;
   const details = {
     data: 'session_file',
     session_id: key.sessionId,
     name: key.name,
-    ...extraDetails,
+    ...(isDeletion && { deleted: true }),
   };
   return recordOthersData(db, action, { actorId: user.id, ownerId, details });
 }

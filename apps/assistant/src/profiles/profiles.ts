@@ -222,7 +222,8 @@ async function readFolder(
   return { profiles: new Map(sortedEntries), violations };
 }
 
-const getProfileId = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
+const getProfileId = (parsedProfile: ParsedProfile | undefined) =>
+  parsedProfile?.profile.profile_id;
 
 /**
  * Returns the paths of the `.yaml` and `.yml` files of a folder, sorted by name.

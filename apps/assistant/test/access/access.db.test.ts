@@ -18,7 +18,7 @@ import {
 import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
 import { createTestServer } from '../helpers/servers.ts';
 import { createDocumentChecker, type OpenApi, listRoutes } from '../helpers/openapi.ts';
-import { person } from '../helpers/people.ts';
+import { createPerson } from '../helpers/people.ts';
 import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
 
@@ -33,10 +33,10 @@ const listDefaultPermissions = (role: 'user' | 'admin') =>
     .toSorted();
 
 const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
-  owner: { ...person(OWNED.userId), email: `${OWNER_MARK}@example.test` },
-  stranger: person('u-stranger', { permissions: listDefaultPermissions('user') }),
-  holder: person('u-holder'),
-  admin: person('u-admin', { isAdmin: true }),
+  owner: { ...createPerson(OWNED.userId), email: `${OWNER_MARK}@example.test` },
+  stranger: createPerson('u-stranger', { permissions: listDefaultPermissions('user') }),
+  holder: createPerson('u-holder'),
+  admin: createPerson('u-admin', { isAdmin: true }),
 };
 
 const { db, provider, createInstance } = await openAssistant({
@@ -155,7 +155,7 @@ const send = (
 
 suite('access to routes', async () => {
   const document: OpenApi = (await sharedApp.inject('/openapi.json')).json();
-  const { checkAnswer } = createDocumentChecker(document);
+  const { checkResponse } = createDocumentChecker(document);
   const registeredRoutes = listRoutes(sharedApp);
 
   test('The table contains every route', () => {
@@ -174,10 +174,10 @@ suite('access to routes', async () => {
           const headResponse = await send(visitor, { ...row, method: 'HEAD' });
           assert.equal(headResponse.statusCode, status, `HEAD as ${visitor}`);
         }
-        const answer = await send(visitor, row);
-        const { body } = answer;
-        assert.equal(answer.statusCode, status, `${visitor}: ${body}`);
-        checkAnswer(method, pattern, answer);
+        const response = await send(visitor, row);
+        const { body } = response;
+        assert.equal(response.statusCode, status, `${visitor}: ${body}`);
+        checkResponse(method, pattern, response);
         assert.equal(body.includes(OWNER_MARK), reveals.includes(visitor), `${visitor}: ${body}`);
         if (visitor !== 'admin') assert.ok(!body.includes(LEGACY_MARK), `${visitor}: ${body}`);
         if (status === 401 || status === 403) assert.deepEqual(await listChangedTables(), []);
@@ -185,10 +185,10 @@ suite('access to routes', async () => {
       if (expect.signedOut !== 401 || method === 'GET') return;
       await restoreTables(holds);
       const headers = { 'sec-fetch-site': 'cross-site' };
-      const crossSiteAnswer = await send('admin', row, { headers });
-      assert.equal(crossSiteAnswer.statusCode, 403);
-      assert.equal(crossSiteAnswer.json().code, 'cross_site_request');
-      checkAnswer(method, pattern, crossSiteAnswer);
+      const crossSiteResponse = await send('admin', row, { headers });
+      assert.equal(crossSiteResponse.statusCode, 403);
+      assert.equal(crossSiteResponse.json().code, 'cross_site_request');
+      checkResponse(method, pattern, crossSiteResponse);
       assert.deepEqual(await listChangedTables(), []);
     });
   }
@@ -208,16 +208,16 @@ suite('revocation during a request', async () => {
     provider.reset();
     provider.user = accounts[actor];
     const release = provider.holdNext('userinfo');
-    const answer = send(actor, row, { at: app });
+    const response = send(actor, row, { at: app });
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
     const eventResponse = await sendEvent(receiver, { event, user_id: USER_IDS[actor] });
     assert.equal(eventResponse.statusCode, 200);
     release();
-    await Promise.race([answer, until(() => provider.count('userinfo') === 2)]);
+    await Promise.race([response, until(() => provider.count('userinfo') === 2)]);
     provider.user = changedUser;
     releaseAgain();
-    return answer;
+    return response;
   }
 
   for (const row of rows) {
@@ -236,7 +236,7 @@ suite('revocation during a request', async () => {
       assert.ok(!blockedResponse.body.includes(OWNER_MARK));
       assert.deepEqual(await listChangedTables(), ['user_auth_sessions', 'webhook_events']);
       if (!Object.values(expect).includes(403)) return;
-      const userWithoutAccess = person(USER_IDS[actor]);
+      const userWithoutAccess = createPerson(USER_IDS[actor]);
       const event = 'client.roles_changed';
       const deniedResponse = await sendMeanwhile(row, actor, event, userWithoutAccess);
       assert.equal(deniedResponse.statusCode, 403, deniedResponse.body);
@@ -279,7 +279,7 @@ suite('revocation during a request', async () => {
       // The session and its generation have been read, so the user is resolved.
       await until(() => statements.length >= 2);
       await sendEvent(receiver, { event, user_id: 'u-admin' });
-      provider.user = person('u-admin');
+      provider.user = createPerson('u-admin');
       request.end('"Odesa"}');
       const [response] = await once(request, 'response');
       response.resume();

@@ -33,7 +33,7 @@ import {
 import { TEXT_TYPE, type Files } from '../../src/files/files.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { cutToBytes } from '../../src/text.ts';
-import { userOf } from '../helpers/people.ts';
+import { createUser } from '../helpers/people.ts';
 import { createFolder, openTestProfiles, profile } from '../profiles/folder.ts';
 import { ProblemError } from '@oselya/kit';
 import {
@@ -95,8 +95,10 @@ suite('agent', async () => {
     const requests: ChatRequest[] = [];
     let text = '';
     const statuses: string[] = [];
-    async function* streamChat(sent: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
-      requests.push({ ...sent, messages: [...sent.messages] });
+    async function* streamChat(
+      sentRequest: ChatRequest,
+    ): AsyncGenerator<ChatPart, void, undefined> {
+      requests.push({ ...sentRequest, messages: [...sentRequest.messages] });
       const round = rounds[requests.length - 1] ?? {};
       const { words = [], tokens = null, tools = 0, input = {} } = round;
       for (const word of words) yield { type: 'text', text: word };
@@ -359,7 +361,7 @@ suite('agent', async () => {
     {
       limits = { ms: 20_000, outputBytes: 16 * 1024 },
       outputBytes = Infinity,
-      currentUser = () => Promise.resolve(userOf('u-olena', ['svc.tools.use'])),
+      currentUser = () => Promise.resolve(createUser('u-olena', ['svc.tools.use'])),
     } = {},
   ) {
     const tool = defineTool({
@@ -632,10 +634,10 @@ suite('context of the model', () => {
   };
 
   /** Returns the request for questions, answers and digests, all in the form "q text|a text|d text". */
-  function requestOf(conversation: string, summary: string | null = null): string {
+  function createRequestText(conversation: string, summary: string | null = null): string {
     const messages = conversation.split('|').map((part): StoredMessage => {
-      const stored = STORED_BY_LETTER[part.charAt(0)] ?? assert.fail();
-      return { ...stored, content: part.slice(2) };
+      const storedMessage = STORED_BY_LETTER[part.charAt(0)] ?? assert.fail();
+      return { ...storedMessage, content: part.slice(2) };
     });
     return createMessages(messages, summary)
       .map((message) => `${getRoleLetter(message)} ${message.content}`)
@@ -653,9 +655,9 @@ suite('context of the model', () => {
       ['a of before|q one|a yes', 'q one|a yes'],
       ['q one|a a|a |a b', 'q one|a a\n\nb'],
     ] as const) {
-      assert.equal(requestOf(conversation), expected);
+      assert.equal(createRequestText(conversation), expected);
     }
-    const summarized = requestOf('a of before|q one|a yes', 'What was said.');
+    const summarized = createRequestText('a of before|q one|a yes', 'What was said.');
     assert.match(summarized, /^q [^|]+\|a What was said\.\|q one\|a yes$/);
   });
 
@@ -707,7 +709,9 @@ suite('context of the model', () => {
             const { role, content: text } = message;
             if (!hasQuestion || role === 'system' || text.trim() === '') continue;
             assert.ok(
-              sentMessages.some((sent) => sent.role === role && sent.content.includes(text)),
+              sentMessages.some(
+                (sentMessage) => sentMessage.role === role && sentMessage.content.includes(text),
+              ),
             );
           }
           for (const message of sentMessages) {

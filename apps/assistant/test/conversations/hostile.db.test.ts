@@ -54,14 +54,14 @@ async function createSessionWithFile(client: SocketClient): Promise<string> {
   const hostileTexts = Object.fromEntries(names.map((name) => [name, ORDER_TEXT]));
   collector.listings = [listing(1, { ...hostileTexts, features: [ORDER_TEXT] })];
   const id = await client.newSession();
-  const answer = await app.inject({
+  const response = await app.inject({
     method: 'PUT',
     url: `/sessions/${id}/files/${encodeURIComponent('оголошення.txt')}`,
     headers: { 'content-type': 'text/plain' },
     cookies: { svc_auth_session: sid },
     payload: ORDER_TEXT,
   });
-  assert.equal(answer.statusCode, 201);
+  assert.equal(response.statusCode, 201);
   return id;
 }
 

@@ -11,9 +11,9 @@ import {
   endProviderSession,
   endUserSessions,
 } from '../../src/identity/revocation.ts';
-import { person } from '../helpers/people.ts';
+import { createPerson } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { SECRET, send } from '../webhooks/signing.ts';
 import {
@@ -32,8 +32,8 @@ const { url } = stage;
 const urls = [url, await listen(secondApp)];
 
 const USE_PERMISSIONS = ['svc.profiles.use'] as const;
-const olena = person('u-1', { permissions: [...USE_PERMISSIONS] });
-const taras = person('u-2', { permissions: [...USE_PERMISSIONS] });
+const olena = createPerson('u-1', { permissions: [...USE_PERMISSIONS] });
+const taras = createPerson('u-2', { permissions: [...USE_PERMISSIONS] });
 const createMessage = { type: 'session.create' };
 
 beforeEach(() => provider.reset());
@@ -77,7 +77,7 @@ const signOutMethods: Record<string, SignOutMethod> = {
   },
   'An admin': {
     async run() {
-      const admin = await signInUser(firstApp, person('u-admin', { isAdmin: true }));
+      const admin = await signInUser(firstApp, createPerson('u-admin', { isAdmin: true }));
       const response = await admin.post('/admin/users/u-1/sign-out', { app: secondApp });
       assert.equal(response.statusCode, 200);
     },
@@ -112,7 +112,7 @@ test('A global sign-out closes all sockets with a cookie', async () => {
 
 test('Cleared permissions are resolved again before the next message, on every process', async () => {
   const { sockets } = await connectSockets();
-  provider.user = person('u-1');
+  provider.user = createPerson('u-1');
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-1' }));
   for (const socket of sockets) {
     await until(async () => (await socket.outcome(createMessage)) === 'permission_missing');
@@ -168,7 +168,7 @@ test('Sign-ins and permissions stay during an outage of the provider', async () 
 /** Opens a socket whose user is not resolved until `release` is called. */
 async function openPendingSocket() {
   const permissions = [...USE_PERMISSIONS, 'svc.memory.read_own' as const];
-  const { sid } = await signInUser(firstApp, person('u-1', { permissions }));
+  const { sid } = await signInUser(firstApp, createPerson('u-1', { permissions }));
   const release = provider.holdNext('userinfo');
   return { socket: await SocketClient.open(url, { sid }), release };
 }
@@ -195,8 +195,8 @@ for (const message of [...changingMessages, { type: 'message.cancel', ...session
     const { socket, release } = await openPendingSocket();
     socket.send(message);
     await until(() => provider.count('userinfo') === 1);
-    const answer = await send(secondApp, { event: 'user.blocked', user_id: 'u-1' });
-    assert.equal(answer.statusCode, 200);
+    const response = await send(secondApp, { event: 'user.blocked', user_id: 'u-1' });
+    assert.equal(response.statusCode, 200);
     release();
     assert.equal((await socket.closed).code, 4401);
     assert.deepEqual(await db.selectFrom('conversation_sessions').select('id').execute(), []);
@@ -212,7 +212,7 @@ for (const message of changingMessages.slice(0, 2)) {
     await send(secondApp, { event: 'client.roles_changed', user_id: 'u-1' });
     release();
     await until(() => provider.count('userinfo') === 2);
-    provider.user = person('u-1');
+    provider.user = createPerson('u-1');
     releaseAgain();
     assert.equal(await outcome, 'permission_missing');
     socket.socket.close();
@@ -242,7 +242,7 @@ if (engine === 'postgres') {
 async function startAnswer(t: Parameters<typeof openRawClient>[0], name: string) {
   const sid = await stage.signIn(name);
   const { client: rawClient, id } = await openRawSession(t, { url, sid });
-  const restGate = gate();
+  const restGate = createGate();
   t.after(restGate.open);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   await rawClient.say(id, 'Розкажи');
@@ -293,7 +293,7 @@ function scriptTwoTools(
   secondCall: { name: string; arguments: string },
 ): () => void {
   collector.listings = [listing(1)];
-  const restGate = gate();
+  const restGate = createGate();
   t.after(restGate.open);
   const answer = createStreamedResponse([
     () => restGate.opened,
@@ -321,7 +321,7 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
   const requestCount = collector.requests.length;
   assert.equal(await ivan.outcome(createMessage), 'ok');
 
-  provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
+  provider.user = createPerson('u-ivan', { permissions: ['svc.memory.read_own'] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
   await until(async () => (await ivan.outcome(createMessage)) === 'permission_missing');
   releaseSecondTool();
@@ -330,7 +330,7 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
 });
 
 test('A profile for admins runs no tool after the loss of the role', async (t) => {
-  const { sid } = await signInUser(firstApp, person('u-chief', { isAdmin: true }));
+  const { sid } = await signInUser(firstApp, createPerson('u-chief', { isAdmin: true }));
   const chief = await openRawClient(t, { url, sid });
   const lookupCall = { name: 'lookup_endpoint', arguments: '{"words":"http"}' };
   const releaseSecondTool = scriptTwoTools(t, lookupCall);
@@ -339,7 +339,7 @@ test('A profile for admins runs no tool after the loss of the role', async (t) =
   await chief.say(String(id), 'Чому не працює?');
   await chief.waitFor('tool.finished');
 
-  provider.user = person('u-chief', { permissions: [...CHAT_PERMISSIONS] });
+  provider.user = createPerson('u-chief', { permissions: [...CHAT_PERMISSIONS] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
   await until(async () => (await chief.outcome(createAdminSession)) === 'admin_only');
   releaseSecondTool();

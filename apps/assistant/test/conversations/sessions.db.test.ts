@@ -4,7 +4,7 @@ import type { ClientType } from '@oselya/protocol';
 import { sql } from 'kysely';
 import { createSessionService } from '../../src/conversations/sessions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, person, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
+import { pages, createPerson, SEVERAL_PEOPLE, signInUsers, createUser } from '../helpers/people.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 import { createFolder, openTestProfiles, profile } from '../profiles/folder.ts';
 import { addMessages, addSessions, drainAudit, listen } from './stage.ts';
@@ -18,15 +18,15 @@ const { stranger, holder, admin } = await signInUsers(assistant, app, [
 ]);
 const USE_PERMISSION = 'svc.profiles.use' as const;
 const ownerPermissions = [USE_PERMISSION, 'svc.memory.read_own' as const];
-const owner = await signInUser(app, person('u-owner', { permissions: ownerPermissions }));
+const owner = await signInUser(app, createPerson('u-owner', { permissions: ownerPermissions }));
 
 const senders = {
   signedOut: undefined,
-  speaker: person('u-speaker', { permissions: [USE_PERMISSION] }),
-  other: person('u-other', { permissions: [USE_PERMISSION] }),
-  reader: person('u-reader', { permissions: [USE_PERMISSION, 'svc.sessions.read_all'] }),
-  admin: person('u-admin', { isAdmin: true }),
-  denied: person('u-denied', { permissions: ['svc.sessions.read_all'] }),
+  speaker: createPerson('u-speaker', { permissions: [USE_PERMISSION] }),
+  other: createPerson('u-other', { permissions: [USE_PERMISSION] }),
+  reader: createPerson('u-reader', { permissions: [USE_PERMISSION, 'svc.sessions.read_all'] }),
+  admin: createPerson('u-admin', { isAdmin: true }),
+  denied: createPerson('u-denied', { permissions: ['svc.sessions.read_all'] }),
 };
 type Sender = keyof typeof senders;
 
@@ -95,8 +95,8 @@ test('An invalid change is rejected', async () => {
     { name: 'x', user_id: 'u-other' },
     [],
   ]) {
-    const answer = await changeSession(payload);
-    assert.deepEqual([answer.statusCode, answer.json().code], [422, 'validation_failed']);
+    const response = await changeSession(payload);
+    assert.deepEqual([response.statusCode, response.json().code], [422, 'validation_failed']);
   }
   assert.deepEqual((await owner.get('/sessions')).json(), [summary]);
 });
@@ -107,8 +107,8 @@ test('An invalid cursor or limit is rejected', async () => {
     const cursor = Buffer.from(JSON.stringify(value)).toString('base64url');
     for (const path of ['/sessions', '/sessions/own', '/sessions/own/planning']) {
       if (path.endsWith('planning') && value === 7) continue;
-      const answer = await admin.get(`${path}?cursor=${cursor}`);
-      assert.equal(answer.statusCode, 422, `${path} ${JSON.stringify(value)}`);
+      const response = await admin.get(`${path}?cursor=${cursor}`);
+      assert.equal(response.statusCode, 422, `${path} ${JSON.stringify(value)}`);
     }
   }
   for (const limit of ['0', '501', '-1', 'x', '1.5', '1e400']) {
@@ -253,7 +253,7 @@ test('A user has a maximum number of sessions, even if created concurrently', as
     profiles: await openTestProfiles(await createFolder({ 'default.yaml': profile('default') })),
     maxSessions: 3,
   });
-  const user = userOf('u-bounded', ['svc.profiles.use']);
+  const user = createUser('u-bounded', ['svc.profiles.use']);
   const outcomes = await Promise.allSettled(
     Array.from({ length: 20 }, () => sessions.createSession(user, {})),
   );
@@ -271,15 +271,15 @@ test('A user has a maximum number of sessions, even if created concurrently', as
   await assert.rejects(sessions.createSession(user, {}), { code: 'too_many_sessions' });
 });
 
-const getTitles = (answer: { json(): { steps: { title: string }[] } }) =>
-  answer.json().steps.map(({ title }) => title);
+const getTitles = (response: { json(): { steps: { title: string }[] } }) =>
+  response.json().steps.map(({ title }) => title);
 
 for (const endpoint of ['context', 'planning']) {
   test(`${endpoint} is for admins, and access to data of other users is recorded`, async () => {
     for (const browser of [owner, stranger, holder]) {
       for (const id of ['own', 'none']) {
-        const answer = await browser.get(`/sessions/${id}/${endpoint}`);
-        assert.deepEqual([answer.statusCode, answer.json().code], [403, 'admin_only']);
+        const response = await browser.get(`/sessions/${id}/${endpoint}`);
+        assert.deepEqual([response.statusCode, response.json().code], [403, 'admin_only']);
       }
     }
     await addSessions(db, { id: 'mine', user_id: 'u-admin' });
@@ -288,8 +288,8 @@ for (const endpoint of ['context', 'planning']) {
       ['mine', 200, undefined],
       ['own', 200, undefined],
     ] as const) {
-      const answer = await admin.get(`/sessions/${id}/${endpoint}`);
-      assert.deepEqual([answer.statusCode, answer.json().code], [status, code], id);
+      const response = await admin.get(`/sessions/${id}/${endpoint}`);
+      assert.deepEqual([response.statusCode, response.json().code], [status, code], id);
     }
     const details = { data: `session_${endpoint}`, session_id: 'own' };
     assert.deepEqual(await drainAudit(db), [createAuditEntry('others_data_read', details)]);
@@ -334,9 +334,9 @@ test('The context has no memory that its owner may not see', async () => {
   const fact = { user_id, category: 'wishes', key: 'pets', value: 'рись' };
   await db.insertInto('memory_facts').values(fact).execute();
   await db.insertInto('memory_summaries').values({ user_id, summary: 'Має рись.' }).execute();
-  const answer = await admin.get('/sessions/foreign/context');
-  assert.deepEqual(answer.json().memory, []);
-  assert.doesNotMatch(answer.body, /рись/);
+  const response = await admin.get('/sessions/foreign/context');
+  assert.deepEqual(response.json().memory, []);
+  assert.doesNotMatch(response.body, /рись/);
 });
 
 test('The context names the problem of the next message', async () => {
@@ -369,9 +369,9 @@ test('Steps come in order, the latest page first', async () => {
     { ...step, title: 'three', status: 'running' },
   ];
   await db.insertInto('agent_steps').values(steps).execute();
-  const firstPageAnswer = await admin.get('/sessions/own/planning?limit=2');
-  const nextPath = /^<([^>]+)>/.exec(String(firstPageAnswer.headers['link']))?.[1] ?? '';
-  assert.deepEqual(getTitles(firstPageAnswer), ['two', 'three']);
+  const firstPageResponse = await admin.get('/sessions/own/planning?limit=2');
+  const nextPath = /^<([^>]+)>/.exec(String(firstPageResponse.headers['link']))?.[1] ?? '';
+  assert.deepEqual(getTitles(firstPageResponse), ['two', 'three']);
   assert.deepEqual(getTitles(await admin.get(nextPath)), ['one']);
 
   const planning = (await admin.get('/sessions/own/planning')).json();
@@ -551,8 +551,8 @@ test('A session is deleted with its rows only, whatever constraints an older sys
     alter table conversation_messages
     add foreign key (session_id) references conversation_sessions (id)`.execute(db);
   for (const id of ['own', 'legacy']) await addContents(id);
-  const answer = await owner.request('DELETE', '/sessions/own');
-  assert.deepEqual(answer.json(), { ok: true });
+  const response = await owner.request('DELETE', '/sessions/own');
+  assert.deepEqual(response.json(), { ok: true });
   for (const table of CONTENT_TABLES) assert.deepEqual(await listSessionIds(table), ['legacy']);
   assert.equal((await owner.request('DELETE', '/sessions/own')).statusCode, 404);
 });

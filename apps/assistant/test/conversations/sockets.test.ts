@@ -10,13 +10,13 @@ import { errors } from '../../src/errors.ts';
 import {
   clientKeys,
   document,
-  keyOf,
-  schemaErrorOf,
+  getKey,
+  findSchemaError,
   serverKeys,
   type Message,
   type Payload,
 } from '../helpers/asyncapi.ts';
-import { userOf } from '../helpers/people.ts';
+import { createUser } from '../helpers/people.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import {
   HANDSHAKE,
@@ -54,10 +54,10 @@ test('A handshake is accepted by its origin', async () => {
     ['', 403],
   ] as const) {
     const headers = { ...HANDSHAKE, ...(origin !== undefined && { origin }) };
-    const answer = await requestUpgrade(`${url}/ws`, { headers });
-    assert.equal(answer.statusCode, status, origin);
-    if (status === 403) assert.match(await text(answer), /"cross_site_request"/);
-    answer.destroy();
+    const response = await requestUpgrade(`${url}/ws`, { headers });
+    assert.equal(response.statusCode, status, origin);
+    if (status === 403) assert.match(await text(response), /"cross_site_request"/);
+    response.destroy();
   }
 });
 
@@ -67,10 +67,13 @@ async function requestUpgrade(
   { method = 'GET', headers = {}, body }: { method?: string; headers?: object; body?: string },
 ): Promise<IncomingMessage> {
   const options = { method, headers: { connection: 'upgrade', ...headers }, agent: false };
-  const sent = request(url, options);
-  sent.end(body);
-  const [answer] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
-  return answer;
+  const clientRequest = request(url, options);
+  clientRequest.end(body);
+  const [response] = await Promise.race([
+    once(clientRequest, 'response'),
+    once(clientRequest, 'upgrade'),
+  ]);
+  return response;
 }
 
 const UPGRADE_POST = {
@@ -96,10 +99,10 @@ const REQUESTS = [
 test('Only a well-formed handshake for the path opens a socket', async () => {
   const { url } = await openSockets();
   for (const [name, path, options, status] of REQUESTS) {
-    const answer = await requestUpgrade(url + path, options);
-    assert.equal(answer.statusCode, status, name);
-    if (status === 426) assert.equal(answer.headers.upgrade, 'websocket', name);
-    answer.destroy();
+    const response = await requestUpgrade(url + path, options);
+    assert.equal(response.statusCode, status, name);
+    if (status === 426) assert.equal(response.headers.upgrade, 'websocket', name);
+    response.destroy();
   }
 });
 
@@ -117,11 +120,11 @@ test('An address or IPv6 network has a maximum number of sockets, until one clos
     ['192.0.2.1', 429],
     ['192.0.2.2', 101],
   ] as const) {
-    const answer = await requestHandshake(address);
-    assert.equal(answer.statusCode, status, address);
+    const response = await requestHandshake(address);
+    assert.equal(response.statusCode, status, address);
     if (status === 101) continue;
-    assert.match(await text(answer), /"too_many_connections"/);
-    assert.partialDeepStrictEqual(answer.headers, {
+    assert.match(await text(response), /"too_many_connections"/);
+    assert.partialDeepStrictEqual(response.headers, {
       'ratelimit-limit': '2',
       'ratelimit-remaining': '0',
       'ratelimit-reset': '60',
@@ -219,7 +222,7 @@ test('An unexpected error is logged, and does not close the socket', async () =>
 
 test('No cookie and no message is logged', async () => {
   const { url, identity, lines } = await openSockets({ types: { own: userMessage } });
-  identity.users.set(createSessionId('a'), userOf('u-1'));
+  identity.users.set(createSessionId('a'), createUser('u-1'));
   const client = await SocketClient.open(url, { sid: createSessionId('a') });
   await client.outcome({ type: 'own', surplus: 'private words' });
   client.send('private words');
@@ -235,8 +238,9 @@ test('A user has a maximum number of sockets, over all sign-ins', async () => {
     types: { own: userMessage },
     caps: { perUser: 2 },
   });
-  for (const letter of ['a', 'b', 'c']) identity.users.set(createSessionId(letter), userOf('u-1'));
-  identity.users.set(createSessionId('d'), userOf('u-2'));
+  for (const letter of ['a', 'b', 'c'])
+    identity.users.set(createSessionId(letter), createUser('u-1'));
+  identity.users.set(createSessionId('d'), createUser('u-2'));
   const open = (letter: string) => SocketClient.open(url, { sid: createSessionId(letter) });
   const [firstClient, secondClient] = [await open('a'), await open('b')];
   for (const client of [firstClient, secondClient]) {
@@ -261,7 +265,7 @@ for (const [name, closeStatus, message, options] of errorCases) {
     const { url, identity } = await openSockets({
       types: { own: userMessage, admin: adminMessage },
     });
-    identity.users.set(createSessionId('a'), userOf('u-1'));
+    identity.users.set(createSessionId('a'), createUser('u-1'));
     const client = await SocketClient.open(url, options);
     for (let count = 1; count <= 21; count += 1) {
       client.send(message);
@@ -274,7 +278,7 @@ for (const [name, closeStatus, message, options] of errorCases) {
 test('More than 240 messages in a minute close the socket with 4429', async () => {
   const { url } = await openSockets({ types: { ping: pingMessage } });
   const client = await SocketClient.open(url);
-  for (let sent = 0; sent < 240; sent += 1) {
+  for (let sentCount = 0; sentCount < 240; sentCount += 1) {
     assert.equal(await client.outcome({ type: 'ping' }), 'ok');
   }
   client.send({ type: 'ping' });
@@ -286,7 +290,7 @@ test('More than 32 waiting messages close the socket with 4429', async () => {
   const { type, release } = createGatedMessage();
   const { url } = await openSockets({ types: { slow: type } });
   const client = await SocketClient.open(url);
-  for (let sent = 0; sent < 34; sent += 1) client.send({ type: 'slow' });
+  for (let sentCount = 0; sentCount < 34; sentCount += 1) client.send({ type: 'slow' });
   assert.deepEqual(await client.closed, closeStatuses.tooManyMessages);
   release();
 });
@@ -302,14 +306,14 @@ test('A message of 64 KiB is accepted, and a larger one closes the socket with 1
   assert.equal((await client.closed).code, 1009);
 });
 
-function messageOf(key: string): Message {
+function getMessage(key: string): Message {
   const message = document.components.messages[key];
   assert.ok(message, `${key} is not in the document`);
   return message;
 }
 
 test('A client that does not read is closed with 4429', async () => {
-  const [{ payload } = assert.fail()] = messageOf('session.opened').examples;
+  const [{ payload } = assert.fail()] = getMessage('session.opened').examples;
   const message = { id: 'm', role: 'user', content: 'x'.repeat(256 * 1024), created_at: null };
   const { answers } = clientMessages['session.open'];
   const floodMessage = defineMessage({ access: 'public', members: {}, answers }, (_, reply) => {
@@ -368,9 +372,9 @@ test('A client that does not respond to the close does not delay the shutdown', 
   const { app, url } = await openSockets({
     limits: { shutdownMs: 50, closeTimeoutMs: 60_000 },
   });
-  const sent = request(`${url}/ws`, { headers: { connection: 'upgrade', ...HANDSHAKE } });
-  sent.end();
-  const [, socket] = await once(sent, 'upgrade');
+  const clientRequest = request(`${url}/ws`, { headers: { connection: 'upgrade', ...HANDSHAKE } });
+  clientRequest.end();
+  const [, socket] = await once(clientRequest, 'upgrade');
   const socketClosed = once(socket, 'close');
   socket.on('error', () => undefined);
   let hasClosed = false;
@@ -384,7 +388,7 @@ test('Closed sockets leave no state', async () => {
   const { url, sockets, identity, app } = await openSockets({
     types: { ping: pingMessage, own: userMessage },
   });
-  identity.users.set(createSessionId('a'), userOf('u-1'));
+  identity.users.set(createSessionId('a'), createUser('u-1'));
   const countConnections = promisify(app.server.getConnections.bind(app.server));
   for (let round = 0; round < 20; round += 1) {
     const clients = await Promise.all(
@@ -410,7 +414,7 @@ test('Metrics count sockets, messages and closes', async () => {
   const { url, identity, registry } = await openSockets({
     types: { ping: pingMessage, own: userMessage },
   });
-  identity.users.set(createSessionId('a'), userOf('u-1'));
+  identity.users.set(createSessionId('a'), createUser('u-1'));
   const hasMetrics = async (...lines: string[]) => {
     const metrics = await registry.metrics();
     return lines.every((line) => metrics.includes(line));
@@ -440,7 +444,7 @@ test('Metrics count sockets, messages and closes', async () => {
 /** Creates live users for signed-in sessions. */
 function createTestUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}) {
   const identity = new ScriptedIdentity();
-  for (const id of sessions) identity.users.set(id, userOf(`u-${id}`));
+  for (const id of sessions) identity.users.set(id, createUser(`u-${id}`));
   const warnings: object[] = [];
   const users = createLiveUsers({
     resolve: identity.resolve,
@@ -533,7 +537,7 @@ suite('protocol', async () => {
     for (const [key, { description, examples }] of Object.entries(components.messages)) {
       assert.match(description, /\S.*\.$/, key);
       assert.ok(examples.length > 0, key);
-      for (const { payload } of examples) assert.equal(schemaErrorOf(key, payload), undefined);
+      for (const { payload } of examples) assert.equal(findSchemaError(key, payload), undefined);
     }
   });
 
@@ -548,8 +552,8 @@ suite('protocol', async () => {
 
   test('Every message of the server is an answer or an event', () => {
     const sentKeys = Object.entries(operations).flatMap(([name, operation]) => {
-      if (!clientKeys.includes(name)) return operation.messages.map(keyOf);
-      const replyKeys = (operation.reply?.messages ?? []).map(keyOf);
+      if (!clientKeys.includes(name)) return operation.messages.map(getKey);
+      const replyKeys = (operation.reply?.messages ?? []).map(getKey);
       assert.ok(replyKeys.includes('error'), name);
       return replyKeys;
     });
@@ -576,9 +580,9 @@ suite('protocol', async () => {
     );
 
   const POSITION_MEMBERS = ['session_id', 'turn_id', 'seq'];
-  const eventMessages = new Set(operations['events']?.messages.map(keyOf));
+  const eventMessages = new Set(operations['events']?.messages.map(getKey));
   const isEvent = (key: string) => eventMessages.has(key);
-  const isInTurn = (key: string) => messageOf(key).payload.required.includes('seq');
+  const isInTurn = (key: string) => getMessage(key).payload.required.includes('seq');
   const answerKeys = serverKeys.filter((key) => !isEvent(key));
   const eventKeys = serverKeys.filter((key) => isEvent(key) && isInTurn(key));
   const sessionEventKeys = serverKeys.filter((key) => isEvent(key) && !isInTurn(key));
@@ -608,7 +612,7 @@ suite('protocol', async () => {
       assert.deepEqual(
         rows.map(({ type, cells: [members = ''] }) => [type, parseMembers(members)]),
         keys.map((key) => {
-          const { name, payload } = messageOf(key);
+          const { name, payload } = getMessage(key);
           return [name, listMembers(payload, omittedNames)];
         }),
       );

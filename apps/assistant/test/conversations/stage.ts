@@ -16,7 +16,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { checkFrame } from '../helpers/asyncapi.ts';
-import { person } from '../helpers/people.ts';
+import { createPerson } from '../helpers/people.ts';
 import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
@@ -49,7 +49,7 @@ export async function openStage(env: Record<string, string> = {}) {
     url,
     /** Signs a user in and returns the cookie value. */
     async signIn(name: string, permissions: readonly string[] = CHAT_PERMISSIONS): Promise<string> {
-      const user = person(name, { permissions: [...permissions] as never });
+      const user = createPerson(name, { permissions: [...permissions] as never });
       return (await assistant.signInUser(app, user)).sid;
     },
     /** Returns the role, content and status of a session's messages. */

@@ -7,10 +7,10 @@ import { createTurnSteps } from '../../src/conversations/step-recorder.ts';
 import { insertTurn } from '../../src/conversations/turns.ts';
 import { lookupEndpoint } from '../../src/conversations/tools/lookup-endpoint.ts';
 import { createMemoryService } from '../../src/memory/memory.ts';
-import { person, userOf } from '../helpers/people.ts';
+import { createPerson, createUser } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { type SocketClient } from '../helpers/socket-client.ts';
-import { gate, type Conversation } from '../helpers/scripted-model.ts';
+import { createGate, type Conversation } from '../helpers/scripted-model.ts';
 import { until } from '@oselya/testing';
 import { createFolder, profile } from '../profiles/folder.ts';
 import {
@@ -55,7 +55,7 @@ suite('tools', async () => {
   const sid = await stage.signIn('u-olena');
   // The only profile that looks up endpoints is for admins.
   const adminUser = { isAdmin: true, permissions: [...CHAT_PERMISSIONS] };
-  const admin = await stage.signInUser(app, person('u-admin', adminUser));
+  const admin = await stage.signInUser(app, createPerson('u-admin', adminUser));
 
   /** Signs a user in and opens a chat client with a new session. */
   const openUserSession = async (t: TestContext, name: string, permissions?: readonly string[]) =>
@@ -190,7 +190,7 @@ suite('tools', async () => {
   });
 
   test('Every socket that has a session open gets its new name', async (t) => {
-    const titleGate = gate();
+    const titleGate = createGate();
     t.after(titleGate.open);
     const { client: firstClient, id } = await openRawSession(t, { url, sid });
     const otherClient = await openRawClient(t, { url: await stage.startInstance(), sid });
@@ -288,7 +288,7 @@ suite('tools', async () => {
     assert.equal((await answer.waitFor('tool.finished')).tool.status, 'failed');
     await answer.waitFor('message.completed');
     await until(() => isLogged('a session could not be named'));
-    const firstChunkSent = gate();
+    const firstChunkSent = createGate();
     t.after(firstChunkSent.open);
     const breakStream = async (response: ServerResponse) => {
       await firstChunkSent.opened;
@@ -630,7 +630,7 @@ suite('tools', async () => {
 
   /** Starts a turn that can change memory, and another process's reaper. */
   async function startRememberingTurn() {
-    const user = userOf('u-taras', []);
+    const user = createUser('u-taras', []);
     await sql`insert into svc_users (id, email) values ('u-taras', 'taras@example.test')
     on conflict do nothing`.execute(db);
     await sql`delete from memory_facts where user_id = 'u-taras'`.execute(db);
@@ -692,14 +692,14 @@ suite('tools', async () => {
     content: string | Buffer,
     cookie = sid,
   ) {
-    const answer = await app.inject({
+    const response = await app.inject({
       method: 'PUT',
       url: `/sessions/${sessionId}/files/${encodeURIComponent(name)}`,
       headers: { 'content-type': 'application/octet-stream' },
       cookies: { svc_auth_session: cookie },
       payload: Buffer.from(content),
     });
-    assert.equal(answer.statusCode, 201, answer.body);
+    assert.equal(response.statusCode, 201, response.body);
   }
 
   /** Sends a message whose answer reads a file, and returns the output of the tool. */
@@ -793,11 +793,11 @@ suite('tools', async () => {
   test('A session with a removed profile uses the default profile', async (t) => {
     const { id } = await openMarketSession(t);
     const otherUrl = await startProcessWith({ 'default.yaml': usualProfile });
-    const answer = await fetch(`${otherUrl}/sessions/${id}/context`, {
+    const response = await fetch(`${otherUrl}/sessions/${id}/context`, {
       headers: { cookie: `svc_auth_session=${admin.sid}` },
     });
-    assert.equal(answer.status, 200);
-    const context = (await answer.json()) as {
+    assert.equal(response.status, 200);
+    const context = (await response.json()) as {
       profile_id: string;
       request: { model: string; system: string; tools: { name: string }[] };
     };
@@ -834,8 +834,8 @@ suite('tools', async () => {
     });
     const laterClient = await openRawClient(t, { url: restrictedUrl, sid });
     const requestCount = model.chatRequests.length;
-    const opened = await laterClient.outcome({ type: 'session.open', session_id: id });
-    assert.equal(opened, 'ok', 'what was said is still theirs');
+    const openedSession = await laterClient.outcome({ type: 'session.open', session_id: id });
+    assert.equal(openedSession, 'ok', 'what was said is still theirs');
     assert.equal((await laterClient.say(id, 'І ще')).problem?.code, 'admin_only');
     const retry = { type: 'message.retry', session_id: id };
     assert.equal(await laterClient.outcome(retry), 'admin_only');
@@ -871,7 +871,7 @@ suite('summaries', async () => {
 
   const stage = await openStage({ MODEL_CONTEXT_TOKENS: String(CONTEXT_TOKENS) });
   const { collector, db, model, url } = stage;
-  const admin = await stage.signInUser(stage.app, person('u-admin', { isAdmin: true }));
+  const admin = await stage.signInUser(stage.app, createPerson('u-admin', { isAdmin: true }));
   const sid = await stage.signIn('u-olena');
 
   /** Creates text of about 2,400 tokens. The window fits three such texts and the instructions. */
@@ -1025,7 +1025,7 @@ suite('summaries', async () => {
     const [lastMessage] = await listMessages(db, { ...session, limit: 1 });
     assert.ok(lastMessage !== undefined);
     const { position: lastPosition } = lastMessage;
-    const restGate = gate();
+    const restGate = createGate();
     t.after(restGate.open);
     const summaryCount = model.summaryRequests.length;
     model.summaries.push(

@@ -16,10 +16,10 @@ import { Listener, type SessionFrame } from '../../src/conversations/listener.ts
 import { createChatMetrics } from '../../src/conversations/metrics.ts';
 import { beginTurn } from '../../src/conversations/turns.ts';
 import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
-import { userOf } from '../helpers/people.ts';
+import { createUser } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { type SocketClient } from '../helpers/socket-client.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 import { openTestProfiles } from '../profiles/folder.ts';
 import {
   addSessions,
@@ -43,8 +43,8 @@ const otherProcess = { url: otherUrl, sid };
 const shortAnswers = { url: await stage.startInstance({ ANSWER_MAX_TOKENS: '5' }), sid };
 
 /** Creates a gate. The end of the test opens it. */
-function createGate(t: TestContext) {
-  const testGate = gate();
+function createTestGate(t: TestContext) {
+  const testGate = createGate();
   t.after(testGate.open);
   return testGate;
 }
@@ -56,7 +56,11 @@ const createExchange = (question: string, answer: string, status: string | null 
 ];
 
 test('A client that loses the connection gets the whole answer once, from any process', async (t) => {
-  const [reconnectGate, restGate, endGate] = [createGate(t), createGate(t), createGate(t)];
+  const [reconnectGate, restGate, endGate] = [
+    createTestGate(t),
+    createTestGate(t),
+    createTestGate(t),
+  ];
   const words = ['Раз ', reconnectGate.opened, 'два ', restGate.opened, 'три ', endGate.opened];
   model.scripts.push({ words: [...words, 'чотири.'] });
   const proxy = await startProxy(url);
@@ -109,7 +113,7 @@ const noSuchModel = { status: 400, body: { error: { message: 'No such model' } }
 
 /** Cancels an answer after its first word. Returns the client, the session ID and the message. */
 async function cancelAnswer(t: TestContext) {
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   model.scripts.push({ words: ['Початок', restGate.opened, ' і кінець'] });
   const { client, id } = await openChatSession(t, olena);
   const answer = client.say(id, 'Розкажи');
@@ -147,7 +151,7 @@ test('A retry without text keeps the earlier answer', async (t) => {
   assert.deepEqual(failedEvent.message, message);
   assert.deepEqual(await readMessages(id), expectedMessages);
 
-  const silenceGate = createGate(t);
+  const silenceGate = createTestGate(t);
   model.scripts.push({ words: [silenceGate.opened, 'Пізно'] });
   const requestCount = model.chatRequests.length;
   const silentAnswer = client.retry(id);
@@ -164,7 +168,7 @@ test('A retry without text keeps the earlier answer', async (t) => {
 });
 
 test('The answer of a dead process is cut, and every client gets its end', async (t) => {
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   model.scripts.push({ words: ['Почав', restGate.opened, ' і зник'] });
   const { client: otherClient, id } = await openChatSession(t, otherProcess);
   const answer = otherClient.say(id, 'Пиши');
@@ -212,7 +216,7 @@ test('Deleting a session ends its answer for every client, without a message', a
   // The raw client has all events of the previous answer.
   const currentClient = await openRawClient(t, olena);
   await currentClient.ask({ type: 'session.open', session_id: id, turn_id, after });
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const answer = client.say(id, 'Розкажи');
   await answer.waitForText('Ще ');
@@ -244,7 +248,7 @@ test('One of two concurrent messages on two processes begins a turn', async (t) 
   const client = await openRawClient(t, olena);
   const otherClient = await openRawClient(t, otherProcess);
   for (let round = 0; round < 5; round += 1) {
-    const restGate = createGate(t);
+    const restGate = createTestGate(t);
     model.scripts.push({ words: [restGate.opened, 'Так.'] });
     const id = await client.newSession();
     const replies = await Promise.all([client.say(id, 'Перше'), otherClient.say(id, 'Друге')]);
@@ -279,7 +283,7 @@ test('A message that is sent again with its client id is stored and answered onc
 });
 
 test('A user has at most three running answers', async (t) => {
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   const client = await openRawClient(t, olena);
   const otherClient = await openRawClient(t, otherProcess);
   for (const rawClient of [client, otherClient, client]) {
@@ -306,7 +310,7 @@ test('A user has at most three running answers', async (t) => {
 
 test('A client resumes after any event, among tools and in a retry, and cancels an answer of another process', async (t) => {
   collector.listings = [listing(7)];
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   const search = createToolScript('search_listings', { query: 'дім' });
   model.scripts.push(search, { words: ['Раз ', restGate.opened, 'два.'] });
   const firstClient = await openRawClient(t, olena);
@@ -334,7 +338,7 @@ test('A client resumes after any event, among tools and in a retry, and cancels 
     createRange(3, getSeqs(secondClient, turnId).length),
   );
 
-  const retryGate = createGate(t);
+  const retryGate = createTestGate(t);
   model.scripts.push({ words: ['Знову ', retryGate.opened, 'так.'] });
   secondClient.send({ type: 'message.retry', session_id: id });
   const { turn_id: retryTurnId, replaces } = await secondClient.waitFor('message.started');
@@ -360,7 +364,7 @@ test('A client resumes after any event, among tools and in a retry, and cancels 
 
 test('A stopping process serves only liveness and metrics until its last turn ends', async (t) => {
   const stoppingApp = await stage.createInstance();
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   model.scripts.push({ words: ['Ще ', restGate.opened, 'дещо'] });
   const stoppingUrl = await listen(stoppingApp);
   const { client, id } = await openChatSession(t, { url: stoppingUrl, sid });
@@ -392,7 +396,7 @@ const findTurnStatus = async (sessionId: string): Promise<string | undefined> =>
 };
 
 test('A starting process cuts the turns without a process, and their clients get the end', async (t) => {
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   const client = await openChatClient(t, olena);
   const ids: string[] = [];
   const answers: AnswerReader[] = [];
@@ -468,7 +472,7 @@ test('An answer ends at its maximum tokens, and can be retried', async (t) => {
 
 test('An answer ends at its maximum time, during the model or a tool', async (t) => {
   const hurriedUrl = await stage.startInstance({ ANSWER_MAX_SECONDS: '4' });
-  const restGate = createGate(t);
+  const restGate = createTestGate(t);
   const details = createToolScript('get_listing', { listing_id: 1 });
   const slowAnswers = [
     { script: { words: ['Ще ', restGate.opened, 'трохи'] }, text: 'Ще ', steps: [] },
@@ -556,7 +560,7 @@ async function openShortChat(
     log,
     shutdownMs: 10,
   });
-  const user = userOf(`u-${randomUUID()}`, ['svc.tools.use']);
+  const user = createUser(`u-${randomUUID()}`, ['svc.tools.use']);
   const sessionId = await addSession(user.id);
   const sender = {
     requestId: 'r',
@@ -572,7 +576,7 @@ async function openShortChat(
 }
 
 test('A shutdown rejects messages, and cuts an answer that takes too long', async (t) => {
-  const startGate = gate();
+  const startGate = createGate();
   const { sessionId, send, close } = await openShortChat(async function* ({ signal }) {
     yield { type: 'text', text: 'Почав' };
     startGate.open();
@@ -588,7 +592,7 @@ test('A shutdown rejects messages, and cuts an answer that takes too long', asyn
 });
 
 test('A turn that starts after the time of a shutdown is cut', async () => {
-  const overdueGate = gate();
+  const overdueGate = createGate();
   let closePromise: Promise<void> | undefined;
   const chatDb = watchDatabase(db, {
     async after(text) {
@@ -609,7 +613,7 @@ test('A turn that starts after the time of a shutdown is cut', async () => {
 });
 
 test('A shutdown does not wait for a cancelled turn that an outage keeps from being stored', async (t) => {
-  const startGate = gate();
+  const startGate = createGate();
   let [isAway, lossCount, hasClosed] = [false, 0, false];
   t.after(() => {
     isAway = false;

@@ -4,8 +4,8 @@ import { readConfig } from '../../src/config.ts';
 import { type Tables } from '../../src/tables.ts';
 import { openChatClient, openRawClient, openStage } from '../conversations/stage.ts';
 import { openAssistant, type Browser } from '../helpers/assistant.ts';
-import { person } from '../helpers/people.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { createPerson } from '../helpers/people.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import {
   interruptDatabase,
@@ -52,8 +52,8 @@ suite('answers over restarts and kills', async () => {
 
     test('An answer survives a restart of the database', async (t) => {
       t.after(interruption.restore);
-      const outageGate = gate();
-      const endGate = gate();
+      const outageGate = createGate();
+      const endGate = createGate();
       t.after(() => {
         outageGate.open();
         endGate.open();
@@ -87,7 +87,7 @@ suite('answers over restarts and kills', async () => {
     });
 
     test('The stored part of an answer gets the status cut after its process is killed', async (t) => {
-      const restGate = gate();
+      const restGate = createGate();
       t.after(restGate.open);
       model.scripts.push({ words: ['Почав ', restGate.opened, 'і зник'] });
       const proxy = await startProxy(replica.url);
@@ -127,7 +127,7 @@ suite('answers over restarts and kills', async () => {
 
     test('A follower gets the missed events after its process reconnects to the database', async (t) => {
       const { proxy, remoteProcess } = await startBehindProxy(t);
-      const restGate = gate();
+      const restGate = createGate();
       t.after(restGate.open);
       model.scripts.push({ words: ['Перше. ', restGate.opened, 'Друге.'] });
       const olena = await openChatClient(t, { url, sid });
@@ -160,7 +160,7 @@ suite('answers over restarts and kills', async () => {
       const olena = await openChatClient(t, { url: remoteProcess.url, sid });
       // A named session needs no title.
       const id = await olena.newSession('Пошук');
-      const restGate = gate();
+      const restGate = createGate();
       t.after(restGate.open);
       model.scripts.push({ words: [restGate.opened, 'Готово.'] });
       const answer = olena.say(id, 'Кажи');
@@ -318,11 +318,11 @@ suite('outage of the database', async () => {
       ['POST', '/auth/logout'],
       ['GET', '/health'],
     ] as const) {
-      const answer = await browser.request(method, path, { app: offlineApp });
-      assert.equal(answer.statusCode, 503, path);
-      assert.ok(Number(answer.headers['retry-after']) > 0, path);
-      if (path !== '/health') assert.equal(answer.json().code, 'unavailable');
-      else assert.match(answer.body, /"The check failed \(\w+\); see the log\."/);
+      const response = await browser.request(method, path, { app: offlineApp });
+      assert.equal(response.statusCode, 503, path);
+      assert.ok(Number(response.headers['retry-after']) > 0, path);
+      if (path !== '/health') assert.equal(response.json().code, 'unavailable');
+      else assert.match(response.body, /"The check failed \(\w+\); see the log\."/);
       assert.deepEqual(browser.cookies, cookies);
     }
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
@@ -362,7 +362,7 @@ suite('outage of the database', async () => {
     test('The first request of each method succeeds after all connections are broken', async (t) => {
       const browser = await signInUser(
         app,
-        person('u-1', { permissions: ['svc.memory.read_own'] }),
+        createPerson('u-1', { permissions: ['svc.memory.read_own'] }),
       );
       const fact = { url: '/memory/facts/home/rooms', payload: { value: '2' } };
       let count = 0;
@@ -395,7 +395,7 @@ suite('outage of the database', async () => {
         // Every request refreshes an expired access token.
         provider.token.expiresIn = 0;
         const browsers: Browser[] = [];
-        const user = person('u-1', { permissions: ['svc.profiles.use'] });
+        const user = createPerson('u-1', { permissions: ['svc.profiles.use'] });
         for (let count = 0; count < SESSION_COUNT; count += 1)
           browsers.push(await signInUser(app, user));
         const [firstBrowser] = browsers;
@@ -596,7 +596,7 @@ suite('order of locks', async () => {
       const sid = await stage.signIn('u-olena');
       const olena = await openRawClient(t, { url, sid });
       const id = await olena.newSession();
-      const toolCallSent = gate();
+      const toolCallSent = createGate();
       t.after(toolCallSent.open);
       const fact = JSON.stringify({ category: 'wishes', key: 'city', value: 'Львів' });
       const call = createToolCallChunk({ id: '1', name: 'remember_fact', arguments: fact });

@@ -80,11 +80,11 @@ suite('outage of the provider', async () => {
 
   type BrowserResponse = Awaited<ReturnType<Browser['get']>>;
 
-  function assertOutage(answer: BrowserResponse): void {
-    assert.equal(answer.statusCode, 503, answer.body);
-    assert.equal(answer.json().code, 'provider_unavailable');
-    assert.equal(answer.headers['retry-after'], '5');
-    assert.deepEqual(answer.cookies, []);
+  function assertOutage(response: BrowserResponse): void {
+    assert.equal(response.statusCode, 503, response.body);
+    assert.equal(response.json().code, 'provider_unavailable');
+    assert.equal(response.headers['retry-after'], '5');
+    assert.deepEqual(response.cookies, []);
     // Both sides buffer a part of a huge answer.
     assert.ok(sentBytes < 20 * MEBIBYTE, `${sentBytes} bytes were taken`);
     outageCount += 1;
@@ -288,14 +288,14 @@ suite('refresh of tokens', async () => {
     const lease = (await findAuthSession(browser.sid))?.refresh_lease_until;
     assert.ok(lease && lease.getTime() > Date.now(), 'the lease outlives its holder');
     let isAnswered = false;
-    const answer = send(survivor, browser, meRequest).finally(() => {
+    const response = send(survivor, browser, meRequest).finally(() => {
       isAnswered = true;
     });
     await waitUntilPolled();
     assert.equal(isAnswered, false);
     assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
     await expireLeases();
-    return answer;
+    return response;
   }
 
   test('A process that resumes after the expiry of its lease changes nothing', async () => {
@@ -412,14 +412,14 @@ suite('refresh of tokens', async () => {
         for (const { url } of replicas) assert.equal((await fetch(`${url}/health`)).status, 200);
         await sleep(delayMs);
         release();
-        const answers = await Promise.all(requests);
+        const responses = await Promise.all(requests);
         t.diagnostic(
           `requests: ${REQUEST_COUNT}, for new tokens: ${provider.count('token', 'refresh_token')}`,
         );
 
-        assert.ok(answers.every(({ status }) => status === 200));
+        assert.ok(responses.every(({ status }) => status === 200));
         assert.equal(provider.count('token', 'refresh_token'), 1);
-        assert.ok(answers.every(({ headers }) => !headers.has('set-cookie')));
+        assert.ok(responses.every(({ headers }) => !headers.has('set-cookie')));
         const rotatedRow = { token_version: 1, refresh_lease_until: null };
         assert.partialDeepStrictEqual(await findAuthSession(browser.sid), rotatedRow);
         await expireToken(browser);

@@ -16,8 +16,8 @@ import {
 import { registerFileRoutes } from '../../src/files/routes.ts';
 import type { User } from '../../src/access/permissions.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, SEVERAL_PEOPLE, signInUsers, userOf } from '../helpers/people.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { pages, SEVERAL_PEOPLE, signInUsers, createUser } from '../helpers/people.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 import { createUserServer } from '../helpers/servers.ts';
 import { addSessions, drainAudit } from '../conversations/stage.ts';
 
@@ -56,8 +56,8 @@ const putFile = (name: string, content: string | Buffer, type?: string | null) =
     content: Buffer.from(content),
     ...(type !== undefined && { type }),
   });
-const listNames = (answer: { json: () => { name: string }[] }) =>
-  answer.json().map(({ name }) => name);
+const listNames = (response: { json: () => { name: string }[] }) =>
+  response.json().map(({ name }) => name);
 const buildAuditEntry = (action: string, actor_id: string, details: object) => ({
   action,
   actor_id,
@@ -76,9 +76,9 @@ test('A file is stored, replaced, downloaded as an attachment, and deleted', asy
   assert.deepEqual(fields, { name, size_bytes: 100_000, sha256: hash('sha256', content) });
   assert.equal(new Date(updated_at).toISOString(), updated_at);
 
-  const answer = await owner.get(buildPath(name));
-  assert.ok(answer.rawPayload.equals(content));
-  const { headers } = answer;
+  const fileResponse = await owner.get(buildPath(name));
+  assert.ok(fileResponse.rawPayload.equals(content));
+  const { headers } = fileResponse;
   assert.equal(headers['content-type'], media_type);
   assert.equal(headers['x-content-type-options'], 'nosniff');
   assert.equal(headers['content-security-policy'], "default-src 'none'; sandbox");
@@ -126,12 +126,12 @@ test('Files have pages in the order of their names', async () => {
   const fullResponse = await owner.get('/sessions/s/files');
   assert.deepEqual(listNames(fullResponse).toSorted(), names.toSorted());
   assert.equal(fullResponse.headers['link'], undefined);
-  const answers = await pages(owner, '/sessions/s/files?limit=4');
+  const responses = await pages(owner, '/sessions/s/files?limit=4');
   assert.deepEqual(
-    answers.map((page) => listNames(page).length),
+    responses.map((page) => listNames(page).length),
     [4, 2],
   );
-  assert.deepEqual(answers.flatMap(listNames), listNames(fullResponse));
+  assert.deepEqual(responses.flatMap(listNames), listNames(fullResponse));
   const nul = Buffer.from(JSON.stringify('a\0')).toString('base64url');
   for (const query of ['limit=0', 'limit=101', 'cursor=x', `cursor=${nul}`]) {
     assert.equal((await owner.get(`/sessions/s/files?${query}`)).statusCode, 422, query);
@@ -150,13 +150,13 @@ test('Access to files of other users is recorded', async () => {
   assert.deepEqual(await drainAudit(db), []);
   await requestAll(holder);
   await requestAll(admin);
-  const readings = ['u-holder', 'u-admin'].map((reader) => [
+  const readEntries = ['u-holder', 'u-admin'].map((reader) => [
     buildAuditEntry('others_data_read', reader, { data: 'session_files' }),
     buildAuditEntry('others_data_read', reader, { data: 'session_file', name: 'a' }),
   ]);
   const file = { data: 'session_file', name: 'b' };
   assert.deepEqual(await drainAudit(db), [
-    ...readings.flat(),
+    ...readEntries.flat(),
     buildAuditEntry('others_data_changed', 'u-admin', file),
     buildAuditEntry('others_data_changed', 'u-admin', { ...file, deleted: true }),
   ]);
@@ -238,12 +238,12 @@ test('An aborted or too large upload stores nothing', async () => {
 
 test('Concurrent uploads of one file store exactly one content', async () => {
   const contents = Array.from({ length: 12 }, (_, index) => Buffer.alloc(50_000 + index, index));
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     contents.map((content, index) =>
       upload(index % 2 === 0 ? app : secondApp, owner, buildPath('a'), { content }),
     ),
   );
-  assert.equal(answers.filter(({ statusCode }) => statusCode === 201).length, 1);
+  assert.equal(responses.filter(({ statusCode }) => statusCode === 201).length, 1);
   const storedContent = (await owner.get(buildPath('a'))).rawPayload;
   assert.ok(contents.some((content) => content.equals(storedContent)));
   const [file] = (await owner.get('/sessions/s/files')).json();
@@ -263,14 +263,14 @@ test('A session has at most a hundred files', async () => {
     content,
   }));
   await db.insertInto('session_files').values(rows).execute();
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 10 }, (_, index) =>
       upload(index % 2 === 0 ? app : secondApp, owner, buildPath(`new-${index}`), { content }),
     ),
   );
-  const rejections = answers.filter(({ statusCode }) => statusCode === 409);
+  const rejections = responses.filter(({ statusCode }) => statusCode === 409);
   assert.equal(rejections.length, 8);
-  for (const answer of rejections) assert.equal(answer.json().code, 'too_many_files');
+  for (const response of rejections) assert.equal(response.json().code, 'too_many_files');
   assert.equal(await countFiles(), 100);
   assert.equal((await putFile('file-0', 'x')).statusCode, 200);
   await owner.request('DELETE', buildPath('file-0'));
@@ -293,8 +293,8 @@ test('An upload during the deletion of its session leaves no file', async () => 
 
 test('The files of a user have a maximum total size', async () => {
   const files = createFileService({ db, maxOwnerBytes: 100 });
-  const user = userOf('u-1');
-  const adminUser = { ...userOf('u-3'), role: 'admin' as const };
+  const user = createUser('u-1');
+  const adminUser = { ...createUser('u-3'), role: 'admin' as const };
   const write = async (writer: User, sessionId: string, name: string, bytes: number) => {
     try {
       await files.writeFile(writer, { sessionId, name, content: Buffer.alloc(bytes) });
@@ -316,7 +316,7 @@ test('The files of a user have a maximum total size', async () => {
     [user, 'b', 'two', 40, 'ok'],
     [user, 'a', 'one', 50, 'ok'],
     [user, 'a', 'one', 61, 'too_much_stored'],
-    [userOf('u-2'), 'c', 'two', 100, 'ok'],
+    [createUser('u-2'), 'c', 'two', 100, 'ok'],
     [adminUser, 'legacy', 'one', 90, 'ok'],
     [adminUser, 'legacy', 'two', 90, 'ok'],
   ] as const) {
@@ -374,7 +374,7 @@ test('The content determines the media type, and markup is text', async () => {
 
 test('A user has at most six concurrent transfers, and other users are served in the meantime', async () => {
   const server = await createUserServer();
-  const readGate = gate();
+  const readGate = createGate();
   let readCount = 0;
   const files = {
     readFile: async () => {
@@ -397,7 +397,7 @@ test('A user has at most six concurrent transfers, and other users are served in
   await until(() => readCount === 7);
 
   readGate.open();
-  for (const answer of await Promise.all([...firstRequests, otherRequest]))
-    assert.equal(answer.statusCode, 200);
+  for (const response of await Promise.all([...firstRequests, otherRequest]))
+    assert.equal(response.statusCode, 200);
   assert.equal((await readFile('u-olena')).statusCode, 200);
 });

@@ -148,18 +148,18 @@ export class Browser {
     url: string,
     { app = this.app, headers = {}, payload }: RequestOptions = {},
   ) {
-    const answer = await app.inject({
+    const response = await app.inject({
       method,
       url,
       headers: { ...this.headers, ...headers },
       cookies: Object.fromEntries(this.cookies),
       ...(payload && { payload }),
     });
-    for (const { name, value, maxAge } of answer.cookies) {
+    for (const { name, value, maxAge } of response.cookies) {
       if (maxAge === 0) this.cookies.delete(name);
       else this.cookies.set(name, value);
     }
-    return answer;
+    return response;
   }
 
   get(url: string, options?: RequestOptions) {

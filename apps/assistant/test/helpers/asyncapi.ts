@@ -37,12 +37,12 @@ export const document = createAsyncApiDocument({
 const { messages } = document.components;
 
 /** Returns the message key in a reference. */
-export const keyOf = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
+export const getKey = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
 
 /** Keys of the messages of clients, and of the server. */
 export const clientKeys = Object.values(document.operations)
   .filter(({ action }) => action === 'receive')
-  .flatMap((operation) => operation.messages.map(keyOf));
+  .flatMap((operation) => operation.messages.map(getKey));
 export const serverKeys = Object.keys(messages).filter((key) => !clientKeys.includes(key));
 
 const ADDRESS = 'asyncapi.json';
@@ -62,7 +62,7 @@ function getValidator(key: string): ValidateFunction {
 }
 
 /** Returns the schema error of a message, or undefined. */
-export function schemaErrorOf(key: string, message: unknown): string | undefined {
+export function findSchemaError(key: string, message: unknown): string | undefined {
   const validate = getValidator(key);
   return validate(message) ? undefined : `${key}: ${ajv.errorsText(validate.errors)}`;
 }
@@ -71,7 +71,7 @@ export function schemaErrorOf(key: string, message: unknown): string | undefined
 export function checkFrame(frame: { type: string; seq?: unknown }): void {
   const key = frame.type === 'error' && 'seq' in frame ? 'error.event' : frame.type;
   assert.ok(serverKeys.includes(key), `The document has no message ${key} of the server`);
-  const fault = schemaErrorOf(key, frame);
+  const fault = findSchemaError(key, frame);
   assert.equal(fault, undefined, `${fault}: ${JSON.stringify(frame)}`);
 }
 
@@ -82,7 +82,7 @@ export function checkFrame(frame: { type: string; seq?: unknown }): void {
 export function checkAccepted(message: { type?: unknown }, code: string | undefined): void {
   const key = String(message.type);
   if (!clientKeys.includes(key)) return;
-  const fault = schemaErrorOf(key, JSON.parse(JSON.stringify(message)));
+  const fault = findSchemaError(key, JSON.parse(JSON.stringify(message)));
   const messageText = JSON.stringify(message);
   if (code === undefined)
     assert.equal(fault, undefined, `accepted against the document: ${messageText}`);

@@ -4,13 +4,13 @@ import formats from 'ajv-formats';
 import type { Server } from '@oselya/kit';
 
 export type Media = { schema?: object; example?: unknown; examples?: object };
-export type Answer = { description: string; content?: Record<string, Media> };
+export type ResponseObject = { description: string; content?: Record<string, Media> };
 export type Operation = {
   summary?: string;
   tags?: string[];
   security?: object[];
   requestBody?: { content: Record<string, Media> };
-  responses: Record<string, Answer>;
+  responses: Record<string, ResponseObject>;
 };
 export type OpenApi = {
   paths: Record<string, Record<string, Operation>>;
@@ -55,28 +55,28 @@ export function createDocumentChecker(document: OpenApi) {
   }
 
   /** Fails unless the document describes the status, type and body of an answer. Ignores hidden routes. */
-  function checkAnswer(method: string, route: string, answer: InjectedResponse): void {
+  function checkResponse(method: string, route: string, response: InjectedResponse): void {
     const path = toDocumentPath(route);
     const operation = document.paths[path]?.[method.toLowerCase()];
     if (operation === undefined) return;
-    const status = String(answer.statusCode);
+    const status = String(response.statusCode);
     const documentedResponse = operation.responses[status];
     assert.ok(
       documentedResponse,
       `${method} ${route} responds with ${status}, which is not documented`,
     );
-    if (documentedResponse.content === undefined) return assert.equal(answer.body, '');
-    const type = answer.headers['content-type']?.split(';')[0] ?? '';
+    if (documentedResponse.content === undefined) return assert.equal(response.body, '');
+    const type = response.headers['content-type']?.split(';')[0] ?? '';
     // `*/*` is any type. OpenAPI 3.1, Response Object.
     const isTypeDocumented =
       type in documentedResponse.content || '*/*' in documentedResponse.content;
     assert.ok(isTypeDocumented, `${method} ${route} responds with ${status} as ${type}`);
     if (!type.endsWith('json')) return;
     const schemaPath = ['paths', path, method.toLowerCase(), 'responses', status, 'content', type];
-    check([...schemaPath, 'schema'], JSON.parse(answer.body));
+    check([...schemaPath, 'schema'], JSON.parse(response.body));
   }
 
-  return { check, checkAnswer };
+  return { check, checkResponse };
 }
 
 /** Returns all examples of a media type. */

@@ -3,7 +3,7 @@ import type { Permission, User } from '../../src/access/permissions.ts';
 import type { Server } from '@oselya/kit';
 
 /** Creates the provider's data of a user. */
-export function person(
+export function createPerson(
   id: string,
   { isAdmin = false, permissions = [] }: { isAdmin?: boolean; permissions?: Permission[] } = {},
 ) {
@@ -22,7 +22,7 @@ export function person(
 }
 
 /** Creates a user of the assistant with the role `user`. */
-export const userOf = (id: string, permissions: Permission[] = []): User => ({
+export const createUser = (id: string, permissions: Permission[] = []): User => ({
   id,
   email: `${id}@example.test`,
   display_name: null,
@@ -43,10 +43,10 @@ export async function signInUsers(
   permissions: Permission[],
 ) {
   return {
-    owner: await signInUser(app, person('u-owner')),
-    stranger: await signInUser(app, person('u-stranger')),
-    holder: await signInUser(app, person('u-holder', { permissions })),
-    admin: await signInUser(app, person('u-admin', { isAdmin: true })),
+    owner: await signInUser(app, createPerson('u-owner')),
+    stranger: await signInUser(app, createPerson('u-stranger')),
+    holder: await signInUser(app, createPerson('u-holder', { permissions })),
+    admin: await signInUser(app, createPerson('u-admin', { isAdmin: true })),
   };
 }
 
@@ -56,13 +56,13 @@ export const getNextUrl = ({ headers }: { headers: { link?: unknown } }) =>
 
 /** Requests all pages of a list by following their links. */
 export async function pages(browser: Browser, first: string) {
-  const answers = [];
+  const responses = [];
   let url: string | undefined = first;
   while (url !== undefined) {
-    if (answers.length === 20) throw new Error(`The pages of ${first} do not end`);
-    const answer = await browser.get(url);
-    answers.push(answer);
-    url = getNextUrl(answer);
+    if (responses.length === 20) throw new Error(`The pages of ${first} do not end`);
+    const response = await browser.get(url);
+    responses.push(response);
+    url = getNextUrl(response);
   }
-  return answers;
+  return responses;
 }

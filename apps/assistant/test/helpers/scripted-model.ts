@@ -86,7 +86,7 @@ const hasInstructions = ({ messages }: Conversation, instructions: string) =>
   JSON.stringify(messages[0]?.content).includes(`"${instructions}`);
 
 /** Creates a promise that a test resolves. */
-export function gate(): { opened: Promise<void>; open: () => void } {
+export function createGate(): { opened: Promise<void>; open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };
 }

@@ -1,6 +1,6 @@
 import { createLogger, createServer, type Server } from '@oselya/kit';
 import { deferCleanup } from '@oselya/testing';
-import { userOf } from './people.ts';
+import { createUser } from './people.ts';
 
 /** Creates a silent server without routes, which closes after the test file. */
 export async function createTestServer(): Promise<Server> {
@@ -21,7 +21,7 @@ export async function createUserServer(): Promise<Server> {
   const server = await createTestServer();
   server.decorateRequest('user', null);
   server.addHook('onRequest', (request, _reply, done) => {
-    request.user = userOf(String(request.headers['x-user']));
+    request.user = createUser(String(request.headers['x-user']));
     done();
   });
   return server;

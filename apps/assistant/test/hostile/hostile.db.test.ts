@@ -5,7 +5,7 @@ import type { InjectOptions } from 'fastify';
 import fc from 'fast-check';
 import { errors } from '../../src/errors.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { person } from '../helpers/people.ts';
+import { createPerson } from '../helpers/people.ts';
 import {
   createBody,
   headers,
@@ -76,14 +76,14 @@ async function sendRequest(request: {
   payload?: Buffer;
 }) {
   // The types of `inject` allow only the common methods.
-  const answer = await app.inject(request as InjectOptions);
-  const { statusCode, body } = answer;
+  const response = await app.inject(request as InjectOptions);
+  const { statusCode, body } = response;
   const requestText = `${request.method ?? 'GET'} ${request.url}: ${statusCode} ${body.slice(0, 500)}`;
   assert.ok(statusCode < 500, requestText);
   checkSecrets(body, requestText);
-  const { location, 'content-type': type } = answer.headers;
+  const { location, 'content-type': type } = response.headers;
   if (location !== undefined) assert.ok(isAllowedTarget(location), requestText);
-  if (statusCode < 400 || request.method === 'HEAD') return answer;
+  if (statusCode < 400 || request.method === 'HEAD') return response;
   if (String(type).startsWith('text/html')) assert.match(body, /^<!doctype html>/i, requestText);
   else {
     assert.match(String(type), /^application\/problem\+json/, requestText);
@@ -91,7 +91,7 @@ async function sendRequest(request: {
     assert.equal(problem.status, statusCode, requestText);
     assert.ok(Object.hasOwn(errors, problem.code), requestText);
   }
-  return answer;
+  return response;
 }
 
 /** Tests a property with generated cases. Checks the log after each case. */
@@ -120,7 +120,7 @@ async function getCookie(userId: string): Promise<string> {
   let browser = browsers.get(userId);
   if (browser === undefined || (await findAuthSession(browser.sid)) === undefined) {
     const permissions = ['svc.profiles.use'] as const;
-    const user = person(userId, { isAdmin: userId === ADMIN, permissions: [...permissions] });
+    const user = createPerson(userId, { isAdmin: userId === ADMIN, permissions: [...permissions] });
     browser = await signInUser(app, user);
     browsers.set(userId, browser);
   }
@@ -261,8 +261,8 @@ testCases(
     sentHeaders: headers,
   }),
   async ({ cookie: value, url: path, sentHeaders }) => {
-    const answer = await sendRequest({ url: path, headers: { ...sentHeaders, cookie: value } });
-    assert.equal(answer.statusCode, 401);
+    const response = await sendRequest({ url: path, headers: { ...sentHeaders, cookie: value } });
+    assert.equal(response.statusCode, 401);
   },
 );
 

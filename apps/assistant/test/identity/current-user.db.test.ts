@@ -4,7 +4,7 @@ import { until } from '@oselya/testing';
 import { sql } from 'kysely';
 import { setCachedRole } from '../../src/identity/revocation.ts';
 import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
-import { person } from '../helpers/people.ts';
+import { createPerson } from '../helpers/people.ts';
 import { giveIdTokens, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, createInstance, signInUser, findAuthSession, expireToken } =
@@ -14,7 +14,7 @@ const secondApp = await createInstance();
 
 beforeEach(() => provider.reset());
 
-const ADMIN = person('u-1', { isAdmin: true, permissions: ['svc.debug.access'] });
+const ADMIN = createPerson('u-1', { isAdmin: true, permissions: ['svc.debug.access'] });
 
 /** Sends a request without changing the cookies of the browser. */
 const requestMe = ({ sid }: Pick<Browser, 'sid'>, server = app) =>
@@ -80,8 +80,8 @@ suite('user data', () => {
   test('A user without an email is 503 and keeps the session', async () => {
     const browser = await signInUser(app);
     provider.user = { ...OLENA, email: undefined };
-    const answer = await requestMe(browser);
-    assert.deepEqual([answer.statusCode, answer.json().code], [503, 'user_without_email']);
+    const response = await requestMe(browser);
+    assert.deepEqual([response.statusCode, response.json().code], [503, 'user_without_email']);
     provider.user = OLENA;
     assert.equal((await requestMe(browser)).statusCode, 200);
   });
@@ -139,8 +139,8 @@ suite('user data', () => {
     const key = Buffer.alloc(32, 9).toString('base64url');
     const otherKeyApp = await createInstance({ SVC_AUTH_ENCRYPTION_KEY: key });
     const browser = await signInUser(app);
-    const answer = await requestMe(browser, otherKeyApp);
-    assert.deepEqual([answer.statusCode, answer.cookies], [401, []]);
+    const response = await requestMe(browser, otherKeyApp);
+    assert.deepEqual([response.statusCode, response.cookies], [401, []]);
     assert.ok(await findAuthSession(browser.sid));
     assert.ok(lines.some((line) => line.includes('a session cannot be read')));
     const rotatedKeyApp = await createInstance({
@@ -197,7 +197,7 @@ suite('user data up to an age', async () => {
     await setUserAge(browser, 60);
     provider.user = ADMIN;
     const release = provider.holdNext('userinfo');
-    const answer = requestMe(browser, reusingApp);
+    const response = requestMe(browser, reusingApp);
     await until(() => countFetches() === 1);
     await db.transaction().execute((trx) => setCachedRole(trx, 'u-1', 'user'));
     const releaseAgain = provider.holdNext('userinfo');
@@ -207,7 +207,7 @@ suite('user data up to an age', async () => {
     assert.equal(role, 'user');
     provider.user = OLENA;
     releaseAgain();
-    assert.equal((await answer).json().role, 'user');
+    assert.equal((await response).json().role, 'user');
     assert.equal(await fetchRole(browser), 'user');
     assert.equal(countFetches(), 2);
   });
@@ -250,10 +250,10 @@ suite('token refresh', () => {
     const requests = requestManyTimes(browser, 10);
     await until(() => provider.count('token') === 1);
     release();
-    for (const answer of await Promise.all(requests)) {
-      assert.deepEqual([answer.statusCode, answer.json().code], [401, 'not_signed_in']);
-      assert.equal(answer.cookies.length, 1);
-      assert.partialDeepStrictEqual(answer.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
+    for (const response of await Promise.all(requests)) {
+      assert.deepEqual([response.statusCode, response.json().code], [401, 'not_signed_in']);
+      assert.equal(response.cookies.length, 1);
+      assert.partialDeepStrictEqual(response.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
     }
     assert.equal(provider.count('token'), 1);
     assert.equal(await findAuthSession(browser.sid), undefined);

@@ -96,10 +96,10 @@ suite('oidc-provider', async () => {
   }
 
   const requestMe = async (browser: HttpBrowser) => {
-    const answer = await browser.fetch(new URL(`${assistantUrl}/auth/me`), {
+    const response = await browser.fetch(new URL(`${assistantUrl}/auth/me`), {
       headers: { accept: 'application/json' },
     });
-    return { status: answer.status, user: (await answer.json()) as Record<string, unknown> };
+    return { status: response.status, user: (await response.json()) as Record<string, unknown> };
   };
 
   test('Discovery, the configured scopes and claims sign a user in', async () => {
@@ -182,9 +182,9 @@ suite('ID tokens', async () => {
 
   async function assertRejected(server: typeof app, title: string): Promise<void> {
     const earlierSessions = await listSessions();
-    const answer = await signInAt(server);
-    assert.deepEqual([answer.statusCode, answer.cookies], [400, []], title);
-    assert.equal(answer.json().code, 'token_exchange_failed');
+    const response = await signInAt(server);
+    assert.deepEqual([response.statusCode, response.cookies], [400, []], title);
+    assert.equal(response.json().code, 'token_exchange_failed');
     assert.deepEqual(await listSessions(), earlierSessions);
   }
 
@@ -308,12 +308,12 @@ suite('ID tokens', async () => {
     const freshApp = await createDiscoveryApp();
     for (const fault of [{ status: 403 }, { status: 200, body: '{"keys":"none"}' }] as const) {
       scripted.faults.set('keys', fault);
-      for (const answer of [
+      for (const response of [
         await signInAt(freshApp),
         await browser.get('/auth/me', { app: freshApp }),
       ]) {
-        assert.deepEqual([answer.statusCode, answer.cookies], [503, []]);
-        assert.equal(answer.json().code, 'provider_unavailable');
+        assert.deepEqual([response.statusCode, response.cookies], [503, []]);
+        assert.equal(response.json().code, 'provider_unavailable');
       }
     }
     assert.equal(scripted.count('token'), 0);

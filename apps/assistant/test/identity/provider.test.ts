@@ -170,7 +170,7 @@ suite('provider', async () => {
     const { tokens } = await discoveryProvider.redeem({ ...answer, iss: scriptedProvider.url });
     assert.equal((await discoveryProvider.fetchUser(tokens.accessToken)).id, 'u-1');
     await discoveryProvider.revoke(tokens.accessToken, 'access_token');
-    assert.deepEqual(scriptedProvider.revoked, [], 'the provider has no revocation endpoint');
+    assert.deepEqual(scriptedProvider.revokedTokens, [], 'the provider has no revocation endpoint');
   });
 });
 

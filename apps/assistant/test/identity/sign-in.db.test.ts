@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { beforeEach, suite, test } from 'node:test';
 import { sql } from 'kysely';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { person } from '../helpers/people.ts';
+import { createPerson } from '../helpers/people.ts';
 import { OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, createInstance, listAuditEntries, signInUser, findAuthSession } =
@@ -60,8 +60,8 @@ suite('login', () => {
   });
 
   test('Login without a client id is 503', async () => {
-    const answer = await (await createInstance({ IDP_CLIENT_ID: '' })).inject('/auth/login');
-    assert.deepEqual([answer.statusCode, answer.json().code], [503, 'sign_in_not_configured']);
+    const response = await (await createInstance({ IDP_CLIENT_ID: '' })).inject('/auth/login');
+    assert.deepEqual([response.statusCode, response.json().code], [503, 'sign_in_not_configured']);
   });
 
   test('Each address has its own limit, shared by all processes', async () => {
@@ -79,10 +79,10 @@ suite('login', () => {
     ];
     for (const [index, [address, status, remaining]] of cases.entries()) {
       const headers = { 'x-forwarded-for': address };
-      const answer = await apps[index % 2]?.inject({ url: '/auth/login', headers });
-      assert.equal(answer?.statusCode, status, address);
-      assert.equal(answer.headers['ratelimit-remaining'], remaining);
-      if (status === 429) assert.ok(Number(answer.headers['retry-after']) >= 1);
+      const response = await apps[index % 2]?.inject({ url: '/auth/login', headers });
+      assert.equal(response?.statusCode, status, address);
+      assert.equal(response.headers['ratelimit-remaining'], remaining);
+      if (status === 429) assert.ok(Number(response.headers['retry-after']) >= 1);
     }
     const pendingLogins = await db.selectFrom('pending_logins').select('state').execute();
     assert.equal(pendingLogins.length, 5, 'a rejected login stores nothing');
@@ -95,9 +95,9 @@ suite('login', () => {
 suite('sign-in', () => {
   test('A sign-in ends at / with the cookie of the specification', async () => {
     const browser = new Browser(app);
-    const answer = await browser.signIn(provider);
-    assert.deepEqual([answer.statusCode, answer.headers.location], [302, '/']);
-    const cookie = answer.cookies.find(({ name }) => name === 'svc_auth_session');
+    const response = await browser.signIn(provider);
+    assert.deepEqual([response.statusCode, response.headers.location], [302, '/']);
+    const cookie = response.cookies.find(({ name }) => name === 'svc_auth_session');
     const attributes = { maxAge: 2_592_000, path: '/', httpOnly: true, sameSite: 'Lax' };
     assert.deepEqual(
       { ...cookie },
@@ -125,11 +125,11 @@ suite('sign-in', () => {
   test('One callback succeeds, on any process', async () => {
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       browser.get(callback),
       browser.get(callback, { app: secondApp }),
     ]);
-    const statuses = answers.map(({ statusCode }) => statusCode);
+    const statuses = responses.map(({ statusCode }) => statusCode);
     assert.deepEqual(new Set(statuses), new Set([302, 400]));
     assert.equal(provider.count('token'), 1);
   });
@@ -155,7 +155,11 @@ suite('sign-in', () => {
       user_id: 'u-1',
       details: { reason: 'replaced' },
     });
-    assert.deepEqual(provider.revoked, [], 'earlier tokens may share a grant with the new ones');
+    assert.deepEqual(
+      provider.revokedTokens,
+      [],
+      'earlier tokens may share a grant with the new ones',
+    );
   });
 
   test('An Android sign-in ends in the system browser without a cookie', async () => {
@@ -170,9 +174,9 @@ suite('sign-in', () => {
       await findAuthSession(webView.sid),
       'the earlier session lasts until the new sign-in ends',
     );
-    const answer = await systemBrowser.get(callbackUrl.pathname + callbackUrl.search);
-    assert.deepEqual([answer.statusCode, answer.cookies], [302, []]);
-    const [path, sid = ''] = String(answer.headers.location).split('?sid=');
+    const response = await systemBrowser.get(callbackUrl.pathname + callbackUrl.search);
+    assert.deepEqual([response.statusCode, response.cookies], [302, []]);
+    const [path, sid = ''] = String(response.headers.location).split('?sid=');
     assert.equal(path, '/auth/mobile-done');
     assert.ok(await findAuthSession(systemBrowser.sid), "the system browser's session stays");
     assert.equal(await findAuthSession(webView.sid), undefined);
@@ -185,10 +189,10 @@ suite('sign-in', () => {
 
   test('The first request after a redirect from the provider sets a Strict cookie', async () => {
     const browser = new Browser(await createInstance({ SVC_AUTH_COOKIE_SAMESITE: 'strict' }));
-    const answer = await browser.signIn(provider);
-    assert.equal(answer.statusCode, 200);
-    assert.match(answer.body, /<meta http-equiv="refresh" content="0; url=\/"/);
-    const cookie = answer.cookies.find(({ name }) => name === 'svc_auth_session');
+    const response = await browser.signIn(provider);
+    assert.equal(response.statusCode, 200);
+    assert.match(response.body, /<meta http-equiv="refresh" content="0; url=\/"/);
+    const cookie = response.cookies.find(({ name }) => name === 'svc_auth_session');
     assert.equal(cookie?.sameSite, 'Strict');
     // The browser does not send a Strict cookie with the provider's redirect.
     const earlierSid = browser.sid;
@@ -251,12 +255,12 @@ suite('sign-in', () => {
 
   test('A new role at the provider is recorded once', async () => {
     const browsers = await Promise.all(
-      [1, 2, 3, 4].map(() => signInUser(app, person('u-promoted'))),
+      [1, 2, 3, 4].map(() => signInUser(app, createPerson('u-promoted'))),
     );
     assert.deepEqual(await listAuditEntries('role_changed'), [], 'the first role is not a change');
-    provider.user = person('u-promoted', { isAdmin: true });
-    const answers = await Promise.all(browsers.map((browser) => browser.get('/auth/me')));
-    for (const answer of answers) assert.equal(answer.json().role, 'admin');
+    provider.user = createPerson('u-promoted', { isAdmin: true });
+    const responses = await Promise.all(browsers.map((browser) => browser.get('/auth/me')));
+    for (const response of responses) assert.equal(response.json().role, 'admin');
     await new Browser(app).signIn(provider);
     assert.deepEqual(await listAuditEntries('role_changed'), [
       { actor_id: null, user_id: 'u-promoted', details: { from: 'user', to: 'admin' } },
@@ -270,8 +274,8 @@ suite('failed sign-in', () => {
     const callback = await browser.begin(provider);
     const stranger = new Browser(app);
     await stranger.get('/auth/login');
-    const answer = await stranger.get(callback);
-    assert.deepEqual([answer.statusCode, answer.json().code], [400, 'login_not_valid']);
+    const response = await stranger.get(callback);
+    assert.deepEqual([response.statusCode, response.json().code], [400, 'login_not_valid']);
     const answerWithoutCookie = await new Browser(app).get(callback);
     assert.match(answerWithoutCookie.json().detail, /localhost is not 127\.0\.0\.1/);
     assert.equal(provider.count('token'), 0);
@@ -289,8 +293,12 @@ suite('failed sign-in', () => {
       `?code=${'a'.repeat(9000)}&state=unknown`,
       '?error=access_denied',
     ]) {
-      const answer = await app.inject(`/auth/callback${query}`);
-      assert.deepEqual([answer.statusCode, answer.json().code], [400, 'login_not_valid'], query);
+      const response = await app.inject(`/auth/callback${query}`);
+      assert.deepEqual(
+        [response.statusCode, response.json().code],
+        [400, 'login_not_valid'],
+        query,
+      );
     }
     assert.deepEqual(await listAuditEntries('sign_in_failed'), []);
   });
@@ -362,13 +370,13 @@ suite('failed sign-in', () => {
       const initialCallback = await browser.begin(provider);
       const changedCallback = await prepare(initialCallback);
       const callback = typeof changedCallback === 'string' ? changedCallback : initialCallback;
-      const answer = await browser.get(callback);
-      assert.deepEqual([answer.statusCode, answer.json().code], [status, code]);
+      const response = await browser.get(callback);
+      assert.deepEqual([response.statusCode, response.json().code], [status, code]);
       assert.ok(!browser.cookies.has('svc_auth_session'));
       assert.deepEqual(await listSessions(), earlierSessions);
       if (status === 503) {
-        assert.equal(answer.headers['retry-after'], '5');
-        assert.match(answer.json().detail, /^You are not signed in\./);
+        assert.equal(response.headers['retry-after'], '5');
+        assert.match(response.json().detail, /^You are not signed in\./);
       }
       provider.reset();
       assert.equal((await browser.get(callback)).json().code, 'login_not_valid');
@@ -421,8 +429,8 @@ suite('bridge page', async () => {
       assert.match(page.body, /sign in again/);
       assert.ok(!page.body.includes(malformedId) && !page.body.includes('intent:'));
     }
-    const answer = await bridgeApp.inject('/auth/mobile-done');
-    assert.deepEqual([answer.statusCode, answer.json().code], [422, 'hand_over_not_valid']);
+    const response = await bridgeApp.inject('/auth/mobile-done');
+    assert.deepEqual([response.statusCode, response.json().code], [422, 'hand_over_not_valid']);
   });
 });
 
@@ -456,8 +464,8 @@ suite('first page', () => {
 
   test('A browser gets the error of a sign-in as a page', async () => {
     const headers = { accept: 'text/html' };
-    const answer = await app.inject({ url: '/auth/callback?code=a&state=b', headers });
-    assert.equal(answer.statusCode, 400);
-    assert.match(answer.body, /href="\/auth\/login">Sign in again</);
+    const response = await app.inject({ url: '/auth/callback?code=a&state=b', headers });
+    assert.equal(response.statusCode, 400);
+    assert.match(response.body, /href="\/auth\/login">Sign in again</);
   });
 });

@@ -8,7 +8,7 @@ import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { sweepTerminalSignIns } from '../../src/identity/sign-in.ts';
 import { runSweep } from '../../src/upkeep.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, person } from '../helpers/people.ts';
+import { pages, createPerson } from '../helpers/people.ts';
 import { makeSigningKey, OLENA } from '../scripted-provider.ts';
 
 const { db, provider, lines, createInstance, listen, signInUser, findAuthSession, expireToken } =
@@ -38,13 +38,13 @@ suite('sign-out', () => {
     const tokens = provider.issued.slice(-2);
     const otherBrowser = await signInUser(app);
     const { sid } = browser;
-    const answer = await browser.post('/auth/logout');
-    assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
+    const response = await browser.post('/auth/logout');
+    assert.deepEqual([response.statusCode, response.json()], [200, { ok: true }]);
     const clearedCookie = { name: 'svc_auth_session', value: '', maxAge: 0, path: '/' };
-    assert.equal(answer.cookies.length, 1);
-    assert.partialDeepStrictEqual(answer.cookies, [clearedCookie]);
-    await until(() => provider.revoked.length === 2);
-    assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
+    assert.equal(response.cookies.length, 1);
+    assert.partialDeepStrictEqual(response.cookies, [clearedCookie]);
+    await until(() => provider.revokedTokens.length === 2);
+    assert.deepEqual(provider.revokedTokens.toSorted(), tokens.toSorted());
     assert.equal(await findAuthSession(sid), undefined);
     assert.ok(await findAuthSession(otherBrowser.sid));
     const cookies = { svc_auth_session: sid };
@@ -54,9 +54,9 @@ suite('sign-out', () => {
   test('The form of a page signs out and leads to the first page', async () => {
     const browser = await signInUser(app);
     const headers = { accept: 'text/html', 'content-type': 'application/x-www-form-urlencoded' };
-    const answer = await browser.post('/auth/logout?from=page', { headers, payload: '{' });
-    assert.deepEqual([answer.statusCode, answer.headers.location], [303, '/']);
-    assert.equal(answer.cookies[0]?.maxAge, 0);
+    const response = await browser.post('/auth/logout?from=page', { headers, payload: '{' });
+    assert.deepEqual([response.statusCode, response.headers.location], [303, '/']);
+    assert.equal(response.cookies[0]?.maxAge, 0);
     assert.equal(await countSessions(), 0);
   });
 
@@ -75,10 +75,10 @@ suite('sign-out', () => {
     ] as const) {
       const browser = await signInUser(app);
       const { sid } = browser;
-      const answer = await browser.post('/auth/logout', { headers });
-      assert.equal(answer.statusCode, status, JSON.stringify(headers));
+      const response = await browser.post('/auth/logout', { headers });
+      assert.equal(response.statusCode, status, JSON.stringify(headers));
       assert.equal((await findAuthSession(sid)) !== undefined, status === 403);
-      if (status === 403) assert.equal(answer.json().code, 'cross_site_request');
+      if (status === 403) assert.equal(response.json().code, 'cross_site_request');
     }
   });
 
@@ -87,8 +87,8 @@ suite('sign-out', () => {
       [{}, 0],
       [{ svc_auth_session: 'A'.repeat(43) }, 1],
     ] as const) {
-      const answer = await app.inject({ method: 'POST', url: '/auth/logout', cookies });
-      assert.deepEqual([answer.json(), answer.cookies.length], [{ ok: true }, clearedCount]);
+      const response = await app.inject({ method: 'POST', url: '/auth/logout', cookies });
+      assert.deepEqual([response.json(), response.cookies.length], [{ ok: true }, clearedCount]);
     }
   });
 
@@ -119,7 +119,7 @@ suite('sign-out', () => {
       await sql`update token_revocations set due_at = now()`.execute(db);
       // A sign-out wakes the revocation of its process.
       await (await signInUser(app)).post('/auth/logout');
-      return tokens.every((token) => provider.revoked.includes(token));
+      return tokens.every((token) => provider.revokedTokens.includes(token));
     });
   });
 });
@@ -181,8 +181,8 @@ suite('sign-out at the provider', async () => {
     ] as const) {
       const browser = await signInUser(discoveryApp);
       provider.faults.set('discovery', fault);
-      const answer = await browser.post('/auth/logout', { app: await createRestartedApp() });
-      assert.deepEqual(answer.json(), { ok: true });
+      const response = await browser.post('/auth/logout', { app: await createRestartedApp() });
+      assert.deepEqual(response.json(), { ok: true });
       assertWarned(reason);
     }
     for (const response of heldResponses) response.destroy();
@@ -216,25 +216,25 @@ suite('sign-out at the provider', async () => {
 
 suite('own sign-ins', async () => {
   const reusingApp = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
-  const BOHDAN = person('u-2');
+  const BOHDAN = createPerson('u-2');
   const computePublicId = ({ sid }: Browser) =>
     createHash('sha256').update(sid).digest('hex').slice(0, 16);
   const endSignIn = (browser: Browser, id: string) =>
     browser.request('DELETE', `/auth/sessions/${id}`);
-  const listIds = (answer: { json(): { id: string }[] }) => answer.json().map(({ id }) => id);
+  const listIds = (response: { json(): { id: string }[] }) => response.json().map(({ id }) => id);
 
   test('Own sign-ins are listed newest first without their cookies', async () => {
     const [phone, laptop] = [await signInUser(reusingApp), await signInUser(reusingApp)];
     const bohdan = await signInUser(reusingApp, BOHDAN);
-    const answer = await laptop.get('/auth/sessions');
-    assert.deepEqual(listIds(answer), [computePublicId(laptop), computePublicId(phone)]);
-    assert.equal(answer.headers['cache-control'], 'no-store');
-    const [newest, oldest] = answer.json();
+    const response = await laptop.get('/auth/sessions');
+    assert.deepEqual(listIds(response), [computePublicId(laptop), computePublicId(phone)]);
+    assert.equal(response.headers['cache-control'], 'no-store');
+    const [newest, oldest] = response.json();
     assert.deepEqual([newest.current, oldest.current, newest.address], [true, false, '127.0.0.1']);
     for (const time of [newest.created_at, newest.last_used_at]) {
       assert.equal(new Date(time).toISOString(), time);
     }
-    for (const { sid } of [phone, laptop, bohdan]) assert.ok(!answer.body.includes(sid));
+    for (const { sid } of [phone, laptop, bohdan]) assert.ok(!response.body.includes(sid));
   });
 
   test('Pages continue between sign-ins of one microsecond', async () => {
@@ -246,8 +246,8 @@ suite('own sign-ins', async () => {
     }
     const allIds = listIds(await browser.get('/auth/sessions'));
     assert.equal(allIds.length, 5);
-    const answers = await pages(browser, '/auth/sessions?limit=2');
-    assert.deepEqual(answers.flatMap(listIds), allIds);
+    const responses = await pages(browser, '/auth/sessions?limit=2');
+    assert.deepEqual(responses.flatMap(listIds), allIds);
   });
 
   test('An expired or idle sign-in is neither listed nor ended', async () => {
@@ -277,12 +277,15 @@ suite('own sign-ins', async () => {
     const laptop = await signInUser(reusingApp);
     const id = computePublicId(phone);
     notifications.length = 0;
-    const answer = await endSignIn(laptop, id);
-    assert.deepEqual([answer.statusCode, answer.json(), answer.cookies], [200, { ok: true }, []]);
+    const response = await endSignIn(laptop, id);
+    assert.deepEqual(
+      [response.statusCode, response.json(), response.cookies],
+      [200, { ok: true }, []],
+    );
     assert.equal((await phone.get('/auth/me')).statusCode, 401);
     assert.equal((await laptop.get('/auth/me')).statusCode, 200);
-    await until(() => provider.revoked.length === 2 && notifications.includes('u-1'));
-    assert.deepEqual(provider.revoked.toSorted(), tokens.toSorted());
+    await until(() => provider.revokedTokens.length === 2 && notifications.includes('u-1'));
+    assert.deepEqual(provider.revokedTokens.toSorted(), tokens.toSorted());
     await stop();
     const user = { actor_id: 'u-1', user_id: 'u-1' };
     const expected = { action: 'sign_in_ended', ...user, details: { sign_in: id } };
@@ -293,8 +296,8 @@ suite('own sign-ins', async () => {
     const bohdan = await signInUser(reusingApp, BOHDAN);
     const browser = await signInUser(reusingApp, OLENA);
     for (const id of [computePublicId(bohdan), '0'.repeat(16), 'short', 'A'.repeat(43)]) {
-      const answer = await endSignIn(browser, id);
-      assert.deepEqual([answer.statusCode, answer.json().code], [404, 'sign_in_not_found']);
+      const response = await endSignIn(browser, id);
+      assert.deepEqual([response.statusCode, response.json().code], [404, 'sign_in_not_found']);
     }
     assert.ok(await findAuthSession(bohdan.sid));
     const largeCursor = Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}');
@@ -436,8 +439,11 @@ suite('terminal', () => {
     for (const decision of ['confirm', 'refuse'] as const) {
       assert.equal((await decide(browser, page, decision)).json().code, INVALID_REQUEST);
     }
-    const answers = await Promise.all([redeem(code, verifier), redeem(code, verifier, secondApp)]);
-    const statuses = new Set(answers.map(({ statusCode }) => statusCode));
+    const responses = await Promise.all([
+      redeem(code, verifier),
+      redeem(code, verifier, secondApp),
+    ]);
+    const statuses = new Set(responses.map(({ statusCode }) => statusCode));
     assert.deepEqual(statuses, new Set([200, 400]));
     await db.deleteFrom('user_auth_sessions').execute();
     const confirmation = await confirmAndReadCode(new Browser(app));

@@ -5,14 +5,14 @@ import { sql } from 'kysely';
 import { createMemoryService } from '../../src/memory/memory.ts';
 import { positionCursors } from '../../src/pages.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
-import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { pages, createPerson, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
 const app = await assistant.createInstance();
-const signIn = (id: string, options: Parameters<typeof person>[1]) =>
-  assistant.signInUser(app, person(id, options));
+const signIn = (id: string, options: Parameters<typeof createPerson>[1]) =>
+  assistant.signInUser(app, createPerson(id, options));
 const olena = await signIn('olena', { permissions: ['svc.memory.read_own'] });
 const taras = await signIn('taras', { permissions: ['svc.memory.read_own'] });
 const reader = await signIn('reader', { permissions: ['svc.memory.read_all'] });
@@ -26,10 +26,11 @@ beforeEach(async () => {
 
 const putFact = (browser: Browser, path: string, payload: object = { value: 'v' }) =>
   browser.request('PUT', `/memory/facts/${path}`, { payload });
-const listKeys = (answer: { json: () => { key: string }[] }) => answer.json().map(({ key }) => key);
+const listKeys = (response: { json: () => { key: string }[] }) =>
+  response.json().map(({ key }) => key);
 const listOwners = (rows: { user_id: string | null }[]) => rows.map(({ user_id }) => user_id);
 const encodeCursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-const listReadings = () => assistant.listAuditEntries('others_data_read');
+const listReadEntries = () => assistant.listAuditEntries('others_data_read');
 
 test('A fact is written, replaced, listed and deleted', async () => {
   const putResponse = await putFact(olena, 'home/district', { value: 'Near the park' });
@@ -82,8 +83,8 @@ test('Facts are filtered by category and by words', async () => {
   ] as const) {
     assert.deepEqual(listKeys(await olena.get(`/memory/facts?${query}`)), expected, query);
   }
-  const answer = await olena.get('/memory/facts?q=a%20b%20c%20d%20e%20f');
-  assert.deepEqual(answer.json().errors, [
+  const response = await olena.get('/memory/facts?q=a%20b%20c%20d%20e%20f');
+  assert.deepEqual(response.json().errors, [
     { path: 'querystring/q', message: 'must have at most 5 words' },
   ]);
 });
@@ -95,7 +96,7 @@ test('Searches of a user run one at a time, and too many concurrent searches are
   const otherUser = (await taras.get('/auth/me')).json();
   const runningQueries = new Set<object>();
   let maxConcurrency = 0;
-  const queryGate = gate();
+  const queryGate = createGate();
   const slowDb = db.withPlugin({
     transformQuery: ({ node, queryId }) => {
       runningQueries.add(queryId);
@@ -148,9 +149,9 @@ test('Pages list each fact once, facts without a time last', async () => {
   }));
   await db.insertInto('memory_facts').values(rows).execute();
 
-  const answers = await pages(olena, '/memory/facts?limit=1&q=v');
-  assert.ok(answers.every((page) => listKeys(page).length <= 1));
-  const seenKeys = answers.flatMap(listKeys);
+  const responses = await pages(olena, '/memory/facts?limit=1&q=v');
+  assert.ok(responses.every((page) => listKeys(page).length <= 1));
+  const seenKeys = responses.flatMap(listKeys);
   assert.equal(seenKeys.length, rows.length);
   assert.deepEqual(seenKeys.slice(0, 2).toSorted(), ['k-4', 'k-5']);
   assert.deepEqual(seenKeys.slice(2, 4), ['k-3', 'k-2']);
@@ -200,23 +201,23 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
       assert.deepEqual(listOwners((await browser.get(url)).json()), expected, url);
     }
     const data = ['memory_facts', 'memory_facts', 'memory_summaries'];
-    const expectedReadings = data.map((resource) => ({
+    const expectedReadEntries = data.map((resource) => ({
       actor_id,
       user_id: null,
       details: { data: resource },
     }));
-    assert.deepEqual(await listReadings(), expectedReadings);
+    assert.deepEqual(await listReadEntries(), expectedReadEntries);
     await db.deleteFrom('audit_log').execute();
   }
 
   await admin.get('/admin/memory?user_id=olena');
-  const reading = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
-  assert.deepEqual(await listReadings(), [reading]);
+  const readEntry = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
+  assert.deepEqual(await listReadEntries(), [readEntry]);
   // A count reveals facts that the page does not show.
   const lastCursor = positionCursors.write([Date.UTC(1970, 0, 2) * 1000, '']);
   const search = `/admin/memory?user_id=olena&q=of&cursor=${lastCursor}`;
   assert.deepEqual((await admin.get(search)).json(), { facts: [], count: 1 });
-  assert.deepEqual(await listReadings(), [reading, reading]);
+  assert.deepEqual(await listReadEntries(), [readEntry, readEntry]);
 
   await db.deleteFrom('audit_log').execute();
   await putFact(admin, 'c/own');
@@ -224,7 +225,7 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
     assert.equal((await admin.get(url)).statusCode, 200);
   }
   await olena.get('/memory/facts');
-  assert.deepEqual(await listReadings(), [], "a user's own memory");
+  assert.deepEqual(await listReadEntries(), [], "a user's own memory");
 });
 
 test('The global view is filtered, counted and paged', async () => {
@@ -241,9 +242,9 @@ test('The global view is filtered, counted and paged', async () => {
     assert.deepEqual(listOwners(facts), expected, query);
     assert.equal(count, expected.length, query);
   }
-  const answers = await pages(admin, '/admin/memory?limit=2');
+  const responses = await pages(admin, '/admin/memory?limit=2');
   assert.deepEqual(
-    answers.map((page) => [listOwners(page.json().facts), page.json().count]),
+    responses.map((page) => [listOwners(page.json().facts), page.json().count]),
     [
       [['olena', 'taras'], 3],
       [[null], 3],
@@ -303,8 +304,8 @@ test('Summaries are empty by default, and the list for all users has pages', asy
   const updated_at = sql<Date>`null::timestamptz`;
   const summaries = db.updateTable('memory_summaries').where('user_id', '=', 'olena');
   await summaries.set({ updated_at }).execute();
-  const answers = await pages(admin, '/memory/summary?scope=all&limit=1');
-  const seenOwners = answers.flatMap((page) => listOwners(page.json()));
+  const responses = await pages(admin, '/memory/summary?scope=all&limit=1');
+  const seenOwners = responses.flatMap((page) => listOwners(page.json()));
   assert.deepEqual(seenOwners, ['taras', null, 'olena']);
 });
 
@@ -352,12 +353,12 @@ test('Invalid queries are rejected, and extreme cursors are harmless', async () 
     '/admin/memory?user_id=',
   ];
   for (const url of urls) {
-    const answer = await admin.get(url);
-    assert.equal(answer.statusCode, 422, url);
-    assert.match(answer.json().errors[0].path, /^query(string)?\//);
+    const response = await admin.get(url);
+    assert.equal(response.statusCode, 422, url);
+    assert.match(response.json().errors[0].path, /^query(string)?\//);
   }
   for (const time of [Number.MAX_SAFE_INTEGER, -Number.MAX_SAFE_INTEGER, null]) {
-    const answer = await admin.get(`/admin/memory?cursor=${encodeCursor([time, "'"])}`);
-    assert.equal(answer.statusCode, 200, answer.body);
+    const response = await admin.get(`/admin/memory?cursor=${encodeCursor([time, "'"])}`);
+    assert.equal(response.statusCode, 200, response.body);
   }
 });

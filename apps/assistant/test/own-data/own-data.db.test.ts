@@ -6,16 +6,16 @@ import { createMemoryService } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
 import { registerOwnDataRoutes } from '../../src/own-data/routes.ts';
 import { openStage, openRawClient } from '../conversations/stage.ts';
-import { person, userOf } from '../helpers/people.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { createPerson, createUser } from '../helpers/people.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 import { createUserServer } from '../helpers/servers.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
 // Starts before any turn, because with the embedded database startup aborts the turns in progress.
 const secondUrl = await stage.startInstance();
-const olena = await stage.signInUser(app, person('u-olena'));
-const taras = await stage.signInUser(app, person('u-taras'));
+const olena = await stage.signInUser(app, createPerson('u-olena'));
+const taras = await stage.signInUser(app, createPerson('u-taras'));
 
 /** One row more than an export page. */
 const ROW_COUNT = 201;
@@ -163,16 +163,16 @@ test('An export has all data of the user once and no other data, under concurren
 });
 
 test('An export is an attachment, and recorded', async () => {
-  const answer = await taras.get('/me/export');
-  assert.equal(answer.statusCode, 200);
-  assert.match(String(answer.headers['content-disposition']), /^attachment; filename="oselya-/);
-  const actions = answer.json().audit.map(({ action }: { action: string }) => action);
+  const response = await taras.get('/me/export');
+  assert.equal(response.statusCode, 200);
+  assert.match(String(response.headers['content-disposition']), /^attachment; filename="oselya-/);
+  const actions = response.json().audit.map(({ action }: { action: string }) => action);
   assert.deepEqual(actions, ['own_data_exported', 'signed_in']);
 });
 
 test('A deletion removes all data of the user and keeps the sign-in and other users', async () => {
-  const answer = await olena.request('DELETE', '/me/data');
-  assert.deepEqual(answer.json(), {
+  const response = await olena.request('DELETE', '/me/data');
+  assert.deepEqual(response.json(), {
     ok: true,
     deleted: { sessions: ROW_COUNT, saved_searches: 1, facts: ROW_COUNT, summaries: 1 },
   });
@@ -180,7 +180,7 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   assert.equal((await olena.get('/auth/me')).statusCode, 200);
   // An answer in progress cannot remember anything for a deleted session.
   const lateFact = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
-  const lateWrite = createMemoryService({ db }).putFact(userOf('u-olena'), lateFact);
+  const lateWrite = createMemoryService({ db }).putFact(createUser('u-olena'), lateFact);
   await assert.rejects(lateWrite, { code: 'session_not_found' });
   const emptyCounts = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
   assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, emptyCounts);
@@ -194,7 +194,7 @@ test('A deletion ends an answer in progress at every process', async (t) => {
   const sid = await stage.signIn('u-iryna');
   const iryna = await openRawClient(t, { url, sid });
   const id = await iryna.newSession();
-  const readGate = gate();
+  const readGate = createGate();
   t.after(readGate.open);
   const wish = { category: 'wishes', key: 'city', value: 'Львів' };
   model.scripts.push(
@@ -245,7 +245,7 @@ const requestExport = (base: string, user: string, init: RequestInit = {}) =>
   fetch(`${base}/me/export`, { headers: { 'x-user': user }, ...init });
 
 test('Concurrent exports are limited for a user and a process, until they end or their clients disconnect', async () => {
-  const queryGate = gate();
+  const queryGate = createGate();
   const base = await startServer(() => queryGate.opened);
   const countExports = async () => (await stage.listAuditEntries('own_data_exported')).length;
   const earlierCount = await countExports();
@@ -263,9 +263,9 @@ test('Concurrent exports are limited for a user and a process, until they end or
   await abortedExport;
   queryGate.open();
   await until(async () => {
-    const answer = await requestExport(base, 'u-taras');
-    await answer.text();
-    return answer.status === 200;
+    const response = await requestExport(base, 'u-taras');
+    await response.text();
+    return response.status === 200;
   });
 });
 
@@ -279,7 +279,7 @@ test('An export whose query fails has no valid end, and later exports succeed', 
   const text = await failedExport.text().catch(() => '');
   assert.ok(failedExport.status === 500 || !text.endsWith('}'), text);
   await until(async () => {
-    const answer = await requestExport(base, 'u-taras');
-    return answer.status === 200 && JSON.parse(await answer.text()).sessions.length === 2;
+    const response = await requestExport(base, 'u-taras');
+    return response.status === 200 && JSON.parse(await response.text()).sessions.length === 2;
   });
 });

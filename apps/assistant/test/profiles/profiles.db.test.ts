@@ -8,15 +8,18 @@ import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 import { listen } from '../conversations/stage.ts';
 import { openAssistant } from '../helpers/assistant.ts';
-import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { pages, createPerson, SEVERAL_PEOPLE } from '../helpers/people.ts';
 import { until } from '@oselya/testing';
 import { createFolder, openTestProfiles, profile } from './folder.ts';
 
 const { createInstance, listAuditEntries, signInUser } = await openAssistant(SEVERAL_PEOPLE);
 const app = await createInstance();
-const olena = await signInUser(app, person('u-1', { permissions: ['svc.profiles.use'] }));
-const manager = await signInUser(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
-const adminBrowser = await signInUser(app, person('u-4', { isAdmin: true }));
+const olena = await signInUser(app, createPerson('u-1', { permissions: ['svc.profiles.use'] }));
+const manager = await signInUser(
+  app,
+  createPerson('u-3', { permissions: ['svc.profiles.manage'] }),
+);
+const adminBrowser = await signInUser(app, createPerson('u-4', { isAdmin: true }));
 
 const rules = { toolNames: PROFILE_TOOLS };
 const MINIMAL = 'profile_id: a\nname: A\nsystem: Help.\n';
@@ -25,9 +28,9 @@ const ID_RULE = 'must be 1 to 64 lower-case letters, digits, _ and -, the first 
 const TOOLS_RULE = `tools must list each tool once, of: ${PROFILE_TOOLS.join(', ')}`;
 
 function findFaults(text: string): string[] {
-  const parsed = parseProfile(text, rules);
-  return 'violations' in parsed
-    ? parsed.violations.map(({ line, rule }) => `${line}: ${rule}`)
+  const parsedProfile = parseProfile(text, rules);
+  return 'violations' in parsedProfile
+    ? parsedProfile.violations.map(({ line, rule }) => `${line}: ${rule}`)
     : [];
 }
 
@@ -118,9 +121,12 @@ test('Startup fails with all errors of all files, or without a file', async () =
   assert.match(text, /^ {2}\/folder\.yaml:1 cannot be read: EISDIR/m);
   assert.match(text, /^ {2}\/large\.yaml:1 must be at most 256 KiB$/m);
   assert.match(text, /^ {2}\/latin\.yaml:1 cannot be read: /m);
-  const empty = await createFolder({});
-  assert.match((await readStartError(empty)).join(), /There is no agent profile in .*PROFILES_DIR/);
-  const missingFolderError = await readStartError(join(empty, 'none'));
+  const emptyFolder = await createFolder({});
+  assert.match(
+    (await readStartError(emptyFolder)).join(),
+    /There is no agent profile in .*PROFILES_DIR/,
+  );
+  const missingFolderError = await readStartError(join(emptyFolder, 'none'));
   assert.match(missingFolderError.join(), /cannot be read .*ENOENT.*PROFILES_DIR must be a folder/);
 });
 
@@ -285,12 +291,12 @@ test('Lists have pages', async () => {
     [olena, '/profiles', ['default', 'market']],
     [manager, '/admin/profiles', ['default', 'diagnostics', 'market']],
   ] as const) {
-    const answers = await pages(browser, `${path}?limit=1`);
+    const responses = await pages(browser, `${path}?limit=1`);
     assert.deepEqual(
-      answers.flatMap((page) => listIds(page.json())),
+      responses.flatMap((page) => listIds(page.json())),
       expected,
     );
-    assert.equal(answers.length, expected.length);
+    assert.equal(responses.length, expected.length);
     for (const query of ['limit=0', 'limit=501', 'cursor=x', 'cursor=LTE']) {
       assert.equal((await browser.get(`${path}?${query}`)).statusCode, 422, query);
     }
@@ -321,9 +327,9 @@ const AVAILABILITY_PATH = '/admin/profiles/default/availability';
 
 test('A request to change the availability changes nothing and is recorded', async () => {
   const payload = { is_admin_only: true };
-  const answer = await manager.request('PATCH', AVAILABILITY_PATH, { payload });
-  assert.equal(answer.statusCode, 200);
-  const { ok, note } = answer.json();
+  const response = await manager.request('PATCH', AVAILABILITY_PATH, { payload });
+  assert.equal(response.statusCode, 200);
+  const { ok, note } = response.json();
   assert.equal(ok, true);
   assert.match(note, /availability is managed via profile config files/);
   assert.deepEqual(listIds((await olena.get('/profiles')).json()), ['default', 'market']);

@@ -7,7 +7,7 @@ import { findCandidates } from '../../src/saved-searches/feed.ts';
 import { openChatClient } from '../conversations/stage.ts';
 import { startProcess, waitUntilBlocked, withLock } from '../faults/helpers.ts';
 import { listing } from '../helpers/scripted-collector.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 import { DIGEST_PERMISSIONS, openDigestStage, sortIds } from './stage.ts';
 
 const stage = await openDigestStage();
@@ -176,7 +176,7 @@ test('A digest reports the current hits of its search, and other hits when they 
 test('A digest waits for the end of an answer in its session', async (t) => {
   const { sessionId } = await stage.saveSearch('u-olena');
   const client = await openChatClient(t, olena);
-  const matchGate = gate();
+  const matchGate = createGate();
   t.after(matchGate.open);
   model.scripts.push({ words: ['Пишу ', matchGate.opened, 'далі.'] });
   const answer = client.say(sessionId, 'Пиши');

@@ -3,25 +3,25 @@ import { test } from 'node:test';
 import type { Permission } from '../../src/access/permissions.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { createDocumentChecker } from '../helpers/openapi.ts';
-import { pages, person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { pages, createPerson, SEVERAL_PEOPLE } from '../helpers/people.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db } = assistant;
 const app = await assistant.createInstance();
 const signIn = (id: string, ...permissions: Permission[]) =>
-  assistant.signInUser(app, person(id, { permissions }));
+  assistant.signInUser(app, createPerson(id, { permissions }));
 const olena = await signIn('u-olena', 'svc.tools.use', 'svc.profiles.use');
 const taras = await signIn('u-taras', 'svc.tools.use', 'svc.profiles.use');
 const toolUser = await signIn('u-tools', 'svc.tools.use');
-const admin = await assistant.signInUser(app, person('u-admin', { isAdmin: true }));
-const { checkAnswer } = createDocumentChecker((await app.inject('/openapi.json')).json());
+const admin = await assistant.signInUser(app, createPerson('u-admin', { isAdmin: true }));
+const { checkResponse } = createDocumentChecker((await app.inject('/openapi.json')).json());
 
 const BODY = { name: 'Біля парку', search: { query: 'парк', city: 'Львів', price_max: 15_000 } };
 
 async function saveSearch(browser: typeof olena, changes: object = {}) {
-  const answer = await browser.post('/saved-searches', { payload: { ...BODY, ...changes } });
-  checkAnswer('POST', '/saved-searches', answer);
-  return answer;
+  const response = await browser.post('/saved-searches', { payload: { ...BODY, ...changes } });
+  checkResponse('POST', '/saved-searches', response);
+  return response;
 }
 
 const changeSearch = (browser: typeof olena, id: string, payload: object) =>
@@ -35,9 +35,9 @@ const createSession = (userId: string, name = '') =>
     .executeTakeFirstOrThrow();
 
 test('A search is saved with a session of its name, read, changed and deleted', async () => {
-  const answer = await saveSearch(olena);
-  assert.equal(answer.statusCode, 201);
-  const savedSearch = answer.json();
+  const response = await saveSearch(olena);
+  assert.equal(response.statusCode, 201);
+  const savedSearch = response.json();
   const session = (await olena.get(`/sessions/${savedSearch.session_id}`)).json();
   assert.deepEqual([session.name, session.user_id], ['Біля парку', 'u-olena']);
   const defaults = { every_minutes: 60, paused: false, told_at: null };
@@ -47,7 +47,7 @@ test('A search is saved with a session of its name, read, changed and deleted', 
 
   const values = { name: 'Дешеві', search: { price_max: 9000 }, every_minutes: 5, paused: true };
   const changeResponse = await changeSearch(olena, savedSearch.id, values);
-  checkAnswer('PATCH', '/saved-searches/:id', changeResponse);
+  checkResponse('PATCH', '/saved-searches/:id', changeResponse);
   assert.deepEqual(changeResponse.json(), {
     ...savedSearch,
     ...values,
@@ -108,9 +108,9 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
     [{ limit: 5 }, 'body/search'],
     [{}, 'body/search'],
   ] as const) {
-    const answer = await saveSearch(olena, { search });
-    assert.equal(answer.statusCode, 422, JSON.stringify(search));
-    assert.match(JSON.stringify(answer.json().errors), new RegExp(path));
+    const response = await saveSearch(olena, { search });
+    assert.equal(response.statusCode, 422, JSON.stringify(search));
+    assert.match(JSON.stringify(response.json().errors), new RegExp(path));
     const { id } = earlierSearches[0];
     assert.equal(
       (await changeSearch(olena, id, { search })).statusCode,
@@ -154,9 +154,9 @@ test('Admins access the searches of all users, which is recorded', async () => {
   ] as const) {
     for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
       const payload = method === 'PATCH' ? { payload: { paused: true } } : {};
-      const answer = await taras.request(method, path, payload);
-      assert.partialDeepStrictEqual(answer.json(), { status, code }, method);
-      checkAnswer(method, '/saved-searches/:id', answer);
+      const response = await taras.request(method, path, payload);
+      assert.partialDeepStrictEqual(response.json(), { status, code }, method);
+      checkResponse(method, '/saved-searches/:id', response);
     }
   }
   assert.equal((await admin.get('/saved-searches')).json().length, 0);

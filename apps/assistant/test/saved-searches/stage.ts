@@ -8,7 +8,7 @@ import { createDigestService } from '../../src/saved-searches/digests.ts';
 import { createDigestMetrics } from '../../src/saved-searches/metrics.ts';
 import { openStage } from '../conversations/stage.ts';
 import { startScriptedFeed } from '../helpers/scripted-feed.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { createGate } from '../helpers/scripted-model.ts';
 
 /** Permissions of a user with saved searches. */
 export const DIGEST_PERMISSIONS = ['svc.tools.use', 'svc.profiles.use'] as const;
@@ -100,7 +100,7 @@ export async function openDigestStage() {
       work: () => Promise<unknown>,
       meanwhile: () => Promise<void>,
     ): Promise<void> {
-      const matchGate = gate();
+      const matchGate = createGate();
       feed.gate = matchGate.opened;
       const earlierCount = feed.waiting;
       const workPromise = work();

@@ -85,10 +85,10 @@ test('A logout token with a session ends the sign-ins of this session only', asy
   ];
   notifications.length = 0;
   const payload = createClaims();
-  const answer = await send(otherApp, await sign(payload));
-  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
-  assert.equal(answer.headers['cache-control'], 'no-store');
-  assert.deepEqual(answer.cookies, []);
+  const response = await send(otherApp, await sign(payload));
+  assert.deepEqual([response.statusCode, response.json()], [200, { ok: true }]);
+  assert.equal(response.headers['cache-control'], 'no-store');
+  assert.deepEqual(response.cookies, []);
   for (const browser of endedBrowsers) assert.ok(!(await isSignedIn(browser)));
   for (const browser of remainingBrowsers) assert.ok(await isSignedIn(browser, otherApp));
   await until(() => notifications.includes('u-1'));
@@ -143,12 +143,12 @@ for (const [claims, status] of [
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
     const release = provider.holdNext('userinfo');
-    const answer = browser.get(callback);
+    const response = browser.get(callback);
     await until(() => provider.count('userinfo') === 1);
     const token = await sign({ ...createClaims(), ...claims });
     assert.equal((await send(otherApp, token)).statusCode, 200);
     release();
-    assert.equal((await answer).statusCode, status);
+    assert.equal((await response).statusCode, status);
   });
 }
 
@@ -213,11 +213,11 @@ test('An invalid logout token is rejected without effect', async () => {
   const browser = await signIn('u-1', 's-1');
   for (const [name, createToken] of invalidTokens) {
     lines.length = 0;
-    const answer = await send(app, await createToken());
-    assert.equal(answer.statusCode, 400, name);
-    assert.equal(answer.headers['content-type'], 'application/problem+json');
-    assert.equal(answer.headers['cache-control'], 'no-store');
-    assert.equal(answer.json().code, 'logout_token_not_valid');
+    const response = await send(app, await createToken());
+    assert.equal(response.statusCode, 400, name);
+    assert.equal(response.headers['content-type'], 'application/problem+json');
+    assert.equal(response.headers['cache-control'], 'no-store');
+    assert.equal(response.json().code, 'logout_token_not_valid');
     assert.ok(lines.some((line) => line.includes('"level":"warn"') && line.includes('"reason"')));
   }
   assert.ok(await isSignedIn(browser));
@@ -250,9 +250,9 @@ for (const endpoint of ['discovery', 'keys'] as const) {
     const freshApp = await createInstance();
     provider.faults.set(endpoint, { status: 500 });
     const token = await sign(createClaims());
-    const answer = await send(freshApp, token);
-    assert.equal(answer.statusCode, 503);
-    assert.equal(answer.json().code, 'provider_unavailable');
+    const response = await send(freshApp, token);
+    assert.equal(response.statusCode, 503);
+    assert.equal(response.json().code, 'provider_unavailable');
     provider.faults.clear();
     assert.equal((await send(freshApp, token)).statusCode, 200);
   });
@@ -260,7 +260,7 @@ for (const endpoint of ['discovery', 'keys'] as const) {
 
 test('Without discovery back-channel logout is off', async () => {
   const plainApp = await createInstance({ IDP_DISCOVERY: 'false' });
-  const answer = await send(plainApp, await sign(createClaims()));
-  assert.equal(answer.statusCode, 404);
-  assert.equal(answer.json().code, 'backchannel_logout_off');
+  const response = await send(plainApp, await sign(createClaims()));
+  assert.equal(response.statusCode, 404);
+  assert.equal(response.json().code, 'backchannel_logout_off');
 });

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { parseEvent } from '../../src/webhooks/events.ts';
 import { createVerifier } from '../../src/webhooks/signature.ts';
 import { Browser, failEverySecondDeletion, openAssistant } from '../helpers/assistant.ts';
-import { getNextUrl, pages, person } from '../helpers/people.ts';
+import { getNextUrl, pages, createPerson } from '../helpers/people.ts';
 import { OLENA } from '../scripted-provider.ts';
 import {
   computeHmac,
@@ -84,8 +84,8 @@ for (const [event, userId, expectedRows, action, endedCount] of [
   test(`${event ?? 'no event'} of ${userId ?? 'no user'} changes sessions and caches as specified`, async () => {
     for (const id of ['u-1', 'u-1', 'u-2']) await signInAs(id);
     const body = JSON.stringify({ event, user_id: userId });
-    const answer = await post(app, body, createStandardHeaders(body, { id: 'msg_1' }));
-    assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
+    const response = await post(app, body, createStandardHeaders(body, { id: 'msg_1' }));
+    assert.deepEqual([response.statusCode, response.json()], [200, { ok: true }]);
     assert.deepEqual(
       { sessions: await listSessionUsers(), cached: await listCachedUsers() },
       expectedRows,
@@ -152,10 +152,10 @@ for (const [name, headers, settings] of [
     const receiver = Object.keys(settings).length === 0 ? app : await createInstance(settings);
     await signInAs('u-1');
     lines.length = 0;
-    const answer = await post(receiver, BODY, headers);
-    assert.equal(answer.statusCode, 400);
-    assert.equal(answer.headers['content-type'], 'application/problem+json');
-    assert.equal(answer.json().code, 'webhook_not_verified');
+    const response = await post(receiver, BODY, headers);
+    assert.equal(response.statusCode, 400);
+    assert.equal(response.headers['content-type'], 'application/problem+json');
+    assert.equal(response.json().code, 'webhook_not_verified');
     assert.deepEqual(await listSessionUsers(), ['u-1']);
     assert.deepEqual([await listLedgerRows(), await listAuditEntries()], [[], []]);
     assert.ok(lines.some((line) => line.includes('"level":"warn"') && line.includes('"reason"')));
@@ -175,8 +175,8 @@ test('During a rotation the old secrets are accepted too, and no others', async 
     [createHmacHeaders(BODY), 400],
     [createStandardHeaders(BODY), 400],
   ] as const) {
-    const answer = await post(rotationApp, BODY, headers);
-    assert.equal(answer.statusCode, status, JSON.stringify(headers));
+    const response = await post(rotationApp, BODY, headers);
+    assert.equal(response.statusCode, status, JSON.stringify(headers));
   }
 });
 
@@ -185,9 +185,9 @@ test('A signed body that is not a JSON object is rejected with a reason', async 
   const invalidUtf8 = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]);
   for (const text of ['', '{', '[]', '[{"event":"a"}]', 'null', '"a"', nestedEvent, invalidUtf8]) {
     const body = Buffer.from(text);
-    const answer = await post(app, body, createHmacHeaders(body));
-    assert.deepEqual([answer.statusCode, answer.json().code], [400, 'malformed_request']);
-    assert.match(answer.json().detail, /signature is valid/);
+    const response = await post(app, body, createHmacHeaders(body));
+    assert.deepEqual([response.statusCode, response.json().code], [400, 'malformed_request']);
+    assert.match(response.json().detail, /signature is valid/);
   }
   assert.deepEqual(await listLedgerRows(), []);
 });
@@ -331,7 +331,7 @@ test('Bodies, signatures and the secret are not logged', async () => {
 });
 
 test('Admins read the ledger in pages, newest first', async () => {
-  const browser = await signInUser(app, person('u-admin', { isAdmin: true }));
+  const browser = await signInUser(app, createPerson('u-admin', { isAdmin: true }));
   for (let n = 1; n <= 3; n += 1) await send(app, { event: 'any' }, `msg_${n}`);
   const firstPage = await browser.get('/admin/webhooks?limit=2');
   // A new event does not shift the next page.
@@ -358,8 +358,8 @@ test('Concurrent webhooks at two processes are each applied once', async () => {
     () => send(app, { event: 'auth.global_logout' }, `${user}-logout`),
     () => send(secondApp, { event: 'user.updated', user_id: user }, `${user}-updated`),
   ]);
-  const answers = await Promise.all(deliveries.map((deliver) => deliver()));
-  assert.deepEqual([...new Set(answers.map(({ statusCode }) => statusCode))], [200]);
+  const responses = await Promise.all(deliveries.map((deliver) => deliver()));
+  assert.deepEqual([...new Set(responses.map(({ statusCode }) => statusCode))], [200]);
   const rows = await listLedgerRows();
   assert.equal(rows.length, 4 * users.length);
   assert.equal(
@@ -391,14 +391,14 @@ for (const [endpoint, event, hasSignedIn, status] of [
     const callback = await browser.begin(provider);
     provider.calls.length = 0;
     const release = provider.holdNext(endpoint);
-    const answer = browser.get(callback);
+    const response = browser.get(callback);
     await until(() => provider.count(endpoint) === 1);
     assert.equal((await send(secondApp, event)).statusCode, 200);
     release();
-    assert.equal((await answer).statusCode, status);
+    assert.equal((await response).statusCode, status);
     assert.equal((await listSessionUsers()).length, status === 302 ? earlierCount + 1 : 0);
     if (status === 302) return;
-    assert.equal((await answer).json().code, 'login_refused');
+    assert.equal((await response).json().code, 'login_refused');
     assert.ok(!browser.cookies.has('svc_auth_session'));
     assert.equal((await browser.signIn(provider)).statusCode, 302);
   });
@@ -415,7 +415,7 @@ test('A revocation during a refresh ends the session', async () => {
   await until(() => provider.count('token') === 1);
   assert.equal((await send(secondApp, REVOKED)).statusCode, 200);
   release();
-  for (const answer of await Promise.all(requests)) assert.equal(answer.statusCode, 401);
+  for (const response of await Promise.all(requests)) assert.equal(response.statusCode, 401);
   assert.equal(await findAuthSession(sid), undefined);
   assert.equal(provider.count('token'), 1);
 });

@@ -101,8 +101,8 @@ class Conversation {
   async run(): Promise<number> {
     const { notices, connectionEnd, sessionId } = this.#options;
     const terminal = this.#terminal;
-    this.#client.onArrived((received) => {
-      this.#inputQueue = this.#inputQueue.then(() => this.#showReceived(received));
+    this.#client.onArrived((receivedMessage) => {
+      this.#inputQueue = this.#inputQueue.then(() => this.#showReceived(receivedMessage));
     });
     notices.onMessage = (line) => this.#writeNote(line);
     terminal.on('line', (line) => this.#onLine(line.trim()));

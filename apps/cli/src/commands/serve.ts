@@ -65,7 +65,10 @@ async function loadService(role: Role, env: NodeJS.ProcessEnv) {
   }
   const { readConfig, start, startWorker } = await import('@oselya/collector');
   const hasApi = role === 'collector';
-  return { level: readConfig(env, { api: hasApi }).LOG_LEVEL, start: hasApi ? start : startWorker };
+  return {
+    level: readConfig(env, { servesApi: hasApi }).LOG_LEVEL,
+    start: hasApi ? start : startWorker,
+  };
 }
 
 /** Adds `oselya migrate` and `oselya keygen`. Contract 1. */

@@ -43,7 +43,7 @@ export async function evaluate(
   try {
     const results = [await evaluateModel(trial, texts, { signal, stderr })];
     if (!isMock) {
-      await using mock = openTrial(env, { mock: true });
+      await using mock = openTrial(env, { usesMock: true });
       results.push(await evaluateModel(mock, texts, { signal, stderr }));
     }
     const evaluation: Evaluation = {

@@ -64,11 +64,11 @@ export function scoreText(
   return differences;
 }
 
-function compareValues(field: string, expected: unknown, found: unknown): Tally {
+function compareValues(field: string, expected: unknown, foundValue: unknown): Tally {
   const definition = findField(field);
   const normalizeAll = (value: unknown) =>
     new Set(toList(value).map((element) => normalizeValue(element, definition?.evaluation)));
-  const [alternatives, values] = [normalizeAll(expected), normalizeAll(found)];
+  const [alternatives, values] = [normalizeAll(expected), normalizeAll(foundValue)];
   const right = values.intersection(alternatives).size;
   // A list needs all of its items. Other fields need one of the alternatives.
   const expectedCount =

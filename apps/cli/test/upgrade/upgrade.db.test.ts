@@ -53,7 +53,7 @@ for (const statement of text.split(/;\n/).filter((part) => part.trim() !== '')) 
 await setTriggers('enable');
 
 await assistant.migrateDatabase({}, database);
-const running = await collector.start(
+const runningCollector = await collector.start(
   {
     DATA_DIR: folder,
     COLLECTOR_PORT: '0',
@@ -62,10 +62,10 @@ const running = await collector.start(
   },
   { database, log: createLogger({ level: 'silent', service: 'test' }) },
 );
-deferCleanup(running.close);
+deferCleanup(runningCollector.close);
 
 async function request<Answer>(path: string, body?: object): Promise<Answer> {
-  const response = await fetch(`${running.url}/api/v1${path}`, {
+  const response = await fetch(`${runningCollector.url}/api/v1${path}`, {
     ...(body && {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -93,16 +93,16 @@ export function createRateLimitHook(limit: RateLimit) {
 
 /**
  * Rejects writes from web pages of other origins, which need no API key otherwise.
- * @param options.onlyThisMachine Whether to reject all host names except loopback names. This stops
+ * @param options.isLoopbackOnly Whether to reject all host names except loopback names. This stops
  *   DNS rebinding, by which a website shares the collector's origin.
  */
 export function rejectCrossSiteRequests(
   app: Pick<Server, 'addHook'>,
-  { onlyThisMachine }: { onlyThisMachine: boolean },
+  { isLoopbackOnly }: { isLoopbackOnly: boolean },
 ): void {
   app.addHook('onRequest', (request, _reply, done) => {
     if (isCrossSiteChange(request)) return done(problem('cross_site_request'));
     const name = request.hostname.replaceAll(/[[\]]/g, '');
-    done(onlyThisMachine && !isLoopback(name) ? problem('unknown_host') : undefined);
+    done(isLoopbackOnly && !isLoopback(name) ? problem('unknown_host') : undefined);
   });
 }

@@ -31,7 +31,7 @@ export async function openMaintenance(
   env: NodeJS.ProcessEnv,
   shared: SharedResources = {},
 ): Promise<Maintenance> {
-  const config = readConfig(env, { api: false });
+  const config = readConfig(env, { servesApi: false });
   await mkdir(config.DATA_DIR, { recursive: true });
   const log = shared.log ?? createLogger({ level: 'silent', service: 'collector' });
   await using resources = new AsyncDisposableStack();

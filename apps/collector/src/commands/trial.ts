@@ -16,11 +16,16 @@ export type Trial = ReturnType<typeof openTrial>;
 
 /**
  * Opens the configured model without a database.
- * @param options.mock Whether to open the mock model instead.
+ * @param options.usesMock Whether to open the mock model instead.
  * @throws ConfigError, StartError.
  */
-export function openTrial(env: NodeJS.ProcessEnv, options: { mock: boolean } = { mock: false }) {
-  const config = readConfig(options.mock ? { ...env, MODEL_MODE: 'mock' } : env, { api: false });
+export function openTrial(
+  env: NodeJS.ProcessEnv,
+  options: { usesMock: boolean } = { usesMock: false },
+) {
+  const config = readConfig(options.usesMock ? { ...env, MODEL_MODE: 'mock' } : env, {
+    servesApi: false,
+  });
   const model = openModel(config, { breaker: { failures: MAX_FAILURES } });
   return {
     mode: config.MODEL_MODE,

@@ -146,9 +146,9 @@ export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
     },
   );
   return async ({
-    alone: isAlone = false,
+    isAlone = false,
     ...textRequest
-  }: Omit<EmbedRequest, 'logFields'> & { alone?: boolean }): Promise<TextEmbedding> => {
+  }: Omit<EmbedRequest, 'logFields'> & { isAlone?: boolean }): Promise<TextEmbedding> => {
     textRequest.signal.throwIfAborted();
     const request: EmbedRequest = { ...textRequest, logFields: getLogFields() };
     if (!isAlone) return loader.load(request);

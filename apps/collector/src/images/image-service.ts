@@ -112,7 +112,7 @@ export function createImageService(options: ImageServiceOptions) {
   async function fetchImages(
     { listingId, signal }: ListingJob,
     urls: readonly string[],
-    onlyDue: boolean,
+    isDueOnly: boolean,
   ): Promise<Map<string, ImageResult>> {
     const { hashes, failures } = await findDownloadResults(db, listingId);
     const knownImages = await findImages(db, [...hashes.values()]);
@@ -127,7 +127,7 @@ export function createImageService(options: ImageServiceOptions) {
           return [url, { image, isReused: true }];
         }
         const failure = failures.get(url);
-        if (onlyDue && failure !== undefined && !isDue(failure)) return [url, failure];
+        if (isDueOnly && failure !== undefined && !isDue(failure)) return [url, failure];
         if (performance.now() < endsAt) return [url, await toResult(fetchImage(url, signal))];
         const error = new ImageError('The images before it took too long', { retryable: true });
         return [url, toFailure(error)];
@@ -184,15 +184,15 @@ export function createImageService(options: ImageServiceOptions) {
     /**
      * Downloads and describes the images of a listing, and replaces its previous images. Does not fetch known URLs
      * again. An unusable image is recorded with its reason. Contract 4, Images.
-     * @param job.onlyDue Whether to skip failed URLs until their retry is due.
+     * @param job.isDueOnly Whether to skip failed URLs until their retry is due.
      * @throws LeaseLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`.
      */
     async processRemote({
       urls,
-      onlyDue = false,
+      isDueOnly = false,
       ...job
-    }: ListingJob & { urls: readonly string[]; onlyDue?: boolean | undefined }) {
-      const results = await fetchImages(job, urls, onlyDue);
+    }: ListingJob & { urls: readonly string[]; isDueOnly?: boolean | undefined }) {
+      const results = await fetchImages(job, urls, isDueOnly);
       const orderedResults = urls.map(
         (url) => results.get(url) ?? { error: 'The image was not fetched' },
       );

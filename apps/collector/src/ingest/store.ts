@@ -28,7 +28,7 @@ export type StoredRaw = {
   status: RawStatus;
   isNew: boolean;
   /** Whether the payload is blocked by an unfinished payload of its listing. */
-  waits: boolean;
+  isBlocked: boolean;
 };
 
 type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { index: number };
@@ -111,7 +111,7 @@ export async function insertRaws(
   // Keys are inserted in order, because two statements with the same keys could deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
-  const { rows } = await sql<IndexedRow<'id' | 'status' | 'waits'>>`${prepared}
+  const { rows } = await sql<IndexedRow<'id' | 'status' | 'isBlocked'>>`${prepared}
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
       from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
@@ -136,7 +136,9 @@ export async function insertRaws(
               and other.status in ('pending', 'processing') offset 0))
       from item ${hasKeys ? onConflict : sql``}
       returning id, status, waits)
-    select index, id, stored.status, waits from stored join item using (id)`.execute(db);
+    select index, id, stored.status, waits as "isBlocked" from stored join item using (id)`.execute(
+    db,
+  );
   return new Map(
     rows.map(({ index, ...row }) => [
       index,
@@ -173,7 +175,10 @@ async function findEarlier(
     join raw_data using (source_slug, idempotency_key)
     where not ${hasExpiredKey}`.execute(db);
   return new Map(
-    rows.map(({ index, ...earlierRaw }) => [index, { ...earlierRaw, isNew: false, waits: false }]),
+    rows.map(({ index, ...earlierRaw }) => [
+      index,
+      { ...earlierRaw, isNew: false, isBlocked: false },
+    ]),
   );
 }
 
@@ -214,7 +219,7 @@ export async function storeRaws(
   const failure = await resolveKeys(db, raws, storedRaws).catch(toError);
   // The preceding payloads may have ended before the new ones were visible.
   const blockedListings = raws
-    .filter((_, index) => storedRaws.get(index)?.waits)
+    .filter((_, index) => storedRaws.get(index)?.isBlocked)
     .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
   await unblockPayloads(db, blockedListings).catch(onError);
   return raws.map(({ content_hash }, index) => {

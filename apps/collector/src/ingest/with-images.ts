@@ -188,8 +188,8 @@ export async function registerUploadRoutes(
           processForm(
             { ...form, requestId: request.id },
             request.headers['idempotency-key'],
-            (stored) => {
-              markReplayed(reply, stored);
+            (storedRaw) => {
+              markReplayed(reply, storedRaw);
               acceptedRequests.add(request);
               countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
             },

@@ -41,8 +41,8 @@ export type Field = {
   choices?: readonly string[];
   /** Rules that `merge.ts` applies to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
-  /** Field that this field cannot exceed. If they contradict each other, `wholeIsTrusted` says which one to keep. */
-  partOf?: { whole: string; wholeIsTrusted: boolean };
+  /** Field that this field cannot exceed. If they contradict each other, `isWholeTrusted` says which one to keep. */
+  partOf?: { whole: string; isWholeTrusted: boolean };
   /**
    * Snapshot comparison; `value` by default. A change of `wording` by the model alone creates no snapshot, because the
    * model phrases the same facts differently. `ignored` fields are never listed as changes.
@@ -229,7 +229,7 @@ export const FIELDS = {
     ...createAreaField(),
     provider: 'both',
     instruction: 'the living area in square metres.',
-    partOf: { whole: 'area_total', wholeIsTrusted: true },
+    partOf: { whole: 'area_total', isWholeTrusted: true },
     evaluation: 'exact',
     label: 'living area',
     display: 'detail',
@@ -238,7 +238,7 @@ export const FIELDS = {
     ...createAreaField(),
     provider: 'both',
     instruction: 'the area of the kitchen in square metres.',
-    partOf: { whole: 'area_total', wholeIsTrusted: true },
+    partOf: { whole: 'area_total', isWholeTrusted: true },
     evaluation: 'exact',
     label: 'kitchen area',
     display: 'detail',
@@ -247,7 +247,7 @@ export const FIELDS = {
     ...createIntegerField(-20, 1000),
     provider: 'both',
     instruction: "the property's floor, counted from 1 at street level.",
-    partOf: { whole: 'floors_total', wholeIsTrusted: false },
+    partOf: { whole: 'floors_total', isWholeTrusted: false },
     evaluation: 'exact',
     label: 'floor',
     display: 'list',

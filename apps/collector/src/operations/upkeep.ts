@@ -62,8 +62,8 @@ export function startUpkeep(deps: {
   }
 
   async function logRemoval(description: string, removal: Promise<number>): Promise<void> {
-    const deleted = await removal;
-    if (deleted > 0) log.info({ deleted }, `${description} were removed`);
+    const deletedCount = await removal;
+    if (deletedCount > 0) log.info({ deleted: deletedCount }, `${description} were removed`);
   }
 
   const tasks = [

@@ -44,7 +44,7 @@ type StageOutputs = {
   /** load or upsert */
   listingId: number;
   /** load: the payload is unchanged, but some of its images are missing */
-  onlyImages: true;
+  isImagesOnly: true;
 };
 
 export type JobInput = {

@@ -123,7 +123,7 @@ function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
   for (const partName of FIELD_NAMES) {
     const { partOf } = getField(partName);
     if (partOf === undefined) continue;
-    const { whole: wholeName, wholeIsTrusted: isWholeTrusted } = partOf;
+    const { whole: wholeName, isWholeTrusted } = partOf;
     const [partValue, wholeValue] = [newFacts[partName], newFacts[wholeName]];
     if (typeof partValue !== 'number' || typeof wholeValue !== 'number' || partValue <= wholeValue)
       continue;

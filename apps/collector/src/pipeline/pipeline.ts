@@ -103,7 +103,7 @@ export function createPipeline(
       embeddingModel: model.embeddingModel,
       generateObject: (request) => model.generateObject({ ...request, observe }),
       embed: (text, embedSignal) =>
-        embedText({ text, signal: embedSignal, observe, alone: shouldEmbedAlone }),
+        embedText({ text, signal: embedSignal, observe, isAlone: shouldEmbedAlone }),
       observe,
     };
 
@@ -164,7 +164,7 @@ export async function runStage(
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
-  if (context.outputs.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return SKIPPED_RESULT;
+  if (context.outputs.isImagesOnly === true && !IMAGE_STAGES.has(stage.name)) return SKIPPED_RESULT;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await runWithTimeout(stage, context, deps, signal);

@@ -85,14 +85,14 @@ export type ReprocessingJob = Job & { earlierStatus: RawStatus };
 
 /**
  * Claims the latest payload of a listing for reprocessing, and resets its attempt count.
- * @param options.onlyImages Claims the payload only if every stage completed, because only the image stages run again.
+ * @param options.isImagesOnly Claims the payload only if every stage completed, because only the image stages run again.
  * @returns Undefined if the listing has a newer or unfinished payload.
  */
 export async function claimForReprocessing(
   db: Kysely<Tables>,
   rawId: number,
   terms: ClaimTerms,
-  { onlyImages = false }: { onlyImages?: boolean } = {},
+  { isImagesOnly = false }: { isImagesOnly?: boolean } = {},
 ): Promise<ReprocessingJob | undefined> {
   const { rows } = await sql<ReprocessingJob>`
     with chosen as materialized (
@@ -100,7 +100,7 @@ export async function claimForReprocessing(
       join listing_payloads as current using (source_slug, external_id)
       where raw.id = ${rawId} and current.raw_id = raw.id
         and raw.status in ('completed', 'failed', 'invalid')
-        and (not ${onlyImages}
+        and (not ${isImagesOnly}
           or (raw.status = 'completed' and current.completed_hash = raw.content_hash))
         and not ${hasUnfinishedPayload(sql`raw`)}
       for update of raw skip locked)

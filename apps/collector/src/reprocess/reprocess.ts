@@ -182,7 +182,7 @@ export function createImageReprocessService(
     id: listingId,
     raw_id: rawId,
   }: Pick<SelectedListing, 'id' | 'raw_id'>): Promise<ImageReprocessOutcome> {
-    const job = await claimForReprocessing(db, rawId, claimTerms, { onlyImages: true });
+    const job = await claimForReprocessing(db, rawId, claimTerms, { isImagesOnly: true });
     if (job === undefined) return { listingId, outcome: 'left' };
     const { status, failure } = await runJob(deps, job, { shouldDescribeAgain: true });
     if (failure === undefined && status === 'completed') return { listingId, outcome: 'described' };

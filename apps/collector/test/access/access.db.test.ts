@@ -63,11 +63,11 @@ test('A malformed authorization is 401', async () => {
     key,
     `Bearer ${key} ${key}`,
   ]) {
-    const answer = await collector.get(path, { authorization });
-    assert.equal(answer.status, 401, authorization);
-    assert.equal(answer.json<{ code: string }>().code, 'unauthorized');
-    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
-    assert.equal(answer.headers.get('cache-control'), 'no-store');
+    const response = await collector.get(path, { authorization });
+    assert.equal(response.status, 401, authorization);
+    assert.equal(response.json<{ code: string }>().code, 'unauthorized');
+    assert.equal(response.headers.get('www-authenticate'), 'Bearer');
+    assert.equal(response.headers.get('cache-control'), 'no-store');
   }
 });
 
@@ -87,10 +87,10 @@ test('A key with a list of sources is limited to the payloads and records of the
     200,
   );
   for (const scope of ['search', 'admin'] as const) {
-    const answer = await collector.get(`/api/v1/raw/${rawId}`, await createHeaders(scope));
-    assert.equal(answer.status, 403, scope);
+    const response = await collector.get(`/api/v1/raw/${rawId}`, await createHeaders(scope));
+    assert.equal(response.status, 403, scope);
   }
-  // The list limits only the ingest, not administration and search.
+  // The list limits only ingestion, not administration and search.
   await updateRawRecord(db, rawId, { status: 'completed' });
   const admin = await createHeaders('admin', ['doshka']);
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);
@@ -152,9 +152,9 @@ test('A route without a scope prevents startup', async () => {
   );
 });
 
-async function serveUnguarded(onlyThisMachine: boolean) {
+async function serveUnguarded(isLoopbackOnly: boolean) {
   const app = await createTestServer();
-  rejectCrossSiteRequests(app, { onlyThisMachine });
+  rejectCrossSiteRequests(app, { isLoopbackOnly });
   app.get('/', () => 'read');
   app.post('/', () => 'changed');
   return app;

@@ -1,4 +1,10 @@
-import { FORM_TYPE, encodeForm, type Parameter, part, type Route } from '../support/collector.ts';
+import {
+  FORM_TYPE,
+  encodeForm,
+  type Parameter,
+  createPart,
+  type Route,
+} from '../support/collector.ts';
 import { createRandom } from './load.ts';
 
 type ObjectSchema = { properties: Readonly<Record<string, object>> };
@@ -258,7 +264,7 @@ function createBodies({ body }: Route, count: number, seed: number) {
     schema: { properties },
     good: () => metadata,
   });
-  const form = (text: string) => encodeForm([part('metadata', text)]).toString();
+  const form = (text: string) => encodeForm([createPart('metadata', text)]).toString();
   return { type: FORM_TYPE, good: form(JSON.stringify(metadata)), hostile: hostile.map(form) };
 }
 

@@ -113,16 +113,18 @@ async function sendAll(
   path: string,
   bodies: readonly string[],
   { success, rejections = REJECTIONS }: { success: number; rejections?: readonly number[] },
-  onSuccess: (answer: Answer) => void = () => undefined,
+  onSuccess: (response: Answer) => void = () => undefined,
 ): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const violations: string[] = [];
   await mapParallel(bodies, MAX_PARALLEL_REQUESTS, async (body) => {
-    const answer = await collector.post(path, body);
-    counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
-    if (answer.status === success) onSuccess(answer);
-    else if (!rejections.includes(answer.status) || !isProblem(answer)) {
-      violations.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
+    const response = await collector.post(path, body);
+    counts.set(response.status, (counts.get(response.status) ?? 0) + 1);
+    if (response.status === success) onSuccess(response);
+    else if (!rejections.includes(response.status) || !isProblem(response)) {
+      violations.push(
+        `${response.status} ${response.text.slice(0, 300)} for ${body.slice(0, 500)}`,
+      );
     }
   });
   assert.deepEqual(violations.slice(0, MAX_SHOWN), [], `${violations.length} unexpected responses`);
@@ -190,8 +192,8 @@ test(`Each of ${PAYLOAD_COUNT} hostile payloads on ${engine} is rejected or ends
     schema: PayloadSchema,
   });
   const acceptedIds: number[] = [];
-  const onAccepted = (answer: Answer) => {
-    acceptedIds.push(answer.json<{ raw_id: number }>().raw_id);
+  const onAccepted = (response: Answer) => {
+    acceptedIds.push(response.json<{ raw_id: number }>().raw_id);
   };
   // The first request opens resources that remain open.
   const firstBody = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));

@@ -43,14 +43,14 @@ export async function startProxy(
 
   /** Forwards data in order. */
   function forward(connection: Connection, from: Socket, to: Socket): void {
-    let pending = Promise.resolve();
+    let lastWrite = Promise.resolve();
     const forwardChunk = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
       await earlier;
       if (delayMs > 0) await sleep(delayMs);
       if (!connection.isSilent && to.writable) to.write(chunk);
     };
     from.on('data', (chunk: Buffer) => {
-      pending = forwardChunk(pending, chunk, settings.delayMs);
+      lastWrite = forwardChunk(lastWrite, chunk, settings.delayMs);
     });
   }
 

@@ -103,8 +103,8 @@ test('A small file of four gigapixels is rejected before it is decoded', async (
 
 test('An image of 50 megapixels is read, and an image with one more line is not', async () => {
   const [width, height] = [10_000, 5000];
-  const decoded = await inspectBytes(createHugePng(width, height, height));
-  assert.partialDeepStrictEqual(decoded, { mediaType: 'image/png', width, height });
+  const decodedImage = await inspectBytes(createHugePng(width, height, height));
+  assert.partialDeepStrictEqual(decodedImage, { mediaType: 'image/png', width, height });
   const oversized = createHugePng(width, height + 1, height + 1);
   await assert.rejects(inspectBytes(oversized), { message: /more than 50 megapixels/ });
 });

@@ -45,18 +45,18 @@ async function listSources(pattern: string): Promise<string[]> {
 
 test('A payload is accepted and stored as pending', async () => {
   const payload = createPayload({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
-  const answer = await ingest(payload);
-  assert.equal(answer.status, 202);
-  const accepted = answer.json<AcceptedBody>();
-  assert.equal(accepted.status, 'pending');
-  const row = await readRawRecord(db, accepted.raw_id);
+  const response = await ingest(payload);
+  assert.equal(response.status, 202);
+  const acceptedBody = response.json<AcceptedBody>();
+  assert.equal(acceptedBody.status, 'pending');
+  const row = await readRawRecord(db, acceptedBody.raw_id);
   assert.deepEqual(row.payload, payload);
 
-  const raw = await unlimitedCollector.get(`/api/v1/raw/${accepted.raw_id}`);
+  const raw = await unlimitedCollector.get(`/api/v1/raw/${acceptedBody.raw_id}`);
   assert.equal(raw.status, 200);
   const { created_at, updated_at, ...otherFields } = raw.json<Record<string, unknown>>();
   assert.deepEqual(otherFields, {
-    raw_id: accepted.raw_id,
+    raw_id: acceptedBody.raw_id,
     source_slug: 'first-source',
     external_id: payload.external_id,
     status: 'pending',
@@ -80,9 +80,9 @@ const sendCompressed = (body: object, path = '/api/v1/ingest') =>
 
 test('A compressed payload is stored decompressed', async () => {
   const payload = createPayload({ description: 'Продам квартиру. '.repeat(2000) });
-  const answer = await sendCompressed(payload);
-  assert.equal(answer.status, 202);
-  const { raw_id: rawId } = (await answer.json()) as AcceptedBody;
+  const response = await sendCompressed(payload);
+  assert.equal(response.status, 202);
+  const { raw_id: rawId } = (await response.json()) as AcceptedBody;
   assert.deepEqual((await readRawRecord(db, rawId)).payload, payload);
   const largePayload = { ...payload, attributes: { padding: ' '.repeat(1024 * 1024) } };
   assert.equal((await sendCompressed(largePayload)).status, 413);
@@ -121,10 +121,10 @@ const rejectedRequests: [string, () => ReturnType<typeof ingest>, number, string
 test('Rejected requests are problems and store nothing', async () => {
   for (const [name, reject, status, code] of rejectedRequests) {
     const countBefore = await countPayloads(db);
-    const answer = await reject();
-    assert.equal(answer.status, status, `${name}: ${answer.text}`);
-    assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/);
-    assert.equal(answer.json<ProblemBody>().code, code);
+    const response = await reject();
+    assert.equal(response.status, status, `${name}: ${response.text}`);
+    assert.match(response.headers.get('content-type') ?? '', /^application\/problem\+json/);
+    assert.equal(response.json<ProblemBody>().code, code);
     assert.equal(await countPayloads(db), countBefore);
   }
 });
@@ -132,11 +132,13 @@ test('Rejected requests are problems and store nothing', async () => {
 test('Requests with one idempotency key store one record', async () => {
   const payload = createPayload();
   const headers = { 'idempotency-key': 'once "upon" a time' };
-  const answers = await Promise.all(Array.from({ length: 10 }, () => ingest(payload, headers)));
-  const ids = new Set(answers.map((answer) => answer.json<AcceptedBody>().raw_id));
+  const responses = await Promise.all(Array.from({ length: 10 }, () => ingest(payload, headers)));
+  const ids = new Set(responses.map((response) => response.json<AcceptedBody>().raw_id));
   assert.equal(ids.size, 1);
-  assert.ok(answers.every((answer) => answer.status === 202));
-  const firstResponses = answers.filter((answer) => !answer.headers.has('idempotent-replayed'));
+  assert.ok(responses.every((response) => response.status === 202));
+  const firstResponses = responses.filter(
+    (response) => !response.headers.has('idempotent-replayed'),
+  );
   assert.equal(firstResponses.length, 1, 'the other responses are marked as replayed');
 
   const [rawId] = ids;
@@ -163,9 +165,9 @@ test('An idempotency key expires after 24 hours', async () => {
   const firstId = (await ingest(payload, headers)).json<AcceptedBody>().raw_id;
   const created_at = new Date(Date.now() - 24 * 3_600_000 - 1000);
   await updateRawRecord(db, firstId, { created_at });
-  const answer = await ingest({ ...payload, price: 5 }, headers);
-  assert.equal(answer.status, 202);
-  assert.notEqual(answer.json<AcceptedBody>().raw_id, firstId);
+  const response = await ingest({ ...payload, price: 5 }, headers);
+  assert.equal(response.status, 202);
+  assert.notEqual(response.json<AcceptedBody>().raw_id, firstId);
 });
 
 const send = (source_slug: string, overrides = {}) =>
@@ -175,19 +177,19 @@ test('The rate limit applies to each source and does not count rejected payloads
   for (let index = 0; index < 5; index += 1)
     assert.equal((await send('fast', { price: -1 })).status, 422);
   for (const remaining of ['2', '1', '0']) {
-    const answer = await send('fast');
-    assert.equal(answer.status, 202);
-    assert.equal(answer.headers.get('ratelimit-limit'), '3');
-    assert.equal(answer.headers.get('ratelimit-remaining'), remaining);
+    const response = await send('fast');
+    assert.equal(response.status, 202);
+    assert.equal(response.headers.get('ratelimit-limit'), '3');
+    assert.equal(response.headers.get('ratelimit-remaining'), remaining);
   }
-  const answer = await send('fast');
-  assert.equal(answer.status, 429);
-  assert.equal(answer.json<ProblemBody>().code, 'rate_limited');
+  const response = await send('fast');
+  assert.equal(response.status, 429);
+  assert.equal(response.json<ProblemBody>().code, 'rate_limited');
   assert.match(
-    answer.json<ProblemBody>().detail,
+    response.json<ProblemBody>().detail,
     /^No more than 3 payloads of one source a minute: wait for \d+ s, then send it again, or raise COLLECTOR_INGEST_PER_MINUTE of the service\.$/,
   );
-  const retryAfterSeconds = Number(answer.headers.get('retry-after'));
+  const retryAfterSeconds = Number(response.headers.get('retry-after'));
   assert.ok(retryAfterSeconds >= 1 && retryAfterSeconds <= 60, `${retryAfterSeconds} s`);
   assert.equal((await send('slow')).status, 202);
 });
@@ -221,11 +223,14 @@ test('A caller can create a limited number of sources a day and keeps sending fo
     headers: first.headers,
   });
   assert.equal(withImages.status, 429);
-  const answer = await first.send('made-up-3');
-  assert.equal(answer.status, 429);
-  assert.equal(answer.json<ProblemBody>().code, 'rate_limited');
-  assert.match(answer.text, /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/);
-  const retryAfterSeconds = Number(answer.headers.get('retry-after'));
+  const response = await first.send('made-up-3');
+  assert.equal(response.status, 429);
+  assert.equal(response.json<ProblemBody>().code, 'rate_limited');
+  assert.match(
+    response.text,
+    /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/,
+  );
+  const retryAfterSeconds = Number(response.headers.get('retry-after'));
   assert.ok(retryAfterSeconds > 3600 && retryAfterSeconds <= 86_400, `${retryAfterSeconds} s`);
   assert.deepEqual(await listSources('made-up-%'), ['made-up-1', 'made-up-2']);
 
@@ -240,9 +245,9 @@ test('An unknown payload is 404, and an invalid id is 422', async () => {
   const ids = '0 -1 abc 1e400 9223372036854775808 0x1 1e2 +1 %201 1.0 01'.split(' ');
   for (const id of ids) {
     for (const path of [`raw/${id}`, `listings/${id}`, `listings/${id}/images`]) {
-      const answer = await unlimitedCollector.get(`/api/v1/${path}`);
-      assert.equal(answer.status, 422, path);
-      assert.equal(answer.json<ProblemBody>().code, 'validation_failed');
+      const response = await unlimitedCollector.get(`/api/v1/${path}`);
+      assert.equal(response.status, 422, path);
+      assert.equal(response.json<ProblemBody>().code, 'validation_failed');
     }
     assert.equal((await unlimitedCollector.post(`/api/v1/admin/raw/${id}/retry`)).status, 422, id);
   }
@@ -251,11 +256,11 @@ test('An unknown payload is 404, and an invalid id is 422', async () => {
 
 test('A failed database is 500 without internal details', async () => {
   await db.schema.alterTable('raw_data').renameTo('raw_data_away').execute();
-  const answer = await ingest(createPayload());
+  const response = await ingest(createPayload());
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
-  assert.equal(answer.status, 500);
-  assert.equal(answer.json<ProblemBody>().code, 'internal_error');
-  assert.ok(!answer.text.includes('raw_data'));
+  assert.equal(response.status, 500);
+  assert.equal(response.json<ProblemBody>().code, 'internal_error');
+  assert.ok(!response.text.includes('raw_data'));
   const { text } = await unlimitedCollector.get('/metrics');
   assert.match(text, /collector_ingest_requests_total\{source="doshka",outcome="failed"\} 1\n/);
 });

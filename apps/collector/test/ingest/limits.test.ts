@@ -11,10 +11,15 @@ import { createFormLimit, registerUploadRoutes } from '../../src/ingest/with-ima
 import { createMetrics } from '../../src/metrics.ts';
 import { MEBIBYTE } from '../../src/schemas.ts';
 import { openFolder, until } from '@oselya/testing';
-import { FORM_TYPE, encodeForm, image, metadata } from '../support/collector.ts';
+import {
+  FORM_TYPE,
+  encodeForm,
+  createImagePart,
+  createMetadataPart,
+} from '../support/collector.ts';
 import { createFakeBreaker, createPayload, createTestServer } from '../support/pipeline.ts';
 
-/** Starts the ingest with a database that stalls at the limit or the store. */
+/** Starts `POST /ingest` with a database that stalls at the limit or the store. */
 async function startStalledIngest(
   stalledStep: 'limit' | 'store',
   bounds: { maxItems: number; maxBytes: number },
@@ -32,7 +37,7 @@ async function startStalledIngest(
     ingest: {
       async accept() {
         await enter('store');
-        return { id: 1, contentHash: '', status: 'pending', isNew: true, waits: false };
+        return { id: 1, contentHash: '', status: 'pending', isNew: true, isBlocked: false };
       },
       find: () => Promise.resolve(undefined),
     },
@@ -129,8 +134,8 @@ await app.register(registerUploadRoutes, {
 const url = await app.listen({ port: 0 });
 
 /** Sends files of the given sizes without a declared length. */
-async function sendFiles(sizes: readonly number[], metadataPart = metadata()) {
-  const files = sizes.map((bytes, index) => image(`${index}.png`, Buffer.alloc(bytes)));
+async function sendFiles(sizes: readonly number[], metadataPart = createMetadataPart()) {
+  const files = sizes.map((bytes, index) => createImagePart(`${index}.png`, Buffer.alloc(bytes)));
   const response = await fetch(`${url}/ingest/with-images`, {
     method: 'POST',
     headers: { 'content-type': FORM_TYPE },
@@ -141,7 +146,7 @@ async function sendFiles(sizes: readonly number[], metadataPart = metadata()) {
 }
 
 test('A form without a declared length is limited in its total size', async () => {
-  const metadataPart = metadata();
+  const metadataPart = createMetadataPart();
   const remainingBytes = MEBIBYTE - Buffer.byteLength(metadataPart.content);
   const fullFormResponse = await sendFiles(
     [400_000, 400_000, remainingBytes - 800_000],

@@ -56,8 +56,8 @@ const validPayloads: Record<string, unknown>[] = [
 
 test('Valid payloads are accepted', async () => {
   for (const fields of validPayloads) {
-    const answer = await send(JSON.stringify(createPayload(fields)));
-    assert.equal(answer.statusCode, 200, answer.body);
+    const response = await send(JSON.stringify(createPayload(fields)));
+    assert.equal(response.statusCode, 200, response.body);
   }
 });
 
@@ -103,18 +103,18 @@ const invalidPayloads: [string, Record<string, unknown>, string][] = [
 
 test('Invalid payloads are 422 with the path of the invalid value', async () => {
   for (const [name, fields, path] of invalidPayloads) {
-    const answer = await send(JSON.stringify({ ...createPayload(), ...fields }));
-    assert.equal(answer.statusCode, 422, `${name}: ${answer.body}`);
-    const { code, errors } = answer.json<{ code: string; errors: { path: string }[] }>();
+    const response = await send(JSON.stringify({ ...createPayload(), ...fields }));
+    assert.equal(response.statusCode, 422, `${name}: ${response.body}`);
+    const { code, errors } = response.json<{ code: string; errors: { path: string }[] }>();
     assert.equal(code, 'validation_failed');
     assert.ok(
       errors.some((error) => error.path === path),
-      `${name}: ${answer.body}`,
+      `${name}: ${response.body}`,
     );
   }
   // An error names every violated rule.
-  const answer = await send(JSON.stringify(createPayload({ price: -1, latitude: 100 })));
-  const { errors } = answer.json<{ errors: { path: string }[] }>();
+  const response = await send(JSON.stringify(createPayload({ price: -1, latitude: 100 })));
+  const { errors } = response.json<{ errors: { path: string }[] }>();
   assert.deepEqual(
     errors.map(({ path }) => path),
     ['body/price', 'body/latitude'],

@@ -7,8 +7,8 @@ import {
   startCollector,
   FORM_TYPE,
   encodeForm,
-  image as imagePart,
-  metadata,
+  createImagePart as imagePart,
+  createMetadataPart,
   createForm,
   sendForm,
   encodeRequestHead,
@@ -53,17 +53,20 @@ test('A declared size above the limit is rejected before the body is sent', asyn
       'content-length': 513 * KIBIBYTE * KIBIBYTE,
     }),
   );
-  const answer = await responseText;
-  assert.match(answer, /^HTTP\/1\.1 413/);
-  assert.match(answer, /larger than 512 MiB/);
+  const response = await responseText;
+  assert.match(response, /^HTTP\/1\.1 413/);
+  assert.match(response, /larger than 512 MiB/);
   socket.destroy();
 });
 
 test('A disconnected client leaves no file, record or descriptor', async () => {
   const records = await count();
-  const formStart = encodeForm([metadata(), image('big.png', Buffer.alloc(200 * KIBIBYTE))], {
-    end: '',
-  });
+  const formStart = encodeForm(
+    [createMetadataPart(), image('big.png', Buffer.alloc(200 * KIBIBYTE))],
+    {
+      end: '',
+    },
+  );
   const lengths: Record<string, string | number>[] = [
     { 'content-length': 10_000 * KIBIBYTE },
     { 'transfer-encoding': 'chunked' },
@@ -101,7 +104,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   const forms = [1, 2, 3].map(() =>
     createForm(createPayload(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
   );
-  const answers = forms.map((form) => sendForm(limitedCollector.url, form));
+  const responses = forms.map((form) => sendForm(limitedCollector.url, form));
   await until(
     'all to be received',
     async () => (await listTemporaryFiles(otherFolder)).length === 3,
@@ -110,7 +113,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   // Long enough for another form to start if there were no limit.
   await sleep(200);
   gate.resolve();
-  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  const statuses = (await Promise.all(responses)).map(({ status }) => status);
   assert.deepEqual([statuses, maxActiveRequests], [[200, 200, 200], 1]);
 });
 
@@ -122,7 +125,7 @@ test('A shutdown during an upload or processing leaves no payload undecided', as
   });
   const uploadSocket = await openSocket(stopping.url);
   uploadSocket.on('error', () => undefined);
-  const formStart = encodeForm([metadata(), image('slow.png', bytes)], { end: '' });
+  const formStart = encodeForm([createMetadataPart(), image('slow.png', bytes)], { end: '' });
   const headers = { 'content-type': FORM_TYPE, 'content-length': formStart.length + 100 };
   uploadSocket.write(encodeRequestHead(PATH, headers));
   uploadSocket.write(formStart);

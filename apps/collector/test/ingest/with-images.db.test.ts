@@ -19,9 +19,9 @@ import {
   BOUNDARY,
   FORM_TYPE,
   encodeForm,
-  image as imagePart,
-  metadata,
-  part,
+  createImagePart as imagePart,
+  createMetadataPart,
+  createPart,
   type Part,
   createForm,
   sendForm,
@@ -50,11 +50,11 @@ const [redFile, blueFile] = [await createImageFile('red'), await createImageFile
 test('A payload with images is processed before the response, in any order of parts', async () => {
   for (const isMetadataLast of [false, true]) {
     const payload = createPayload();
-    const answer = await send(
+    const response = await send(
       createForm(payload, [redFile, textFile, redFile], { isMetadataLast }),
     );
-    assert.equal(answer.status, 200, JSON.stringify(answer.body));
-    const { raw_id: rawId, listing_id: listingId, status, images } = answer.body;
+    assert.equal(response.status, 200, JSON.stringify(response.body));
+    const { raw_id: rawId, listing_id: listingId, status, images } = response.body;
     assert.equal(status, 'completed');
     const storedImage = { sha256: hashFile(redFile), width: 64, height: 48 };
     assert.deepEqual(images, [
@@ -92,10 +92,10 @@ test('Metadata is a JSON part or a file, and uploads replace image URLs', async 
   form.delete('metadata');
   const json = new Blob([`\uFEFF${JSON.stringify(payload)}`], { type: 'application/json' });
   form.append('metadata', json, 'metadata.json');
-  const answer = await send(form);
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  const response = await send(form);
+  assert.equal(response.status, 200, JSON.stringify(response.body));
   assert.deepEqual(
-    answer.body.images.map(({ sha256 }) => sha256),
+    response.body.images.map(({ sha256 }) => sha256),
     [hashFile(blueFile)],
   );
 });
@@ -104,9 +104,9 @@ test('Without uploads the image URLs are fetched, and invalid images are reporte
   const form = createForm(createPayload({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
   // An empty file input of a browser.
   form.append('images', new Blob([]), '');
-  const answer = await send(form);
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  assert.match(answer.body.images[0]?.error ?? '', /private or reserved/);
+  const response = await send(form);
+  assert.equal(response.status, 200, JSON.stringify(response.body));
+  assert.match(response.body.images[0]?.error ?? '', /private or reserved/);
 });
 
 test('An unchanged payload with the same images calls no model, and other images replace them', async () => {
@@ -131,12 +131,12 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   const older = createPayload({ price: 50_000, currency: 'USD' });
   const newer = { ...older, price: 48_000 };
   const rawId = await store(db, older);
-  const answer = await send(createForm(newer, [redFile]));
-  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  const response = await send(createForm(newer, [redFile]));
+  assert.equal(response.status, 200, JSON.stringify(response.body));
   await using _ = await start({ COLLECTOR_WORKER: 'true' });
   const raw = await waitUntilCompleted(db, rawId);
   assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
-  const address = `/api/v1/listings/${answer.body.listing_id}`;
+  const address = `/api/v1/listings/${response.body.listing_id}`;
   assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
   const listedImages = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
   assert.deepEqual(
@@ -156,8 +156,8 @@ test('An idempotency key returns the earlier outcome and rejects other content',
     createForm(payload, []),
     createForm(createPayload(), [redFile]),
   ]) {
-    const answer = await send(form, headers);
-    assert.deepEqual([answer.status, answer.body.code], [409, 'idempotency_conflict']);
+    const response = await send(form, headers);
+    assert.deepEqual([response.status, response.body.code], [409, 'idempotency_conflict']);
   }
   // The newer payload has other images, and the earlier outcome is unchanged.
   await send(createForm({ ...payload, price: 1 }, [blueFile]));
@@ -177,10 +177,10 @@ test('An idempotency key is valid on both routes, and the response has the statu
     headers.get('raw-status'),
   ];
   const sendJson = async (payload: Payload) => {
-    const answer = await collector.post('/api/v1/ingest', payload, keyHeaders);
-    const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
+    const response = await collector.post('/api/v1/ingest', payload, keyHeaders);
+    const { raw_id: rawId, status } = response.json<{ raw_id: number; status: string }>();
     assert.equal(status, 'pending', 'as it is answered first');
-    return { rawId, replay: getReplayHeaders(answer.headers) };
+    return { rawId, replay: getReplayHeaders(response.headers) };
   };
   const payload = createPayload();
   const first = await send(createForm(payload, []), keyHeaders);
@@ -234,11 +234,11 @@ test('A payload whose key expires between two statements is stored again', async
 test('Of concurrent requests with one key, one is processed and the others must retry', async () => {
   const payload = createPayload();
   const headers = { 'idempotency-key': 'with-images-2' };
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     [1, 2, 3].map(() => send(createForm(payload, [redFile]), headers)),
   );
-  const completedResponses = answers.filter(({ status }) => status === 200);
-  const rejectedResponses = answers.filter(({ status }) => status !== 200);
+  const completedResponses = responses.filter(({ status }) => status === 200);
+  const rejectedResponses = responses.filter(({ status }) => status !== 200);
   assert.equal(new Set(completedResponses.map(({ body }) => body.raw_id)).size, 1);
   for (const { status, body, headers: sent } of rejectedResponses) {
     assert.deepEqual([status, body.code, sent.get('retry-after')], [409, 'still_processing', '5']);
@@ -300,17 +300,17 @@ test('A payload that is not a listing is 422 with the reason, and its images are
     title: 'Продам велосипед',
     description: 'Продам велосипед гірський, 21 швидкість. Ціна 8000 грн.',
   });
-  const answer = await send(createForm(payload, [await createImageFile('maroon')]));
-  assert.deepEqual([answer.status, answer.body.code], [422, 'not_a_listing']);
-  const { raw_id: rawId } = answer.body;
+  const response = await send(createForm(payload, [await createImageFile('maroon')]));
+  assert.deepEqual([response.status, response.body.code], [422, 'not_a_listing']);
+  const { raw_id: rawId } = response.body;
   const raw = await readRawRecord(db, rawId);
   assert.equal(raw.status, 'invalid');
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
   assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
   assert.match(retry.text, /were uploaded with it/);
   const filter = { status: 'invalid', source_slug: 'bicycles' };
-  const all = await collector.post('/api/v1/admin/raw/retry', filter);
-  assert.deepEqual(all.json(), { retried: 0 });
+  const retryAllResponse = await collector.post('/api/v1/admin/raw/retry', filter);
+  assert.deepEqual(retryAllResponse.json(), { retried: 0 });
 });
 
 test('A rejected form names the error and stores nothing', async () => {
@@ -363,9 +363,9 @@ test('A rejected form names the error and stores nothing', async () => {
   ];
   const records = await count();
   for (const [name, form, status, reason] of cases) {
-    const answer = await send(form);
-    const text = JSON.stringify(answer.body);
-    assert.equal(answer.status, status, `${name}: ${text}`);
+    const response = await send(form);
+    const text = JSON.stringify(response.body);
+    assert.equal(response.status, status, `${name}: ${text}`);
     assert.match(text, reason, name);
     assert.deepEqual(await listTemporaryFiles(folder), [], name);
   }
@@ -374,7 +374,7 @@ test('A rejected form names the error and stores nothing', async () => {
   assert.equal(await count(), records);
 });
 
-test('The limits of sources and keys are shared with the ingest', async () => {
+test('The limits of sources and keys are shared with POST /ingest', async () => {
   await using guarded = await start({
     COLLECTOR_AUTH: 'required',
     COLLECTOR_INGEST_PER_MINUTE: '2',
@@ -456,12 +456,12 @@ test('A failed model is 502, and an open breaker is 503 and stores nothing', asy
     // Only payloads without uploads can be retried.
     const retry = await failingCollector.post(`/api/v1/admin/raw/${first.body.raw_id}/retry`);
     const filter = { status: 'failed', source_slug };
-    const all = (await failingCollector.post('/api/v1/admin/raw/retry', filter)).json();
+    const retryAllBody = (await failingCollector.post('/api/v1/admin/raw/retry', filter)).json();
     if (files.length > 0) {
       assert.match(retry.text, /were uploaded with it/);
-      assert.deepEqual([retry.status, all], [409, { retried: 0 }]);
+      assert.deepEqual([retry.status, retryAllBody], [409, { retried: 0 }]);
     } else {
-      assert.deepEqual([retry.status, all], [200, { retried: 1 }]);
+      assert.deepEqual([retry.status, retryAllBody], [200, { retried: 1 }]);
       const { status, inline, attempts } = await readRawRecord(db, first.body.raw_id);
       assert.deepEqual([status, inline, attempts], ['pending', false, 0]);
     }
@@ -479,7 +479,7 @@ function sendBytes(body: Buffer, type = FORM_TYPE) {
 const repeat = (formPart: Part) => Array<Part>(10_000).fill(formPart);
 
 test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', async () => {
-  const validForm = encodeForm([metadata(), image('a.png')]);
+  const validForm = encodeForm([createMetadataPart(), image('a.png')]);
   const namelessPart = { headers: 'X-Nothing: here', content: 'hidden' };
   const cases: [string, number, Buffer, string?][] = [
     ['no boundary', 400, validForm, 'multipart/form-data'],
@@ -488,16 +488,32 @@ test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', as
     ['another kind of multipart', 415, validForm, `multipart/mixed; boundary=${BOUNDARY}`],
     ['nothing', 422, Buffer.alloc(0)],
     ['only the end', 422, Buffer.from(`--${BOUNDARY}--\r\n`)],
-    ['no end', 400, encodeForm([metadata(), image('a.png')], { end: '' })],
+    ['no end', 400, encodeForm([createMetadataPart(), image('a.png')], { end: '' })],
     ['the end in the midst of a file', 400, validForm.subarray(0, validForm.length - 60)],
     ['the end in the midst of the field', 400, validForm.subarray(0, 150)],
     ['the end in the midst of a head', 400, Buffer.from(`--${BOUNDARY}\r\nContent-Dispo`)],
     ['line feeds alone', 400, Buffer.from(validForm.toString('latin1').replaceAll('\r\n', '\n'))],
-    ['10,000 images', 422, encodeForm([metadata(), ...repeat(image('a', ''))])],
-    ['10,000 other fields', 422, encodeForm([metadata(), ...repeat(part('other', ''))])],
-    ['10,000 fields', 422, encodeForm([metadata(), ...repeat(part('metadata', '{}'))])],
-    ['10,000 parts without a name', 413, encodeForm([...repeat(namelessPart), metadata()])],
-    ['a field of a prototype', 400, encodeForm([metadata(), part('__proto__', 'x')])],
+    ['10,000 images', 422, encodeForm([createMetadataPart(), ...repeat(image('a', ''))])],
+    [
+      '10,000 other fields',
+      422,
+      encodeForm([createMetadataPart(), ...repeat(createPart('other', ''))]),
+    ],
+    [
+      '10,000 fields',
+      422,
+      encodeForm([createMetadataPart(), ...repeat(createPart('metadata', '{}'))]),
+    ],
+    [
+      '10,000 parts without a name',
+      413,
+      encodeForm([...repeat(namelessPart), createMetadataPart()]),
+    ],
+    [
+      'a field of a prototype',
+      400,
+      encodeForm([createMetadataPart(), createPart('__proto__', 'x')]),
+    ],
     [
       'a part without a name',
       422,
@@ -506,8 +522,8 @@ test('Malformed and incomplete forms are rejected with 400, 413, 415 or 422', as
   ];
   const records = await count();
   for (const [name, status, body, type] of cases) {
-    const answer = await sendBytes(body, type);
-    assert.equal(answer.status, status, `${name}: ${answer.text}`);
+    const response = await sendBytes(body, type);
+    assert.equal(response.status, status, `${name}: ${response.text}`);
     await until('no temporary file', async () => (await listTemporaryFiles(folder)).length === 0);
   }
   assert.equal(await count(), records);
@@ -523,7 +539,7 @@ test('A file name is never used as a path', async () => {
     '.',
   ];
   const files = names.map((name) => image(name));
-  const { status, text } = await sendBytes(encodeForm([metadata(), ...files]));
+  const { status, text } = await sendBytes(encodeForm([createMetadataPart(), ...files]));
   assert.equal(status, 200, text);
   const filePaths = await readdir(root, { recursive: true });
   assert.deepEqual(
@@ -535,9 +551,9 @@ test('A file name is never used as a path', async () => {
 
 test('Random bytes neither fail the server nor leave a file', async () => {
   const base = encodeForm([
-    metadata(),
+    createMetadataPart(),
     image('a.png'),
-    part('metadata', '{}'),
+    createPart('metadata', '{}'),
     image('b.png', 'x'),
   ]);
   const bodies = fc.array(

@@ -196,8 +196,8 @@ test('A job of a request without uploads is postponed and keeps its extraction',
 
 /** Returns the stages of a payload from the API. */
 async function readStages(rawId: number): Promise<StageRecord[]> {
-  const answer = await collector.get(`/api/v1/raw/${rawId}`);
-  return answer.json<{ stages: StageRecord[] }>().stages;
+  const response = await collector.get(`/api/v1/raw/${rawId}`);
+  return response.json<{ stages: StageRecord[] }>().stages;
 }
 
 const formatOutcomes = (stages: readonly StageRecord[]) =>

@@ -42,7 +42,7 @@ export async function countOutcomes(
 export const NO_WAIT = { timeoutMs: 0 };
 export const LONG_TIMEOUT = { timeoutMs: 20_000 };
 
-/** Stores pending payloads of a source without the ingest. */
+/** Stores pending payloads of a source without `POST /ingest`. */
 export async function storePending(
   db: Kysely<Tables>,
   source: string,

@@ -348,15 +348,15 @@ test('Each extraction with a different result adds a snapshot to the history', a
     }
   }
   const getHistory = async (query = '') => {
-    const answer = await collector.get(`/api/v1/listings/${listingId}/history${query}`);
-    const nextQuery = /<[^?]+(\?.+)>/.exec(answer.headers.get('link') ?? '')?.[1];
-    return { items: answer.json<object[]>(), next: nextQuery };
+    const response = await collector.get(`/api/v1/listings/${listingId}/history${query}`);
+    const nextQuery = /<[^?]+(\?.+)>/.exec(response.headers.get('link') ?? '')?.[1];
+    return { items: response.json<object[]>(), next: nextQuery };
   };
   const { items } = await getHistory();
-  const changed = { raw_id: id, reprocessed: true, model: 'better-2026' };
+  const reprocessedEntry = { raw_id: id, reprocessed: true, model: 'better-2026' };
   assert.partialDeepStrictEqual(items, [
-    { ...changed, changes: { rooms: { from: 9, to: 4 } } },
-    { ...changed, changes: { rooms: { from: 2, to: 9 } } },
+    { ...reprocessedEntry, changes: { rooms: { from: 9, to: 4 } } },
+    { ...reprocessedEntry, changes: { rooms: { from: 2, to: 9 } } },
     { raw_id: id, reprocessed: false, model: 'mock' },
   ]);
   assert.equal(items.length, 3);

@@ -2,8 +2,8 @@ import { flushCompileCache } from 'node:module';
 import { start } from '../../src/main.ts';
 
 // Starts a collector in a process that a test can kill, and sends its URL to the test.
-const running = await start();
+const runningCollector = await start();
 // A killed process does not write its compile cache.
 flushCompileCache();
-process.send?.(running.url);
+process.send?.(runningCollector.url);
 process.on('disconnect', () => process.exit());

@@ -193,16 +193,16 @@ export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 /** Form part, which may be malformed. */
 export type Part = { headers: string; content: Buffer | string };
 
-export const part = (name: string, content: Buffer | string, parameters = ''): Part => ({
+export const createPart = (name: string, content: Buffer | string, parameters = ''): Part => ({
   headers: `Content-Disposition: form-data; name="${name}"${parameters}`,
   content,
 });
 
-export const image = (name: string, content: Buffer | string): Part =>
-  part('images', content, `; filename="${name}"`);
+export const createImagePart = (name: string, content: Buffer | string): Part =>
+  createPart('images', content, `; filename="${name}"`);
 
-export const metadata = (...overrides: Parameters<typeof createPayload>): Part =>
-  part('metadata', JSON.stringify(createPayload(...overrides)));
+export const createMetadataPart = (...overrides: Parameters<typeof createPayload>): Part =>
+  createPart('metadata', JSON.stringify(createPayload(...overrides)));
 
 /** Encodes a form. An empty `end` leaves the form incomplete. */
 export function encodeForm(parts: readonly Part[], { end = `--${BOUNDARY}--\r\n` } = {}): Buffer {

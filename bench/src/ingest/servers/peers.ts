@@ -49,7 +49,7 @@ async function servePeer(store: Store): Promise<string> {
     bodyLimit: 1024 * 1024,
     openapi: { title: 'A peer', description: 'For comparison.', version: '0' },
   });
-  let stored = 0;
+  let storedCount = 0;
   await app.register(
     async (api) => {
       guardRoutes(api, undefined);
@@ -59,11 +59,11 @@ async function servePeer(store: Store): Promise<string> {
             await store(payload);
             // The response schema requires a numeric ID, which not every peer returns.
             return {
-              id: (stored += 1),
+              id: (storedCount += 1),
               contentHash: '',
               status: 'pending',
               isNew: true,
-              waits: false,
+              isBlocked: false,
             };
           },
           find: () => Promise.resolve(undefined),

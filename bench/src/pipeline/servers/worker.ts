@@ -9,17 +9,17 @@ export type WorkerProcess = {
   stop: () => Promise<void>;
 };
 
-let running: Awaited<ReturnType<typeof startWorker>> | undefined;
+let runningWorker: Awaited<ReturnType<typeof startWorker>> | undefined;
 
 serveMethods({
   async migrate(env) {
     await migrateDatabase(env);
   },
   async start(env) {
-    running = await startWorker(env);
+    runningWorker = await startWorker(env);
   },
   async stop() {
-    await running?.close();
-    running = undefined;
+    await runningWorker?.close();
+    runningWorker = undefined;
   },
 } satisfies WorkerProcess);

@@ -141,14 +141,17 @@ function createMethods(open: OpenQueue) {
       prefix?: string;
     }) {
       const startedAt = now();
-      const sent = Array.from({ length: count }, async (_, index): Promise<[string, number]> => {
-        await timeout(Math.max(0, index / jobsPerSecond - (now() - startedAt) / 1000));
-        const at = now();
-        const key = `sent-${prefix}${index}`;
-        await queue.send(key);
-        return [key, at];
-      });
-      return Promise.all(sent);
+      const sentJobs = Array.from(
+        { length: count },
+        async (_, index): Promise<[string, number]> => {
+          await timeout(Math.max(0, index / jobsPerSecond - (now() - startedAt) / 1000));
+          const at = now();
+          const key = `sent-${prefix}${index}`;
+          await queue.send(key);
+          return [key, at];
+        },
+      );
+      return Promise.all(sentJobs);
     },
 
     /** Returns the keys and start times of jobs, in milliseconds since 1970. */

@@ -18,15 +18,15 @@ export type ProcessResources = {
 
 const MEBIBYTE = 2 ** 20;
 
-let running: RunningCollector | undefined;
+let runningCollector: RunningCollector | undefined;
 let incomingFolder = '';
 
 const methods = {
   /** Starts the API and the worker as `oselya collector` does. Returns the URL. */
   async start(env: Record<string, string>): Promise<string> {
     incomingFolder = join(env['DATA_DIR'] ?? '', 'images', 'incoming');
-    running = await startCollector({ ...env, COLLECTOR_PORT: '0' });
-    return running.url;
+    runningCollector = await startCollector({ ...env, COLLECTOR_PORT: '0' });
+    return runningCollector.url;
   },
   async resources(): Promise<ProcessResources> {
     const { rss, heap } = memory();
@@ -38,7 +38,7 @@ const methods = {
       temporaryFiles: await countTemporaryFiles(),
     };
   },
-  stop: () => running?.close(),
+  stop: () => runningCollector?.close(),
 };
 
 /** Returns the number of temporary files, excluding the lock files of their folders. */

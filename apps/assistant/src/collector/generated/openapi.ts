@@ -837,7 +837,7 @@ export interface paths {
                             } | null;
                             duplicate_group: number | null;
                             /**
-                             * @description Other listings that are likely the same property, likeliest first. They have another source or ID and the same kind of offer, and are not archived. The search runs some seconds after a change.
+                             * @description Other listings that are likely the same property, likeliest first. They have a different source or ID and the same kind of offer, and are not archived. The search runs some seconds after a change.
                              * @example [
                              *       {
                              *         "listing_id": 118,

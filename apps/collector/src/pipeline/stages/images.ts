@@ -24,7 +24,7 @@ export const processImages: StageRun = async (context, deps, signal) => {
   if (uploads === undefined && requireOutput(context, 'hasUploads')) return SKIPPED_RESULT;
   try {
     await (uploads === undefined
-      ? deps.images.processRemote({ ...job, urls, onlyDue: context.outputs.onlyImages })
+      ? deps.images.processRemote({ ...job, urls, isDueOnly: context.outputs.isImagesOnly })
       : deps.images.processUploaded({ ...job, files: uploads }));
   } catch (error) {
     if (error instanceof SupersededError) return SUPERSEDED_RESULT;

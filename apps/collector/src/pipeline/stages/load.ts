@@ -30,7 +30,7 @@ export const load: StageRun = async (context, { db, model }) => {
   outputs.listingId = listingId;
   if (currentRawId > job.rawId) return SUPERSEDED_RESULT;
   if (shouldDescribeAgain === true) {
-    outputs.onlyImages = true;
+    outputs.isImagesOnly = true;
     return UNCHANGED_TEXT_RESULT;
   }
   if (extractionRecord !== undefined || loadedPayload.completedHash !== job.contentHash)
@@ -39,7 +39,7 @@ export const load: StageRun = async (context, { db, model }) => {
     currentRawId === job.rawId || (await recordRepeatedPayload(db, job, listingId));
   if (!isSamePayload) return DONE_RESULT;
   if (!loadedPayload.hasMissingImages) return UNCHANGED_RESULT;
-  outputs.onlyImages = true;
+  outputs.isImagesOnly = true;
   return UNCHANGED_TEXT_RESULT;
 };
 
