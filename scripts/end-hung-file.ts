@@ -1,5 +1,5 @@
 // Ends a test process that an open server or timer keeps alive, and names the open resources.
-const TIMEOUT_MS = (process.argv[1]?.endsWith('.soak.ts') ? 120 : 10) * 60_000;
+const TIMEOUT_MS = (process.env['OSELYA_SOAK'] === '1' ? 120 : 10) * 60_000;
 
 setTimeout(() => {
   const openResources = process.getActiveResourcesInfo().join(', ');

@@ -1,6 +1,7 @@
 // Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because starting one
 // takes most of their time. Each database file runs in a separate process, because it leaves servers and timers open.
 //   --kind unit|database   only unit files or only database files
+//   --soak                 the long versions of the tests that have one
 
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
@@ -11,6 +12,12 @@ import { parseArgs } from 'node:util';
 const ROOT = join(import.meta.dirname, '..');
 const COMPILE_CACHE = join(ROOT, 'node_modules/.cache/node-compile');
 const ALL_TEST_FILES = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
+/** Files that call `getRepetitions`. */
+const SOAK_FILES = [
+  'apps/*/test/**/*.faults.ts',
+  'apps/assistant/test/hostile/hostile.db.test.ts',
+  'packages/inventory/test/{json,memory}.test.ts',
+];
 
 /** Code that would affect other files in the same process, and `fork`, which inherits the runner's flags. */
 const SHARED_STATE_PATTERN =
@@ -18,17 +25,19 @@ const SHARED_STATE_PATTERN =
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { kind: { type: 'string' } },
+  options: { kind: { type: 'string' }, soak: { type: 'boolean', default: false } },
 });
 const isDatabase = (file: string) => file.endsWith('.db.test.ts');
-const globs = positionals.length > 0 ? positionals : [ALL_TEST_FILES];
+const defaultGlobs = values.soak ? SOAK_FILES : [ALL_TEST_FILES];
+const globs = positionals.length > 0 ? positionals : defaultGlobs;
+if (values.soak) process.env['OSELYA_SOAK'] = '1';
 const files = [...new Set(globs.flatMap((glob) => globSync(glob, { cwd: ROOT })))]
   .filter((file) => values.kind === undefined || isDatabase(file) === (values.kind === 'database'))
   .toSorted();
 if (files.length === 0) throw new Error(`No test file matches ${globs.join(' ')}`);
 
 function canShare(file: string): boolean {
-  const isUnit = file.endsWith('.test.ts') && !isDatabase(file);
+  const isUnit = file.endsWith('.test.ts') && !isDatabase(file) && !values.soak;
   return isUnit && !SHARED_STATE_PATTERN.test(readFileSync(join(ROOT, file), 'utf8'));
 }
 
@@ -76,8 +85,8 @@ async function runIsolated(): Promise<number> {
   if (isolatedFiles.length === 0) return 0;
   // Fault tests start several processes each. The others wait a third of their time, so one extra process keeps the
   // cores busy.
-  const isFaults = isolatedFiles.every((file) => /\.(faults|soak)\.ts$/.test(file));
-  const concurrency = isFaults ? 1 : availableParallelism() + 1;
+  const isFaults = isolatedFiles.every((file) => file.endsWith('.faults.ts'));
+  const concurrency = isFaults || values.soak ? 1 : availableParallelism() + 1;
   return (await run([`--test-concurrency=${concurrency}`], isolatedFiles, true)).status;
 }
 

@@ -31,7 +31,7 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
 
 /** Creates a function that returns the files with a test of the given name. */
 export function createTestFinder(): (name: string) => string[] {
-  const glob = '{apps,packages}/*/test/**/*.{test,faults,start,browser,soak}.ts';
+  const glob = '{apps,packages}/*/test/**/*.{test,faults,start,browser}.ts';
   const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, readText(file)] as const);
   return (name) => texts.filter(([, text]) => text.includes(name)).map(([file]) => file);
 }

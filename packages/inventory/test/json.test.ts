@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Finding } from '@oselya/inventory';
+import { getRepetitions } from '@oselya/testing';
 import {
   MAX_DEPTH,
   MAX_RECORD_BYTES,
@@ -14,9 +15,9 @@ import { collectCodes, inChunks, splitIntoChunks, validate, VALID_RECORD } from 
 
 const RECORD = JSON.stringify(VALID_RECORD);
 
-// Failures print the seed; FUZZ_SEED sets another one. inventory.soak.ts sets FUZZ_DOCUMENTS.
+// Failures print the seed; FUZZ_SEED sets another one.
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_261_120);
-const DOCUMENT_COUNT = Number(process.env['FUZZ_DOCUMENTS'] ?? 2_000);
+const DOCUMENT_COUNT = getRepetitions({ soak: 100_000, ci: 2_000 });
 const isSoak = DOCUMENT_COUNT > 10_000;
 
 const SEED_DOCUMENTS = [

@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createGzip } from 'node:zlib';
+import { getRepetitions } from '@oselya/testing';
 import { MAX_RECORD_PARTS } from '../src/limits.ts';
 import { VALID_RECORD } from './support.ts';
 
@@ -94,10 +95,11 @@ const PRINT_PEAK = `data:text/javascript,${encodeURIComponent(`
   });
 `)}`;
 
+const isSoak = getRepetitions({ soak: 1, ci: 0 }) === 1;
 const QUICK_KINDS = new Set(['invalid records', 'repeated keys']);
 
 for (const [kind, status, createSource, format = 'json'] of SOURCES) {
-  if (process.env['ALL_MEMORY_RUNS'] || QUICK_KINDS.has(kind)) {
+  if (isSoak || QUICK_KINDS.has(kind)) {
     test(`The memory of validate is bounded: ${kind}`, { timeout: 480_000 }, async () => {
       const child = spawn(
         process.execPath,

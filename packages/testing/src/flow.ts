@@ -13,6 +13,11 @@ const PAUSE_FACTOR = 9;
 /** Condition that is met when it returns a value other than `undefined` and `false`. */
 type Condition<Result> = () => Promise<Result | undefined | false> | Result | undefined | false;
 
+/** Returns the number of repetitions of a test: `soak` with `npm run test:soak`, otherwise `ci`. */
+export function getRepetitions({ soak, ci }: { soak: number; ci: number }): number {
+  return process.env['OSELYA_SOAK'] === '1' ? soak : ci;
+}
+
 const cleanups = new AsyncDisposableStack();
 after(() => cleanups.disposeAsync());
 

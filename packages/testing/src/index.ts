@@ -1,5 +1,5 @@
 export { Browser, getRedirectTarget, type Page } from './browser.ts';
-export { deferCleanup, until } from './flow.ts';
+export { deferCleanup, getRepetitions, until } from './flow.ts';
 export { openFolder } from './folder.ts';
 export {
   exchange,

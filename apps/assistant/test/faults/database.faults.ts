@@ -26,7 +26,7 @@ import {
   startModelServer,
   type ScriptedResponse,
 } from '@oselya/model/testing';
-import { deferCleanup, startProxy, until } from '@oselya/testing';
+import { deferCleanup, getRepetitions, startProxy, until } from '@oselya/testing';
 import { cutConnections } from '@oselya/testing/database';
 import type { InjectOptions } from 'fastify';
 import { sql } from 'kysely';
@@ -290,7 +290,7 @@ suite('outage of the database', async () => {
   const SESSION_COUNT = 20;
   /** Number of rejected requests after which an outage ends. A refresh survives a minute, also on a slow machine. */
   const MIN_REJECTIONS = 100;
-  const INTERRUPTION_COUNT = process.env['OSELYA_SOAK'] === '1' ? 10 : 1;
+  const INTERRUPTION_COUNT = getRepetitions({ soak: 10, ci: 1 });
 
   const assistant = await openAssistant();
   const { db, databaseUrl, provider, createInstance, settings, signInUser } = assistant;

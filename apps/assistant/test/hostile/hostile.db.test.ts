@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { METHODS } from 'node:http';
 import { test } from 'node:test';
+import { getRepetitions } from '@oselya/testing';
 import type { InjectOptions } from 'fastify';
 import fc from 'fast-check';
 import { errors } from '../../src/errors.ts';
@@ -33,7 +34,7 @@ type Operation = {
 };
 
 /** Share of the full run, which has 10,000 requests. */
-const RUN_SCALE = Number(process.env['HOSTILE_SCALE'] ?? '0.1');
+const RUN_SCALE = getRepetitions({ soak: 1, ci: 0.1 });
 
 const { provider, lines, settings, signInUser, findAuthSession, db, createInstance } =
   await openAssistant({

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect } from '@oselya/db';
-import { openFolder, deferCleanup, findFreePort, until } from '@oselya/testing';
+import { openFolder, deferCleanup, findFreePort, until, getRepetitions } from '@oselya/testing';
 import type { TestDatabase } from '@oselya/testing/database';
 import type pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
@@ -24,7 +24,6 @@ import {
   createPayload,
   createResourceLeakCheck,
 } from '../support/pipeline.ts';
-import { getRepetitions } from '../support/soak.ts';
 import { createRandom, startLoad } from './load.ts';
 import { startProxy } from './proxy.ts';
 

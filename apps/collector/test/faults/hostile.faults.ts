@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openFolder, exchange, until } from '@oselya/testing';
+import { openFolder, exchange, until, getRepetitions } from '@oselya/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/concurrency.ts';
 import { PayloadSchema } from '../../src/ingest/payload.ts';
@@ -25,7 +25,6 @@ import {
   createResourceLeakCheck,
   updateRawRecord,
 } from '../support/pipeline.ts';
-import { getRepetitions } from '../support/soak.ts';
 import { createHostileBodies, createHostileRequests } from './hostile-input.ts';
 import { checkCounts, waitUntilEnded } from './load.ts';
 

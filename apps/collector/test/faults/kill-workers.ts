@@ -12,12 +12,11 @@ import {
   type ReceivedRequest,
   startModelServer,
 } from '@oselya/model/testing';
-import { openFolder, until } from '@oselya/testing';
+import { openFolder, until, getRepetitions } from '@oselya/testing';
 import type { Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { DIMENSIONS, hasImage, store } from '../support/pipeline.ts';
-import { getRepetitions } from '../support/soak.ts';
 import { countUnfinished, createRandom } from './load.ts';
 import { STATEMENTS, startProxy, type FaultPoint } from './proxy.ts';
 import type { WorkerSettings } from './worker-process.ts';

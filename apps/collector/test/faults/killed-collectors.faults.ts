@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openFolder, openSocket, until } from '@oselya/testing';
+import { openFolder, openSocket, until, getRepetitions } from '@oselya/testing';
 import { sql } from 'kysely';
 import {
   type CollectorProcess,
@@ -20,7 +20,6 @@ import {
   waitUntilResourcesAreFree,
   createModelEnv,
 } from '../support/pipeline.ts';
-import { getRepetitions } from '../support/soak.ts';
 import { createRandom, getKey, getPrice, startIngest } from './load.ts';
 
 const CONNECTION_NAME = 'collector-to-be-killed';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, migrate } from '@oselya/db';
 import { createModelClient, type ModelClient } from '@oselya/model';
-import { openFolder, until } from '@oselya/testing';
+import { openFolder, until, getRepetitions } from '@oselya/testing';
 import { fillDataFolder } from '@oselya/testing/database';
 import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
@@ -30,7 +30,6 @@ import {
   waitUntilResourcesAreFree,
   createResourceLeakCheck,
 } from '../support/pipeline.ts';
-import { getRepetitions } from '../support/soak.ts';
 import {
   KILL_COUNT,
   killWorkers,

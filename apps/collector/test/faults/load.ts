@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { until } from '@oselya/testing';
+import { until, getRepetitions } from '@oselya/testing';
 import { sql, type Kysely } from 'kysely';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Tables } from '../../src/tables.ts';
 import { createForm } from '../support/collector.ts';
 import { createImage } from '../support/images.ts';
-import { getRepetitions } from '../support/soak.ts';
 
 /** Creates a generator of pseudorandom numbers in [0, 1). The same seed gives the same sequence. */
 export function createRandom(seed: number): () => number {
