@@ -374,8 +374,8 @@ suite('outage of the database', async () => {
       ] as const) {
         cutConnections(databaseUrl);
         const body = method === 'PUT' ? { payload: fact.payload } : {};
-        const answer = await browser.request(method, url, body);
-        assert.equal(answer.statusCode, status, `${method} ${url}: ${answer.body}`);
+        const response = await browser.request(method, url, body);
+        assert.equal(response.statusCode, status, `${method} ${url}: ${response.body}`);
         count += 1;
       }
       t.diagnostic(`requests: ${count} answered after as many cuts`);

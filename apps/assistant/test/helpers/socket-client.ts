@@ -41,7 +41,7 @@ export class SocketClient {
     });
   }
 
-  /** Begins to connect; the socket may be closed at once. */
+  /** Begins to connect; the socket may be closed immediately. */
   static begin(url: string, options: ClientOptions = {}): SocketClient {
     const { sid, ...socketOptions } = options;
     const headers = { ...socketOptions.headers };

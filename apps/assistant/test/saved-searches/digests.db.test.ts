@@ -278,7 +278,7 @@ test('Each listing is reported once over outages, broken connections and kills',
     feed.failureOf = () => undefined;
     if (fault !== 'late') await stage.ageDigests();
   }
-  assert.ok(failures >= 6, `${failures} readings failed`);
+  assert.ok(failures >= 6, `${failures} reads failed`);
   await reader.runPass();
   await stage.ageDigests();
   await reader.runPass();
