@@ -146,7 +146,7 @@ test('backfill-embeddings handles another model, a rejecting server and Ctrl-C, 
   assert.equal(interruptedRun.status, 130, interruptedRun.stderr);
   assert.match(
     interruptedRun.lines.join('\n'),
-    /^64 of 64 listings were embedded, 0 were up to date.\nIt was stopped/,
+    /^64 of 64 listings were embedded, 0 were up to date.\nInterrupted/,
   );
 
   const remainingRun = await run(['backfill-embeddings'], server.variables).ended;
