@@ -136,10 +136,10 @@ test('The sign-in page offers every account and rejects blocked and unknown ones
   const { idp, issuer } = await startIdp(t);
   const browser = new Browser();
   const picker = await openPicker(issuer, browser);
-  const response = await browser.get(picker);
-  assert.equal(response.headers.get('cache-control'), 'no-store');
+  const pickerResponse = await browser.get(picker);
+  assert.equal(pickerResponse.headers.get('cache-control'), 'no-store');
   const buttons = [
-    ...(await response.text()).matchAll(
+    ...(await pickerResponse.text()).matchAll(
       /<button name="account" value="([^"]*)"\s*>\s*([^<]*?)\s*</g,
     ),
   ];
@@ -322,7 +322,7 @@ test('Sign-ins, keys and changed accounts survive a restart', async (t) => {
   );
 });
 
-test('The store is readable only by its owner, and all processes share its keys', async (t) => {
+test('The store is readable only by its owner, and all processes share its keys', async () => {
   const file = await createStorePath();
   const [database, otherDatabase] = [openDatabase(file), openDatabase(file)];
   const [keys, otherKeys] = await Promise.all([loadKeys(database), loadKeys(otherDatabase)]);
