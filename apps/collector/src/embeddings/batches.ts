@@ -116,7 +116,7 @@ const WAIT_SHARE = 0.05;
 const MAX_WAIT_MS = 50;
 
 /**
- * Creates a function that embeds a text, together with the texts of concurrent jobs. With `alone`, the text has a
+ * Creates a function that embeds a text, together with the texts of concurrent jobs. With `isAlone`, the text has a
  * separate request. It throws ModelError, or `signal.reason` if the text is aborted before it is sent.
  */
 export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {

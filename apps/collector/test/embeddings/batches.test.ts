@@ -42,7 +42,7 @@ test('Concurrent texts share a request and its tokens', async () => {
 test('A separate text has a separate request', async () => {
   const model = createModel();
   const embedText = createBatchingEmbedder(model);
-  const separateRequest = { ...createRequest('aaa'), alone: true };
+  const separateRequest = { ...createRequest('aaa'), isAlone: true };
   await Promise.all([createRequest('a'), separateRequest, createRequest('aa')].map(embedText));
   assert.deepEqual(model.requestedTexts, [['aaa'], ['a', 'aa']]);
   const embedWithFailure = createBatchingEmbedder({
