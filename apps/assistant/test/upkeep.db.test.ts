@@ -144,7 +144,7 @@ suite('upkeep', () => {
     for (const [table] of sweepCases) assert.equal(await countRows(table), 2);
     await app.listen({ host: '127.0.0.1', port: 0 });
     for (const [table] of sweepCases) await until(async () => (await countRows(table)) === 0);
-    await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
+    await until(() => lines.some((line) => line.includes('"what":"audit trail","deleted":2')));
   });
 });
 
