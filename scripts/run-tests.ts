@@ -83,10 +83,9 @@ async function runShared(): Promise<number> {
 
 async function runIsolated(): Promise<number> {
   if (isolatedFiles.length === 0) return 0;
-  // Fault tests start several processes each. The others wait a third of their time, so one extra process keeps the
-  // cores busy.
+  // Tests wait a third of their time, so one extra process keeps the cores busy. Fault tests start several processes each.
   const isFaults = isolatedFiles.every((file) => file.endsWith('.faults.ts'));
-  const concurrency = isFaults || values.soak ? 1 : availableParallelism() + 1;
+  const concurrency = values.soak ? 1 : availableParallelism() + (isFaults ? 0 : 1);
   return (await run([`--test-concurrency=${concurrency}`], isolatedFiles, true)).status;
 }
 
