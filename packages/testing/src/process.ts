@@ -32,7 +32,8 @@ export function startProcess(
   { env = {}, cwd }: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
 ): RunningProcess {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
-  const child = spawn(process.execPath, [...args], {
+  // The embedded database starts in half the processor time without the optimizing compiler.
+  const child = spawn(process.execPath, ['--liftoff-only', ...args], {
     cwd,
     env: { PATH, NODE_COMPILE_CACHE, ...env },
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
