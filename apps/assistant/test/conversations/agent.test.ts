@@ -160,7 +160,7 @@ suite('agent', async () => {
     assert.deepEqual([text, statuses], ['Done.', ['done', 'failed', 'failed']]);
     const { messages = [], maxOutputTokens = 0 } = requests.at(-1) ?? {};
     assert.match(JSON.stringify(messages.at(-1)), /no room for more/);
-    // The agent reserves a quarter of the window for the answer.
+    // While tools run, the agent reserves at most a quarter of the window for the answer.
     assert.ok(maxOutputTokens > 400 && maxOutputTokens < 520, String(maxOutputTokens));
   });
 
@@ -249,7 +249,7 @@ suite('agent', async () => {
     assert.equal(countedAnswer.requests[1]?.maxOutputTokens, 9);
   });
 
-  /** Creates an arbitrary text. Its characters have one to four bytes. */
+  /** Creates an arbitrary for texts whose characters have one to four bytes in UTF-8. */
   const createText = (maxLength: number) =>
     fc
       .tuple(fc.constantFrom('x', 'ж', '語', '🏠', '"', 'слово '), fc.nat(maxLength))
@@ -436,7 +436,7 @@ suite('agent', async () => {
         from = part.next;
       }
       assert.equal(parts.join(''), text);
-      // A part that begins within a character begins with the next one.
+      // If `from` points into a character, the part begins at the next character.
       const { data: laterPart } = await readFile.run({ name: 'a.txt', from: 2 }, context);
       assert.doesNotMatch(JSON.stringify(laterPart), /\ufffd/);
       if (outputBytes > 400) assert.equal(parts.length, Math.ceil(content.length / 12_000));
@@ -453,7 +453,7 @@ suite('agent', async () => {
       tools: [...PROFILE_TOOLS],
     });
 
-  /** Returns the mock's tool call: the tool name and its input. */
+  /** Returns the name and input of the mock's tool call, or undefined without a call. */
   function getCall(text: string, earlierMessages: ChatMessage[] = []) {
     const { toolCalls = [] } = getReply(text, earlierMessages);
     assert.ok(toolCalls.length <= 1);
@@ -633,7 +633,7 @@ suite('context of the model', () => {
     d: { role: 'assistant', tool_calls: null, unasked: true },
   };
 
-  /** Returns the request for questions, answers and digests, all in the form "q text|a text|d text". */
+  /** Converts questions, answers and digests in the form "q text|a text|d text" to a request in the same form. */
   function createRequestText(conversation: string, summary: string | null = null): string {
     const messages = conversation.split('|').map((part): StoredMessage => {
       const storedMessage = STORED_BY_LETTER[part.charAt(0)] ?? assert.fail();

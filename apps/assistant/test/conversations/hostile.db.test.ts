@@ -65,7 +65,7 @@ async function createSessionWithFile(client: SocketClient): Promise<string> {
   return id;
 }
 
-/** Returns the tool messages of the newest request, or all its other messages. */
+/** Returns the newest request's tool messages as JSON or, if `isTool` is false, its other messages. */
 const getContents = (isTool: boolean) =>
   JSON.stringify(
     model.chatRequests.at(-1)?.messages.filter(({ role }) => (role === 'tool') === isTool),
@@ -190,7 +190,7 @@ for (const [text, name, input] of hostileListings) {
   });
 }
 
-/** Equals the maximum number of errors per minute. More frames would close the socket. */
+/** Maximum number of errors per minute. The server would close the socket after more hostile frames. */
 const FRAMES_PER_SOCKET = 20;
 const SOCKET_COUNT = 25;
 
@@ -202,7 +202,7 @@ const oddText = fc.oneof(
   fc.constantFrom(...oddTexts, 'a'.repeat(10_000)),
 );
 
-/** Messages that have members of the protocol with arbitrary values. */
+/** Messages with members of the protocol and arbitrary values. */
 const nearMessage = fc
   .record(
     {

@@ -56,7 +56,7 @@ async function waitUntilSignedOut(sockets: SocketClient[]) {
 
 type SignOutMethod = { run: (browser: Browser) => Promise<unknown>; isOne?: true };
 
-/** Methods to sign a user out. With `isOne`, the user's other sign-ins stay. */
+/** Methods of signing a user out. Those with `isOne` keep the user's other sign-ins. */
 const signOutMethods: Record<string, SignOutMethod> = {
   'A logout': { run: (browser) => browser.post('/auth/logout', { app: secondApp }), isOne: true },
   'A webhook': {

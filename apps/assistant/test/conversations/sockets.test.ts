@@ -459,7 +459,7 @@ function createTestUsers(sessions: string[], limits: Partial<typeof socketLimits
   return { identity, endedIds, watchUser, warnings };
 }
 
-/** An interval that no test reaches. */
+/** Interval longer than any test. */
 const LONG_INTERVAL_MS = 1_000_000;
 
 test('A user is resolved once for the messages of 30 s', async (t) => {
@@ -562,7 +562,7 @@ suite('protocol', async () => {
 
   const page = await readFile(new URL('../../../../docs/protocol.md', import.meta.url), 'utf8');
 
-  /** Returns a section of the page by its heading. */
+  /** Returns the section of the page with a heading. */
   const getSection = (heading: string) =>
     page.split(`\n## ${heading}\n`)[1]?.split(/^## /m)[0] ?? '';
 
@@ -587,11 +587,11 @@ suite('protocol', async () => {
   const eventKeys = serverKeys.filter((key) => isEvent(key) && isInTurn(key));
   const sessionEventKeys = serverKeys.filter((key) => isEvent(key) && !isInTurn(key));
 
-  /** Returns the members that a cell lists, such as `name`, `name?` or `name {a, b}`, without bracketed comments. */
+  /** Returns the members that a cell lists, such as `name`, `name?` or `name {a, b}`, but not those in parentheses. */
   const parseMembers = (cell: string) =>
     Array.from(cell.replaceAll(/\(.*?\)/g, '').matchAll(/`([^`]+)`/g), ([, name = '']) => name);
 
-  /** Returns the schema members that the tables list. */
+  /** Returns a schema's members in the notation of the tables, except the omitted ones. */
   const listMembers = ({ properties, required }: Payload, omittedNames: readonly string[]) =>
     Object.entries(properties)
       .filter(([name]) => !omittedNames.includes(name))

@@ -80,7 +80,7 @@ export async function openStage(env: Record<string, string> = {}) {
 /** The URL of an assistant and the session cookie of a user. */
 type Login = { url: string; sid: string };
 
-/** Connects a socket until the test ends. */
+/** Opens a socket, and terminates it when the test ends. */
 export async function openRawClient(t: Pick<TestContext, 'after'>, { url, sid }: Login) {
   const client = await SocketClient.open(url, { sid });
   t.after(() => client.socket.terminate());
@@ -96,7 +96,7 @@ export async function openRawSession(t: Pick<TestContext, 'after'>, login: Login
 /** Divisor that shortens reconnect delays in tests. */
 const DELAY_DIVISOR = 50;
 
-/** Connects the chat client until the test ends. Use `openRawClient` for raw frames. */
+/** Opens a chat client, and closes it when the test ends. Use `openRawClient` for raw frames. */
 export async function openChatClient(t: Pick<TestContext, 'after'>, { url, sid }: Login) {
   const statuses: ConnectionStatus[] = [];
   const arrivedMessages: ReceivedMessage[] = [];
@@ -160,7 +160,7 @@ export class AnswerReader {
     await this.#until(() => this.streamedText.includes(text));
   }
 
-  /** Waits for the first event of a type. */
+  /** Waits for the first event of a type, and returns it. */
   async waitFor<Type extends AnswerEvent['type']>(
     type: Type,
   ): Promise<Extract<AnswerEvent, { type: Type }>> {
@@ -172,7 +172,7 @@ export class AnswerReader {
     return event;
   }
 
-  /** Waits for the client's error. */
+  /** Waits until the answer fails, and returns the client's error. */
   async waitForFailure(): Promise<ChatError> {
     await until(() => this.#isOver);
     assert.ok(this.#error, 'The answer ended without an error');
@@ -195,7 +195,7 @@ export class AnswerReader {
     }
   }
 
-  /** Throws if the answer ends before the condition holds. */
+  /** Waits until the condition holds. Throws if the answer ends before that. */
   async #until(condition: () => boolean): Promise<void> {
     await until(() => condition() || this.#isOver);
     if (condition()) return;
@@ -255,7 +255,7 @@ export async function addMessages(
   }
 }
 
-/** Returns and deletes the audit entries about others' data. */
+/** Deletes the audit entries about access to data of other users, and returns them. */
 export async function drainAudit(db: Kysely<Tables>) {
   const entries = await db
     .deleteFrom('audit_log')

@@ -244,7 +244,7 @@ suite('tools', async () => {
     );
     const answer = client.say(id, 'Що з 99?');
     await answer.waitFor('message.completed');
-    // An unknown name is cut within the events.
+    // The events contain only the beginning of a long unknown name.
     assert.ok(JSON.stringify(answer.events).includes(`"title":"${'x'.repeat(59)}"`));
     await client.say(id, 'А тепер?').waitFor('error');
     const readIncreases = async () => {
@@ -254,7 +254,7 @@ suite('tools', async () => {
         return increase > 0 && !name.includes('_bucket') ? [[name, increase]] : [];
       });
     };
-    // The turn is counted after the client gets its end.
+    // The metrics count a turn after the client receives its last event.
     const expected = {
       'assistant_turns_total{outcome="completed"}': 1,
       'assistant_turns_total{outcome="failed"}': 1,
@@ -530,13 +530,13 @@ suite('tools', async () => {
       type: 'function',
       function: { name, arguments: JSON.stringify(input) },
     }));
-    // OpenAI's protocol uses null for calls without text.
+    // In OpenAI's protocol, the content of a message with calls but no text is null.
     return { ...message, content: null, tool_calls: calls };
   }
 
   const cityFact = { category: 'home', key: 'city' };
 
-  /** Returns a user's facts with times in microseconds. A `Date` has only milliseconds. */
+  /** Returns a user's facts with times to the microsecond. A `Date` has only milliseconds. */
   const readExactFacts = async (userId: string) => {
     const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
     return (await sql`select ${columns} from memory_facts where user_id = ${userId}`.execute(db))
@@ -772,7 +772,7 @@ suite('tools', async () => {
     }
   });
 
-  // A second process with other profile files simulates a change of the profiles.
+  // A second process with different profile files simulates a change of the profiles.
   const marketProfile = profile('market', 'model: own-model\ntools: [get_listing]\n');
   const usualProfile = profile(
     'default',
@@ -782,7 +782,7 @@ suite('tools', async () => {
   const startProcessWith = async (files: Record<string, string>) =>
     stage.startInstance({ PROFILES_DIR: await createFolder(files) });
 
-  /** Opens a client to a process with both profiles, and creates a session with the first one. */
+  /** Opens a client to a process with both profiles, and creates a session with the profile `market`. */
   async function openMarketSession(t: TestContext) {
     const files = { 'market.yaml': marketProfile, 'default.yaml': usualProfile };
     const rawClient = await openRawClient(t, { url: await startProcessWith(files), sid });

@@ -28,7 +28,7 @@ type Completion = {
   }[];
 };
 
-/** Forces the model to call a tool. */
+/** Forces the model to call a tool, and returns the choice of the completion. */
 async function forceCall(definition: (typeof definitions)[number], seed: number) {
   const { name, description, input: parameters } = definition;
   const response = await fetch(`${server.url}/chat/completions`, {

@@ -42,7 +42,7 @@ const olena = { url, sid };
 const otherProcess = { url: otherUrl, sid };
 const shortAnswers = { url: await stage.startInstance({ ANSWER_MAX_TOKENS: '5' }), sid };
 
-/** Creates a gate. The end of the test opens it. */
+/** Creates a gate that opens at the end of the test at the latest. */
 function createTestGate(t: TestContext) {
   const testGate = createGate();
   t.after(testGate.open);
@@ -196,12 +196,12 @@ test('The answer of a dead process is cut, and every client gets its end', async
   const { message } = await client.waitFor('message.completed');
   assert.partialDeepStrictEqual(message, { content: 'Почав', status: 'cut' });
   assert.deepEqual(await readMessages(id), createExchange('Пиши', 'Почав', 'cut'));
-  // The process with the expired lease also publishes the end.
+  // The process with the expired lease also publishes the end of the turn.
   restGate.open();
   assert.partialDeepStrictEqual((await answer.waitFor('message.completed')).message, {
     status: 'cut',
   });
-  // A client with more events than the database also gets the end after a reconnect.
+  // A client that claims more events than the database also receives the last event after a reconnect.
   const lateClient = await openRawClient(t, olena);
   assert.equal((await lateClient.ask(openMessage))['turn'], null);
   await lateClient.waitFor('message.completed');
@@ -344,7 +344,7 @@ test('A client resumes after any event, among tools and in a retry, and cancels 
   const { turn_id: retryTurnId, replaces } = await secondClient.waitFor('message.started');
   assert.equal(typeof replaces, 'string');
   await secondClient.waitForText('Знову ');
-  // The third client has an event of the retry, the fourth has events of the replaced answer.
+  // The third client has an event of the retry, and the fourth has events of the replaced answer.
   const thirdClient = await openRawClient(t, olena);
   await thirdClient.ask({ ...open, turn_id: retryTurnId, after: 1 });
   const fourthClient = await openRawClient(t, olena);
@@ -515,7 +515,7 @@ test('The smallest window has room for tools, and rejects a question that is too
   await client.say(id, 'слово '.repeat(500));
   assert.equal((await client.waitFor('error')).problem?.code, 'message_too_long');
   await client.complete(id, 'Скільки коштує?');
-  // Instructions and tools alone are more than 1,500 tokens.
+  // Instructions and tools alone take more than 1,500 of the 2,048 tokens.
   for (const { max_tokens } of model.chatRequests.slice(requestCount) as {
     max_tokens?: number;
   }[]) {
@@ -533,7 +533,7 @@ async function addSession(userId: string): Promise<string> {
 const log = createLogger({ level: 'silent', service: 'test' });
 
 /**
- * Creates a chat whose shutdown cuts answers after 10 ms, and returns it with a new session and functions of its owner.
+ * Creates a chat whose shutdown cuts answers after 10 ms, with a new session. The returned functions act as its owner.
  * @param streamChat Streams the model's answer.
  */
 async function openShortChat(
@@ -545,7 +545,7 @@ async function openShortChat(
     db: chatDb,
     events: {
       ...events,
-      // The shutdown calls this when the time of the turns is over.
+      // The shutdown calls this function when the time limit of the running turns has passed.
       listRunningTurns() {
         onOverdue();
         return events.listRunningTurns();

@@ -213,7 +213,7 @@ test('Admins see all memory, readers only memory with an owner, and reads are re
   await admin.get('/admin/memory?user_id=olena');
   const readEntry = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
   assert.deepEqual(await listReadEntries(), [readEntry]);
-  // A count reveals facts that the page does not show.
+  // The count reveals facts that the page does not show, so the read is recorded.
   const lastCursor = positionCursors.write([Date.UTC(1970, 0, 2) * 1000, '']);
   const search = `/admin/memory?user_id=olena&q=of&cursor=${lastCursor}`;
   assert.deepEqual((await admin.get(search)).json(), { facts: [], count: 1 });
@@ -288,7 +288,7 @@ test('Only a search in the facts of all users has a time limit', async () => {
       });
     }
   }
-  // The cancelled connection serves the next reader.
+  // The connection of the cancelled search serves the next reader.
   assert.equal((await memory.listFacts(user, pageQuery)).length, 10);
 });
 

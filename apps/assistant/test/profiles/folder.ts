@@ -4,7 +4,7 @@ import { openFolder } from '@oselya/testing';
 import { openProfiles } from '../../src/profiles/profiles.ts';
 import { PROFILE_TOOLS } from '../../src/conversations/tools/tools.ts';
 
-/** Creates a folder with files by name. It is deleted after the test file. */
+/** Creates a folder with the given files, by name. The folder is deleted after the test file. */
 export async function createFolder(files: Record<string, string | Uint8Array>): Promise<string> {
   const folder = await openFolder();
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
@@ -19,6 +19,6 @@ type Options = Partial<Parameters<typeof openProfiles>[0]>;
 
 const silentLog = { info: () => undefined, error: () => undefined };
 
-/** Opens the profiles of a folder, without a log unless one is given. */
+/** Opens the profiles of a folder. Logs nothing by default. */
 export const openTestProfiles = (folder: string, options: Options = {}) =>
   openProfiles({ folder, toolNames: PROFILE_TOOLS, log: silentLog, ...options });

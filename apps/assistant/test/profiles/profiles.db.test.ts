@@ -170,7 +170,7 @@ test('Users choose among the profiles that are not admin-only', async () => {
   }
   const removedProfile = profiles.choose(admin, 'b');
 
-  // Permission follows the current file, and the last file of a removed profile.
+  // The current file determines who may use a profile; after its removal, the last file does.
   await writeFile(join(profiles.folder, 'a.yaml'), profile('a', adminOnlyLine));
   await rm(join(profiles.folder, 'b.yml'));
   await rm(join(profiles.folder, 'c.yaml'));

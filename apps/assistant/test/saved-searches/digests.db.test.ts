@@ -33,7 +33,7 @@ const updateSearch = (id: string, values: { search?: string; paused?: boolean })
 const readLastText = async (sessionId: string) =>
   String((await stage.readMessages(sessionId)).at(-1)?.[1]).replaceAll('\u00A0', ' ');
 
-/** Adds a listing, and processes saved searches when their digests are due. */
+/** Adds a listing, makes all digests due, and processes the saved searches. */
 async function addAndProcess(): Promise<number> {
   const id = addListing();
   await stage.ageDigests();
@@ -120,7 +120,7 @@ test('Equal searches share a request, and paused ones cause none', async () => {
   await db.deleteFrom('conversation_sessions').where('id', '=', deletedSessionId).execute();
   const ids = [addListing(), addListing()];
   await reader.runPass();
-  // Two requests for the page, and one for each digest.
+  // One request for each distinct search, and one for each digest.
   assert.equal(feed.matched.length, 4);
   for (const { ids: requestedIds } of feed.matched) assert.deepEqual(sortIds(requestedIds), ids);
   const digests = await Promise.all(
@@ -361,7 +361,7 @@ test('Digests wait for a rate limit, skip a rejected search, and replace an unkn
   assert.match(limitedReader.lines[1] ?? '', /older copy of its database/);
 });
 
-// A killed process needs a database that another process can reach.
+// The test kills a process, so it needs a database that two processes can use.
 if (stage.engine === 'postgres') {
   test('A digest is sent once after its process is killed during the write', async () => {
     const { sessionId } = await stage.saveSearch('u-olena');

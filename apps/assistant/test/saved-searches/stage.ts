@@ -85,7 +85,7 @@ export async function openDigestStage() {
       return { id: savedSearch.id, sessionId: session.id };
     },
 
-    /** Moves the times of the last digests into the past. The next digests are then due. */
+    /** Moves the times of the last digests into the past, which makes the next digests due. */
     async ageDigests(age = '8 days'): Promise<void> {
       await sql`update saved_searches set told_at = told_at - ${age}::interval`.execute(db);
     },
@@ -95,7 +95,7 @@ export async function openDigestStage() {
       await sql`update collector_feed set lease_until = now() - interval '1 second'`.execute(db);
     },
 
-    /** Runs `meanwhile` while `work` waits for matches of the collector. */
+    /** Runs `meanwhile` while `work` waits for matches from the collector. */
     async whileRequested(
       work: () => Promise<unknown>,
       meanwhile: () => Promise<void>,
