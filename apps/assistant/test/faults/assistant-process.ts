@@ -1,4 +1,4 @@
-// An assistant in a separate process, which sends its URL to its parent and ends with it.
+// Runs an assistant in a separate process, which sends its URL to the parent process and exits with it.
 
 import { start } from '../../src/main.ts';
 

@@ -42,7 +42,7 @@ suite('answers over restarts and kills', async () => {
     const sid = await stage.signIn('u-olena');
     const replica = await startProcess(stage);
 
-    /** Reports how often the answer of a session is stored. */
+    /** Reports how many times the answer of a session is stored. */
     async function reportAnswer(t: TestContext, sessionId: string): Promise<void> {
       const messages = await readMessages(sessionId);
       const count = messages.filter(([role]) => role === 'assistant').length;
@@ -270,7 +270,7 @@ suite('outage of the model', async () => {
       ['assistant', 'Є дві.', null],
     ]);
 
-    // After five failures in a row the breaker opens.
+    // The breaker opens after five consecutive failures.
     isDown = true;
     const requestCounts: number[] = [];
     for (let attempt = 1; attempt <= 3; attempt += 1) {
@@ -288,7 +288,7 @@ suite('outage of the model', async () => {
 
 suite('outage of the database', async () => {
   const SESSION_COUNT = 20;
-  /** Number of rejected requests after which an outage ends. A refresh survives a minute, also on a slow machine. */
+  /** Number of rejected requests after which an outage ends, before the minute that a refresh survives is over. */
   const MIN_REJECTIONS = 100;
   const INTERRUPTION_COUNT = getRepetitions({ soak: 10, ci: 1 });
 
@@ -329,7 +329,8 @@ suite('outage of the database', async () => {
   });
 
   /**
-   * Requests the current user at all replicas until stopped. Counts a 503 only with `Retry-After` and without cookies.
+   * Requests the current user from all replicas until stopped. Counts a 503 as an outage only if it has `Retry-After`
+   * and sets no cookie.
    */
   function startRequests(browsers: readonly Browser[], replicas: readonly Replica[]) {
     const result = { successes: 0, outages: 0, failures: [] as string[] };
@@ -435,7 +436,7 @@ suite('outage of the database', async () => {
             assert.equal((await send(replica, browser, { path: '/auth/me' })).status, 200);
           }
         }
-        // Notifications of other processes arrive again.
+        // Notifications from other processes arrive again.
         assert.equal((await firstBrowser.post('/auth/logout')).statusCode, 200);
         for (const socket of sockets) assert.equal((await socket.closed).code, 4401);
       });
@@ -453,9 +454,9 @@ suite('interrupted transactions', async () => {
 
   beforeEach(() => provider.reset());
 
-  /** A request in one transaction that ends with an audit entry. */
+  /** A request that runs one transaction, which ends with audit entries. */
   type Action = {
-    /** Creates the request. A sign-in request is only valid once. */
+    /** Creates the request. A sign-in request is valid only once. */
     request: (browser: Browser) => Promise<SentRequest>;
     status: number;
     /** Actions of the audit entries that the request adds. */
@@ -466,7 +467,7 @@ suite('interrupted transactions', async () => {
     'a sign-in': {
       request: async (browser) => ({ path: await browser.begin(provider) }),
       status: 302,
-      // The browser's earlier sign-in ends with it.
+      // A sign-in ends the browser's earlier one.
       auditActions: ['signed_out', 'signed_in'],
     },
     'a logout': {
@@ -545,7 +546,7 @@ suite('order of locks', async () => {
 
     type Case = { client: SocketClient; id: string; sid: string };
 
-    /** Requests that lock the user and a session, with their results. */
+    /** Functions that send a request which locks the user and a session, and return its status or number of errors. */
     const actions = {
       message: async ({ client, id }: Case) => {
         client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
@@ -591,7 +592,7 @@ suite('order of locks', async () => {
     }
 
     test('A cancelled tool that waits for a lock changes nothing', async (t) => {
-      // The assignment of legacy data takes this lock.
+      // The assignment of legacy data acquires this lock.
       const lock = sql`lock table memory_facts, memory_summaries in share row exclusive mode`;
       const sid = await stage.signIn('u-olena');
       const olena = await openRawClient(t, { url, sid });

@@ -6,7 +6,7 @@ import pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
 
-/** Ends all connections to one database and rejects new ones, as a restart does, until `restore`. */
+/** Ends all connections to one database and rejects new ones, as a restart does, until `restore` is called. */
 export async function interruptDatabase(databaseUrl: string) {
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
@@ -85,7 +85,7 @@ export async function startProcess(
   return { url: String(await waitForMessage()), kill: () => kill() };
 }
 
-/** The URL of one of several assistants that share a database. */
+/** One of several assistants that share a database. */
 export type Replica = { url: string };
 
 /** Starts assistants that share a database: separate processes on PostgreSQL, instances of this process on PGlite. */
@@ -110,7 +110,7 @@ export type SentRequest = {
   body?: string;
 };
 
-/** Sends a request with a browser's cookies. It changes no cookie and follows no redirect. */
+/** Sends a request with a browser's cookies, without storing new cookies or following redirects. */
 export async function send(
   { url }: Replica,
   { cookies }: Pick<Browser, 'cookies'>,

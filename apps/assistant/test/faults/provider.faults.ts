@@ -37,7 +37,7 @@ suite('outage of the provider', async () => {
   let sentBytes = 0;
   let outageCount = 0;
 
-  /** Sends 100 MiB as fast as the client reads them. */
+  /** Sends 100 MiB of spaces as fast as the client reads. */
   async function sendHugeAnswer(response: ServerResponse): Promise<void> {
     const chunk = Buffer.alloc(64 * 1024, ' ');
     const controller = new AbortController();
@@ -115,7 +115,7 @@ suite('outage of the provider', async () => {
       provider.faults.set('token', fault);
       assertOutage(await browser.get('/auth/me'));
       assert.deepEqual(await findAuthSession(sid), expiredRow, 'the lease is released');
-      // The code is used, so the user signs in again.
+      // The authorization code may be spent, so the response asks the user to sign in again.
       const exchange = await browser.signIn(provider);
       assert.deepEqual([exchange.statusCode, exchange.json().code], [400, 'token_exchange_failed']);
       assert.deepEqual(exchange.cookies, []);
@@ -190,7 +190,7 @@ suite('outage of the provider', async () => {
     assert.equal((await browser.get('/auth/me')).statusCode, 200);
   });
 
-  // The refresh token is used up with the answer, so an invalid lifetime must not cost the session.
+  // The answer spends the refresh token, so an invalid lifetime must not end the session.
   test('A malformed lifetime of a token counts as unknown', async () => {
     for (const expiresIn of [-1, -1e300, 'soon', '', null, [3600], {}, true]) {
       const browser = await signInUser(app);
@@ -246,9 +246,9 @@ suite('refresh of tokens', async () => {
     where refresh_lease_until is not null`.execute(db);
   }
 
-  /** Kills a process between the provider's answer and its write, which waits for a lock. */
+  /** Kills a process that has received the provider's answer, while the write of the tokens waits for a lock. */
   async function killBeforeWrite() {
-    // No lease expires during these tests.
+    // With this timeout, leases outlast the tests.
     const patientSettings = { IDP_TIMEOUT_MS: '60000' };
     const [killedProcess, survivor] = await Promise.all([
       startProcess(assistant, patientSettings),
@@ -337,7 +337,7 @@ suite('refresh of tokens', async () => {
       await proxy.interrupt();
       release();
       await until(() => provider.issued.length > issuedCount);
-      // A minute passes.
+      // Simulates that a minute passes.
       await sql`
         update user_auth_sessions set refresh_lease_until = refresh_lease_until - interval '1 minute'
         where id = ${browser.sid}`.execute(db);
@@ -394,7 +394,7 @@ suite('refresh of tokens', async () => {
 
     beforeEach(() => provider.reset());
 
-    // With a shorter lease a second process would redeem the token again.
+    // With a lease shorter than the delay, a second process would redeem the token again.
     const delaysMs = engine === 'postgres' ? [0, 6000] : [0];
 
     for (const delayMs of delaysMs) {

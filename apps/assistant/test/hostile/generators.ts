@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Text in generated values that the log must not contain. */
+/** Mark in generated values, which the log must not contain. */
 export const MARK = 'zq7Mark';
 
 /** Texts that often break parsers, queries and pages. */
@@ -105,7 +105,7 @@ export const headers: fc.Arbitrary<Record<string, string>> = fc
   )
   .map((pairs) => Object.fromEntries(pairs));
 
-/** JSON Schema keywords that request bodies use. */
+/** JSON Schema with the keywords that request bodies use. */
 type Schema = {
   type?: string;
   const?: unknown;
@@ -117,7 +117,7 @@ type Schema = {
 
 const anyValue: fc.Arbitrary<unknown> = fc.oneof(fc.jsonValue({ maxDepth: 3 }), markedText);
 
-/** Creates a value that usually fits a schema. */
+/** Creates an arbitrary for values that usually fit a schema. */
 function createValue(schema: Schema): fc.Arbitrary<unknown> {
   return fc.oneof(
     { weight: 4, arbitrary: createValidValue(schema) },
@@ -165,7 +165,7 @@ const INVALID_JSON_TEXTS = [
   `${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`,
 ];
 
-/** Creates a body for a schema, usually JSON. */
+/** Creates an arbitrary for bodies of a schema, which are usually JSON. */
 export function createBody(schema: Schema): fc.Arbitrary<Buffer> {
   const json = createValue(schema).map((value) => Buffer.from(JSON.stringify(value) ?? ''));
   const invalidJson = fc.oneof(fc.constantFrom(...INVALID_JSON_TEXTS), markedText);

@@ -116,7 +116,7 @@ function testCases<Value>(
   });
 }
 
-/** Returns the cookie of a user, who signs in again when an earlier request ended the session. */
+/** Returns a user's session cookie. Signs the user in again if an earlier request ended the session. */
 async function getCookie(userId: string): Promise<string> {
   let browser = browsers.get(userId);
   if (browser === undefined || (await findAuthSession(browser.sid)) === undefined) {
