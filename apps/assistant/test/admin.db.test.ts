@@ -35,7 +35,7 @@ beforeEach(async () => {
   await db.deleteFrom('audit_log').execute();
 });
 
-/** Reads all pages by their links. */
+/** Follows the links of a list, and returns the rows of all pages. */
 const readPages = async <Row>(path: string): Promise<Row[]> =>
   (await pages(admin, path)).flatMap((response) => response.json());
 

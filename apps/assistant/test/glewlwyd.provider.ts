@@ -9,12 +9,12 @@ import { test } from 'node:test';
 import { Browser, deferCleanup, findFreePort, openFolder, until } from '@oselya/testing';
 import { openAssistant } from './helpers/assistant.ts';
 
-// Sign-in at glewlwyd of Debian, an independent OAuth provider in C, which is configured through its API.
+// Tests sign-in with Debian's glewlwyd, an independent OAuth provider in C that is configured through its API.
 
 const SCHEMA = '/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3';
 const LIBRARIES = '/usr/lib/glewlwyd';
 const ADMIN = { username: 'admin', password: 'password' };
-/** Secret that needs no encoding, because glewlwyd decodes none. RFC 6749 §2.3.1. */
+/** Secret that needs no URL encoding, because glewlwyd does not decode secrets. RFC 6749 §2.3.1. */
 const SECRET = 'theSecretOfTheClient';
 const OLENA = { username: 'olena', password: 'her password' };
 
@@ -131,7 +131,7 @@ const { db, createInstance, lines } = await openAssistant({
   IDP_REVOKE_PATH: '/revoke',
   IDP_CLIENT_ID: 'oselya',
   IDP_CLIENT_SECRET: SECRET,
-  // With `openid` glewlwyd requires a nonce, which is optional in OpenID Connect.
+  // With the scope `openid`, glewlwyd requires a nonce, which is optional in OpenID Connect.
   IDP_SCOPES: 'oselya',
 });
 const app = await createInstance();

@@ -27,7 +27,7 @@ suite('assignment of data without an owner', async () => {
     await sql`truncate ${tables} cascade`.execute(db);
   });
 
-  /** Builds a time from microseconds, which a JavaScript date truncates. */
+  /** Builds an SQL timestamp from microseconds, which a JavaScript date would truncate. */
   const buildTimestamp = (us: number | null) =>
     sql<Date>`'epoch'::timestamptz + ${us}::bigint * interval '1 microsecond'`;
   const selectMicroseconds = (column: 'created_at' | 'updated_at') =>
@@ -224,7 +224,7 @@ suite('assignment of data without an owner', async () => {
     const values = new Map(rows.map(({ key, value }) => [key, value]));
     for (const [, key] of legacyFacts) {
       const expected = writtenKeys.includes(key) ? 'new' : 'old';
-      // A deletion after the assignment leaves nothing.
+      // A deletion after the assignment leaves no fact.
       if (!deletedKeys.includes(key) || values.has(key))
         assert.equal(values.get(key), expected, key);
     }
@@ -286,7 +286,7 @@ suite('tables of an older system', async () => {
     .replace("'Own', false, '2025-01-01', '2025-01-02'", "null, null, null, '2025-01-02'")
     .replace("('f-4', null, 'home', 'city'", "(null, null, 'home', null");
 
-  /** Tables with IDs of other types and other keys. */
+  /** Tables with different ID types and keys. */
   const OTHER_TYPE_TABLES = `
     create table svc_users (
       id integer primary key, email text not null, display_name text, role text, permissions jsonb,

@@ -17,7 +17,7 @@ suite('limits', () => {
     const app = await createTestServer();
     const requestCounts = { waiting: 0, closed: 0 };
     app.addHook('onRequest', async (request, reply) => {
-      // A guard can wait for the provider until the client has disconnected.
+      // Simulates a guard that waits for the provider until the client disconnects.
       if (request.headers['x-wait'] !== undefined) {
         requestCounts.waiting += 1;
         await once(reply.raw, 'close');

@@ -76,7 +76,7 @@ test('Every route has a summary and described tags, and every status a descripti
     for (const [status, { description, content }] of Object.entries(operation.responses)) {
       const location = `${method} ${path} ${status}`;
       assert.ok(!['', 'Default Response'].includes(description), `${location} has no description`);
-      // Redirects have no body.
+      // Informational responses and redirects have no body.
       if (/^[13]/.test(status)) continue;
       const media: Media[] = Object.values(content ?? {});
       assert.ok(media.length > 0, `${location} has no body`);

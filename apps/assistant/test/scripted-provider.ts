@@ -99,7 +99,7 @@ export async function startScriptedProvider() {
         userinfo_endpoint: `${provider.url}/oauth/userinfo`,
         jwks_uri: `${provider.url}/oauth/keys`,
       };
-      // OpenID Connect requires the type.
+      // OpenID Connect requires the token type.
       provider.token.extra = { token_type: 'Bearer' };
       provider.metadata = metadata;
       return metadata;
@@ -229,7 +229,7 @@ function hasClientSecret({ headers }: ReceivedRequest, form: URLSearchParams): b
   return id === CLIENT.id && secret === CLIENT.secret;
 }
 
-/** Creates a signing key of ID tokens, with its public part. */
+/** Creates a key for ID tokens. Returns the public key, and a function that signs claims. */
 export async function makeSigningKey(kid: string, alg = 'RS256') {
   const { publicKey, privateKey } = await generateKeyPair(alg);
   const publishedKey: JWK = { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' };

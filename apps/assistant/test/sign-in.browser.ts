@@ -81,7 +81,7 @@ suite('browser', async () => {
 
   type Me = { status: number; user: { email?: string; role?: string } };
 
-  /** Requests the user with the cookies of the page, whose policy permits no fetch. */
+  /** Requests the user with the page's cookies, because the policy of the page permits no fetch. */
   async function requestMe(page: Page): Promise<Me> {
     const response = await page.request.get(`${laxUrl}/auth/me`);
     return { status: response.status(), user: await response.json() };
@@ -172,7 +172,7 @@ suite('terminal', async () => {
     assert.match(visibleText, new RegExp(`127\\.0\\.0\\.1:${terminalServer.port}`));
     assert.equal(await page.locator('#mark').innerText(), terminalServer.mark);
     assert.equal(terminalServer.queries.length, 0, 'nothing is sent before the user agrees');
-    // The style needs its hash in the policy.
+    // The style applies only if the policy contains its hash.
     const background = await page.evaluate<string>(
       `getComputedStyle(document.querySelector('#confirm')).getPropertyValue('background-color')`,
     );

@@ -77,7 +77,7 @@ suite('upkeep', () => {
       [age],
     );
 
-  /** Adds events of a turn that started, and unless it is running also finished, the given time ago. */
+  /** Adds events of a turn that started `age` ago and, unless it is running, also finished then. */
   const addEvents = (status: string, age: string, count: number) =>
     sql`with session as (
         insert into conversation_sessions (user_id, profile_id, name) values ('u-1', 'default', '')

@@ -22,7 +22,7 @@ import { createPerson } from '../helpers/people.ts';
 import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
 
-/** Texts that identify the owner's data, and data without an owner. */
+/** Markers in the owner's data, and in data without an owner. */
 const OWNER_MARK = 'secret-7f3a';
 const LEGACY_MARK = 'legacy-9c1d';
 
@@ -42,7 +42,7 @@ const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
 const { db, provider, createInstance } = await openAssistant({
   IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
 });
-// The provider has one user, so a fetch would return the data of the last visitor.
+// User data stays cached: a fetch would return the provider's only user, the last visitor.
 const sharedApp = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '3600' });
 const statements: Statement[] = [];
 const app = await createInstance({}, (statement) => statements.push(statement));
@@ -101,7 +101,7 @@ const TABLES = [
 ];
 const forEachTable = (build: (table: string) => string, separator: string) =>
   TABLES.map(build).join(separator);
-// SQL functions, because they cache their plans across hundreds of requests.
+// SQL functions cache their plans across hundreds of requests.
 for (const statement of [
   ...TABLES.map((table) => `create table kept_${table} as table ${table}`),
   `create function restore(held text) returns void language plpgsql as $$ begin
@@ -197,7 +197,7 @@ suite('access to routes', async () => {
 suite('revocation during a request', async () => {
   const USER_IDS = { admin: 'u-admin', owner: OWNED.userId } as const;
 
-  /** Sends a request, and an event to another process while the provider describes the user. */
+  /** Sends a request and, while the request fetches its user, an event to a different process. */
   async function sendMeanwhile(
     row: Row,
     actor: keyof typeof USER_IDS,
@@ -276,7 +276,7 @@ suite('revocation during a request', async () => {
         headers: { cookie, 'content-type': 'application/json' },
       });
       request.write('{"value":');
-      // The session and its generation have been read, so the user is resolved.
+      // After two statements, the session and its generation are read and the user is resolved.
       await until(() => statements.length >= 2);
       await sendEvent(receiver, { event, user_id: 'u-admin' });
       provider.user = createPerson('u-admin');

@@ -33,7 +33,7 @@ export const OWNED = {
 /** A session of an older system, without an owner. */
 export const LEGACY_SESSION = 's-legacy';
 
-// Route, and after # a URL without the owner's IDs | permission of the holder |
+// Route, optionally with # and a URL in place of the owner's | permission of the holder |
 // status for all visitors, or for each of them | visitors who see the owner's data.
 const TABLE = `
 GET /                                      |                         | 200                 | owner
@@ -151,17 +151,17 @@ const tableRows = TABLE.trim()
     };
   });
 
-/** All routes with their access. Specification 000, Permission check rules and Ownership rules. */
+/** All routes with their access. See specification 000, Permission check rules and Ownership rules. */
 export const rows: readonly Row[] = [
   ...tableRows,
-  // Only admins access a session without an owner.
+  // Only admins can access a session without an owner.
   ...tableRows.flatMap((row) => {
     if (!row.url.startsWith(`/sessions/${OWNED.sessionId}`)) return [];
     const { admin } = row.expect;
     const expect = { signedOut: 401, owner: 403, stranger: 403, holder: 403, admin };
     return [{ ...row, expect, url: row.url.replace(OWNED.sessionId, LEGACY_SESSION), reveals: [] }];
   }),
-  // Digests cannot go to a session of another user, not even for an admin.
+  // Not even an admin can send digests to another user's session.
   ...tableRows.flatMap((row) => {
     if (row.route !== 'POST /saved-searches') return [];
     const payload = { name: 'x', search: { query: 'x' }, session_id: OWNED.sessionId };

@@ -93,7 +93,7 @@ test('A file is stored, replaced, downloaded as an attachment, and deleted', asy
   assert.partialDeepStrictEqual(file, secondUpload.json());
   assert.ok(file.updated_at >= file.created_at);
 
-  // Both normalization forms of a name are the same file.
+  // Both normalization forms of a name denote the same file.
   await putFile('їжак.txt'.normalize('NFD'), 'a');
   assert.deepEqual((await putFile('їжак.txt', 'b')).statusCode, 200);
   assert.deepEqual((await owner.request('DELETE', buildPath(name))).json(), { ok: true });

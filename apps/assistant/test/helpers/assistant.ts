@@ -43,7 +43,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
     ...overrides,
   });
 
-  /** @param onStatement Is called with each statement of the instance after its result. */
+  /** @param onStatement Called with the kind of each statement of the instance when the result arrives. */
   async function createInstance(
     overrides: Record<string, string> = {},
     onStatement: (statement: Statement) => void = () => undefined,
@@ -84,7 +84,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
     createInstance,
     /** Returns the environment of an instance, for a separate process. */
     settings,
-    /** Undefined on PGlite. */
+    /** URL of the database; undefined on PGlite. */
     databaseUrl: database.url,
     /**
      * Signs in a new browser, and clears the provider's calls.
@@ -121,7 +121,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
 
 export type Statement = 'read' | 'write';
 
-/** Reports statements by their results, because plugins do not see raw statements. */
+/** Creates a plugin that reports statements by their results, because plugins do not see raw statements. */
 const createStatementPlugin = (onStatement: (statement: Statement) => void): KyselyPlugin => ({
   transformQuery: ({ node }) => node,
   transformResult({ result }) {
@@ -132,7 +132,7 @@ const createStatementPlugin = (onStatement: (statement: Statement) => void): Kys
 
 type RequestOptions = { app?: Server; headers?: Record<string, string>; payload?: string | object };
 
-/** Browser for `inject` that keeps cookies. */
+/** Browser that sends requests with `inject` and keeps cookies. */
 export class Browser {
   readonly cookies = new Map<string, string>();
   private readonly app: Server;

@@ -39,7 +39,7 @@ const { messages } = document.components;
 /** Returns the message key in a reference. */
 export const getKey = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
 
-/** Keys of the messages of clients, and of the server. */
+/** Keys of the client messages, and of the server messages. */
 export const clientKeys = Object.values(document.operations)
   .filter(({ action }) => action === 'receive')
   .flatMap((operation) => operation.messages.map(getKey));

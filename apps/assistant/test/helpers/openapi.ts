@@ -33,15 +33,15 @@ export const toDocumentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$
 const buildPointer = (...keys: string[]) =>
   keys.map((key) => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
 
-/** Creates a checker of values against the schemas of a document. */
+/** Creates functions that check values and responses against a document. */
 export function createDocumentChecker(document: OpenApi) {
-  // Strict mode rejects the members of the document, which is not a schema.
+  // Strict mode would reject the document's members, because the document is not a schema.
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
   ajv.addSchema(document, DOCUMENT_URI);
   const compiledSchemas = new Map<string, ValidateFunction>();
 
-  /** Memoizes validators, because compilation is slow. */
+  /** Returns a memoized validator, because compilation is slow. */
   function getValidator($ref: string): ValidateFunction {
     const validate = compiledSchemas.get($ref) ?? ajv.compile({ $ref });
     compiledSchemas.set($ref, validate);
@@ -54,7 +54,7 @@ export function createDocumentChecker(document: OpenApi) {
     assert.ok(validate(value), `${schemaPath.join(' ')}: ${ajv.errorsText(validate.errors)}`);
   }
 
-  /** Fails unless the document describes the status, type and body of an answer. Ignores hidden routes. */
+  /** Fails unless the document describes the status, type and body of a response. Ignores hidden routes. */
   function checkResponse(method: string, route: string, response: InjectedResponse): void {
     const path = toDocumentPath(route);
     const operation = document.paths[path]?.[method.toLowerCase()];

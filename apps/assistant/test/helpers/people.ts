@@ -2,7 +2,7 @@ import type { Browser, TestAssistant } from './assistant.ts';
 import type { Permission, User } from '../../src/access/permissions.ts';
 import type { Server } from '@oselya/kit';
 
-/** Creates the provider's data of a user. */
+/** Creates user data as the provider returns it. */
 export function createPerson(
   id: string,
   { isAdmin = false, permissions = [] }: { isAdmin?: boolean; permissions?: Permission[] } = {},
@@ -31,8 +31,8 @@ export const createUser = (id: string, permissions: Permission[] = []): User => 
 });
 
 /**
- * Settings for several signed-in users, because the scripted provider has one user: data stays fresh for an hour. On a
- * busy machine, a sign-in may take longer than the default timeout.
+ * Settings for several signed-in users. User data stays cached for an hour, because the scripted provider has only one
+ * user. On a busy machine, a sign-in may take longer than the default timeout.
  */
 export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600', IDP_TIMEOUT_MS: '60000' };
 

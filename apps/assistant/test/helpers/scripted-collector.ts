@@ -5,7 +5,7 @@ import { listingFields } from '../../src/collector/generated/openapi.ts';
 /** Creates a listing with values in its main fields. */
 export function listing(listingId: number, fields: Partial<Listing> = {}): Listing {
   return {
-    // All other fields are null.
+    // Fields without a value below are null.
     ...(Object.fromEntries(listingFields.map(({ name }) => [name, null])) as unknown as Listing),
     listing_id: listingId,
     source_slug: 'samples',
@@ -32,7 +32,7 @@ export function listing(listingId: number, fields: Partial<Listing> = {}): Listi
   };
 }
 
-/** Starts a collector with scripted listings, which answers as its OpenAPI document says. */
+/** Starts a collector with scripted listings, whose answers follow the collector's OpenAPI document. */
 export async function startScriptedCollector() {
   const collector = {
     url: '',

@@ -9,7 +9,7 @@ type Change = ChangesPage['items'][number];
 /** Failure that replaces an answer. */
 type Failure = { status: number; retryAfter?: number } | 'reset';
 
-/** Starts a collector with a scripted change feed and their matches. Cursors are numbers. */
+/** Starts a collector with a scripted change feed and matches. Cursors are numbers. */
 export async function startScriptedFeed() {
   const changes: Change[] = [];
   const listings = new Map<number, Listing>();
@@ -18,7 +18,7 @@ export async function startScriptedFeed() {
     pageSize: 100,
     /** Received match requests. */
     matched: [] as MatchesRequest[],
-    /** Returns the failure of a request; undefined for an answer. */
+    /** Returns the failure of a request, or undefined if the request succeeds. */
     failureOf: (_path: string): Failure | undefined => undefined,
     /** Promise that delays each response to a match request. */
     gate: undefined as Promise<void> | undefined,

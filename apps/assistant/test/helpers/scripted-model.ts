@@ -57,11 +57,11 @@ export async function startScriptedModel() {
     url: server.url,
     /** Promise that delays each title. */
     titleDelay: Promise.resolve(),
-    /** Replaces the title. */
+    /** Response that replaces the title. */
     titleAnswer: undefined as ScriptedResponse | undefined,
     scripts,
     chatRequests,
-    /** Answers to summary requests; numbered by default. */
+    /** Answers to the next summary requests. Without a script, a summary contains its number. */
     summaries,
     /** Received summary requests. */
     summaryRequests,
@@ -85,7 +85,7 @@ function createWordResponse(
 const hasInstructions = ({ messages }: Conversation, instructions: string) =>
   JSON.stringify(messages[0]?.content).includes(`"${instructions}`);
 
-/** Creates a promise that a test resolves. */
+/** Creates a promise and the function that resolves it. */
 export function createGate(): { opened: Promise<void>; open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };

@@ -41,7 +41,7 @@ export class SocketClient {
     });
   }
 
-  /** Begins to connect; the socket may be closed immediately. */
+  /** Begins to connect, and does not wait. The server may close the socket immediately. */
   static begin(url: string, options: ClientOptions = {}): SocketClient {
     const { sid, ...socketOptions } = options;
     const headers = { ...socketOptions.headers };
@@ -68,12 +68,12 @@ export class SocketClient {
     return String(id);
   }
 
-  /** Sends a message of a conversation and returns the first reply. */
+  /** Sends a chat message, and returns the first reply. */
   say(sessionId: string, text: string, extraMembers: object = {}): Promise<Frame> {
     return this.ask({ type: 'message.send', session_id: sessionId, text, ...extraMembers });
   }
 
-  /** Sends a message of a conversation and waits until its answer is complete. */
+  /** Sends a chat message, and waits until its answer is complete. */
   async complete(sessionId: string, text: string): Promise<void> {
     const earlierCount = this.getFrames('message.completed').length;
     await this.say(sessionId, text);

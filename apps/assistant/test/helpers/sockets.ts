@@ -24,7 +24,7 @@ export class ScriptedIdentity {
   maxConcurrency = 0;
   private concurrentCount = 0;
 
-  /** Returns a known user unchanged while the session exists. */
+  /** Resolves the user of a session. Returns a known user unchanged while the session exists. */
   readonly resolve: ResolveSession = async (sessionId, knownUser) => {
     if (knownUser !== undefined) {
       return this.users.has(sessionId)
@@ -52,7 +52,7 @@ export class ScriptedIdentity {
 /** Returns a well-formed session ID. */
 export const createSessionId = (character: string) => character.repeat(43);
 
-/** Starts a server that has only sockets, with scripted users and messages. */
+/** Starts a server for sockets, with scripted users and messages. */
 export async function openSockets({
   types = {},
   limits = {},
@@ -96,7 +96,7 @@ export async function openSockets({
       },
     },
     acceptsUpgrade: isSocketHandshake,
-    // Lets tests connect from any address.
+    // Lets tests choose the client address in a header.
     trustedProxies: ['127.0.0.1'],
   });
   await app.register(cookie);
@@ -126,7 +126,7 @@ export async function openSockets({
   return { app, url, sockets, identity, registry, lines };
 }
 
-/** Messages for all clients, for signed-in users, and for admins, answered by `pong`. */
+/** Messages for all clients, for signed-in users, and for admins, each answered with `pong`. */
 const { ping: pingDefinition } = clientMessages;
 export const pingMessage = defineMessage(pingDefinition, (_, { answer }) =>
   answer({ type: 'pong' }),

@@ -70,7 +70,7 @@ suite('user data', () => {
     const release = provider.holdNext('userinfo');
     const requests = Array.from({ length: 20 }, () => requestMe(browser, watchedApp));
     await until(() => readCount === 20 && provider.count('userinfo') === 1);
-    // A later request of another session is answered, so all earlier ones have reached the fetch.
+    // When a later request of another session is answered, all earlier requests have reached the fetch.
     assert.equal((await requestMe(otherBrowser, watchedApp)).statusCode, 200);
     release();
     await assertSuccessful(requests);
@@ -271,7 +271,7 @@ suite('token refresh', () => {
       const release = provider.holdNext('token');
       const request = requestMe({ sid }, impatientApp);
       await until(() => provider.count('token') === 1);
-      // Another process acquires the lease after its expiry.
+      // Simulates that another process acquires the expired lease.
       await sql`update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
         where id = ${sid}`.execute(db);
       const leasedRow = await findAuthSession(sid);

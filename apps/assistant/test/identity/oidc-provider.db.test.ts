@@ -20,7 +20,7 @@ const {
 const listSessions = () => db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute();
 
 suite('oidc-provider', async () => {
-  // A provider with other pages, scopes and claims than the development provider.
+  // The pages, scopes and claims of this provider differ from those of the development provider.
   const [providerPort, port] = [await findFreePort(), await findFreePort()];
   const issuer = `http://127.0.0.1:${providerPort}`;
   const assistantUrl = `http://127.0.0.1:${port}`;
@@ -56,7 +56,7 @@ suite('oidc-provider', async () => {
       revocation: { enabled: true },
     },
     rotateRefreshToken: true,
-    // The default rejects loopback addresses.
+    // The provider's default dispatcher rejects loopback addresses.
     fetch: (url, options) => fetch(url, Object.assign({ ...options }, { dispatcher: undefined })),
   });
   provider.on('grant.success', ({ oidc }) =>

@@ -117,7 +117,7 @@ suite('sign-out', () => {
     assert.ok(!tokens.some((token) => queuedTokens.includes(token)), 'encrypted');
     await until(async () => {
       await sql`update token_revocations set due_at = now()`.execute(db);
-      // A sign-out wakes the revocation of its process.
+      // A sign-out wakes the revocation of queued tokens in its process.
       await (await signInUser(app)).post('/auth/logout');
       return tokens.every((token) => provider.revokedTokens.includes(token));
     });
@@ -320,7 +320,7 @@ suite('terminal', () => {
   const createRandomText = () => randomBytes(32).toString('base64url');
   const computeSha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
 
-  /** Creates the request of a terminal. */
+  /** Creates a terminal's sign-in request. */
   function createTerminalRequest(changes: Record<string, string> = {}) {
     const [verifier, state] = [createRandomText(), createRandomText()];
     const query = new URLSearchParams({
@@ -422,7 +422,7 @@ suite('terminal', () => {
         assert.deepEqual([statusCode, JSON.parse(body).code], [403, 'cross_site_request']);
       }
     }
-    // The guard of routes checks requests with a session cookie only.
+    // The route guard checks only requests with a session cookie, so the routes must check the others.
     browser.cookies.delete('svc_auth_session');
     for (const [site, status] of [
       ['cross-site', 403],

@@ -12,7 +12,7 @@ import { createUserServer } from '../helpers/servers.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
-// Starts before any turn, because with the embedded database startup aborts the turns in progress.
+// The instance starts before any turn, because startup on the embedded database aborts turns in progress.
 const secondUrl = await stage.startInstance();
 const olena = await stage.signInUser(app, createPerson('u-olena'));
 const taras = await stage.signInUser(app, createPerson('u-taras'));
@@ -226,7 +226,7 @@ test('A deletion ends an answer in progress at every process', async (t) => {
 
 /**
  * Starts a server that permits one concurrent export, and takes the user from the header `x-user`.
- * @param beforeResult Is awaited before each result of a query.
+ * @param beforeResult Awaited before each query result.
  */
 async function startServer(beforeResult: () => Promise<void>): Promise<string> {
   const server = await createUserServer();

@@ -60,7 +60,7 @@ const post = (server: Server, payload: string, type = 'application/x-www-form-ur
 const send = (server: Server, token: string) =>
   post(server, new URLSearchParams({ logout_token: token }).toString());
 
-/** Signs a user in within a session at the provider. */
+/** Signs a user in with the ID of a session at the provider. */
 async function signIn(id: string, session: string | undefined): Promise<Browser> {
   user = { ...OLENA, sub: id };
   provider.user = user;

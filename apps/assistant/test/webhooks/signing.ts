@@ -2,7 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import type { Server } from '@oselya/kit';
 import { Webhook } from 'standardwebhooks';
 
-/** Webhook secret with characters beyond ASCII, whose key is its UTF-8 text. */
+/** Webhook secret with non-ASCII characters. The signing key is its UTF-8 text. */
 export const SECRET = 'a shared secret, спільна таємниця';
 
 type Headers = Record<string, string>;
@@ -16,7 +16,7 @@ export const createHmacHeaders = (body: string | Buffer): Headers => ({
   'x-webhook-signature': computeHmac(body).toString('hex'),
 });
 
-/** Returns the headers of Standard Webhooks, signed by another implementation. */
+/** Returns the headers of Standard Webhooks, signed by the package `standardwebhooks`. */
 export function createStandardHeaders(
   body: string,
   {

@@ -239,7 +239,7 @@ test('An unsigned delivery id does not make a repeated delivery a new one', asyn
 });
 
 /**
- * Runs an SQL statement before the first insertion of an audit entry. Returns the function that removes the trigger.
+ * Makes the first insertion of an audit entry run an SQL statement. Returns a function that removes the trigger.
  */
 async function failOnce(statement: string): Promise<() => Promise<void>> {
   // A sequence keeps its count after a rollback.
