@@ -42,7 +42,7 @@ const allPools: pg.Pool[] = [];
 /**
  * Starts two collectors with workers on a faulty database.
  * @param database The same database through a stable connection.
- * @param countSockets Number of descriptors of this process between the collectors and the server.
+ * @param countSockets Counts the sockets of this process between the collectors and the server.
  */
 async function startCollectors(
   databaseUrl: string,
@@ -101,7 +101,7 @@ async function startCollectors(
         const isAnyConnectionUsed = () => pools.some((pool) => pool.totalCount > pool.idleCount);
         await until('the connections to be free', () => !isAnyConnectionUsed());
         await until('the server to have no other connection', async () => {
-          // Each collector has one more connection, for notifications.
+          // Each collector has an additional connection for notifications.
           return (
             (await countServerConnections()) === countPooledConnections(pools) + COLLECTOR_COUNT
           );
@@ -147,7 +147,7 @@ async function openRestartable() {
   return {
     db: connection.db,
     collectors: await startCollectors(url, { ...connection, url }),
-    /** Restarts the server. `immediate` is a crash, after which the server recovers from its log. */
+    /** Restarts the server. `immediate` simulates a crash, after which the server recovers from its log. */
     restart: (mode: 'fast' | 'immediate') => run(POSTGRES_SCRIPT, ['restart', mode], { env }),
   };
 }

@@ -11,7 +11,7 @@ type ObjectSchema = { properties: Readonly<Record<string, object>> };
 
 type Random = () => number;
 
-/** Creates the JSON of a value. */
+/** Function that creates the JSON of a value. */
 type Generator = (random: Random) => string;
 
 const quote = (text: string): string => JSON.stringify(text);
@@ -43,7 +43,7 @@ const TEXTS = [
   '',
 ].map(quote);
 
-/** Valid dates, and dates that the calendar, a column or JavaScript lacks. */
+/** Valid dates, and dates that the calendar, a column or JavaScript does not have. */
 const DATES = [
   ...splitWords(
     '2026-02-30T00:00:00Z 2026-06-31T25:61:61Z 2026-01-01 yesterday 2026-01-01T24:00:00Z',
@@ -53,7 +53,7 @@ const DATES = [
   ...splitWords('2016-12-31T23:59:60Z 2026-01-01t00:00:00z 2026-01-01T00:00:00.123456789123Z'),
 ].map(quote);
 
-/** URLs of loopback, private and nonexistent hosts. */
+/** URLs of loopback, private and nonexistent hosts, and URLs that are malformed or not HTTP. */
 const URLS = [
   ...splitWords('http://127.0.0.1/a.jpg http://0x7f.1/ http://[::ffff:7f00:1]/ http://2130706433/'),
   ...splitWords('http://[::1 http://[::]:0/ http://169.254.169.254/meta https://localhost:99999/'),
@@ -268,7 +268,7 @@ function createBodies({ body }: Route, count: number, seed: number) {
   return { type: FORM_TYPE, good: form(JSON.stringify(metadata)), hostile: hostile.map(form) };
 }
 
-/** Returns a valid query, or with `random` a query with unknown, invalid or missing parameters. */
+/** Returns a valid query or, if `random` is given, a query with unknown, invalid or missing parameters. */
 function createQuery({ parameters }: Route, random: Random | undefined): string {
   const declaredParameters = parameters.filter((parameter) => parameter.in === 'query');
   const pairs = declaredParameters
@@ -291,7 +291,7 @@ function createPair(declaredParameters: readonly Parameter[], random: Random): s
   if (random() < 0.3) return `${name}=${Buffer.from(pick(random, CURSORS)).toString('base64url')}`;
   const json = (random() < 0.6 ? createGenerator(schema) : anyValue)(random);
   const text = json.startsWith('"') ? (JSON.parse(json) as string) : json;
-  // Hexadecimal, since the encoder rejects lone surrogates.
+  // Escapes the bytes by hand, since `encodeURIComponent` rejects lone surrogates.
   return `${name}=${Buffer.from(text.slice(0, 5000)).toString('hex').replaceAll(/../g, '%$&')}`;
 }
 

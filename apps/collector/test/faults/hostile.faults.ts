@@ -38,7 +38,7 @@ const MAX_PARALLEL_REQUESTS = 32;
 const SEED = 20_261_121;
 /** Maximum number of unexpected responses that a failure message lists. */
 const MAX_SHOWN = 5;
-/** Time limit for the remaining queue after the last request. */
+/** Time limit for draining the queue after the last request. */
 const LIMIT_MS = 300_000;
 const REJECTIONS = [400, 413, 422];
 /** Share of payloads with an image at the hostile host. */
@@ -63,13 +63,13 @@ const idleCollector = await startCollector(idleDatabase, {
   ...UNLIMITED,
 });
 
-/** Statuses that any request may get: unknown routes, malformed requests and `Expect` headers. */
+/** Statuses that any request may get, due to unknown routes, malformed requests or `Expect` headers. */
 const COMMON_STATUSES = new Set([100, 302, 400, 404, 405, 415, 421, 431]);
 
 /** Matches the content type of a problem or its HTML page. */
 const PROBLEM_PATTERN = /^content-type: (application\/problem\+json|text\/html)/im;
 
-/** Starts to count written and deleted rows, and returns a reader of the count. */
+/** Starts counting written and deleted rows, and returns a function that reads the count. */
 async function watchRows(): Promise<() => Promise<number>> {
   await sql`create sequence changed_rows`.execute(idleDatabase.db);
   await sql`create function count_row() returns trigger language plpgsql as
@@ -89,7 +89,7 @@ async function watchRows(): Promise<() => Promise<number>> {
   };
 }
 
-/** Stores data for all routes: first a failed payload, then a listing with an image. */
+/** Stores a failed payload and then a listing with an image, for all routes. Returns the hash of the image. */
 async function storeData(): Promise<string> {
   const id = await store(idleDatabase.db, createPayload());
   await updateRawRecord(idleDatabase.db, id, { status: 'failed' });
@@ -158,7 +158,7 @@ const createGoodPayload = (random: () => number) => ({
   ...(random() < IMAGE_SHARE ? { image_urls: [host.createRandomUrl(random)] } : {}),
 });
 
-/** Checks that unusable images are recorded, and that only usable images are stored. */
+/** Checks that usable images are stored and all others are recorded with an error. Returns a summary. */
 async function checkImages(): Promise<string> {
   const rows = await db
     .selectFrom('listing_images')
@@ -235,7 +235,7 @@ for (const [search, good, schema] of [
     const bodies = createHostileBodies(SEARCH_COUNT, { seed: SEED, good, schema });
     const statusCounts = await sendAll(`/api/v1/search/${search}`, bodies, {
       success: 200,
-      // The listing is unknown or has no embedding.
+      // The listing may be unknown or have no embedding.
       rejections: search === 'similar' ? [...REJECTIONS, 404, 409] : REJECTIONS,
     });
     context.diagnostic(`responses ${JSON.stringify(Object.fromEntries(statusCounts))}`);

@@ -70,7 +70,7 @@ function getImageUrl({ text }: ReceivedRequest): string {
 
 const isPoison = (url: string) => url.endsWith('poison.png');
 
-/** Image names of the payloads. One image crashes the server. */
+/** Image names of the payloads. One payload has the poison image. */
 const PAYLOADS = Array.from({ length: JOB_COUNT }, (_, index) => [
   `${index}`,
   index === 2 ? 'poison' : `${index}-other`,
@@ -98,7 +98,7 @@ async function startTestWorker({
   return { ...modelWorker, [Symbol.asyncDispose]: dispose };
 }
 
-/** Waits until all payloads end, and checks that all payloads are completed with their images. */
+/** Waits until all payloads end, and checks them. Returns the number of descriptions, and the rejections. */
 async function checkOutcome(hasTimeouts = false) {
   const raws = await until('all jobs to end', async () => {
     const records = await db.selectFrom('raw_data').selectAll().execute();
@@ -225,7 +225,7 @@ test('Several images that take the server down are recorded when their listing i
 });
 
 test('An image that failed in an outage is described after it', async () => {
-  // The server fails two requests for each image, and accepts later requests.
+  // The server fails the first six requests for each image.
   const requestCounts = new Map<string, number>();
   server.state.describeImage = (request) => {
     const url = getImageUrl(request);

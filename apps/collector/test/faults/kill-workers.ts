@@ -34,7 +34,7 @@ const constantHandler = createConstantHandler({ createVector: createConstantVect
 
 /**
  * Starts a model server that reads listings, rejects phone repairs, describes images and embeds.
- * @param killPoint Point before or after the first response to an operation, where `onReached` is called.
+ * @param killPoint Point before or after a response to an operation, at which `onReached` is called.
  */
 export async function startAnsweringServer(killPoint?: ModelCallPoint & { onReached: () => void }) {
   const state = { requestCount: 0 };
@@ -74,7 +74,7 @@ function createAnswer(request: ReceivedRequest): { body: unknown } {
 /** Number of payloads between two changes of images. */
 const PAYLOADS_PER_IMAGE_CHANGE = 40;
 
-/** Creates a payload of one of a few listings, with a new price or the same one. Some payloads are not listings. */
+/** Creates a payload of one of twelve listings, with one of three prices. Some payloads are not listings. */
 export function createListingPayload(index: number, imageHost: string): Payload {
   const listing = Math.floor(random() * 12);
   const isListing = index % 9 !== 8;
@@ -114,16 +114,16 @@ const SIDE_COUNT = getRepetitions({ soak: 2, ci: 1 });
 /** Time limit for a worker to reach its kill point. */
 const LIMIT_MS = 60_000;
 
-/** Returns before and after; in CI, alternates between them. */
+/** Returns both sides of a point or, in CI, one side, which alternates with the index. */
 const selectSides = (index: number) =>
   (['before', 'after', 'before'] as const).slice(index % 2, (index % 2) + SIDE_COUNT);
 
-/** Kill points before and after each SQL statement of the stages and the queue. */
+/** Kill points at each SQL statement of the stages and the queue. */
 export const STATEMENT_KILL_POINTS = Object.entries(STATEMENTS).flatMap(
   ([name, statement], index) => selectSides(index).map((when) => ({ name, statement, when })),
 );
 
-/** Kill points before and after each kind of model call. */
+/** Kill points at each kind of model call. */
 const MODEL_KILL_POINTS = (['extraction', 'description', 'embedding'] as const).flatMap(
   (operation, index) => selectSides(index).map((when) => ({ operation, when })),
 );
@@ -140,7 +140,7 @@ export async function killWorkers(
   options: { url: string; folder: string; modelUrl: string; imageHost: string },
 ): Promise<{ killCount: number; acceptedIds: number[] }> {
   const { imageHost, ...settings } = options;
-  // `pop` takes the model calls first: only the first payloads need an embedding.
+  // The last entries run first. These are the model calls, because only the first payloads need an embedding.
   const killPoints: (ModelCallPoint | (FaultPoint & { name: string }) | 'random')[] = [
     ...Array.from({ length: RANDOM_KILL_COUNT }, () => 'random' as const),
     ...STATEMENT_KILL_POINTS,

@@ -27,7 +27,7 @@ const SOURCE = 'killed';
 const COLLECTOR_COUNT = 2;
 const KILLS_PER_COLLECTOR = getRepetitions({ soak: 8, ci: 2 });
 const SENDER_COUNT = 8;
-/** Maximum time before a kill at a random time. */
+/** Maximum random delay before a kill. */
 const MAX_WORK_MS = 200;
 
 // With PostgreSQL, the collectors use the test's database. Otherwise they embed a database in their data folder.
@@ -40,7 +40,7 @@ const countOpenConnections = async (): Promise<number> =>
 
 /** Model server that never responds. */
 const silentModelServer = await startServer(({ url = '' }) => {
-  // The startup probe requests embeddings.
+  // The startup probe requests embeddings, which do not count as extractions.
   if (url.endsWith('/chat/completions')) extractionCount += 1;
 });
 let extractionCount = 0;
@@ -122,7 +122,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
   );
 });
 
-// A killed process needs a database outside it.
+// The test needs a database that outlives the killed processes.
 if (databaseUrl !== undefined) {
   test('Payloads accepted by killed collectors are stored once, and the others can be sent again', async (t) => {
     t.after(killAll);
@@ -146,7 +146,7 @@ if (databaseUrl !== undefined) {
 
     async function killRepeatedly(index: number): Promise<void> {
       for (let kill = 0; kill < KILLS_PER_COLLECTOR; kill += 1) {
-        // Every second process is killed at a response while other requests are in progress.
+        // Every second kill immediately follows a response, while other requests are in progress.
         await waitForAcceptance(urls[index]);
         if (kill % 2 === 0) await sleep(random() * MAX_WORK_MS);
         const killPromise = runningCollectors[index]?.kill();

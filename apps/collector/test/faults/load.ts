@@ -25,10 +25,10 @@ const UPLOAD_TIMEOUT_MS = 60_000;
 const PAUSE_MS = 20;
 /** Number of listings: low, so that payloads of one listing wait for each other. */
 const LISTING_COUNT = 30;
-/** Number of payloads for each payload with an upload. */
+/** Distance between the sequence numbers of payloads with an upload. */
 const UPLOAD_INTERVAL = 10;
 
-/** Error codes that a database outage may cause. The load retries requests with these codes. */
+/** Error codes that a database outage may cause. Any other error code fails the test. */
 const OUTAGE_CODES = new Set([
   'ingest_failed',
   'interrupted',
@@ -61,7 +61,7 @@ function createLoadPayload(source: string, sequenceNumber: number): Payload {
  * Sends payloads to the collectors in rotation, and retries each under its idempotency key until a collector accepts
  * it. Each payload has two image URLs, or an upload.
  * @param options.urls URLs of the collectors, which may change. Empty URLs are skipped.
- * @param options.imageHost Image host. Without it, payloads have no images.
+ * @param options.imageHost URL of the image host. Without it, payloads have neither images nor uploads.
  */
 export function startIngest(
   source: string,
@@ -157,9 +157,9 @@ export function startIngest(
 type LoadResult = ReturnType<typeof startIngest>['result'];
 
 const SENDER_COUNT = 12;
-/** Number of payloads that are accepted before, between and after faults. */
+/** Number of payloads to be accepted before, between and after faults. */
 const PAYLOADS_PER_PHASE = getRepetitions({ soak: 60, ci: 20 });
-/** Long enough for the lease of a lost job and the next sweep. */
+/** Time limit that exceeds the lease of a lost job and the wait for the next sweep. */
 const LIMIT_MS = 60_000;
 const DUPLICATES_LIMIT_MS = 180_000;
 
@@ -225,8 +225,8 @@ export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
 
 /**
  * Checks that each accepted payload is stored once and has ended, without an open claim, and that
- * each listing has its newest completed payload.
- * @returns The counts, and their description for a diagnostic.
+ * the current payload of each listing is the newest completed one.
+ * @returns The counts as numbers and as text for a diagnostic.
  */
 export async function checkCounts(
   db: Kysely<Tables>,
@@ -269,7 +269,7 @@ export async function checkCounts(
   return { counts, invalidCount: invalid, completedCount: completed };
 }
 
-/** Checks that a load is stored and completed, with all images. Returns a description of the counts. */
+/** Checks that the payloads of a load are completed with all images. Returns the counts as text. */
 async function checkIngest(
   db: Kysely<Tables>,
   source: string,
@@ -283,7 +283,7 @@ async function checkIngest(
   assert.equal(invalidCount, 0);
   const highestAttempts = Math.max(...raws.map((raw) => raw.attempts));
   assert.ok(highestAttempts <= maxAttempts, `an outage cost a job ${highestAttempts} attempts`);
-  // A constant image, and an image of the newest payload.
+  // Each listing has a constant image, and an image of its newest payload.
   assert.deepEqual(await countImages(db, source), {
     listings: new Set(raws.map(({ external_id: id }) => id)).size,
     images: 2,

@@ -30,7 +30,7 @@ deferCleanup(() => Promise.all([server.close(), embedder.close()]).then(() => un
 
 const JOB_COUNT = 6;
 const SLOT_COUNT = 3;
-/** Long enough for 220 jobs on a busy machine. */
+/** Time limit that suffices for 220 jobs on a busy machine. */
 const LIMIT_MS = 180_000;
 
 const MODEL_ENV = createModelEnv(server.url);
@@ -56,7 +56,7 @@ async function addJobs(jobCount: number, overrides: Partial<Payload> = {}): Prom
   return Promise.all(Array.from({ length: jobCount }, () => store(db, createPayload(overrides))));
 }
 
-/** Describes each image with the model, as the pipeline does. */
+/** Creates a function that describes each image with the model, as the pipeline does. */
 function describeWith(model: ModelClient): typeof emptyImageService.processRemote {
   return async ({ urls, signal, observe }) => {
     for (const url of urls) {
@@ -97,7 +97,7 @@ function waitUntilEnded(jobCount = JOB_COUNT): Promise<{ completed: number; fail
   return until('all jobs to end', countEnded, LIMIT_MS);
 }
 
-/** Waits until all jobs have completed with one attempt, and reports their counts. */
+/** Waits until all jobs end, checks that each has completed in one attempt, and reports the counts. */
 async function waitUntilCompleted(jobCount: number, t: TestContext): Promise<void> {
   assert.deepEqual(await waitUntilEnded(jobCount), { completed: jobCount, failed: 0 });
   const rows = await db.selectFrom('raw_data').select(['attempts', 'listing_id']).execute();
@@ -107,7 +107,7 @@ async function waitUntilCompleted(jobCount: number, t: TestContext): Promise<voi
   t.diagnostic(`${jobCount} accepted and stored, 0 lost, 0 doubled`);
 }
 
-/** Counts the requests to the servers. */
+/** Counts the requests to both servers. */
 const countRequests = () => server.state.requestCount + embedder.state.requestCount;
 
 /** Counts the claims, including those of returned jobs. */
@@ -186,7 +186,7 @@ for (const [name, writeResponse, requestCount, inputTokens, reason] of uselessRe
       assert.equal(error?.code, 'model_failed');
       assert.match(error.message, reason);
       assert.deepEqual([usage?.input_tokens, attempts], [inputTokens, 1]);
-      // Several jobs share a request for embeddings.
+      // Jobs share requests for embeddings, so the number of calls varies.
       if (requestCount !== null) assert.equal(usage?.calls, requestCount);
     }
     const embeddedQuery = db
@@ -211,7 +211,7 @@ test('Two texts on which the server fails do not take every probe, and the other
   await addJobs(2, { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' });
   await using testWorker = startTestWorker({
     slots: 1,
-    // Longer than the time that the breaker stays open, as by default.
+    // Longer than the breaker stays open, as with the default settings.
     retryMs: 600,
     breaker: { failures: 2, halfOpenAfterMs: 400 },
     retry: { attempts: 1 },
@@ -293,7 +293,7 @@ for (const [name, jobCount, options, faultyServer, fault] of [
     await until('five probes', () => countRequests() >= requestCountBefore + 5);
     const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
-    // Each slot claims once for each probe, and once before the outage.
+    // Each slot claims at most once for each probe, and once before the first probe.
     const [probeCount, claimCount] = [
       countRequests() - requestCountBefore,
       (await countClaims()) - claimCountBefore,
@@ -305,7 +305,7 @@ for (const [name, jobCount, options, faultyServer, fault] of [
     );
     Object.assign(faultyServer.state, { isUp: true, writeResponse: undefined });
     await waitUntilCompleted(jobCount, t);
-    // A call without a response within half a second is retried.
+    // With a timeout of half a second, slow calls are retried, so the count varies.
     if (isRead && options?.timeoutMs === undefined)
       assert.equal(server.state.chatRequestCount, jobCount, 'no text is read twice');
   });
@@ -314,7 +314,7 @@ for (const [name, jobCount, options, faultyServer, fault] of [
 test('An outage of ten minutes fails none of 200 jobs, and one call retries earlier failures', async (t) => {
   const [jobCount, rejectedCount] = [200, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
-  // The server rejects these jobs.
+  // The server rejects the requests of these jobs.
   server.state.writeResponse = (response) => void response.writeHead(401).end('{}');
   await addJobs(rejectedCount);
   {
@@ -353,7 +353,7 @@ for (const [name, path, slots] of [
     const [poisonId] = await addJobs(1, { description: 'Продам квартиру: crash me, please' });
     await addJobs(jobCount);
     await using testWorker = startTestWorker({ slots });
-    // Other jobs show that the server works.
+    // The success of other jobs shows that the server works.
     await until('the failure', async () => {
       const { completed, failed } = await countByStatus(db);
       if (failed === 0 && completed === jobCount) jobCount += (await addJobs(1)).length;
@@ -371,7 +371,7 @@ for (const [name, path, slots] of [
 }
 
 test('An outage of the embedding server shows in the metrics, the queue and the health', async () => {
-  // The collector would search duplicates among the listings of earlier tests.
+  // The collector would search for duplicates among the listings of earlier tests.
   await sql`truncate property_listings, duplicate_marks cascade`.execute(db);
   embedder.state.isUp = false;
   await using collector = await startCollector(database, {

@@ -5,17 +5,17 @@ import { deferCleanup } from '@oselya/testing';
 
 type Connection = { downstream: Socket; upstream: Socket; isSilent: boolean };
 
-/** Point at which a fault occurs: before or after a SQL statement. */
+/** Point at which a fault occurs: before or after an SQL statement. */
 export type FaultPoint = {
   /** Substring that identifies the statement. */
   statement: string;
-  /** Before the server receives the statement, or before the client receives the result. */
+  /** `before`: before the server receives the statement. `after`: before the client receives the result. */
   when: 'before' | 'after';
 };
 
 /**
- * Starts a proxy for PostgreSQL with faults.
- * @param faultPoint When it is first reached, the proxy silences its connections and calls `onReached`.
+ * Starts a proxy for PostgreSQL that can cause faults.
+ * @param faultPoint Point at which, when first reached, the proxy silences its connections and calls `onReached`.
  */
 export async function startProxy(
   target: URL,
@@ -41,7 +41,7 @@ export async function startProxy(
     faultPoint?.onReached({ cut });
   };
 
-  /** Forwards data in order. */
+  /** Forwards data in order, each chunk after the delay of `settings`. */
   function forward(connection: Connection, from: Socket, to: Socket): void {
     let lastWrite = Promise.resolve();
     const forwardChunk = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
@@ -107,7 +107,7 @@ export async function startProxy(
     cut,
     /** Stops forwarding on open connections without closing either side. */
     silence,
-    /** Closes silent connections at the server, as the keep-alive of the server does eventually. */
+    /** Resets silent connections, as the server's TCP keep-alive eventually does. */
     forget: () => resetConnections([...connections].filter(({ isSilent }) => isSilent)),
     close,
     [Symbol.asyncDispose]: close,

@@ -1,5 +1,5 @@
-// Worker process to kill: node worker-process.ts SETTINGS, with settings in JSON. It notifies its
-// parent at startup, and ends with the parent.
+// Runs a worker in a process that a test can kill. The argument contains the settings as JSON. The process
+// sends a message to its parent after startup, and exits with the parent.
 
 import { flushCompileCache } from 'node:module';
 import { connect } from '@oselya/db';
@@ -42,6 +42,6 @@ startWorker({
   pollMs: 50,
 });
 process.once('disconnect', () => process.exit());
-// A killed process does not write its compile cache.
+// A killed process would not write its compile cache at exit.
 flushCompileCache();
 process.send?.('works');
