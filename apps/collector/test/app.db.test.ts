@@ -60,7 +60,7 @@ const createFailedPayload = async (source_slug: string) => {
 
 test('Failed payloads are returned to the queue one by one or all at once', async () => {
   const firstId = await createFailedPayload('retry-one');
-  // Many clients send an empty body with a content type.
+  // Many clients send a content type with an empty body.
   const response = await collector.post(`/api/v1/admin/raw/${firstId}/retry`, '');
   assert.deepEqual(response.json(), { raw_id: firstId, status: 'pending' });
   await waitUntilCompleted(db, firstId);

@@ -95,7 +95,7 @@ test('Startup on a port in use claims no job', async () => {
   assert.deepEqual(rows, [{ n: 0 }]);
 });
 
-/** Opens another database, and returns a function that waits until a worker stops listening. */
+/** Opens a separate database. Returns it with a function that waits until a worker stops listening. */
 async function openWatchedDatabase() {
   const openedDatabase = await openDatabase();
   let isUnlistened = false;
@@ -116,7 +116,7 @@ async function openWatchedDatabase() {
 test('A worker stops while a slow request is in progress', async () => {
   const { isolatedDatabase, waitForUnlisten } = await openWatchedDatabase();
   const collector = await startCollector(isolatedDatabase);
-  // The request waits for its body.
+  // The server waits for the body of this request.
   const { hostname, port } = new URL(collector.url);
   const socket = connect(Number(port), hostname);
   socket.write(
@@ -158,7 +158,7 @@ test('The stop of a worker closes the model client after the jobs end', async ()
   await waitForUnlisten().finally(release.resolve);
   await closePromise;
   assert.equal((await readRawRecord(isolatedDatabase.db, id)).status, 'completed');
-  // Unclosed connections stay open for several seconds.
+  // The connections of an unclosed client would stay open for several seconds.
   const isClosed = async () => (await server.connections()) === 0;
   await until('the model client to be closed', isClosed, 1000);
 });

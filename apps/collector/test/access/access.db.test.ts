@@ -90,7 +90,7 @@ test('A key with a list of sources is limited to the payloads and records of the
     const response = await collector.get(`/api/v1/raw/${rawId}`, await createHeaders(scope));
     assert.equal(response.status, 403, scope);
   }
-  // The list limits only ingestion, not administration and search.
+  // The list limits neither administration nor search.
   await updateRawRecord(db, rawId, { status: 'completed' });
   const admin = await createHeaders('admin', ['doshka']);
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);

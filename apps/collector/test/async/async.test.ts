@@ -9,7 +9,7 @@ import { createGroupCommit } from '../../src/async/group-commit.ts';
 import { repeat } from '../../src/async/wait.ts';
 import { createGaugeCollector } from '../../src/metrics.ts';
 
-/** Creates work whose calls end when the test ends them. */
+/** Creates a `map` function whose calls run until the test ends them. */
 function createHeldWork(count: number) {
   const startedItems: number[] = [];
   const ends = Array.from({ length: count }, () => Promise.withResolvers<number>());
@@ -216,7 +216,7 @@ test('The signal ends a pause, but not the work in progress', async () => {
   await ending;
 });
 
-/** Creates a measure whose readings the test ends. */
+/** Creates a gauge collector whose readings the test completes. */
 function createScriptedMeasure() {
   const readings: PromiseWithResolvers<number>[] = [];
   const state = { now: 0, gaugeValue: undefined as number | undefined, errors: 0 };

@@ -146,7 +146,7 @@ async function populate(count: number): Promise<void> {
   }
 }
 
-// The migrations before and after each change of stored data, and the last one.
+// Numbers of migrations applied before data is stored: up to each change of stored data, and all but the last.
 for (const count of [2, 5, 7, 11, 13, 22, migrationFiles.length - 1]) {
   test(`Data stored under ${migrationFiles[count - 1]} survives the newer migrations`, async () => {
     await migrateTo(count);

@@ -94,7 +94,7 @@ test('A collector whose disk fills and is freed loses and fails nothing', async 
   await checkLeaks();
 });
 
-/** Creates a noise image that is too large for one chunk. Each mean brightness gives other bytes. */
+/** Creates a noise image that is too large for one chunk. Each mean brightness gives different bytes. */
 async function createLargeImage(mean: number) {
   const noise = { type: 'gaussian', mean, sigma: 40 } as const;
   const imageOptions = {
@@ -132,7 +132,7 @@ suite('A full disk', () => {
       );
     });
     collector = await startCollector(database, env);
-    // The first request opens descriptors that stay.
+    // The first request opens descriptors that stay open.
     assert.equal(
       (await sendForm(collector.url, createForm(createPayload(), [firstImage]))).status,
       200,

@@ -8,7 +8,7 @@ import { normalizeText } from '../../src/text.ts';
 
 let listingCount = 0;
 
-/** Creates a listing for comparison with only these facts. */
+/** Creates a listing to compare, which has only the given facts. */
 function createListing(facts: Partial<ComparedListing>): ComparedListing {
   listingCount += 1;
   const city = facts.city ?? null;
@@ -63,7 +63,7 @@ const FRANKA_FLAT = {
   images: createImages([1, 2, 3, 4, 5, 6]),
 } satisfies Partial<ComparedListing>;
 
-/** Description of the same flat by another agency. */
+/** Description of `FRANKA_FLAT` by a different agency. */
 const FRANKA_REWRITTEN_TEXT = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
   Сонячна вітальня, тиха спальня, нова сантехніка. Власник розглядає торг для реального покупця,
   телефонуйте в будь-який час, покажемо сьогодні.`;
@@ -287,7 +287,7 @@ const DIFFERENT_PROPERTY_PAIRS: Pair[] = [
   ['nothing known at all', {}, {}],
 ];
 
-/** Pairs of listings, labelled by hand. */
+/** All pairs of listings, labelled by hand as the same property or different ones. */
 const GOLDEN_PAIRS = [
   ...SAME_PROPERTY_PAIRS.map((pair) => ({ pair, isSame: true })),
   ...DIFFERENT_PROPERTY_PAIRS.map((pair) => ({ pair, isSame: false })),

@@ -215,7 +215,6 @@ test('A failed search is repeated and does not hold up others', async () => {
   });
   assert.deepEqual(await readPairs(), []);
   await sql`drop trigger fails on duplicate_pairs`.execute(db);
-  // Expire the leases.
   await sql`update duplicate_marks set claimed_until = now()`.execute(db);
   await until('they are searched again', async () => (await countMarks()) === 0);
   await search.close();
@@ -308,7 +307,7 @@ test('A listing with hundreds of pairs is compared again in parts', async () => 
   assert.deepEqual(new Set(await listGroups()), new Set([null]));
 });
 
-/** Areas of listings. Listings with adjacent areas are duplicates. */
+/** Areas of listings. Two listings are duplicates if their areas are equal or adjacent in this list. */
 const AREAS = [54.3, 54.5, 54.7, 54.9];
 const LISTING_COUNT = 6;
 const SEARCH_COUNT = 4;
@@ -323,7 +322,7 @@ function createRandom(seed: number): (limit: number) => number {
   };
 }
 
-/** Returns the pairs of live listings with the same or adjacent areas. */
+/** Returns the pairs of active listings with equal or adjacent areas. */
 async function computeExpectedPairs(): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('property_listings')
@@ -447,9 +446,9 @@ test('Each query for candidates uses an index, and the nearest areas come first'
   const candidateListings = [...(await loadComparedListings(db, candidates)).values()];
   const areas = candidateListings.filter(({ floor }) => floor === 3).map((row) => row.area_total);
   const areaCounts = [54.3, 54.4, 54.5].map((area) => areas.filter((a) => a === area).length);
-  // Each area has 26 listings.
+  // Each area has 26 listings, and the query returns the 60 nearest ones.
   assert.deepEqual([areas.length, ...areaCounts], [60, 26, 26, 8]);
-  // Fewer listings than the bound have an unknown floor.
+  // All listings with an unknown floor are found, because they are fewer than the bound.
   assert.equal(candidateListings.length - areas.length, 42);
 });
 

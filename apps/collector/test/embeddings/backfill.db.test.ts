@@ -24,7 +24,7 @@ for (let index = 0; index < LISTING_COUNT; index += 1) {
   );
 }
 
-/** Creates the mock model under another name. It counts the texts of each request, and calls `before` with them. */
+/** Creates the mock model under a different name. It records batch sizes, and calls `before` with the texts. */
 function createRenamedModel(
   before: (texts: readonly string[]) => Promise<void> | void = () => undefined,
 ) {

@@ -182,7 +182,7 @@ suite('Fingerprints', () => {
 suite('Thumbnails', async () => {
   const bytes = await createImage('png', { width: 800, height: 400 });
 
-  /** Creates thumbnails of a store whose reads wait until `openStore` is called. */
+  /** Creates the thumbnail functions of a store whose reads wait until `openStore` is called. */
   function createClosedStore() {
     const { promise: storeOpened, resolve: openStore } = Promise.withResolvers<void>();
     const readHashes: string[] = [];

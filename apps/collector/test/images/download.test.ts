@@ -39,7 +39,7 @@ type Respond = (
     }
   | ((response: ServerResponse) => void);
 
-/** Responses by the first part of the path; the argument is the second part. */
+/** Responses by the first segment of the path. The argument is the second segment. */
 const responses: Record<string, Respond> = {
   ok: () => ({ headers: { 'content-type': 'image/jpeg', 'content-length': bytes.length } }),
   status: (argument) => ({ status: Number(argument) }),
@@ -253,7 +253,7 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
       assert.ok(result.status === 'rejected' && result.reason === reason);
     }
   };
-  // The first download opens descriptors that stay.
+  // The first download opens descriptors that stay open.
   await abortAll(1, 0);
   await until('the host to be alone', async () => (await readdir(folder)).length === 0);
   const initialCount = await countOpenDescriptors();

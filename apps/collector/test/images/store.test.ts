@@ -171,7 +171,7 @@ test('A denied key and an unreachable server are outages; a missing object is no
 suite('An outage of the store', () => {
   const createError = (code: string) => Object.assign(new Error(code), { code });
 
-  /** Opens a store whose writes or requests fail while `backendState.failure` is set. */
+  /** Opens a store whose writes, or all its requests, fail while `backendState.failure` is set. */
   function openFlakyStore() {
     const backendState = {
       failure: undefined as { at: 'writing' | 'all'; error: Error } | undefined,

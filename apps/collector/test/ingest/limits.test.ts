@@ -19,7 +19,7 @@ import {
 } from '../support/collector.ts';
 import { createFakeBreaker, createPayload, createTestServer } from '../support/pipeline.ts';
 
-/** Starts `POST /ingest` with a database that stalls at the limit or the store. */
+/** Starts `POST /ingest` with a database that stalls at the rate limit or while storing. */
 async function startStalledIngest(
   stalledStep: 'limit' | 'store',
   bounds: { maxItems: number; maxBytes: number },
@@ -108,7 +108,7 @@ const folder = await openFolder();
 /** File sizes of each processed form. */
 const processedSizes: number[][] = [];
 
-/** Upload route that uses no database. */
+/** Server with an upload route that uses no database. */
 const app = await createTestServer(MEBIBYTE);
 guardRoutes(app, undefined);
 app.addSchema(PayloadSchema);

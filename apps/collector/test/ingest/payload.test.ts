@@ -152,7 +152,7 @@ test('Equal JSON has equal hashes, and different JSON has different hashes', () 
   );
 });
 
-/** Returns a value after a JSON round trip, without -0. */
+/** Returns a value after a JSON round trip, which turns -0 into 0. */
 const toStored = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 test('A leap second becomes the second before in any zone, and other times are unchanged', () => {

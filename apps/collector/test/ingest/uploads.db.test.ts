@@ -24,7 +24,7 @@ import { openUploads } from './uploads.ts';
 const PATH = '/api/v1/ingest/with-images';
 const KIBIBYTE = 1024;
 const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
-// Each further collector needs a separate folder, since locks are per process.
+// An additional collector in this process needs a separate folder, since a process locks its folder.
 const otherFolder = await openFolder();
 const settings = {
   DATA_DIR: otherFolder,
@@ -110,7 +110,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
     async () => (await listTemporaryFiles(otherFolder)).length === 3,
   );
   await until('a request to the model', () => activeRequests > 0);
-  // Long enough for another form to start if there were no limit.
+  // Long enough for a second form to start if there were no limit.
   await sleep(200);
   gate.resolve();
   const statuses = (await Promise.all(responses)).map(({ status }) => status);

@@ -34,7 +34,7 @@ export async function openUploads() {
   const folder = join(root, 'a/b/c/d');
   await mkdir(folder, { recursive: true });
 
-  /** Starts another collector with a separate folder, since locks are per process. */
+  /** Starts a collector, by default with a separate folder, since a process locks its folder. */
   const start = (env: Record<string, string> = {}) =>
     startCollector(database, { COLLECTOR_WORKER: 'false', ...env });
   const collector = await start({ DATA_DIR: folder, COLLECTOR_INGEST_PER_MINUTE: '0' });

@@ -102,7 +102,7 @@ test('Metadata is a JSON part or a file, and uploads replace image URLs', async 
 
 test('Without uploads the image URLs are fetched, and invalid images are reported', async () => {
   const form = createForm(createPayload({ image_urls: ['http://127.0.0.1:9/private.png'] }), []);
-  // An empty file input of a browser.
+  // A browser sends this part for an empty file input.
   form.append('images', new Blob([]), '');
   const response = await send(form);
   assert.equal(response.status, 200, JSON.stringify(response.body));
@@ -159,7 +159,7 @@ test('An idempotency key returns the earlier outcome and rejects other content',
     const response = await send(form, headers);
     assert.deepEqual([response.status, response.body.code], [409, 'idempotency_conflict']);
   }
-  // The newer payload has other images, and the earlier outcome is unchanged.
+  // A newer payload with other images does not change the earlier outcome.
   await send(createForm({ ...payload, price: 1 }, [blueFile]));
   assert.deepEqual((await send(createForm(payload, [redFile]), headers)).body, first.body);
   assert.equal(await count(), records + 1);

@@ -118,7 +118,7 @@ test('Pages of any size have each change once', async () => {
   }
 });
 
-// PGlite has one session.
+// These tests need concurrent sessions, and PGlite has only one.
 if (engine === 'postgres') {
   test('A change that commits late comes after changes that committed earlier', async () => {
     const { cursor } = await poll();
@@ -134,7 +134,7 @@ if (engine === 'postgres') {
   test('A request does not wait for another one that assigns positions', async () => {
     const { cursor } = await poll();
     const { addedId, firstPage } = await db.transaction().execute(async (trx) => {
-      // The advisory lock of the log.
+      // A request that assigns positions holds this advisory lock of the log.
       await sql`select pg_advisory_xact_lock(${0x66_65_65_64})`.execute(trx);
       const id = await addListing();
       const page = await poll(cursor);

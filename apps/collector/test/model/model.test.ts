@@ -20,7 +20,7 @@ const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', q
 
 type Answers = { embedding?: ScriptedResponse; image?: ScriptedResponse };
 
-/** Probes a model server, and returns the lines of the log. */
+/** Probes a model server, and returns the log lines. */
 async function probe(
   t: TestContext,
   { embedding = createEmbeddings([[1, 2, 3]]), image = createCompletion(DESCRIPTION) }: Answers,

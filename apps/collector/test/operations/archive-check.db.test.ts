@@ -291,7 +291,7 @@ test('An address that a run did not reach is requested after its claim', async (
   assert.equal((await nextCheck.run()).checked, 6);
 });
 
-/** Rejects when the check aborts the request. */
+/** Never responds. Rejects when the check aborts the request. */
 const respondNever: Respond = async (_url, signal) => {
   await once(signal, 'abort');
   throw signal.reason;

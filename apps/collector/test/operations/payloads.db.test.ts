@@ -20,7 +20,7 @@ type ListedRaw = {
   request_id: string | null;
 };
 
-/** Stores payloads of a source with this age, updated a microsecond apart. */
+/** Stores payloads of a source with the given age, updated a microsecond apart. */
 async function storeRaws(
   source: string,
   { days = 0, hours = 0, count = 1, status = 'completed', key = null as string | null },

@@ -174,13 +174,13 @@ async function readListing(externalId: string) {
   ) as unknown;
 }
 
-/** Sends a new image for each request. */
+/** URL of an image host that sends a new image for each request. */
 const host = await serve((_request, response) => {
   fetchedCount += 1;
   void createImage('png', { width: 20 + fetchedCount }).then((bytes) => response.end(bytes));
 });
 let fetchedCount = 0;
-/** Counts of fetched and described images before a payload. */
+/** Counts of fetched and described images before the second payload. */
 let countsBefore = { fetchedCount: 0, describedCount: 0 };
 
 const olderFields = { price: 62_000, currency: 'USD', area_total: 54 };

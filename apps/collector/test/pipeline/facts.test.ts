@@ -80,7 +80,7 @@ test('An invalid value of the model is dropped', () => {
   }
 });
 
-/** Facts of the payload and of the model, the remaining facts, and the providers of dropped facts. */
+/** Contradictory facts of the payload and the model, the remaining facts, and the origins of the dropped facts. */
 const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, object][] = [
   [
     'both floors of the source',

@@ -25,7 +25,7 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 
-/** Creates a model whose call fails. */
+/** Creates a model that fails for one kind of call. */
 function createFailingModel(call: 'generateObject' | 'embed', error: unknown) {
   return { ...createCountingModel(), [call]: () => Promise.reject(error) };
 }
@@ -162,7 +162,7 @@ test('An extraction of another prompt, model or revision is not used', async () 
     { revision: 7 },
   ]) {
     const { model, state, payload, rawId, runNext } = await createPostponedJob();
-    // The first attempt created no listing.
+    // Simulates a first attempt that created no listing.
     for (const table of ['property_listings', 'listing_payloads'] as const) {
       await db.deleteFrom(table).where('external_id', '=', payload.external_id).execute();
     }

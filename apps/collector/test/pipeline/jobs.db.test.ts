@@ -147,7 +147,7 @@ test('The job of a lost worker has its cost at the last renewal of the lease', a
       attempt - 1,
       'no call is counted twice while the attempt is in progress',
     );
-    // The lease of a killed worker expires.
+    // Simulates a killed worker whose lease expires.
     await updateRawRecord(db, id, { lease_expires_at: new Date(0), attempt: attempt * 10 });
     await worker.stop({ timeoutMs: 0 });
     await rescueJobs({ db, log }, { maxAttempts: 2 });
@@ -245,7 +245,7 @@ test('Each use of the model holds no connection while the model answers', async 
   }
 });
 
-/** Sends a payload in a request with the given ID, and returns the raw ID. */
+/** Sends a payload in a request with the given ID, and returns the ID of the raw record. */
 async function send(requestId: string, source: string): Promise<number> {
   const response = await fetch(`${runningCollector.url}/api/v1/ingest`, {
     method: 'POST',

@@ -69,7 +69,7 @@ test('A payload that is not a listing is invalid, with the reason', async () => 
   assert.ok(raw.error?.message);
   assert.deepEqual(getOutcomes(raw), { load: 'done', validate: 'invalid' });
   assert.equal(await findListing(db, payload), undefined);
-  // The payload is read again when it is sent again.
+  // The model extracts an invalid payload again when it is sent again.
   const model = createCountingModel();
   assert.equal((await createHarness(db, { model }).process(payload)).status, 'invalid');
   assert.deepEqual(model.calls, { chat: 1, embed: 0 });
@@ -174,7 +174,7 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   const harness = createHarness(db, { model: { ...mock, generateObject } });
   const { title: _title, ...payload } = createPayload({ price: 62_000, currency: 'USD' });
   const { listing_id: id } = await harness.process(payload);
-  // The texts of the source are identical.
+  // The source sends the same texts and, after rounding, the same price.
   const second = await harness.process({ ...payload, price: 62_000.001 });
   assert.equal(getOutcomes(second)['snapshot'], 'skipped');
   assert.equal((await findListing(db, payload))?.title, 'Flat 2');
@@ -194,7 +194,7 @@ test('A change of wording by the model makes no snapshot, and is in the next one
   const sourceTitle = 'The source names it';
   const titles = async () => (await readSnapshots(db, id)).map(({ changes }) => changes['title']);
   assert.deepEqual((await titles())[2], { from: 'Flat 3', to: sourceTitle });
-  // A missing source title counts as a change. A reworded title of the model does not.
+  // The loss of the source title counts as a change. A title that the model rewords does not.
   await harness.process({ ...payload, price: 60_000 });
   assert.deepEqual((await titles())[3], { from: sourceTitle, to: 'Flat 5' });
   await harness.process({ ...payload, price: 60_000.001 });
@@ -234,7 +234,7 @@ test('A repeated attempt with the same result completes the payload without an u
   assert.deepEqual(listing?.updated_at, createdListing?.updated_at);
   assert.ok(listing?.embedding, 'an embedding does not change the listing');
   assert.equal((await readSnapshots(db, listing.id)).length, 1);
-  // A payload with only other images updates the row.
+  // A payload that differs only in its images updates the row.
   await harness.process({ ...payload, image_urls: ['https://images.example/1.jpg'] });
   const laterListing = await findListing(db, payload);
   assert.ok(laterListing && laterListing.updated_at > listing.updated_at);
@@ -278,7 +278,7 @@ const EMPTY_STATE = {
   features: [],
 };
 
-// Each character has three bytes.
+// Each character has three bytes in UTF-8.
 const createCharacter = (index: number) => String.fromCodePoint(0x4e00 + index);
 const selectVector = (text: string) => sql`select to_tsvector('simple', ${text})`.execute(db);
 

@@ -83,7 +83,7 @@ const listingKey = { sourceSlug: 'doshka', externalId: 'same' };
 const readWaitFlags = (ids: readonly number[]) =>
   Promise.all(ids.map(async (id) => (await readRawRecord(db, id)).waits));
 
-/** Stores a payload without checking whether it must wait. */
+/** Stores a payload without unblocking it afterwards. */
 async function storeWithoutUnblocking(): Promise<number> {
   const payload = createPayload(sameListing);
   const content_hash = hashContent(payload);
@@ -101,7 +101,7 @@ async function countReadRows(options: Options): Promise<number> {
   return rowsRead;
 }
 
-// Changed statistics could change the plan during a test.
+// Autovacuum could update the statistics, and thereby change the plan during a test.
 await sql`alter table raw_data set (autovacuum_enabled = false)`.execute(db);
 
 afterEach(async () => {

@@ -22,7 +22,7 @@ export const stage: StageRecord = {
   duration_ms: 3,
 };
 
-/** End of a completed job without stages and requests. */
+/** End of a completed job without stages or model requests. */
 export const completedEnd = {
   status: 'completed',
   stages: [],
@@ -56,7 +56,7 @@ export async function storePending(
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
 
-/** Creates a job processor. Its jobs run until the test ends one of them, or all current and later jobs. */
+/** Creates a job processor. A job runs until the test ends it, or ends all jobs, including later ones. */
 export function createHeldJobs() {
   const startedJobs: (Job & { end: () => void })[] = [];
   let areHeld = true;

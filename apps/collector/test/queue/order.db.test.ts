@@ -125,7 +125,7 @@ test('Every payload ends once, and the payloads of a listing end in order', asyn
         const key = `${row.source_slug}/${row.external_id}`;
         const [firstStart = 0] = payloadEvents.starts;
         for (const earlierPayload of earlierEvents.get(key) ?? []) {
-          // Either of two concurrent payloads may be the first.
+          // Either of two concurrent payloads may run first.
           if ((earlierPayload.accepted ?? 0) > payloadEvents.sent) continue;
           assert.ok(
             (earlierPayload.ends.at(-1) ?? Infinity) < firstStart,

@@ -139,7 +139,7 @@ test('A failed notification is logged and has no effect', async () => {
 });
 
 test('Each payload wakes an idle worker of another process', async (t) => {
-  // The poll never ends, because only notifications must wake the worker.
+  // The poll timer never fires, so only notifications can wake the worker.
   const { setTimeout: originalSetTimeout } = globalThis;
   let pollCount = 0;
   const withoutPoll = (work: () => void, ms?: number) => {

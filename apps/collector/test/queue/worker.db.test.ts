@@ -35,7 +35,7 @@ import {
 const { db, deletePayloads, waitForStatuses, start, storePayloads } = await openQueue();
 afterEach(deletePayloads);
 
-/** Rejects when the job is aborted. */
+/** Waits until the job is aborted, and rejects with the reason. */
 const untilAborted = (signal: AbortSignal) =>
   new Promise<JobOutcome>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -45,7 +45,7 @@ test('A worker drains the queue with at most one job for each slot', async () =>
   await storePayloads(30);
   let inProgress = 0;
   let maxInProgress = 0;
-  // Without an immediate claim, the next poll would come after a minute.
+  // With a poll interval of a minute, the queue drains in time only if free slots claim immediately.
   start(
     async () => {
       inProgress += 1;
@@ -208,7 +208,7 @@ test('Prefetched jobs are returned when the model is unavailable, when they wait
 });
 
 test('A job that loses the database ends or runs again, without another attempt', async () => {
-  // Lost: the statement that ends the job, only its response, or also its retry.
+  // Losses of the worker: the statement that ends the job, only its response, or the statement and its retry.
   const lossesByRun = [
     [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
     [{ statement: 'set completed_hash =', when: 'after', times: 1 }],

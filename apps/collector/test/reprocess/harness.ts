@@ -29,7 +29,7 @@ export function createBetterModel(
   return { ...mock, chatModel: 'better', generateObject };
 }
 
-/** Opens jobs that reprocess listings. They close after the tests. */
+/** Opens a pipeline and a runner for jobs that reprocess listings. The runner closes after the tests. */
 export function openInlineJobs(
   db: Kysely<Tables>,
   model: ReturnType<typeof createCountingModel>,
@@ -42,7 +42,7 @@ export function openInlineJobs(
   return { jobs, process };
 }
 
-/** Opens the dependencies of `oselya reprocess`. */
+/** Opens the service of `oselya reprocess`. */
 export function openReprocess(
   db: Kysely<Tables>,
   model: ReturnType<typeof createCountingModel>,

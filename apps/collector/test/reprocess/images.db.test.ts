@@ -37,7 +37,7 @@ function createBetterVision(fail: () => void = () => undefined) {
   return { visionRequests, vision: { visionModel: 'better-vision', generateObject } };
 }
 
-/** Opens the dependencies of `oselya reprocess --pictures`. */
+/** Opens the service of `oselya reprocess --pictures`. */
 function openReprocessImages(vision: VisionClient) {
   const model = createCountingModel();
   const { images } = openService({ model: vision });
@@ -167,7 +167,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   await updateRawRecord(db, failedListing.raw.id, { status: 'failed' });
   await sql`update listing_payloads set completed_hash = null
     where raw_id = ${failedListing.raw.id}`.execute(db);
-  // The job has lost its worker too often, and has failed.
+  // This job has failed because its workers were lost too often.
   const lostListing = await addListing(kitchenImage.url);
   const lostError = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
   await updateRawRecord(db, lostListing.raw.id, {

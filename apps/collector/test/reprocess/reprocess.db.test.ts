@@ -298,7 +298,7 @@ test('A worker continues the write of a killed process, or leaves the payload as
   assert.equal(model.calls.chat, 0);
 
   assert.ok(await claimForReprocessing(db, raw.id, claimTerms));
-  // Simulates a kill after the listing was written, which clears completed_hash.
+  // Simulates a kill after the listing was written: the write has cleared completed_hash.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();
   assert.equal((await findListing(db, payload))?.rooms, 9);

@@ -21,7 +21,7 @@ const rejectedHosts = {
   'translated IPv4': '[::ffff:0:127.0.0.1] [::ffff:0:8.8.8.8]',
   NAT64: '[64:ff9b::127.0.0.1] [64:ff9b::a9fe:a9fe] [64:ff9b:1::8.8.8.8]',
   '6to4': '[2002:7f00:1::] [2002:a00:1::1] [2002:c0a8:101::1]',
-  // The client of the first is 127.0.0.1; the server of the second is 10.0.0.1.
+  // The first address contains the client 127.0.0.1, and the second contains the server 10.0.0.1.
   Teredo: '[2001:0:808:808::80ff:fffe] [2001:0:a00:1::f7f7:f7f7]',
   ISATAP: '[2606:4700::5efe:127.0.0.1] [2606:4700::200:5efe:10.0.0.1]',
   'other special IPv6': '[100::1] [2001:2::1] [2001:10::1] [5f00::1] [4000::1] [1::1]',

@@ -44,7 +44,7 @@ export function createModel(vectors: Record<string, number[]>): Model {
   };
 }
 
-/** Opens a database with functions that add listings and start servers of the search routes. */
+/** Opens a database with functions that add listings and start servers with the search routes. */
 export async function openSearch() {
   const database = await openTestDatabase<Tables>([
     getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }),

@@ -89,7 +89,7 @@ test('A selective filter finds all its listings even if the index stops early', 
 });
 
 test('Few distances are computed while most embeddings are of another model', async () => {
-  // From a distant cluster, the index may not reach the others. Along one arc, each listing is linked to the next.
+  // The index may not reach a distant cluster. Along one arc, it links each listing to the next.
   await sql`truncate property_listings cascade`.execute(db);
   const addArc = (
     source_slug: string,
@@ -103,11 +103,11 @@ test('Few distances are computed while most embeddings are of another model', as
         embedding: createPointAtAngle(start + index * 0.075),
       })),
     );
-  // Six times `ef_search`.
+  // This arc has six times as many listings as `ef_search`.
   await addArc('half-way', 'older-model', { count: 1200, start: 0 });
   const matchingIds = await addArc('half-way', 'test-model', { count: 12, start: 100 });
   await addArc('far', 'older-model', { count: 800, start: 120 });
-  // The search estimates matches by planner statistics.
+  // The search estimates the number of matches from planner statistics.
   await sql`analyze property_listings`.execute(db);
   await db.connection().execute(async (connection) => {
     // Every plan without the index needs a sort.
@@ -181,7 +181,7 @@ suite('Ranking', () => {
     }
   });
 
-  /** Ranks by reading every listing. */
+  /** Returns the expected ranking, computed by reading every listing. */
   async function rankAll(
     text: string,
     filters: SearchFilters,

@@ -131,7 +131,7 @@ test('Operators and quotes are plain text, and a query without a word finds noth
   for (const query of ['?!', '—', ' ', "'", '🏠', '\u00AD', '𐐨'.repeat(512)]) {
     const { items, total, next_cursor } = await searchOk('fulltext', { query });
     assert.deepEqual([items, total.value, next_cursor], [[], 0, null]);
-    // The model of this test fails for these texts.
+    // The model, which would fail for these texts, is not called.
     if (query.length < 5) assert.deepEqual((await searchOk('similar', { query })).items, []);
   }
 });
@@ -273,7 +273,7 @@ test('The nearest listings come first, ties by ID, with their distances', async 
 
 test('The length of a vector does not affect the nearest listings', async () => {
   const vectors = [1e-320, 1e-200, 1e200, 1e308].map((length) => [length, 0, 0]);
-  // The length of this vector exceeds the largest number.
+  // The length of the last vector exceeds the largest finite number.
   for (const embedding of [...vectors, [1.79e308, 3e307, 0]]) {
     const body = await searchOk('similar', { embedding, ...circleFilter });
     assert.deepEqual(getListingIds(body), [nearId, tiedId, farId, oppositeId], String(embedding));
@@ -550,7 +550,7 @@ test('Pages, folded or not, have each listing once while others are added', asyn
         const addedIds = await add(
           ...seeds.map(({ words }) => ({ source_slug, description: 'горище '.repeat(words) })),
         );
-        // Listings of group 0 have no group.
+        // The number 0 stands for listings without a group.
         const groups = Map.groupBy(addedIds, (_, index) => seeds[index]?.group ?? 0);
         for (const [number, members] of groups) if (number > 0) await groupListings(...members);
         for (const fold_duplicates of [false, true]) {

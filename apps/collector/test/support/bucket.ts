@@ -12,9 +12,9 @@ export async function startBucket() {
   const state = {
     /** Whether the server resets every connection. */
     isDown: false,
-    /** Number of next requests that get 503 SlowDown. */
+    /** Number of upcoming requests that get 503 SlowDown. */
     slowDownCount: 0,
-    /** Delays PUT requests. */
+    /** Promise that delays PUT requests. */
     uploadsAllowed: Promise.resolve(),
     /** Method of requests that get no response. */
     ignoredMethod: undefined as 'GET' | 'DELETE' | undefined,

@@ -73,7 +73,7 @@ export type Raw = {
   model_usage: { calls: number; input_tokens: number; output_tokens: number } | null;
 };
 
-/** Sends a payload and waits for the end of its job. */
+/** Sends a payload, waits until its job ends, and returns the raw record. */
 export async function processPayload(collector: Collector, payload: object): Promise<Raw> {
   const { raw_id: rawId } = (await collector.post('/api/v1/ingest', payload)).json<Raw>();
   return until(`raw record ${rawId}`, async () => {
@@ -103,7 +103,7 @@ export type CollectorProcess = {
 };
 
 /**
- * Starts a collector in another process, which ends with this process.
+ * Starts a collector in a separate process, which exits with this process.
  * @throws Error if the collector does not start.
  */
 export async function forkCollector(env: Record<string, string>): Promise<CollectorProcess> {

@@ -24,7 +24,7 @@ type Behaviour = [
 
 const goodImage = await createImage('png', { colour: 'orchid' });
 
-/** Creates the header of an image with 3.6 gigapixels. */
+/** Creates a small image file whose header declares 3.6 gigapixels. */
 function createHugeImage(): Buffer {
   const [width, height] = [60_000, 60_000];
   const body = Buffer.alloc(17);
@@ -38,7 +38,7 @@ function createHugeImage(): Buffer {
   return Buffer.concat([goodImage.subarray(0, 8), length, body, checksum, goodImage.subarray(33)]);
 }
 
-/** Sends raw bytes and closes the connection. */
+/** Creates a function that sends raw bytes and closes the connection. */
 const sendRaw = (bytes: string | Buffer) => (response: ServerResponse) => {
   response.socket?.end(bytes);
 };

@@ -330,7 +330,7 @@ export function findListing(db: Kysely<Tables>, { external_id }: Payload) {
 export const OVERLOADED = { status: 503, body: { error: { message: 'overloaded' } } };
 const DESCRIPTION = { description: 'A bright kitchen.', room_type: 'kitchen', quality: 'good' };
 
-/** Writes the response to a request instead of the server. */
+/** Function that writes a response in place of the server. */
 export type ResponseWriter = (response: ServerResponse) => void;
 
 /** Starts a model server with faults that the test sets. */
@@ -345,7 +345,7 @@ export async function startModelServer() {
     writeResponse?: ResponseWriter | undefined;
     /** Returns a response in place of an image's description. */
     describeImage?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
-    /** Returns a response in place of every other response. */
+    /** Returns a response that takes precedence over all others except that of `writeResponse`. */
     createResponse?: ((request: ReceivedRequest) => ScriptedResponse | undefined) | undefined;
     /** Called before each response. */
     delay?: (() => Promise<void>) | undefined;
@@ -549,7 +549,7 @@ export async function listTemporaryFiles(dataDir: string): Promise<string[]> {
 
 /**
  * Creates a check that a fault leaks no resource, and counts the open descriptors before the fault.
- * @param options.countKnownDescriptors Counts descriptors that may be added.
+ * @param options.countKnownDescriptors Counts the open descriptors that are not leaks.
  * @returns A function that waits until there is no temporary file, no connection to the image host, and no added
  *   descriptor except those of the database pool.
  */
@@ -579,7 +579,7 @@ const DISPATCHER = Symbol.for('undici.globalDispatcher.1');
 
 /** Ends the idle connections of `fetch`, whose number is random. */
 async function endIdleConnections(): Promise<void> {
-  // The class is not exported, and there is no dispatcher before the first request.
+  // Node does not export the class, and there is no dispatcher before the first request.
   const dispatcher = Reflect.get(globalThis, DISPATCHER) as Dispatcher | undefined;
   if (dispatcher === undefined) return;
   const DispatcherClass = dispatcher.constructor as new () => Dispatcher;
