@@ -26,7 +26,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findUnusedUrl } from '@oselya/testing';
 
-/** Position of the turn `t` after an event. */
+/** Returns the position after an event of the turn `t`. */
 const createPosition = (after: number) => ({ ...TURN, after });
 
 const repeatedFrame = { type: 'message.repeated', ...TURN, client_message_id: 'm' };
@@ -166,7 +166,7 @@ test('A digest is not an answer to a question', async (t) => {
   assert.deepEqual(arrivedMessages, ['d1', 'd2']);
 });
 
-/** Opens a client with the session `s`, and collects its arrivals. */
+/** Opens a client with the session `s`, and collects the messages that arrive. */
 async function openListener(t: Parameters<typeof openClientAndPeer>[0], messages: object[] = []) {
   const clientAndPeer = await openClientAndPeer(t);
   const arrivedMessages: ReceivedMessage[] = [];
@@ -231,7 +231,7 @@ test('Messages of other clients during an outage arrive with the next connection
   );
 });
 
-/** Opens a client with the default delays of reconnects. */
+/** Opens a client with the default reconnect delays. */
 const openClient = (url: string) => openChat({ url, openSocket: createCookieSocketOpener(cookie) });
 
 test('After a final close it does not reconnect, and everything pending fails', async (t) => {
@@ -312,7 +312,7 @@ test('Only a server that answers no ping is reported as silent, and its next ans
     await waitForPong();
   }
   assert.deepEqual(statuses, [{ type: 'connected' }]);
-  // The first timer sends a ping, whose pong cannot arrive before the second timer.
+  // The first timer sends a ping, whose pong cannot arrive before the second timer fires.
   t.mock.timers.tick(QUIET_MS / 3);
   t.mock.timers.tick((QUIET_MS * 2) / 3);
   await waitForPong();
@@ -386,7 +386,7 @@ test('Delays follow docs/protocol.md', () => {
 const UNAVAILABLE = { status: 503, code: 'unavailable', title: 'Service unavailable' };
 const PROVIDER_UNAVAILABLE = { ...UNAVAILABLE, code: 'provider_unavailable' };
 
-/** Answers the next message with a problem. */
+/** Answers the next message, which must have the given type, with a problem. */
 async function rejectNext(peer: Peer, type: string, problem: object): Promise<void> {
   peer.send({ type: 'error', id: (await peer.receive(type)).id, problem });
 }

@@ -57,7 +57,7 @@ export class Peer {
     await this.#pings.next();
   }
 
-  /** Waits for the next message, which must have a type. */
+  /** Waits for the next message, which must have the given type. */
   async receive(type: string): Promise<SentMessage> {
     const sentMessage = await this.#sent.next();
     if (sentMessage.type !== type)
@@ -69,7 +69,7 @@ export class Peer {
     for (const frame of frames) this.socket.send(JSON.stringify(frame));
   }
 
-  /** Answers `session.open` and the next ping, and sends events between both replies. */
+  /** Answers `session.open` and the next ping, and sends events between the two replies. */
   async reopen(
     expected: object,
     { turn = null, messages = [] }: { turn?: string | null; messages?: object[] },
@@ -145,7 +145,7 @@ export async function startScript(t: Pick<TestContext, 'after'>) {
     url: `http://127.0.0.1:${port}`,
     /** Waits for the next connection. */
     peer: (): Promise<Peer> => peers.next(),
-    /** Cuts a connection, and waits for the next one. */
+    /** Terminates a connection, and waits for the next one. */
     async reconnect(peer: Peer): Promise<Peer> {
       peer.socket.terminate();
       return peers.next();
@@ -202,13 +202,13 @@ export async function readAnswer(
 export const joinText = (events: readonly AnswerEvent[]): string =>
   events.map((part) => (part.type === 'message.delta' ? part.text : '')).join('');
 
-/** Waits for `message.send`. */
+/** Waits for `message.send`, and returns its IDs. */
 export async function receiveMessage(peer: Peer) {
   const { id, client_message_id } = await peer.receive('message.send');
   return { id, client_message_id };
 }
 
-/** Sends a message in the session `s`, and answers with `message.started` and further events. */
+/** Sends a message in the session `s`, which the peer answers with `message.started` and the given events. */
 export async function startAnswer(
   client: Pick<ChatClient, 'send'>,
   peer: Peer,

@@ -111,7 +111,7 @@ if (database.url !== undefined) {
       const encodingUrl = new URL(url);
       encodingUrl.pathname += `_${encoding.toLowerCase()}`;
       const name = encodingUrl.pathname.slice(1);
-      // A busy server may take longer than the time limit of the pool.
+      // Creating a database on a busy server may take longer than the query timeout of the pool.
       const client = new pg.Client({ connectionString: url.href });
       await client.connect();
       await client.query(

@@ -109,7 +109,7 @@ if (database.url !== undefined) {
       );
       return rows.length > 0;
     });
-    // The migration waits only briefly, so this reader does not wait for the backup.
+    // The migration waits for its lock only briefly at a time, so this reader does not wait for the backup.
     await database.pool.query(
       `set statement_timeout = '5s'; select from things; reset statement_timeout`,
     );
@@ -176,7 +176,7 @@ function createFailingPool(isFailing: (text: string) => boolean, error: Error): 
   return { connect: async () => client } as unknown as pg.Pool;
 }
 
-/** Returns the tables that exist, in the order of their names. */
+/** Returns those of the given tables that exist, ordered by name. */
 async function findExisting(...tables: string[]): Promise<string[]> {
   const { rows } = await database.pool.query<{ name: string }>(
     'select name from unnest($1::text[]) as name where to_regclass(name) is not null order by name',

@@ -180,7 +180,7 @@ if (url !== undefined) {
         );
         let pollsSince: Date | undefined;
         const hasWaited = async () => {
-          // The holder's transaction does not see new sessions, so query them on another connection.
+          // The holder's transaction does not see new sessions, so a different connection queries them.
           const { rows } = await pool.query<{ now: Date }>(
             `select clock_timestamp() as now from pg_stat_activity
              where datname = current_database() and query like '%pg_try_advisory_lock%'
@@ -209,7 +209,7 @@ function encodeMessage(type: string, body: Buffer): Buffer {
   return Buffer.concat([header, body]);
 }
 
-/** Accepts a client and ends its session in one packet. */
+/** Server messages that accept a client and end its session, in one packet. */
 const TERMINATION = Buffer.concat([
   encodeMessage('R', Buffer.alloc(4)),
   encodeMessage('Z', Buffer.from('I')),

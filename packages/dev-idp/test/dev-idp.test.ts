@@ -342,7 +342,7 @@ async function startWithReceiver(t: TestContext) {
 
 type Form = Record<string, string> | [string, string][];
 
-/** Sends a form like the provider's own page. */
+/** Sends a form as the provider's own page does. */
 function post(issuer: string, path: string, form: Form = {}, headers = {}): Promise<Response> {
   return new Browser().fetch(`${issuer}/control/${path}`, {
     method: 'POST',

@@ -49,7 +49,7 @@ export type Tokens = {
   id_token: string;
 };
 
-/** Creates an authorization request of the assistant, and its verifier. */
+/** Creates an authorization request of the assistant, and its PKCE verifier. */
 export function createAuthorization(
   issuer: string,
   changes: Record<string, string | undefined> = {},
@@ -82,7 +82,7 @@ export async function openPicker(
   return getRedirectTarget(await browser.get(url));
 }
 
-/** Chooses an account, and returns the callback of the application. */
+/** Chooses an account, and returns the callback URL of the application. */
 export async function chooseAccount(browser: Browser, picker: URL, form: Record<string, string>) {
   const resume = getRedirectTarget(await browser.post(picker, form));
   return getRedirectTarget(await browser.get(resume));
@@ -98,7 +98,7 @@ export function postAsClient(issuer: string, path: string, form: Record<string, 
   });
 }
 
-/** Signs in up to the callback with its code. */
+/** Signs in up to the callback, and returns the callback URL and the verifier. */
 export async function signInToCode(issuer: string, sub = 'u-olena', browser = new Browser()) {
   const { url, verifier } = createAuthorization(issuer);
   const picker = await openPicker(issuer, browser, url);
@@ -137,7 +137,7 @@ export async function parseTokens(response: Response): Promise<Tokens> {
   return tokens;
 }
 
-/** Returns status and OAuth error of a response. */
+/** Returns the status and the OAuth error of a response. */
 export async function parseError(response: Response): Promise<[number, string]> {
   const body: { error: string } = JSON.parse(await response.text());
   return [response.status, body.error];

@@ -35,7 +35,7 @@ test('bytes that are not HTTP get a problem and are not logged', async (context)
 });
 
 const LIMITS = { headMs: 300, idleMs: 300, checkMs: 50 };
-/** Longer than all limits. Node adds one second to the limit of idle connections. */
+/** Time longer than all limits. Node adds one second to the limit of idle connections. */
 const PAST_ALL_LIMITS_MS = LIMITS.idleMs + 1000 + LIMITS.headMs + LIMITS.checkMs;
 
 const limitedServer = await serve({ connectionLimits: LIMITS });
@@ -262,7 +262,7 @@ await slowServer.register(async (scope) => {
 });
 const slowServerUrl = await listenOnFreePort(slowServer);
 
-/** Sends the head of a request. */
+/** Sends the head of a request, and waits until the server has received it. */
 async function startRequest(context: TestContext, path: string, length: number) {
   const client = await open(slowServerUrl, context);
   const requestStarted = once(slowServer.server, 'request');

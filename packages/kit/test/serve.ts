@@ -9,7 +9,7 @@ import {
   type ServerOptions,
 } from '../src/index.ts';
 
-/** Creates a server that logs into `lines`. Closes the server after the tests of the file. */
+/** Creates a server that logs to `lines`. Closes the server after the tests of the file. */
 export async function serve(
   options: Partial<ServerOptions> & { level?: string; lines?: string[] } = {},
 ): Promise<Server> {

@@ -199,7 +199,7 @@ class Client {
   readonly secretKey = 'a-secret-key';
 }
 
-/** Creates an error with private properties, as a database driver or client throws it. */
+/** Creates an error with confidential properties, such as a database driver or HTTP client throws. */
 function createFailure(): Error {
   const clientError = Object.assign(new Error('socket hang up', { cause: { token: 'a-token' } }), {
     code: 'ECONNRESET',

@@ -142,7 +142,7 @@ suite('closing', () => {
     assert.equal((await client.health()).status, 'down');
     assert.equal(isClosed, false);
 
-    // The call in progress may still need a repair.
+    // The call in progress may still be retried.
     answer.resolve(failure.loading);
     assert.equal((await call).usage.calls, 2);
     await closePromise;

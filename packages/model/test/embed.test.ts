@@ -120,7 +120,7 @@ suite('invalid vectors', () => {
   }
 });
 
-/** Starts a server with a token limit. One token is `tokenLength` characters. */
+/** Starts an embedding server with a token limit, and a client. One token is `tokenLength` characters. */
 function startEmbedding(
   t: Parameters<typeof startScene>[0],
   {

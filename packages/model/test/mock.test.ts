@@ -156,7 +156,7 @@ suite('listings', () => {
     assert.equal(extract({ title, description: 'Київ' })['title'], 'Продам квартиру');
   });
 
-  // A backtracking rule would take minutes.
+  // A rule that backtracks would take minutes for these texts.
   const HOSTILE =
     'а|aа| |1|1 |1 000 |5/|+1-1-|сто |сто-|без |(|вул. А |Аа |кімнат |площа |1м2 |у.|ж/м |не з |$1|продам!|продам нову |поверх п|с. А |is a |->|шукаю а |looking for a |in a new |\n'.split(
       '|',
@@ -196,7 +196,7 @@ test('The samples have three texts without a listing, and small existing images'
     (one: Record<string, unknown>) => one['price'] && one['city'] && one['deal_type'],
   );
   assert.ok((completeListings?.length ?? 0) >= 83, 'nine of ten have a price, a city and a deal');
-  // `POST /ingest` accepts 60 payloads of a source in a minute.
+  // `POST /ingest` accepts 60 payloads of a source per minute.
   const sources = Map.groupBy(payloads, (payload) => payload.source_slug);
   assert.ok(sources.size >= 4 && [...sources.values()].every(({ length }) => length < 30));
   for (const image of payloads.flatMap(({ image_urls: urls = [] }) => urls)) {
@@ -325,7 +325,7 @@ suite('embeddings', () => {
     return left.reduce((sum, value, index) => sum + value * (right[index] ?? 0), 0);
   }
 
-  /** Three texts per line: the second is close in meaning to the first, the third is not. */
+  /** Three texts per line: the second is close in meaning to the first, and the third is not. */
   const TRIPLES = `квартира у Львові | apartment in Lviv | гараж в Одессе
 оренда квартири подобово | посуточная аренда квартиры | продаж земельної ділянки
 будинок з садом | house with a garden | офіс у центрі

@@ -161,7 +161,7 @@ suite('the closed breaker', () => {
 
     await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['closed', false]);
-    // The second call fails twice and then finds the breaker open. Its error must be its last failure.
+    // The second call fails twice and then finds the breaker open. It must throw the error of its last request.
     await expectFailure(ask(client), 'MODEL_UNAVAILABLE');
     assert.deepEqual([client.breaker.state, client.breaker.isOpen], ['open', true]);
     assert.equal((await expectFailure(ask(client), 'MODEL_BREAKER_OPEN')).retryable, true);
@@ -249,7 +249,7 @@ suite('the closed breaker', () => {
   }
 });
 
-/** Opens the breaker of a client, and waits until a probe is due. */
+/** Starts a client, opens its breaker, and waits until a probe is due. */
 async function startHalfOpen(t: TestContext) {
   const scene = await startSingle(t, [failure.crash], 30);
   const { breaker } = scene.client;

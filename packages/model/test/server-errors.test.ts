@@ -105,7 +105,7 @@ const STREAMED_ERRORS: [error: object | string, code: ModelErrorCode, quoted: st
     'MODEL_REJECTED',
     'bad [key] in "[…]".',
   ],
-  // Ollama.
+  // Ollama sends an error as a string.
   ['an error was encountered', 'MODEL_UNAVAILABLE', 'an error was encountered.'],
 ];
 

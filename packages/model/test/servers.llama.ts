@@ -52,7 +52,7 @@ const question = { operation: 'test', system: 'Read.', data: { title: 'Квар�
 /** Returns the error of a call; undefined after a success. */
 const getFailureReason = (call: Promise<unknown>) => call.then(() => undefined, String);
 
-/** Waits for the final rejection of a call, and returns its reason. */
+/** Waits until a call fails with an error that is not retryable, and returns the message. */
 async function expectRejection(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
     () => assert.fail('the call succeeded'),
