@@ -7,13 +7,13 @@ import {
   type AnswerEvent,
 } from './frames.ts';
 
-/** The origin of an answer: a new message, a retry, or a turn that already runs. */
+/** Origin of an answer: a new message, a retry, or a turn that is already running. */
 export type AnswerOrigin =
   | { type: 'send'; text: string; clientMessageId: string }
   | { type: 'retry' }
   | { type: 'follow'; turnId: string };
 
-/** The events of an answer, in order and exactly once, across reconnects. docs/protocol.md, Answers. */
+/** Stream of an answer's events: in order, each exactly once, even across reconnects. docs/protocol.md, Answers. */
 export class AnswerStream implements AsyncIterable<AnswerEvent> {
   readonly sessionId: string;
   readonly origin: AnswerOrigin;
@@ -40,7 +40,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     return this.#seq;
   }
 
-  /** Whether the answer has a turn or may have one, so that the client must open its session. */
+  /** Whether the answer has or may have a turn. If so, the client must open its session. */
   get canHaveTurn(): boolean {
     return this.turnId !== undefined || this.wasRetrySent;
   }
@@ -55,7 +55,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
    */
   addEvent(event: SequencedEvent): { isGap: boolean } {
     const isLast = event.type !== 'other' && isFinalEvent(event);
-    // If the process died, the last event may reuse an earlier sequence number.
+    // If the server process died, the last event may reuse an earlier sequence number.
     if (this.isOver || (!isLast && event.seq <= this.#seq)) return { isGap: false };
     if (!isLast && event.seq > this.#seq + 1 && !this.#isReplaying) {
       const isGap = !this.#hasGap;
@@ -70,7 +70,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     return { isGap: false };
   }
 
-  /** Sets whether the server replays events. Replayed texts are merged, so sequence numbers may skip. */
+  /** Sets whether the server is replaying events. Replayed text events are merged, so sequence numbers can skip. */
   set isReplaying(isReplaying: boolean) {
     this.#isReplaying = isReplaying;
     this.#hasGap = false;
@@ -90,7 +90,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     return lastQuestion !== undefined && this.#isQuestion(lastQuestion);
   }
 
-  /** Ends the stream with the stored answer, after its events were deleted. */
+  /** Ends the stream with the stored answer of a turn whose events have been deleted. */
   endWithStoredAnswer(messages: readonly Message[]): void {
     const questionIndex =
       this.#questionId === undefined && this.origin.type !== 'send'
@@ -135,13 +135,13 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   }
 }
 
-/** Maximum number of sessions that are reopened after a reconnect, the most recently used. */
+/** Maximum number of tracked sessions. The least recently used session is evicted. */
 const MAX_SESSIONS = 20;
 
-/** Maximum number of known messages per session. It equals the messages in `session.opened`. */
+/** Maximum number of known message IDs per session: as many as the messages in `session.opened`. */
 const MAX_KNOWN_MESSAGES = 100;
 
-/** A digest, or a message of the user's other client. The answer follows a new question of that client. */
+/** A digest, or a message from another client of the user. `answer` is set for a new question from that client. */
 export type ReceivedMessage = { sessionId: string; message: Message; answer?: StreamedAnswer };
 
 /** Detects messages that this client did not request, each exactly once across reconnects. */
@@ -179,7 +179,7 @@ export class ReceivedMessageTracker {
 
   /**
    * Handles the messages of a reopened session and publishes the new ones.
-   * @param isAwaiting Whether this client waits for an answer in the session. Then only unasked messages are published.
+   * @param isAwaiting Whether the client awaits an answer in the session; if so, only `unasked` messages are published.
    */
   onReopen(sessionId: string, messages: readonly Message[], isAwaiting: boolean): void {
     const knownIds = this.#knownMessageIds.get(sessionId);

@@ -25,20 +25,20 @@ export type { Socket, ConnectionStatus } from './connection.ts';
 /** Default reconnect time limit. It exceeds the duration of a restart. */
 const DEFAULT_RECONNECT_TIMEOUT_MS = 10 * 60_000;
 
-/** Default server silence before the status `quiet`. */
+/** Default duration of server silence before the status `quiet`. */
 const DEFAULT_QUIET_MS = 3000;
 
-/** Maximum number of retries while the assistant is unavailable, about two minutes. */
+/** Maximum number of retries while the assistant is unavailable. They take about two minutes. */
 const MAX_RETRIES = 8;
 
 export type ChatOptions = Pick<ConnectionOptions, 'url'> & Partial<ConnectionOptions>;
 
-/** A client of the assistant. See {@link openChat}. */
+/** Client of the assistant. See {@link openChat}. */
 export type ChatClient = Awaited<ReturnType<typeof openChat>>;
 
 /**
- * Connects to the assistant and reconnects after a loss, as docs/protocol.md describes. Answers continue after a
- * reconnect. If the client gives up, all pending calls and answers fail.
+ * Connects to the assistant, and reconnects after a connection loss as docs/protocol.md describes. Answers continue
+ * after a reconnect. If the client gives up, all pending calls and answers fail.
  * @throws ChatError if the first connection fails.
  * @example
  * const client = await openChat({ url: 'https://oselya.example' });
@@ -101,7 +101,7 @@ export async function openChat({
     answers.clear();
   }
 
-  /** Returns whether an event begins the answer to a question of another client. */
+  /** Returns whether an event begins the answer to a question from another client. */
   function isFromAnotherClient(event: SequencedEvent): event is ServerFrame<'message.started'> {
     if (event.type !== 'message.started' || openedTurns.has(event.turn_id)) return false;
     const { session_id: sessionId, turn_id: turnId, message } = event;
@@ -139,7 +139,7 @@ export async function openChat({
     const request = { type: 'session.open', session_id: sessionId } as const;
     const error = await tryOnConnection(async () => {
       await connection.request(request, ({ messages, turn }) => {
-        // The question of a running turn also arrives as an event.
+        // Skip the question of a running turn, because it also arrives as an event.
         const endIndex =
           turn === null ? messages.length : messages.findLastIndex(({ role }) => role === 'user');
         receivedMessages.onReopen(sessionId, messages.slice(0, Math.max(0, endIndex)), isAwaiting);
@@ -150,8 +150,8 @@ export async function openChat({
   }
 
   /**
-   * Retries a request until the assistant is available. Stops if the connection was replaced.
-   * @returns The error of the request, if any.
+   * Sends a request, and retries it while the assistant is unavailable. Stops if the connection was replaced.
+   * @returns The error of the request; undefined on success or after a connection loss.
    */
   async function tryOnConnection(request: () => Promise<void>): Promise<ChatError | undefined> {
     const { connectionCount } = connection;
@@ -196,7 +196,7 @@ export async function openChat({
     await reopen(answer);
   }
 
-  /** Sends a retry. It has no idempotency key, so after a loss the session shows whether it was handled. */
+  /** Sends a retry, which has no idempotency key. After a connection loss, the session shows whether it was handled. */
   async function retry(answer: AnswerStream): Promise<void> {
     answer.wasRetrySent = true;
     const request = { type: 'message.retry', session_id: answer.sessionId } as const;
@@ -229,7 +229,7 @@ export async function openChat({
   await connection.openPromise;
 
   return {
-    /** Creates a session. After a lost connection, an extra empty session may exist. */
+    /** Creates a session. If the connection is lost before the reply, an extra empty session may exist. */
     async createSession(
       options: { profileId?: string | undefined; name?: string | undefined } = {},
     ): Promise<Session> {
@@ -240,7 +240,7 @@ export async function openChat({
 
     /**
      * Opens a session.
-     * @returns The session, its latest 100 messages, and the running answer from its first event.
+     * @returns The session, its latest 100 messages, and the running answer, if any, from its first event.
      */
     async openSession(
       sessionId: string,
@@ -263,7 +263,7 @@ export async function openChat({
     send: (sessionId: string, text: string): StreamedAnswer =>
       begin(sessionId, { type: 'send', text, clientMessageId: crypto.randomUUID() }),
 
-    /** Requests another answer to the last message if its answer is incomplete. */
+    /** Requests a new answer to the last message if the previous answer is incomplete. */
     retry: (sessionId: string): StreamedAnswer => begin(sessionId, { type: 'retry' }),
 
     /** Cancels the running answer. Its last event still follows. */
@@ -272,9 +272,9 @@ export async function openChat({
     },
 
     /**
-     * Reverts all changes that a step made in the user's memory, or none.
-     * @throws ChatError `rejected` with the problem `nothing_to_undo` if they were reverted before, or the memory has
-     *   changed since.
+     * Reverts all changes that a step made to the user's memory, or none.
+     * @throws ChatError `rejected` with the problem `nothing_to_undo` if the changes were already reverted, or their
+     *   facts have changed since.
      */
     async undo(session_id: string, step_id: string): Promise<void> {
       await connection.requestRepeatedly({ type: 'memory.undo', session_id, step_id });
@@ -282,7 +282,7 @@ export async function openChat({
 
     /**
      * Sets the callback for messages that this client did not request. It covers the 20 most recently used sessions.
-     * Messages that arrive during a loss follow after the reconnect.
+     * Messages that are stored while the connection is lost are delivered after the reconnect.
      */
     onArrived(callback: (received: ReceivedMessage) => void): void {
       receivedMessages.onArrived = callback;

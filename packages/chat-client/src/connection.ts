@@ -11,14 +11,15 @@ import { type ReceivedFrame, isEvent, type SequencedEvent, parseServerFrame } fr
 
 const HANDSHAKE_TIMEOUT_MS = 15_000;
 
-/** Idle time before a ping, and server silence before the client drops the connection. */
+/** Maximum server silence before a ping. */
 const MAX_IDLE_MS = 30_000;
+/** Maximum server silence before the client drops the connection. */
 const MAX_SILENCE_MS = 75_000;
 
 /** Close code for an invalid frame. Browsers only allow 1000 and the codes from 3000 to 4999. */
 const INVALID_FRAME_CODE = 4002;
 
-/** A WebSocket event, with the members of all event types. */
+/** WebSocket event, with the members of all event types. */
 type SocketEvent = {
   type: string;
   data?: unknown;
@@ -28,7 +29,7 @@ type SocketEvent = {
   error?: unknown;
 };
 
-/** A WebSocket from a browser, Node, or the package `ws`. */
+/** WebSocket of a browser, of Node, or of the package `ws`. */
 export type Socket = {
   readonly readyState: number;
   send(text: string): void;
@@ -58,9 +59,9 @@ export type ConnectionOptions = {
   /** Opens a WebSocket. Outside browsers it must add the session cookie. */
   openSocket: (url: string) => Socket;
   onStatus: (status: ConnectionStatus) => void;
-  /** Maximum time to reconnect after the last data from the server. */
+  /** Time limit for reconnecting, from the first connection loss since the server last sent data. */
   reconnectTimeoutMs: number;
-  /** Idle time before the status `quiet` while an answer is expected. */
+  /** Duration of server silence before the status `quiet` while an answer is expected. */
   quietMs: number;
   /** Returns the delay before a reconnect, in milliseconds; null if the client must not reconnect. */
   getDelayMs: (code: number, attempt: number) => number | null;
@@ -77,7 +78,7 @@ type ConnectionHandlers = {
   onEnd: (error: ChatError) => void;
 };
 
-/** Thrown if the connection was lost before the reply. The server may have handled the message. */
+/** Thrown if the connection was lost before the reply arrived. The server may have handled the message. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
@@ -93,7 +94,7 @@ type PendingRequest = {
   reject: (error: Error) => void;
 };
 
-/** Resolves after a delay in milliseconds. It never resolves if the signal is aborted first. */
+/** Resolves after a delay in milliseconds, or never if the signal is aborted first. */
 export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
@@ -101,9 +102,9 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** Sends messages and receives replies over a WebSocket that reconnects after a loss. docs/protocol.md. */
+/** Connection that sends messages and receives replies, and reconnects after a loss. docs/protocol.md. */
 export class ChatConnection {
-  /** Error that ended the client; undefined while it may reconnect. */
+  /** Error that ended the client; undefined while the client is connected or may reconnect. */
   endError: ChatError | undefined;
   connectionCount = 0;
   readonly #options: ConnectionOptions;
@@ -116,7 +117,7 @@ export class ChatConnection {
   #isQuiet = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #requestCount = 0;
-  /** Number of attempts since the last successful connection. */
+  /** Number of connection attempts since the last successful connection. */
   #attemptCount = 0;
   /** Time of the first connection loss since the server last sent data. */
   #lostAt: number | undefined;
@@ -158,7 +159,7 @@ export class ChatConnection {
     return promise;
   }
 
-  /** Sends an idempotent message, and retries it on new connections until a reply arrives. */
+  /** Sends a message, and resends it on new connections until a reply arrives. The server may handle it repeatedly. */
   async requestRepeatedly<Name extends ClientType>(
     message: Request<Name>,
     onReply?: OnReply<Name>,

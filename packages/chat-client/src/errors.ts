@@ -11,7 +11,7 @@ type ChatErrorCode =
   | 'forbidden'
   /** Too many connections or messages, even after waiting (close 4429). */
   | 'too_many'
-  /** The message exceeds the limit of a frame (close 1009). */
+  /** The message exceeds the frame size limit (close 1009). */
   | 'too_large'
   /** The client could not connect, or could not reconnect within its time limit. */
   | 'unreachable'
@@ -21,7 +21,7 @@ type ChatErrorCode =
   | 'answer_lost'
   | 'closed';
 
-/** An error of this client. Check `code` for the reason. */
+/** Error of the chat client. `code` states the reason. */
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly code: ChatErrorCode;
@@ -46,10 +46,10 @@ export function createProtocolError(violation: string): ChatError {
   return new ChatError('no_assistant', `the server sent ${violation}`);
 }
 
-/** The close of a connection. `status` is the HTTP status of a rejected handshake, if known. */
+/** Close of a connection. `status` is the HTTP status of a rejected handshake, if known. */
 export type ConnectionClose = { code: number; reason: string; status?: number };
 
-/** Returns whether the handshake was rejected with a status that the assistant never sends. */
+/** Returns whether the handshake was rejected with a status that the assistant never sends to this client. */
 export const isNoAssistant = ({ status }: ConnectionClose): boolean =>
   status !== undefined && status !== 429 && status < 500;
 
@@ -84,7 +84,7 @@ const CLOSE_REASONS: Readonly<Record<number, string>> = {
   4429: 'too many connections or messages of this account',
 };
 
-/** Describes a close code for people. docs/protocol.md, Close codes. */
+/** Returns a human-readable description of a close code. docs/protocol.md, Close codes. */
 export function describeClose(code: number): string {
   return CLOSE_REASONS[code] ?? `it was closed with the code ${code}`;
 }

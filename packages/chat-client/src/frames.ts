@@ -21,7 +21,7 @@ type OtherEvent = Static<typeof otherEventSchema>;
 
 export type ReceivedFrame = ServerFrame | (OtherEvent & { id?: undefined });
 
-/** An answer event. The last one is `message.completed` or `error`. */
+/** Event of an answer. The last event is `message.completed` or `error`. */
 export type AnswerEvent = AnswerFrame;
 
 export type SequencedEvent = AnswerEvent | ServerFrame<'message.arrived'> | OtherEvent;
@@ -58,7 +58,7 @@ export function parseServerFrame(text: string): ReceivedFrame | undefined {
   return frame as ReceivedFrame;
 }
 
-/** Parses the problem of a failed answer; undefined if there is none. */
+/** Parses the problem of a failed answer. Returns undefined if there is none. */
 export function parseProblem({ problem }: Message): Problem | undefined {
   return Value.Check(problemSchema, problem) ? problem : undefined;
 }

@@ -108,7 +108,7 @@ export const problemSchema = Type.Object(
 );
 export type Problem = Static<typeof problemSchema>;
 
-/** Schema of a fact that a tool wrote or removed. */
+/** Schema of a memory change: a fact that a tool wrote or removed. */
 const memoryChangeSchema = Type.Object({
   category: Type.String(),
   key: Type.String(),

@@ -7,12 +7,12 @@ export const MAX_ID_LENGTH = 128;
 /** Maximum number of messages in `session.opened`. */
 export const MAX_OPENED_MESSAGES = 100;
 
-/** A close code with a short reason for people. */
+/** Close code with a short, human-readable reason. */
 export type CloseStatus = { code: number; reason: string };
 
 /**
- * All closes that the server initiates. docs/protocol.md describes how clients react. The WebSocket library adds codes
- * of RFC 6455, such as 1009 for a message that is too large.
+ * Close statuses that the server sends. docs/protocol.md describes how clients react. The WebSocket library also sends
+ * codes from RFC 6455, such as 1009 for a message that is too large.
  */
 export const closeStatuses = {
   signedOut: { code: 4401, reason: 'Signed out: sign in before you connect again' },
@@ -27,14 +27,14 @@ export const closeStatuses = {
 
 /** Limits per socket. */
 export const socketLimits = {
-  /** Maximum size of a client message. A larger one closes the socket with 1009. */
+  /** Maximum size of a client message. A larger message closes the socket with code 1009. */
   maxMessageBytes: 64 * 1024,
   messagesPerMinute: 240,
   /** Maximum number of failed messages per minute. Server errors do not count. */
   errorsPerMinute: 20,
   /** Maximum number of queued messages. */
   maxQueuedMessages: 32,
-  /** Maximum size of unread data in the send buffer. */
+  /** Maximum amount of unsent data in the send buffer. */
   maxBufferedBytes: 1024 * 1024,
   /** Ping interval. A connection that misses two pings is closed. */
   pingIntervalMs: 30_000,

@@ -25,21 +25,21 @@ const turnMembers = {
 };
 const idMember = { id: Type.Optional(messageIdSchema) };
 
-/** Defines a reply to a client message. It repeats the `id`. */
+/** Defines a reply to a client message. The reply repeats the message's `id`. */
 const defineReply = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: false,
   description,
   members: { ...idMember, ...members },
 });
 
-/** Defines a turn event. On the socket that began the turn, it repeats the `id`. */
+/** Defines a turn event. On the socket that began the turn, the event repeats the `id` of the client message. */
 const defineEvent = <Members extends TProperties>(members: Members, description: string) => ({
   isEvent: true,
   description,
   members: { ...idMember, ...turnMembers, ...members },
 });
 
-/** Server messages by key. A key is the type of its message, except that `error.event` has the type `error`. */
+/** Server messages by key. Each key is the message's type, except that `error.event` has the type `error`. */
 export const serverMessages = {
   pong: defineReply({}, 'The connection is alive.'),
   'session.created': defineReply(
@@ -148,7 +148,7 @@ const answerEventKeys = [
   'error.event',
 ] as const;
 
-/** An answer event. The last one is `message.completed` or `error`. */
+/** Event of an answer. The last event is `message.completed` or `error`. */
 export type AnswerFrame = ServerFrame<(typeof answerEventKeys)[number]>;
 
 export type TurnFrame = AnswerFrame | ServerFrame<'message.arrived'>;
@@ -174,7 +174,7 @@ const sessionIdMember = {
 };
 const profilesAccess = { permission: 'svc.profiles.use' } as const;
 
-/** Client messages by type, with their permission, members and replies. Each may also get `error`. */
+/** Client messages by type, with their permission, members and replies. Each may also be answered with `error`. */
 export const clientMessages = {
   ping: defineRequest('public', {}, { description: 'Checks the connection.', answers: ['pong'] }),
   'session.create': defineRequest(
@@ -218,7 +218,7 @@ export const clientMessages = {
     profilesAccess,
     {
       ...sessionIdMember,
-      // The pattern rejects blank texts and NUL characters, which PostgreSQL cannot store.
+      // The pattern rejects blank text, and NUL characters because PostgreSQL cannot store them.
       text: Type.String({
         minLength: 1,
         maxLength: MAX_MESSAGE_LENGTH,
