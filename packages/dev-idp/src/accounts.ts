@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** User of the development provider. Has no password. */
+/** User of the development provider, without a password. */
 export type DevAccount = {
   sub: string;
   email: string;
@@ -58,7 +58,7 @@ export const sampleAccounts: readonly DevAccount[] = [
 
 export type Accounts = ReturnType<typeof createAccountStore>;
 
-/** Creates a store that combines the sample accounts with the changes in the database. */
+/** Creates a store that applies the changes in the database to the sample accounts. */
 export function createAccountStore(database: DatabaseSync) {
   const selectChanges = database.prepare('select changes from changed_accounts where sub = ?');
   const upsertChanges = database.prepare(

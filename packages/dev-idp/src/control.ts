@@ -7,7 +7,7 @@ import { createApplicationLink, createMessagePage, createPage, sendPage } from '
 import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
-/** Events of a change. Empty if nothing changed. */
+/** Webhooks sent for a change; empty if nothing changed. */
 type SentWebhooks = readonly Readonly<WebhookDelivery>[];
 
 export type AccountService = ReturnType<typeof createAccountService>;
@@ -65,7 +65,7 @@ type ControlOptions = {
   redirectUris: readonly string[];
 };
 
-/** Outcome of the last submitted form. Shown once. */
+/** Outcome of the last submitted form. The page shows it once. */
 type Notice = { message: string; deliveries: SentWebhooks };
 
 type AccountForm = { account: string };
@@ -89,7 +89,7 @@ const accessFormSchema = {
 };
 const MAX_BODY_BYTES = 16_384;
 
-/** Time to wait for deliveries before the redirect. The page shows their outcome. */
+/** Time to wait for deliveries before the redirect, so that the page can show their outcome. */
 const OUTCOME_WAIT_MS = 1000;
 
 /**

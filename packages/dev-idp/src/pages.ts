@@ -42,7 +42,7 @@ const PAGE_STYLE = `
 
 /**
  * Creates a page that loads no resources.
- * @param redirectUris Redirect URIs of the application, for `form-action`, which also applies to redirects of a form.
+ * @param redirectUris Redirect URIs of the application, for `form-action`, which also restricts a form's redirects.
  */
 export function createPage(title: string, body: Html, redirectUris: readonly string[]): Page {
   const style = rawHtml(`<style>${PAGE_STYLE}</style>`);
@@ -86,7 +86,7 @@ export function createApplicationLink([redirectUri]: readonly string[]): Html {
   return html`<p><a href="${homeUrl}">Go to the application</a> and sign in from there.</p>`;
 }
 
-/** Creates the page for choosing an account. Each button posts its `sub` to the URL of the page. */
+/** Creates the page for choosing an account. Each account button posts the account's `sub` to the URL of the page. */
 export function createPickerPage(
   accounts: readonly DevAccount[],
   redirectUris: readonly string[],

@@ -24,7 +24,7 @@ type ProviderOptions = {
 export const getInteractionPath = (uid: string): string => `/interaction/${uid}`;
 
 /**
- * Creates an oidc-provider with the paths, scopes and responses of Contract 3, Identity provider.
+ * Creates an `oidc-provider` instance with the paths, scopes and responses of Contract 3, Identity provider.
  * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` for an invalid client.
  */
 export async function createProvider(options: ProviderOptions): Promise<Provider> {
@@ -98,10 +98,10 @@ function createConfiguration(options: ProviderOptions): Configuration {
       // Only the request that ends an interaction uses the session.
       Session: 60,
     },
-    // Contract 3 issues refresh tokens without `offline_access`.
+    // Contract 3 requires refresh tokens even without the scope `offline_access`.
     issueRefreshToken: (_ctx, { grantTypes }) => grantTypes?.includes('refresh_token') ?? false,
     rotateRefreshToken: true,
-    // The provider session ends with the sign-in, so tokens cannot be bound to it.
+    // The provider session ends after each sign-in, so tokens cannot be bound to it.
     expiresWithSession: () => false,
     claims: {
       openid: ['sub'],
@@ -132,7 +132,7 @@ function createConfiguration(options: ProviderOptions): Configuration {
   };
 }
 
-/** Creates the user data of Contract 3. The scopes select the members of `client_access_list`. */
+/** Creates user data as Contract 3 defines it. The scopes select the members of `client_access_list`. */
 function createUserInfo(account: DevAccount, clientId: string, scope: string) {
   const scopes = new Set(scope.split(' '));
   return {
@@ -149,7 +149,7 @@ function createUserInfo(account: DevAccount, clientId: string, scope: string) {
   };
 }
 
-/** Creates a policy without consent: the user only chooses an account. */
+/** Creates an interaction policy without consent: the user only chooses an account. */
 function createPolicy(): interactionPolicy.DefaultPolicy {
   const policy = interactionPolicy.base();
   policy.remove('consent');
@@ -165,7 +165,7 @@ function createPolicy(): interactionPolicy.DefaultPolicy {
   return policy;
 }
 
-/** Creates a grant for one sign-in, which can be revoked separately. */
+/** Creates a new grant for each sign-in, so that sign-ins can be revoked separately. */
 async function createGrant(ctx: KoaContextWithOIDC) {
   const { Account, Client } = ctx.oidc.entities;
   const grant = new ctx.oidc.provider.Grant({

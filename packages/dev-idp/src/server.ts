@@ -23,9 +23,9 @@ export type DevIdpOptions = {
   webhook?: WebhookTarget;
 };
 
-/** Development provider. Changes take effect immediately, and are then sent by webhook. */
+/** Development provider. Changes to accounts take effect immediately, and webhooks then report them. */
 export type DevIdp = AccountService & {
-  /** HTTP server. The caller starts it, and can add routes before. */
+  /** HTTP server. The caller starts it, and can add routes first. */
   app: FastifyInstance;
   readonly accounts: readonly DevAccount[];
   /** Latest webhooks with their current state, most recent first. */
@@ -98,7 +98,7 @@ function assertLoopback(host: string): void {
 
 /** HTTP server that listens only on loopback hosts. */
 class LoopbackServer extends Server {
-  /** Accepts only the signature that Fastify uses. Throws a RangeError if the host is not a loopback host. */
+  /** Supports only the call signature that Fastify uses. @throws RangeError if the host is not a loopback host. */
   override listen(options?: unknown): this {
     const { host } = Object(options) as { host?: unknown };
     assertLoopback(String(host));
@@ -106,11 +106,11 @@ class LoopbackServer extends Server {
   }
 }
 
-/** Creates the HTTP server without its routes. It accepts only requests for the host of the issuer. */
+/** Creates the HTTP server, which accepts only requests for the host of the issuer. */
 function createApp(issuer: string, redirectUris: readonly string[]): FastifyInstance {
   const app = Fastify({ serverFactory: (handler) => new LoopbackServer(handler) });
   const { host } = new URL(issuer);
-  // Prevents DNS rebinding: a website can resolve its name to 127.0.0.1, but its requests contain that name as host.
+  // Prevents DNS rebinding: a website can make its name resolve to 127.0.0.1, but its requests then name it as host.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.host === host && hasSingleHost(request.raw)) return done();
     const [status, message] = hasSingleHost(request.raw)
@@ -128,7 +128,7 @@ function createApp(issuer: string, redirectUris: readonly string[]): FastifyInst
   return app;
 }
 
-/** Registers the routes of oidc-provider under `/oauth` and `/.well-known`. It parses the bodies itself. */
+/** Registers the routes of oidc-provider under `/oauth` and `/.well-known`. oidc-provider parses the bodies itself. */
 async function registerProtocolRoutes(
   app: FastifyInstance,
   { provider }: { provider: Provider },
@@ -158,8 +158,8 @@ const choiceSchema = {
 } as const;
 
 /**
- * Registers the page for choosing an account. Its requests are bound to the browser that started the sign-in by a
- * signed `SameSite=Lax` cookie of oidc-provider.
+ * Registers the page for choosing an account. A signed `SameSite=Lax` cookie of oidc-provider binds its requests to the
+ * browser that started the sign-in.
  */
 async function registerInteractionRoutes(
   app: FastifyInstance,

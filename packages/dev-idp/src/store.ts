@@ -53,25 +53,25 @@ export function openDatabase(file = ':memory:'): DatabaseSync {
   }
 }
 
-// The file contains the signing key, so restrict its permissions at creation. SQLite copies them to the journal.
+// The file contains the signing key, so only its owner may read it. SQLite copies the permissions to the journal.
 function restrictToOwner(file: string): void {
   mkdirSync(dirname(file), { recursive: true });
   closeSync(openSync(file, 'a', 0o600));
   chmodSync(file, 0o600);
 }
 
-/** Provider keys: `jwks` for ID tokens, and `cookieKeys`. */
+/** Keys that sign ID tokens (`jwks`) and cookies (`cookieKeys`). */
 export type ProviderKeys = { jwks: JWKS; cookieKeys: string[] };
 
 /** Loads the provider keys, or generates them at the first start. */
 export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   const selectKeys = database.prepare("select value from settings where name = 'keys'");
   if (!selectKeys.get()) {
-    // RS256 is the algorithm that every OpenID Connect client must accept (OpenID Connect Core 1.0 §15.1).
+    // RS256 is the algorithm that every OpenID provider must support (OpenID Connect Core 1.0 §15.1).
     const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 });
     const jwk = { ...privateKey.export({ format: 'jwk' }), kty: 'RSA', use: 'sig', alg: 'RS256' };
     const cookieKeys = [randomBytes(32).toString('base64url')];
-    // If another process was faster, both use its keys.
+    // If another process has stored its keys first, both processes use those.
     database
       .prepare("insert into settings (name, value) values ('keys', ?) on conflict do nothing")
       .run(JSON.stringify({ jwks: { keys: [jwk] }, cookieKeys }));
@@ -119,7 +119,7 @@ export function createArtifactStore(database: DatabaseSync) {
       find: async (id) => parsePayload(find.get(model, id)),
       findByUid: async (uid) => parsePayload(findByUid.get(model, uid)),
       findByUserCode: async () => undefined,
-      // Two concurrent requests can use the same token. The second one revokes the grant (RFC 9700 §4.14.2).
+      // If two concurrent requests use the same token, the second request revokes the grant (RFC 9700 §4.14.2).
       async consume(id) {
         if (consume.run(getNowSeconds(), model, id).changes === 1) return;
         const replayedPayload = parsePayload(find.get(model, id));

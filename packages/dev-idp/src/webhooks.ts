@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The events of Specification 000, Events, that this provider sends. */
+/** Events from Specification 000, Events, that this provider sends. */
 type WebhookEventName =
   | 'user.blocked'
   | 'user.unblocked'
@@ -10,7 +10,7 @@ type WebhookEventName =
   | 'session.revoked'
   | 'auth.global_logout';
 
-/** Receiver of events, and its shared secret. The secret is a text: base64 after `whsec_` is not decoded. */
+/** Receiver of events, and its shared secret. The secret is used as text: base64 after `whsec_` is not decoded. */
 export type WebhookTarget = { url: string; secret: string };
 
 /** Event and the state of its delivery. */
@@ -20,7 +20,7 @@ export type WebhookDelivery = {
   event: WebhookEventName;
   /** ID of the account. Undefined if the event concerns all accounts. */
   user_id?: string | undefined;
-  /** Time of the change in ISO 8601. */
+  /** Time of the change, in ISO 8601 format. */
   occurred_at: string;
   state: 'waiting' | 'delivered' | 'failed';
   attempts: number;
@@ -36,8 +36,8 @@ const MAX_RECENT_DELIVERIES = 20;
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Creates a sender of events as Standard Webhooks. It sends one event at a time, so that changes arrive in order.
- * Events are lost at a restart. Without a target, all events fail, which the control page shows.
+ * Creates a sender that posts events as Standard Webhooks, one at a time, so that changes arrive in order. A restart
+ * loses unsent events. Without a target, all events fail, which the control page shows.
  */
 export function createWebhooks(
   target?: WebhookTarget,
