@@ -197,7 +197,7 @@ function allowNulls(members: TProperties): TProperties {
   );
 }
 
-/** Creates the AsyncAPI 3.0.0 operations: one for each client message, one for events, one for malformed messages. */
+/** Creates the AsyncAPI operations: one for each client message, one for events, and one for malformed messages. */
 function describeOperations(): Record<string, object> {
   const channel = { $ref: `#/channels/${CHANNEL_NAME}` };
   const createMessageRef = (key: string) => ({
@@ -245,7 +245,7 @@ function describeAccess(access: Access): string {
   return `The ${kind} \`${name}\` is needed.`;
 }
 
-/** Replaces shared schemas with references. It is a replacer function for `JSON.stringify`. */
+/** Replaces shared schemas with references, as a replacer function for `JSON.stringify`. */
 function toReference(this: unknown, key: string, value: unknown): unknown {
   if (key === '$id') return undefined;
   if (key === '$ref' && schemasById.has(value)) return `#/components/schemas/${String(value)}`;

@@ -26,7 +26,7 @@ import {
   type TurnKey,
 } from './turns.ts';
 
-/** Time that a shutdown gives running turns before it aborts them. */
+/** Maximum time that a shutdown waits for running turns before it aborts them. */
 const SHUTDOWN_MS = 20_000;
 
 const REAP_INTERVAL_MS = 5000;
@@ -39,7 +39,7 @@ export type ChatService = ReturnType<typeof createChat>;
 /** A message that a user sends to the agent. See `beginTurn` for `clientMessageId`. */
 type UserMessage = { sessionId: string; text: string; clientMessageId?: string | undefined };
 
-/** The connection that sent a message. Its turn uses it until the turn ends. */
+/** Connection that sent a message. The message's turn uses it until the turn ends. */
 export type MessageSender = {
   requestId: string;
   /** Called before the first event of the turn. */
@@ -141,7 +141,7 @@ export function createChat({
     });
   }
 
-  /** Asks the model for a name of the session, based on its first message. */
+  /** Names a session with a title that the model generates from the first message. */
   async function nameSession(sessionId: string, text: string, modelName: string): Promise<void> {
     try {
       const signal = AbortSignal.any([
@@ -178,7 +178,7 @@ export function createChat({
       }),
 
     /**
-     * Begins another turn for the last message if its answer is incomplete.
+     * Begins a new turn for the last message if its answer is incomplete.
      * @throws ProblemError `nothing_to_retry`, or an error of `send`.
      */
     retry: (user: User, sessionId: string, sender: MessageSender): Promise<void> =>
@@ -202,7 +202,7 @@ export function createChat({
     },
 
     /**
-     * Reverts the changes that a step made in the user's memory.
+     * Reverts the changes that a step made to the user's memory.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `nothing_to_undo` or `memory_full`.
      */
     async undo({ id: userId }: User, step: { sessionId: string; stepId: string }): Promise<void> {
@@ -211,8 +211,8 @@ export function createChat({
     },
 
     /**
-     * Returns the first cursor of a listener and whether the newest turn is running. The cursor is after the client's
-     * last known event of that turn. Without one, it is before a running turn or after an ended turn.
+     * Returns the start cursor for a listener, and whether the latest turn is running. The cursor follows the client's
+     * last known event of that turn. Without such an event, it precedes a running turn or follows an ended one.
      */
     async findCursor(
       sessionId: string,
@@ -235,7 +235,7 @@ export function createChat({
 
     ...reaper,
 
-    /** Waits for the running turns up to a time limit, aborts the others, and closes the event log. */
+    /** Waits for the running turns up to a time limit, aborts the remaining ones, and closes the event log. */
     async close(): Promise<void> {
       shutdownController.abort();
       await Promise.race([waitForRunning(), sleep(shutdownMs, undefined, { ref: false })]);
@@ -255,7 +255,7 @@ export const INITIAL_CURSOR: EventCursor = { turnId: '', position: 0, seq: 0, ha
 
 /**
  * Registers server hooks that run the reaper while the server listens and finish turns before the model closes.
- * @param options.isExclusive Whether only this process uses the database. All stored turns are then stale at startup.
+ * @param options.isExclusive Whether only this process uses the database. If so, running turns are stale at startup.
  */
 export function registerChatLifecycle(
   app: Server,

@@ -141,7 +141,7 @@ export function createDispatcher(
       name = frame.type;
       const context =
         messageType.access === 'public' ? {} : await authorize(peer, messageType.access);
-      // Handlers of public messages get a context without a user, and their type does not read it.
+      // Handlers of public messages get no user, and their type keeps them from reading one.
       await messageType.handle(frame, {
         ...(context as { user: User; socket: UserSocket }),
         answer,
@@ -174,7 +174,7 @@ function toProblem(error: unknown): ProblemError {
   return commonProblem(code, { cause: error });
 }
 
-/** @throws ProblemError `malformed_message` unless the frame is a JSON object with a `type`. */
+/** Parses a frame. @throws ProblemError `malformed_message` unless the frame is a JSON object with a `type`. */
 function parseFrame(data: RawData, isBinary: boolean): RawFrame {
   if (isBinary || !Buffer.isBuffer(data)) {
     throw problem('malformed_message', { detail: 'Send text frames, not binary ones.' });

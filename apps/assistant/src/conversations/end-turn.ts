@@ -35,8 +35,8 @@ export type TurnOutcome =
 export type PartialAnswer = { content: string; toolCalls: readonly StoredToolCall[] };
 
 /**
- * Stores the answer and the end of a turn in one transaction, then publishes the end. Can be repeated if the reply to
- * the commit was lost.
+ * Stores the answer and the end of a turn in one transaction, then publishes the end. The call can be repeated if
+ * the reply to the commit was lost.
  * @returns False if another process aborted the turn, or its session was deleted.
  */
 export async function finishTurn(
@@ -144,7 +144,7 @@ export function createTurnReaper({
 }
 
 /**
- * Stores an answer, which replaces an earlier answer to the question. An empty incomplete answer replaces no text.
+ * Stores an answer, which replaces an earlier answer to the question. An empty incomplete answer does not replace text.
  * @returns The stored answer, or the earlier answer if it was not replaced.
  */
 async function storeAnswer(

@@ -14,7 +14,7 @@ import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
  *
- * Why there are two ways: docs/adr/0021-change-feed.md.
+ * docs/adr/0021-change-feed.md explains why there are two paths.
  */
 
 const STORE_INTERVAL_MS = 200;
@@ -24,7 +24,7 @@ const MAX_TURNS_PER_STATEMENT = 200;
 /** Applies `Omit` to each member of a union. */
 type OmitFromEach<Union, Key extends string> = Union extends unknown ? Omit<Union, Key> : never;
 
-/** An event of a turn without its session, turn and sequence number. */
+/** Turn event without the IDs of its session and turn, and without its sequence number. */
 export type TurnEvent = OmitFromEach<TurnFrame, 'session_id' | 'turn_id' | 'seq' | 'id'>;
 
 export type NumberedEvent = TurnEvent & { seq: number };
@@ -38,7 +38,7 @@ export class RunningTurn implements TurnKey {
   readonly position: number;
   readonly events: NumberedEvent[] = [];
   storedEventCount = 0;
-  /** Whether the process is closing, even if the turn was stopped before for another reason. */
+  /** Whether the process is shutting down, even if the turn was stopped earlier for a different reason. */
   isClosing = false;
   readonly #onAppend: () => void;
   readonly #stopController = new AbortController();
@@ -73,7 +73,7 @@ export class RunningTurn implements TurnKey {
 export type Subscriber = {
   /** Called when a turn of this process has a new event. */
   onAppend(turn: RunningTurn): void;
-  /** Called when the database may have new events. `hasChanged`: the session may have been changed or deleted. */
+  /** Called when the database may have new events. With `hasChanged`, the session may have been changed or deleted. */
   onNotify(hasChanged: boolean): void;
 };
 
@@ -104,7 +104,7 @@ export async function openEventLog({
     pendingStore = pendingStore.then(storeAll);
   }, STORE_INTERVAL_MS).unref();
 
-  /** @param sessionId Empty for all sessions, after notifications may have been lost. */
+  /** Notifies the subscribers of a session; of all sessions if the ID is empty, because notifications may be lost. */
   function notifyAll(sessionId: string, hasChanged: boolean): void {
     for (const sessionSubscribers of listMatching(subscribers, sessionId)) {
       for (const subscriber of sessionSubscribers) subscriber.onNotify(hasChanged);
@@ -123,7 +123,7 @@ export async function openEventLog({
     try {
       await renew(turn);
     } catch (error) {
-      // The periodic renewal of the lease retries.
+      // The next periodic renewal of the lease checks the turn again.
       log.warn({ err: error, turn_id: turn.turnId }, 'a turn could not be renewed');
     }
   }
@@ -169,7 +169,7 @@ export async function openEventLog({
       notifyAll(turn.sessionId, false);
     },
 
-    /** Returns the session's turn that runs in this process. */
+    /** Returns the turn of a session that is running in this process, if any. */
     getRunningTurn: (sessionId: string): RunningTurn | undefined => runningTurns.get(sessionId),
 
     listRunningTurns: (): RunningTurn[] => [...runningTurns.values()],
@@ -210,7 +210,7 @@ export async function storeEvents(
   turns: readonly RunningTurn[],
 ): Promise<ReadonlySet<string>> {
   const batch = turns.map(({ turnId, unstoredEvents }) => toEventRow(turnId, unstoredEvents));
-  // The row lock prevents a turn from ending during this statement.
+  // The row lock prevents a turn from ending before its events are committed.
   const { rows } = await sql<{ id: string }>`
     with batch as (
       select * from jsonb_to_recordset(${toStorableJson(batch)}::jsonb)

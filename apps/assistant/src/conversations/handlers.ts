@@ -17,12 +17,12 @@ import type { TurnKey } from './turns.ts';
 const MAX_OPEN_SESSIONS = 100;
 
 /**
- * Maximum number of characters that a user may load per minute by opening sessions, on all sockets of a process. It
- * allows about ten sessions with messages of maximum length.
+ * Maximum number of characters that a user may load per minute by opening sessions, over all sockets of a process. The
+ * limit allows about ten sessions with messages of maximum length.
  */
 const MAX_OPENED_CHARACTERS_PER_MINUTE = 16_000_000;
 
-/** Fixed cost of opening a session, in characters. The messages cost extra. */
+/** Fixed cost of opening a session, in characters, in addition to the length of its messages. */
 const OPENING_COST_CHARACTERS = 1000;
 
 type OpenSession = {
@@ -140,7 +140,7 @@ export function createHandlers({
     return openSessions;
   }
 
-  /** @throws ProblemError `too_many_open`. */
+  /** Checks that a socket may open one more session. @throws ProblemError `too_many_open`. */
   function checkOpenSessionLimit(socket: UserSocket): void {
     if (getOpenSessions(socket).size < MAX_OPEN_SESSIONS) return;
     throw problem('too_many_open', {
@@ -158,7 +158,7 @@ export function createHandlers({
     const sendToSocket = (frame: SessionFrame) => sendFrame(socket, session, frame);
     const options = { events: chat.events, sessionId, send: sendToSocket, requestId, log };
     const session: OpenSession = { latestRequest: undefined, listener: new Listener(options) };
-    // The socket may have closed during the handling of the message.
+    // The socket may have closed while the message was being handled.
     if (socket.isOpen()) openSessions.set(sessionId, session);
     else session.listener.close();
     return session;
@@ -171,7 +171,8 @@ export function createHandlers({
   }
 
   /**
-   * Opens a session after the client's last known event. On failure, an already open session continues without a gap.
+   * Opens a session and sends the events after the client's last known event. On failure, an already open session
+   * continues without a gap.
    * @param answer Sends the reply before the first event.
    */
   async function openAtEvent(

@@ -186,7 +186,7 @@ export function registerInspectionRoutes(
       const admin = getSignedInUser(request);
       const { userId: id, profileId } = await readAsAdmin(admin, sessionId, 'session_context');
       const owner = id === null ? null : { id, ...(await findCachedAccess(db, id)) };
-      // A session without an owner gets the default profile of an ordinary user.
+      // If its profile is missing, a session without an owner uses the default profile of an ordinary user.
       const profile = profiles.find(profileId) ?? profiles.findDefault(owner ?? { role: 'user' });
       const scope = 'everything' as const;
       const requestOptions = { sessionId, scope, owner, profile, isAnswering: false };

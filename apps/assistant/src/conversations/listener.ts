@@ -19,10 +19,10 @@ const RETRY_DELAY_MS = 1000;
 
 export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 
-/** The last event that a listener has received. `position` is 0 before the first turn. */
+/** Position in the events of a session: the last event that was read. `position` is 0 before the first turn. */
 export type EventCursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
 
-/** An event of the log. The cursor is the position after the event. */
+/** Event of the log, with the cursor after the event. */
 type LogRow = { cursor: EventCursor; frame: SessionFrame };
 
 type ListenerOptions = {
@@ -38,7 +38,7 @@ type ListenerOptions = {
  * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** The name and the pin that the client received last. */
+  /** Name and pin state that were last sent to the client. */
   lastSentSession: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: EventCursor | undefined;
@@ -63,7 +63,7 @@ export class Listener implements Subscriber {
     this.pause();
   }
 
-  /** Continues after the last sent event, or after another cursor. */
+  /** Continues after the last sent event, or after the given cursor. */
   resume(cursor = this.#cursor): void {
     this.pause();
     if (this.#isClosed || cursor === undefined) return;
@@ -103,7 +103,7 @@ export class Listener implements Subscriber {
       let lastCursor = this.#cursor;
       try {
         for (const { cursor, frame } of await this.read(lastCursor)) {
-          // The listener was paused, or resumed at another cursor, during the read.
+          // The listener was paused, or resumed at a different cursor, during the read.
           if (!this.#isFollowing || this.#cursor !== lastCursor) break;
           this.#cursor = lastCursor = cursor;
           send(frame);
@@ -156,7 +156,7 @@ export class Listener implements Subscriber {
   }
 }
 
-/** Returns a turn's new events with their cursors. Returns no rows if the last cursor is at the end of the turn. */
+/** Converts a turn's new events to rows with cursors. Returns no rows if the last cursor is at the end of the turn. */
 function toLogRows(
   { turnId, sessionId, position }: TurnKey,
   events: readonly NumberedEvent[],

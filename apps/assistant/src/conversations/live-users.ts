@@ -5,14 +5,14 @@ import { problem } from '../errors.ts';
 import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 
 export const liveUserLimits = {
-  /** Maximum age of a user's resolution at a message. */
+  /** Maximum age of a user's last resolution when a message is handled. */
   userMaxAgeMs: 30_000,
-  /** Delay before another attempt to resolve a user. */
+  /** Delay before the next attempt to resolve a user after a failure. */
   userRetryMs: 5_000,
   sweepIntervalMs: 1_000,
-  /** Minimum number of concurrent resolutions. */
+  /** Lower bound of the limit on concurrent resolutions. */
   sweepConcurrency: 8,
-  /** Maximum share of users that are resolved concurrently. If one resolution takes 5 s, all users take 20 s. */
+  /** Limit on concurrent resolutions, as a share of users. If one resolution takes 5 s, all users take 20 s. */
   sweepShare: 1 / 4,
 };
 type LiveUserLimits = typeof liveUserLimits;
@@ -24,7 +24,7 @@ export type AuthSessionProvider = {
   findActive: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
 
-/** The user of an auth session. The user is resolved repeatedly until `release` is called. */
+/** User of an auth session, who is resolved repeatedly until `release` is called. */
 export type LiveUser = {
   /**
    * Returns the user from a resolution that is at most 30 s old and newer than the last notified change.
@@ -37,7 +37,7 @@ export type LiveUser = {
 /** Callbacks for an auth session's user. `onResolved` is called after each resolution. */
 type UserWatcher = { onResolved: (user: User) => void; onSignedOut: () => void };
 
-/** An auth session that has open sockets in this process. */
+/** Auth session that open sockets or running turns of this process watch. */
 class LiveSession {
   readonly id: string;
   readonly watchers = new Set<UserWatcher>();
@@ -69,7 +69,7 @@ class LiveSession {
       this.#resolvedChangeCount !== changeCount
     ) {
       await this.refresh();
-      // The resolution may have started before the last change.
+      // The call above may have joined a resolution that started before the last change.
       if (this.#resolvedChangeCount < changeCount) await this.refresh();
     }
     if (!this.#hasEnded && this.#resolvedUser !== undefined) {
@@ -121,8 +121,8 @@ class LiveSession {
 }
 
 /**
- * Creates the registry that resolves the users of open sockets every 30 s, once for each auth session. After a
- * notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. A
+ * Creates the registry that resolves the users of open sockets at least every 30 s, once for each auth session. After
+ * a notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. A
  * provider or database outage closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({
@@ -175,7 +175,7 @@ export function createLiveUsers({
 
   async function resolveDue(session: LiveSession): Promise<void> {
     try {
-      // A message may have resolved the session during the wait, or its last watcher may have released it.
+      // During the wait, a message may have resolved the session, or its last watcher may have released it.
       if (session.dueAt <= performance.now() && sessions.has(session.id)) await session.refresh();
     } catch (error) {
       failures.push(error);
@@ -191,18 +191,18 @@ export function createLiveUsers({
     failures = [];
   }
 
-  /** @param userId ID of the changed user. Empty for all users, after notifications may have been lost. */
+  /** Invalidates the sessions of a changed user; of all users if the ID is empty, because notifications may be lost. */
   function onNotify(userId: string): void {
     for (const session of sessions.values()) {
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;
-      // A random delay spreads the requests of all users to the provider.
+      // A random delay spreads the requests to the provider over time.
       session.invalidate(userId === '' ? limits.userRetryMs * Math.random() : 0);
       changedSessions.add(session);
     }
     void endInactive();
   }
 
-  /** Ends the changed sessions that are no longer active. Repeats for sessions that change in the meantime. */
+  /** Ends the changed sessions that are no longer active. Continues with sessions that change during the query. */
   async function endInactive(): Promise<void> {
     if (isEnding) return;
     isEnding = true;

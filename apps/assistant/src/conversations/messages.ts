@@ -13,7 +13,7 @@ const { MAX_SAFE_INTEGER } = Number;
 const integerSchema = Type.Integer({ minimum: -MAX_SAFE_INTEGER, maximum: MAX_SAFE_INTEGER });
 const positionSchema = Type.Tuple([nullable(integerSchema), integerSchema]);
 
-/** Sort key of a message in its session: microseconds since 1970 (null without a time), and the message number. */
+/** Sort key of a message in its session: microseconds since 1970, or null without a time; and the message number. */
 export type MessagePosition = Static<typeof positionSchema>;
 
 /** Encodes and decodes message positions as API cursors. */
@@ -53,7 +53,7 @@ const messageColumns = [
   'unasked',
 ] as const;
 
-/** A page of a session's messages, before or after a position. */
+/** Query for a page of a session's messages, before or after a position. */
 export type MessagePage = {
   sessionId: string;
   before?: MessagePosition | undefined;
@@ -175,7 +175,7 @@ export function findMessage(
   ).executeTakeFirst();
 }
 
-/** Key of a question. The index on turns begins with the session ID. */
+/** Key of a question. It contains the session ID, because the index on turns begins with it. */
 type QuestionKey = { sessionId: string; questionId: string };
 
 /** Returns the answer to a question; undefined if no turn has stored one. */

@@ -6,7 +6,7 @@ import { type ToolResult, TOOLS } from './tools/tools.ts';
 const TURN_BUCKETS_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
 const KNOWN_TOOL_NAMES: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
 
-/** Close codes with a separate label value. All others share one, because clients choose their codes. */
+/** Close codes with a separate label value. All others share one, because clients can send any code. */
 const KNOWN_CLOSE_CODES: ReadonlySet<number> = new Set(
   [1000, 1001, 1002, 1005, 1006, 1007, 1009].concat(
     Object.values(closeStatuses).map(({ code }) => code),
@@ -89,7 +89,7 @@ export function createSocketMetrics(registry: Registry) {
       sockets.dec({ state });
       closes.inc({ code: KNOWN_CLOSE_CODES.has(code) ? String(code) : 'other' });
     },
-    /** @param type A known message type, or `unknown`. Clients must not create label values. */
+    /** Counts a message. `type` must be a known type or `unknown`, so that clients cannot create label values. */
     countMessage: (type: string, outcome: string) => messages.inc({ type, outcome }),
   };
 }

@@ -20,7 +20,7 @@ import { LEASE_MS } from './turns.ts';
 /** Delay between attempts to store the end of a turn during a database outage. */
 const RETRY_DELAY_MS = 1000;
 
-/** Maximum duration of a summary: half of the answer's limit, and at most 30 s. */
+/** Maximum duration of a summary: half of the answer's time limit, but at most 30 s. */
 const SUMMARY_TIME_SHARE = 0.5;
 const MAX_SUMMARY_MS = 30_000;
 

@@ -91,7 +91,7 @@ export async function requireSession(
   return row;
 }
 
-/** A page of sessions. `userId` limits the page to one owner; `after` is the end of the previous page. */
+/** Query for a page of sessions. `userId` limits the page to one owner; `after` is the end of the previous page. */
 export type SessionPage = {
   userId?: string | undefined;
   after?: Position | undefined;
@@ -120,7 +120,7 @@ export async function listSessions(
 }
 
 /**
- * Returns a user's sessions ordered by ID, because activity between two pages does not change this order.
+ * Returns a user's sessions, ordered by ID so that activity between two pages does not change the order.
  * @param after The last ID of the previous page.
  */
 export function listSessionsOfUser(
@@ -185,7 +185,7 @@ export async function deleteSessionsOfUser(
   return (await deleteSessions(trx, ownerCondition)).length;
 }
 
-/** Deletes sessions and their rows in other tables, because older tables may lack the cascading foreign key. */
+/** Deletes sessions, and also their rows in tables that may lack a cascading foreign key in older databases. */
 async function deleteSessions(trx: Transaction<Tables>, condition: RawBuilder<boolean>) {
   const sessions = await trx
     .selectFrom('conversation_sessions')

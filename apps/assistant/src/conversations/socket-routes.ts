@@ -34,7 +34,7 @@ export async function registerSocketRoutes(
   }: {
     sockets: SocketRegistry;
     cookies: Pick<Identity['cookies'], 'hasSession' | 'sessionId'>;
-    /** Subscribes to notifications of changed users. The returned function unsubscribes. */
+    /** Subscribes to notifications about changed users. The returned function unsubscribes. */
     listen: (onNotify: (userId: string) => void) => Promise<() => Promise<void>>;
     baseUrl: string;
     limits: SocketLimits;
@@ -52,12 +52,12 @@ export async function registerSocketRoutes(
     await scope.register(websocket, {
       options,
       errorHandler(error, socket, request) {
-        // After a protocol error, the library has already sent a close code.
+        // Has no effect after a protocol error, because the library has already sent a close code.
         request.log.debug({ err: error }, 'socket error');
         socket.close(closeStatuses.failed.code, closeStatuses.failed.reason);
       },
       preClose: async () => {
-        // Nothing would close a socket that opens after this point.
+        // Reject new sockets, because nothing would close a socket that opens after this point.
         scope.server.removeAllListeners('upgrade');
         scope.server.on('upgrade', (_request, socket) => socket.destroy());
         await sockets.close();

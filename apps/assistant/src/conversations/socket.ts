@@ -15,7 +15,7 @@ import {
 } from './live-users.ts';
 import { createSocketMetrics } from './metrics.ts';
 
-/** `Retry-After` if an IP address has too many sockets. docs/protocol.md states the same delay for 4429. */
+/** Value of `Retry-After` if an IP address has too many sockets. docs/protocol.md states the same delay for 4429. */
 const RETRY_AFTER_SECONDS = '60';
 
 /** Socket limits. Contract 3, WebSocket. */
@@ -42,7 +42,7 @@ class Connection {
   #queuedMessages = 0;
   #pendingWork = Promise.resolve();
   #unansweredPings = 0;
-  /** An unfinished frame that exceeds the buffer limit. */
+  /** Frame above the buffer limit that has not been completely written yet. */
   #largeFrame: { bytes: number; written: Promise<void> } | undefined;
 
   constructor(socket: WebSocket, limits: SocketLimits, onMessage: OnMessage) {
@@ -112,7 +112,7 @@ class Connection {
 
   async #handle(data: RawData, isBinary: boolean): Promise<void> {
     this.#queuedMessages -= 1;
-    // The reply to this message may be just as large. Closing the socket also resolves the promise.
+    // Wait, because the reply to this message may be just as large. Closing the socket also resolves the promise.
     if (this.#largeFrame !== undefined) await this.#largeFrame.written;
     if (!this.isOpen) return;
     const status = await this.#onMessage(data, isBinary);
@@ -244,7 +244,7 @@ export function createSocketRegistry({
     close,
     onNotify: liveUsers.onNotify,
     stop: liveUsers.stop,
-    /** Returns a problem if an IP address has too many sockets. IPv6 addresses of one network count together. */
+    /** Returns a problem if an IP address has too many sockets. IPv6 addresses of one network are counted together. */
     checkAddress: (address: string): ProblemError | undefined =>
       addressTally.getCount(getClientNetwork(address)) < caps.perAddress
         ? undefined

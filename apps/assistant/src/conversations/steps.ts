@@ -81,7 +81,7 @@ export async function findMemorySteps(
 }
 
 /**
- * Reverts all changes that a step made in the user's memory, or none if a fact has changed since.
+ * Reverts all changes that a step made to the user's memory, or none if a fact has changed since.
  * @throws ProblemError `nothing_to_undo`, or `memory_full` if the restored facts exceed the limit.
  */
 export function undoStep(

@@ -19,7 +19,7 @@ const MAX_RUNNING_TURNS = 3;
 /** The key of a turn. Positions of a session's turns increase over time. */
 export type TurnKey = { turnId: string; sessionId: string; position: number };
 
-/** A row of `chat_turns`. An unasked message has no question. */
+/** Row of `chat_turns`. The turn of an unasked message has no question. */
 export type TurnRow = {
   id: string;
   session_id: string;
@@ -106,9 +106,8 @@ export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise
 
 /**
  * Ends a running turn and its unfinished steps. Only the first call for a turn sets the status.
- * @param turn.isStaleOnly Whether to require an expired lease, which may have been renewed since the search for the
- *   turn.
- * @returns The question; undefined if the turn was not ended.
+ * @param turn.isStaleOnly Whether the lease must have expired. It may have been renewed since the turn was found.
+ * @returns The ID of the question; undefined if the turn was not ended.
  */
 export async function endTurn(
   trx: Transaction<Tables>,
@@ -179,7 +178,7 @@ export function beginTurn(
 }
 
 /**
- * Begins another turn for the last question of a session if its answer is incomplete.
+ * Begins a new turn for the last question of a session if its answer is incomplete.
  * @throws ProblemError `session_not_found`, `turn_running`, `nothing_to_retry` or `too_many_turns`.
  */
 export function retryTurn(db: Kysely<Tables>, ownedSession: OwnedSession): Promise<StartedTurn> {
@@ -203,7 +202,7 @@ export function retryTurn(db: Kysely<Tables>, ownedSession: OwnedSession): Promi
   });
 }
 
-/** Runs work in a transaction that locks the user and the session. No other turn of either can begin until it ends. */
+/** Runs work in a transaction that locks the user and the session, so that no other turn of either can begin. */
 function runInLockedSession<Result>(
   db: Kysely<Tables>,
   { userId, sessionId }: OwnedSession,
@@ -218,7 +217,7 @@ function runInLockedSession<Result>(
   });
 }
 
-/** @throws ProblemError `turn_running` or `too_many_turns`. */
+/** Checks that a new turn may begin. @throws ProblemError `turn_running` or `too_many_turns`. */
 async function checkTurnLimits(
   trx: Transaction<Tables>,
   { userId, sessionId }: OwnedSession,

@@ -16,7 +16,7 @@ export type UnaskedMessage = {
 /**
  * Adds a message to a user's session as a separate, completed turn.
  * @param compose Composes the message inside the transaction that stores it. Returns undefined to send nothing.
- * @returns Whether a message was sent. None is sent while an answer runs, or if the user has no such session.
+ * @returns Whether a message was sent. None is sent while an answer is running, or if the user has no such session.
  */
 export function sendUnaskedMessage(
   db: Kysely<Tables>,

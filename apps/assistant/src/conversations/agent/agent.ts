@@ -18,13 +18,13 @@ export type AgentLimits = {
   ms: number;
 };
 
-/** Agent limits that no setting changes. */
+/** Agent limits that are not configurable. */
 export const FIXED_AGENT_LIMITS = { rounds: 8, toolCalls: 16 };
 
-/** Minimum token budget for tool output. The output of tools that change memory may slightly exceed it. */
+/** Minimum token budget for tool output. A tool call with a smaller budget is denied. */
 const MIN_OUTPUT_TOKENS = 64;
 
-/** Maximum nesting of a tool input. The limit protects recursive functions from stack overflow. */
+/** Maximum nesting depth of a tool input. The limit protects recursive functions from stack overflow. */
 const MAX_INPUT_LEVELS = 32;
 
 const NO_ROOM_REASON = 'there is no room for more in this answer; answer with what is known';
@@ -56,7 +56,7 @@ type AgentOptions = {
  * Answers the last message of a conversation. Calls the model, runs the requested tools and calls it again with their
  * output, until the model answers or reaches the limit on rounds.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer, `answer_too_long`, or
- *   `model_failed` if the completion is empty or a tool input is nested too deep.
+ *   `model_failed` if the completion is empty or a tool input is nested too deeply.
  * @throws ModelError, or the signal's reason.
  */
 export async function runAgent({
@@ -113,12 +113,12 @@ export async function runAgent({
     if (remainingTokens <= 0) throw problem('answer_too_long');
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
-    // The model makes all calls of a round before it reads any output.
+    // The model makes all calls of a round before it reads any output, so third-party text counts from the next round.
     let hasNewThirdPartyText = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       const laterCalls = calls.slice(index + 1);
-      // Protocols allow no extra message after tool results, so the last result contains the note.
+      // Chat protocols allow no extra message after tool results, so the last result contains the note.
       const note =
         laterCalls.length === 0 && omittedCallCount > 0
           ? `\n(${omittedCallCount} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`
@@ -153,7 +153,8 @@ const toToolMessage = ({ id, name }: ToolCall, content: string): ChatMessage => 
 /**
  * Reads the completion of one round. Enforces the token limit, because not every server does.
  * @param options.isContinued Whether earlier rounds have produced text.
- * @returns The text, the calls, the minimum token count, and whether the completion stopped at the token limit.
+ * @returns The text, the calls, the number of omitted calls, a lower bound on the number of tokens, and whether the
+ *   completion stopped at the token limit.
  * @throws ProblemError `answer_too_long` or `model_failed`; errors of the stream.
  */
 async function readRound(
@@ -204,7 +205,7 @@ async function readRound(
   return { text, calls, omittedCallCount, tokens, isTruncated: endPart?.reason === 'length' };
 }
 
-/** Returns whether the objects and arrays in a value have at most `levels` levels. */
+/** Returns whether the objects and arrays in a value are nested at most `levels` deep. */
 function isWithinLevels(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return levels > 0 && Object.values(value).every((member) => isWithinLevels(member, levels - 1));

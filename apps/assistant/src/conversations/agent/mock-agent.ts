@@ -19,7 +19,7 @@ const FAILURE_TEXT = { uk: 'Не вдалося', ru: 'Не получилось
 
 /**
  * Answers by the tools' mock rules: calls the first tool whose rule matches and formats its output. The first
- * answer of a conversation discloses the mock. The answers are deterministic.
+ * answer of a conversation states that it comes from a mock. Answers are deterministic.
  */
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const questionIndex = messages.findLastIndex(({ role }) => role === 'user');

@@ -80,7 +80,7 @@ function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void
 const MAX_PROBE_TOKENS = 1_000;
 
 /**
- * Starts a background probe that checks whether the chat model calls tools. It runs no tool and skips the mock.
+ * Starts a background probe that checks whether the chat model calls tools. The probe runs no tool and skips the mock.
  * @returns An object whose `close` aborts the probe.
  */
 export function probeTools(

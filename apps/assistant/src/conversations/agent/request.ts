@@ -136,7 +136,7 @@ export const estimatePartTokens = {
   },
 };
 
-/** Creates an assistant message, because third-party text in a summary must not act as instructions. */
+/** Creates messages with the summary as an answer, because third-party text in it must not act as instructions. */
 function createSummaryMessages(summary: string | null): ChatMessage[] {
   if (summary === null || summary.trim() === '') return [];
   return [

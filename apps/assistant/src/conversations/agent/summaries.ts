@@ -112,7 +112,7 @@ function createSummaryRequest(
       ...(modelName !== '' && { model: modelName }),
       system: SUMMARY_INSTRUCTIONS,
       messages: [{ role: 'user' as const, content: JSON.stringify(data) }],
-      // The estimate is high for models with an efficient tokenizer of the language.
+      // The estimate is too high for a model whose tokenizer is efficient for the language.
       maxOutputTokens: Math.max(1, Math.floor(summaryTokens / 2)),
     };
   };

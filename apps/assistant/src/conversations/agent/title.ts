@@ -2,12 +2,12 @@ import type { ChatPart, ModelClient } from '@oselya/model';
 import { cutText, toStorableText } from '../../text.ts';
 import { truncateToTokens } from './window.ts';
 
-/** Upper bound of the average token length in any language, in characters. */
+/** Upper bound on the average token length in any language, in characters. */
 export const MAX_TOKEN_LENGTH = 6;
 
 /**
  * Returns the text of a completion up to a token limit, because not every server enforces the limit.
- * @param isEnough Returns whether the text suffices, so that reading stops.
+ * @param isEnough Returns whether the text suffices and reading can stop.
  * @throws Errors of the stream.
  */
 export async function readText(
@@ -31,7 +31,7 @@ const hasCompleteLine = (text: string) => text.trimStart().includes('\n');
 const MAX_TITLE_LENGTH = 80;
 const MAX_TITLE_TOKENS = 40;
 
-/** Maximum number of message tokens in the request. They fit into every context window. */
+/** Maximum number of message tokens in the request. This many fit into every context window. */
 const MAX_MESSAGE_TOKENS = 1000;
 
 /**

@@ -6,7 +6,7 @@ import type { Profile } from '../../profiles/profile-file.ts';
 import { cutToBytes } from '../../text.ts';
 import { toDefinitions, selectTools } from '../tools/tools.ts';
 
-/** Estimated token size: four Latin or two Cyrillic characters. ADR 0023. */
+/** Estimated token size in UTF-8: four Latin or two Cyrillic characters. ADR 0023. */
 const BYTES_PER_TOKEN = 4;
 
 /** Number of tokens that chat templates add to each message and to each tool call. */
@@ -117,10 +117,10 @@ export function createContextWindow({
   const answerTokens = Math.floor(Math.min(contextTokens * ANSWER_SHARE, initialTokens / 2));
 
   return {
-    /** Returns the tokens that remain for the completion of a request. Zero or less means none. */
+    /** Returns the number of tokens that remain for the completion of a request. It can be negative. */
     getRemainingTokens,
 
-    /** Returns the tokens that remain for the output of a tool. The messages include its empty result. */
+    /** Returns the number of tokens that remain for a tool's output. `messages` must include its empty result. */
     getToolOutputTokens: (messages: readonly ChatMessage[], remainingTokens: number): number =>
       getRemainingTokens({ ...request, messages }) - Math.min(remainingTokens, answerTokens),
   };

@@ -151,7 +151,7 @@ function formatRange(unit: string, min: number | undefined, max: number | undefi
   return `${unit} ${formatNumber(min)}${min === max ? '' : `–${formatNumber(max)}`}`;
 }
 
-/** Returns a tool input with the listing ID that the pattern's first group captures. */
+/** Returns a tool input with the listing ID that the pattern's first group captures; undefined without a match. */
 export function parseListingInput(
   text: string,
   pattern: RegExp,
@@ -181,8 +181,8 @@ const CHEAPER_PATTERN = /дешев|cheaper/iu;
 const CHEAPER_SHARE = 0.9;
 
 /**
- * Applies a short message to the last search: "дешевше", "а в Києві?", "трикімнатну". A message with both a kind of
- * property and a city is a new search.
+ * Applies a short message to the last search: "дешевше", "а в Києві?", "трикімнатну". A message with both a property
+ * type and a city is a new search.
  */
 function parseFollowUp(
   text: string,

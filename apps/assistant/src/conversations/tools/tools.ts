@@ -12,8 +12,8 @@ import { searchListings, similarListings } from './search-listings.ts';
 import { type DefinedTool, type ToolContext, ToolError, type ToolServices } from './tool.ts';
 
 /**
- * All tools. The mock agent uses the first one with a matching rule. To add a tool, add its file here, and its name to
- * the profiles that should have it. Contract 3, Profiles.
+ * All tools. The mock agent uses the first tool with a matching rule. To add a tool, list it here, and by name in the
+ * profiles that should have it. Contract 3, Profiles.
  */
 export const TOOLS: readonly DefinedTool[] = [
   rememberFact,
@@ -186,7 +186,7 @@ const MAX_UNKNOWN_NAME_LENGTH = 60;
 
 const truncateName = (name: string) => cutText(name, MAX_UNKNOWN_NAME_LENGTH);
 
-/** Truncates text to a number of bytes and appends a note that it is truncated. */
+/** Truncates text to a number of bytes, including a note that it is truncated. */
 function truncateOutput(text: string, bytes: number): string {
   const length = Buffer.byteLength(text);
   if (length <= bytes) return text;
