@@ -73,7 +73,7 @@ const TAGS = [
 /** Database operations that the assistant uses. */
 export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
-/** Composes the assistant: a server that is ready to listen, or for `inject`. */
+/** Creates the assistant's server, ready for `listen` or `inject`. */
 export async function createApp({
   config,
   database,
@@ -132,7 +132,7 @@ export async function createApp({
     hasSession: identity.cookies.hasSession,
     resolveUser: identity.resolveRequestUser,
   });
-  // Before the routes: a scope inherits only the hooks that precede it.
+  // Registered before the routes, because a plugin scope inherits only earlier hooks.
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
   const limitNetworkLogins = createRateLimit({
@@ -207,8 +207,8 @@ export async function createApp({
     limits: socketLimits,
   });
   const { isExclusive } = database;
-  // Registered after the sockets: hooks close in reverse order, and revocations must reach sockets until the last
-  // answer ends.
+  // Registered after the sockets: `onClose` hooks run in reverse order, and revocations must take effect until the
+  // last answer ends.
   registerChatLifecycle(app, { chat, model, isExclusive });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {
@@ -230,7 +230,7 @@ export async function createApp({
       await ping(db);
       return { status: 'ok' };
     },
-    // Sign-in, listings and earlier conversations work without the model.
+    // Not `down`, because sign-in, listings and earlier conversations work without the model.
     async model(signal) {
       const { status, detail } = await model.health({ signal });
       return { status: status === 'ok' ? 'ok' : 'degraded', ...(detail && { detail }) };

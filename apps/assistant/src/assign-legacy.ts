@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts';
 
 type FactName = { category: string; key: string };
 
-/** Counts of assigned rows, and changes to the user's memory. */
+/** Numbers of assigned rows, and changes to the user's memory. */
 export type LegacyReport = {
   sessions: number;
   facts: {
@@ -59,7 +59,7 @@ async function assignAll(trx: Transaction<Tables>, userId: string): Promise<Lega
     .forKeyShare()
     .executeTakeFirst();
   if (user === undefined) throw new UnknownUserError(userId);
-  // A fact that another process writes between comparison and assignment would be lost or duplicated.
+  // Without the lock, a fact that another process writes meanwhile would be lost or duplicated.
   await sql`lock table memory_facts, memory_summaries in share row exclusive mode`.execute(trx);
   const sessions = await assignRows(trx, 'conversation_sessions', userId);
   const facts = await assignFacts(trx, userId);
@@ -94,7 +94,7 @@ async function assignRows(
   return Number(numAffectedRows);
 }
 
-/** Ranks the facts of each name, newest first. Among facts with the same time, the user's fact comes first. */
+/** Builds a subquery that ranks the facts of each name, newest first, and the user's fact first among equal times. */
 const buildFactRanking = (userId: string) => sql`(
   select id, user_id as owner, category, key,
     row_number() over newest as rank,
@@ -107,12 +107,12 @@ const buildFactRanking = (userId: string) => sql`(
     newest as (same_name order by ${factOrder.time} desc, user_id is null, id desc)
 )`;
 
-/** Keeps the newest fact of each name, with the earliest creation time, and deletes the others. */
+/** Assigns the newest fact of each name, with the earliest creation time, and deletes the others. */
 async function assignFacts(
   trx: Transaction<Tables>,
   userId: string,
 ): Promise<LegacyReport['facts']> {
-  // The creation time of a fact without `updated_at` is its last change, which the merge would overwrite.
+  // Without `updated_at`, a fact's `created_at` is the time of its last change. Copy it before it is overwritten.
   await sql`
     update memory_facts
     set created_at = ranked.first_created_at,

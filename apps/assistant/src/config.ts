@@ -11,15 +11,15 @@ import {
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
-/** URL-safe base64 of 32 bytes: 43 digits. Two bits of the last digit are zero. */
+/** Pattern of 32 bytes as URL-safe base64: 43 digits. Two bits of the last digit are zero. */
 const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): create one with `npx oselya keygen`, once for all instances';
 
-/** Header and cookie name pattern. RFC 9110 §5.6.2. */
+/** Pattern of header and cookie names. RFC 9110 §5.6.2. */
 const NAME_PATTERN = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 
-/** OAuth scope pattern. RFC 6749 §3.3. */
+/** Pattern of an OAuth scope. RFC 6749 §3.3. */
 const SCOPE_PATTERN = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
 
 const MAX_COOKIE_DAYS = 400;
@@ -41,7 +41,7 @@ const buildProviderPathSchema = (path: string) =>
     description: 'must be a path, such as /oauth/token',
   });
 
-/** The assistant's variables. Specification 000, Configuration; Contract 1. */
+/** Schema of the assistant's environment variables. Specification 000, Configuration; Contract 1. */
 export const configSchema = Type.Object({
   ...commonConfig,
   ...proxyConfig,
@@ -141,7 +141,7 @@ export const configSchema = Type.Object({
   }),
 });
 
-/** Configuration with dependent defaults and without final slashes in URLs. */
+/** Configuration after dependent defaults are set and trailing slashes are removed from URLs. */
 export type Config = Static<typeof configSchema> & {
   IDP_REDIRECT_URI: string;
   ANSWER_MAX_TOKENS: number;
@@ -152,11 +152,11 @@ const DEFAULT_ANSWER_TOKENS = 4000;
 /** Maximum share of a model's context window for the answer. */
 const MAX_ANSWER_SHARE = 0.4;
 
-/** Returns the maximum of ANSWER_MAX_TOKENS for a value of MODEL_CONTEXT_TOKENS. */
+/** Returns the maximum value of ANSWER_MAX_TOKENS for a value of MODEL_CONTEXT_TOKENS. */
 export const computeMaxAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * MAX_ANSWER_SHARE);
 
-/** Checks variables that depend on each other. An invalid variable is undefined. */
+/** Checks rules between variables. In `values`, an invalid variable is undefined. */
 const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
   const isCookieInsecure = values.SVC_AUTH_COOKIE_SECURE === false;
   const { MODEL_CONTEXT_TOKENS: contextTokens = Infinity, ANSWER_MAX_TOKENS: answerTokens = 0 } =
@@ -221,7 +221,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-/** Returns warnings about settings that are not for production, for the log at startup. */
+/** Returns warnings for the startup log about settings that are unsafe in production. */
 export function findUnsafeSettings(config: Config): string[] {
   const isHttps = config.BASE_URL.startsWith('https:');
   const { protocol, hostname } = new URL(config.IDP_BASE_URL);

@@ -3,7 +3,7 @@ import { permissions as knownPermissions, type User } from './access/permissions
 import type { Identity } from './identity/identity.ts';
 import { buildPageSchema } from './identity/routes.ts';
 
-/** Registers `/`, the first page. */
+/** Registers `/`, the home page. */
 export function registerHomeRoute(app: Server, identity: Identity, baseUrl: string): void {
   app.get(
     '/',
@@ -31,7 +31,7 @@ export function registerHomeRoute(app: Server, identity: Identity, baseUrl: stri
   );
 }
 
-/** Links to the public origin, because a sign-in that begins under a different name returns without its cookie. */
+/** Renders a link to the public origin, because a sign-in under a different host name returns without its cookie. */
 function renderSignIn(baseUrl: string) {
   return html`<p>You are not signed in.</p>
     <p><a class="button" href="${baseUrl}/auth/login">Sign in</a></p>`;

@@ -21,8 +21,8 @@ export function createMinuteBudget(budget: number): () => boolean {
 }
 
 /**
- * Creates per-minute budgets by key. All budgets end at the same time, so expired keys take no memory.
- * @returns `wait` returns the seconds until a key may spend again, 0 if it may now. `spend` may exceed the budget.
+ * Creates per-minute budgets by key. All budgets are reset at the same time, so unused keys take no memory.
+ * @returns `wait` returns the seconds until a key may spend again, or 0 if it may now. `spend` may exceed the budget.
  */
 export function createMinuteBudgets(budget: number) {
   let endsAt = 0;
@@ -75,7 +75,7 @@ export function limitTransfers(max: number, transfers: string): onRequestHookHan
   );
 }
 
-/** Creates a hook that limits the requests in progress in this process for each user. It runs after the guard. */
+/** Creates a hook that limits each user's requests in progress in this process. It must run after the guard. */
 export function limitPerUser(max: number, createError: () => ProblemError): onRequestHookHandler {
   return limitByKey(max, (request) => getSignedInUser(request).id, createError);
 }

@@ -8,14 +8,14 @@ const positionSchema = Type.Tuple([
   storableText({ maxLength: 1024 }),
 ]);
 
-/** Last row of a page in order of time: microseconds since 1970, or null for a row without a time; and the row's ID. */
+/** Time and ID of the last row of a page. The time is in microseconds since 1970, or null for a row without one. */
 export type Position = Static<typeof positionSchema>;
 
 /** Codec of cursors that contain a position. */
 export const positionCursors = createCursorCodec(positionSchema);
 
 /**
- * Builds the parts of a statement that lists rows page by page, newest first.
+ * Builds the SQL expressions of a statement that lists rows page by page, newest first.
  * @param columns The first column that is not null is the time of a row. Rows without a time come last.
  */
 export function buildTimeOrder(...columns: readonly string[]): {

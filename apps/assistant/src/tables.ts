@@ -3,7 +3,7 @@ import type { ColumnType, Generated } from 'kysely';
 /** Timestamp with a default in the database. */
 type DefaultedTimestamp = ColumnType<Date, Date | undefined, Date>;
 
-/** Timestamp with a default in the database, which is null in some rows of an older system. */
+/** Timestamp with a default in the database. It is null in some rows from an older system. */
 type LooseTimestamp = ColumnType<Date | null, Date | undefined, Date>;
 
 /** JSON, which is written as text and read as a value. */
@@ -13,10 +13,10 @@ type NullableJson = ColumnType<unknown, string | null | undefined, string | null
 /** Identity column, which only the database sets. */
 type Identity = ColumnType<number, never, never>;
 
-/** How an incomplete turn ended: cancelled by the user, failed, or cut off when its process ended. */
+/** Status of a turn that ended incomplete: cancelled by the user, failed, or cut off when its process ended. */
 export type IncompleteTurnStatus = 'cancelled' | 'failed' | 'cut';
 
-/** Request of a terminal for a sign-in. `port` is on 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */
+/** Sign-in request of a terminal, which listens on `port` of 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */
 export type TerminalRequest = { port: number; state: string; code_challenge: string };
 
 export type TurnStatus = 'running' | 'completed' | IncompleteTurnStatus;
@@ -83,7 +83,7 @@ export type Tables = {
     id: Identity;
     user_id: string | null;
     kind: 'sessions' | 'access';
-    /** Set if one session at the provider ended. */
+    /** Set if only one session at the provider ended. */
     provider_session_id: string | null;
     created_at: DefaultedTimestamp;
   };

@@ -6,7 +6,7 @@ export function cutText(text: string, maxLength: number): string {
   return text.slice(0, isSplit ? maxLength - 1 : maxLength);
 }
 
-/** Truncates text to `maxLength` characters, and then appends an ellipsis. */
+/** Truncates longer text to `maxLength` UTF-16 code units, and appends an ellipsis. */
 export function shortenText(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : `${cutText(text, maxLength).trimEnd()}…`;
 }

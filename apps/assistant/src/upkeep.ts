@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts';
 /** Builds a statement that deletes at most `limit` expired rows of a table, and skips locked rows. */
 export type Sweep = (limit: number) => RawBuilder<unknown>;
 
-/** Queries ignore expired rows anyway, so the interval only bounds the disk space. */
+/** Interval of the sweeps. It only limits disk usage, because queries ignore expired rows. */
 const SWEEP_INTERVAL_MS = 10 * 60 * 1000;
 
 const BATCH_ROWS = 1000;

@@ -17,7 +17,7 @@ declare module 'fastify' {
     isSigned?: boolean;
   }
   interface FastifyRequest {
-    /** The user on routes that are not public, set before the handler runs. See `getSignedInUser`. */
+    /** Signed-in user, set before the handler runs; null on public routes. See `getSignedInUser`. */
     user: User | null;
     generation: number;
   }
@@ -25,8 +25,8 @@ declare module 'fastify' {
 
 /**
  * Adds access checks to all routes of `app`. Each route declares `config.access`, except the kit's `operational`
- * routes. A request that changes state with the session cookie must come from this origin. Its user is checked again
- * after the body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3.
+ * routes. A state-changing request with the session cookie must come from this origin. Its user is checked again after
+ * the body arrives, because uploads can be slow. Specification 000, Permission check rules; Contract 3.
  */
 export function guardRoutes(
   app: FastifyInstance,

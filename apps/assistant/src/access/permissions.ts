@@ -7,7 +7,7 @@ export const roleSchema = Type.Union([Type.Literal('user'), Type.Literal('admin'
 
 export type Role = Static<typeof roleSchema>;
 
-/** User with the data of the identity provider. Specification 000, User record. */
+/** User, with the data from the identity provider. Specification 000, User record. */
 export type User = {
   id: string;
   email: string;

@@ -16,7 +16,7 @@ export const auditActions = [
   'sign_ins_ended',
   'session_rejected',
   'sign_in_failed',
-  /** The cached role changed: at the provider, or by an admin. */
+  /** The cached role was changed, at the provider or by an admin. */
   'role_changed',
   'access_cleared',
   'legacy_assigned',
@@ -32,7 +32,7 @@ export type AuditAction = (typeof auditActions)[number];
 type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 
 /**
- * Appends an audit entry, in the action's transaction or before its response.
+ * Appends an audit entry. Call it in the action's transaction, or before the response.
  * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
  * @param entry.userId Owner of the data or auth session; null for all users, or an unknown owner.
  */
@@ -56,7 +56,7 @@ export async function recordAudit(
     .execute();
 }
 
-/** Records access to other users' data. `ownerId` is null for data without an owner or of several users. */
+/** Records access to other users' data. `ownerId` is null for data without an owner or data of several users. */
 export async function recordOthersData(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
@@ -186,7 +186,7 @@ export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
   );
 }
 
-/** Rejects times that only RFC 3339 accepts: leap seconds, and offsets of a day. */
+/** Converts a time to Unix seconds. Rejects times that the schema accepts but `Date` does not, such as leap seconds. */
 function toSeconds(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const seconds = Date.parse(text) / 1000;

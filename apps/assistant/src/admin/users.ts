@@ -102,7 +102,7 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
       let query = deps.db
         .selectFrom('svc_users')
         .select(['id', 'email', 'display_name', 'role', 'permissions'])
-        // Tables of an older system may allow null.
+        // These columns may be null in tables from an older system.
         .select(sql<Date | null>`created_at`.as('created_at'))
         .select(sql<Date | null>`updated_at`.as('updated_at'))
         .orderBy('id')

@@ -1,7 +1,7 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './generated/openapi.ts';
 
-/** A failed request to the collector, with a message for users. Without a response, `status` is undefined. */
+/** Thrown for a failed request to the collector, with a message for users. `status` is undefined without a response. */
 export class CollectorError extends Error {
   override readonly name = 'CollectorError';
   readonly status: number | undefined;
@@ -70,7 +70,7 @@ export function createCollectorClient({ url, apiKey }: { url: string; apiKey: st
       return readResponse(client.GET('/api/v1/listings/changes', { params, signal }));
     },
 
-    /** Returns the listings, of at most 100, that match a search. */
+    /** Returns those of at most 100 given listings that match a search. */
     async findMatches(body: MatchesRequest, signal: AbortSignal): Promise<Listing[]> {
       const page = await readResponse(client.POST('/api/v1/search/matches', { body, signal }));
       return toPage(page).listings;
@@ -89,7 +89,7 @@ function toPage({ items, total }: ResultPage): ListingPage {
   return { listings: items.map(({ listing }) => listing), total };
 }
 
-/** @throws CollectorError with the collector's message. */
+/** Returns the data of a successful response. @throws CollectorError */
 async function readResponse<Data>(
   request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
