@@ -23,7 +23,7 @@ export function isId(text: string | undefined): text is string {
 
 /**
  * Creates the accessors of two cookies: the auth session (Specification 000, Cookie) and the browser during a sign-in.
- * The browser's cookie is always `SameSite=Lax`, because the provider's redirect must carry it.
+ * The latter is always `SameSite=Lax`, because the browser must send it when the provider redirects back.
  */
 export function createCookies(config: Config) {
   const sessionName = config.SVC_AUTH_COOKIE_NAME;

@@ -19,7 +19,7 @@ import {
 import { UnreadableTokenError } from './token-vault.ts';
 import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
-/** Result of resolving an auth session. An `unreadable` row is kept, because the correct key can decrypt it. */
+/** Result of resolving an auth session. An `unreadable` row is kept, because the correct key could still decrypt it. */
 export type Resolution =
   | ({ status: 'signed-in' } & ResolvedUser)
   | { status: 'unknown' }
@@ -31,7 +31,7 @@ export type Resolution =
  */
 export type ResolveSession = (sessionId: string, knownUser?: ResolvedUser) => Promise<Resolution>;
 
-/** Maximum user data fetches per request. A fetch is retried if the cached access is invalidated during it. */
+/** Maximum number of user data fetches per request. A fetch is repeated if access is invalidated during it. */
 const MAX_FETCHES = 5;
 
 /**
@@ -79,7 +79,7 @@ export function createSessionResolver(
     return user;
   }
 
-  /** Returns undefined if the provider rejects the token or returns another user. */
+  /** Fetches the user and stores changed data. Returns undefined for a rejected token or a different user. */
   async function fetchUser(session: AuthSession): Promise<ResolvedUser | undefined> {
     const { accessGeneration: generation } = session;
     const accessToken = await vault.open(session, 'access_token_enc');

@@ -15,7 +15,7 @@ a { display: inline-block; margin-top: 1.5rem; padding: .75rem 1.5rem; border-ra
 a[hidden] { display: none; }
 `;
 
-/** Script that reads the URL from the link, because its hash must be the same for every page. */
+/** Script that reads the URL from the link, so that the script and its hash are the same for every page. */
 const SCRIPT = `
 const link = document.getElementById('open');
 location.href = link.href;

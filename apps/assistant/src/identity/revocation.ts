@@ -5,7 +5,7 @@ import { type AuditAction, recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 
-// Revocations reach requests, refreshes, sign-ins and sockets in flight: docs/adr/0006-revocation.md.
+// docs/adr/0006-revocation.md explains how revocations reach requests, refreshes, sign-ins and sockets in flight.
 
 /** Advisory lock: shared by sign-ins that store an auth session, exclusive for invalidations. ASCII of "sign". */
 const INVALIDATION_LOCK_KEY = 0x7369676e;
@@ -28,8 +28,8 @@ export type EndedAuthSession = Pick<
 
 /**
  * Ends one auth session and records its end in the audit trail.
- * @param session.token_version Optional fence: an auth session with newer tokens does not end.
- * @param session.lease Optional fence: an auth session under another refresh lease does not end.
+ * @param session.token_version Optional fence: an auth session with newer tokens is not ended.
+ * @param session.lease Optional fence: an auth session under a different refresh lease is not ended.
  */
 export async function endAuthSession(
   trx: Transaction<Tables>,
@@ -70,9 +70,7 @@ export async function endUserSessions(
 /** Session at the provider. `userId` is null if the provider names no user. */
 export type ProviderSession = { providerSessionId: string; userId: string | null };
 
-/**
- * Ends the auth sessions and sign-ins in flight of one session at the provider. Returns the number of auth sessions.
- */
+/** Ends the auth sessions and sign-ins in flight of a session at the provider. Returns the number of ended sessions. */
 export async function endProviderSession(
   trx: Transaction<Tables>,
   { providerSessionId, userId }: ProviderSession,
@@ -164,8 +162,8 @@ export async function readInvalidationCursor(db: Kysely<Tables>): Promise<Invali
 }
 
 /**
- * Returns the kinds of invalidations of a sign-in after a cursor, and blocks new ones until the transaction ends. It
- * must be the first query of the transaction, because invalidations acquire the same lock before any row.
+ * Returns the kinds of invalidations after a cursor that affect a sign-in, and blocks new ones until the transaction
+ * ends. Call it first in the transaction, because invalidations acquire the same lock before any row.
  */
 export async function findInvalidationsSince(
   trx: Transaction<Tables>,

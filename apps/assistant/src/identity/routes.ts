@@ -24,7 +24,7 @@ export type SignInDeps = {
   limitLogins: RateLimit;
 };
 
-/** Forbids caches to store the response. */
+/** Prevents caches from storing the response. */
 export function disableCaching(
   _request: FastifyRequest,
   reply: FastifyReply,
@@ -252,7 +252,7 @@ export function registerSignInRoutes(
   );
 }
 
-/** Sends a page that continues by itself, because browsers send no Strict cookie after a redirect from the provider. */
+/** Sends a page that continues by itself where a redirect would lose a Strict cookie or violate `form-action`. */
 function sendContinuePage(reply: FastifyReply, title: string, text: string, url: string) {
   const page = renderPage({
     title,

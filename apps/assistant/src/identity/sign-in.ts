@@ -18,7 +18,7 @@ import {
 } from './revocation.ts';
 import { saveUser } from './users.ts';
 
-/** Browser that signs in: its short-lived ID, and its current auth session. */
+/** Browser that signs in: its short-lived ID, and the ID of its current auth session. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
 /** Columns that describe the client in the user's list of auth sessions. */
@@ -32,8 +32,8 @@ type Redemption = { startCursor: InvalidationCursor; tokens: Tokens; user: User 
 /** Creates the service that signs users in. Specification 000, Auth session; Contract 3, Login. */
 export function createSignInService({ db, log, provider, vault, metrics }: IdentityDeps) {
   /**
-   * Begins a sign-in and returns the provider's URL. An Android sign-in ends in another browser, so it is not bound to
-   * a browser. A terminal sign-in does not replace the browser's auth session.
+   * Begins a sign-in and returns the provider's URL. An Android sign-in ends in a different browser, so it is not bound
+   * to a browser. A terminal sign-in does not replace the browser's auth session.
    */
   async function begin(
     client: 'browser' | 'android' | TerminalRequest,
@@ -102,14 +102,14 @@ export function createSignInService({ db, log, provider, vault, metrics }: Ident
     }
     if (code === undefined) throw problem('login_not_valid');
     const startCursor = await readInvalidationCursor(db);
-    // An outage of discovery does not use the code.
+    // Prepare first, so that an outage of discovery does not use up the code.
     await provider.prepare().catch(throwSignInError);
     const { tokens, subject } = await provider
       .redeem({ code, iss, codeVerifier })
       .catch((cause: unknown) => {
         if (!(cause instanceof ProviderError)) throw cause;
         log.warn({ err: cause }, 'a code could not be exchanged for tokens');
-        // Not 503, because the failed exchange used the code.
+        // Not 503, because the failed exchange may have used up the code.
         throw problem('token_exchange_failed', { cause });
       });
     const user = await provider.fetchUser(tokens.accessToken).catch((cause: unknown) => {
@@ -131,8 +131,8 @@ function throwSignInError(error: unknown): never {
 }
 
 /**
- * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Keeps
- * the tokens of replaced auth sessions, because many providers keep one grant for all auth sessions of a browser.
+ * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Does
+ * not revoke the tokens of replaced auth sessions, because many providers keep one grant for each browser.
  */
 async function admitUser(
   trx: Transaction<Tables>,

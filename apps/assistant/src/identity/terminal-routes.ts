@@ -112,7 +112,7 @@ export function registerTerminalRoutes(
     },
   );
 
-  /** Finds a sign-in that waits for its confirmation. It is valid only in the browser that began it. */
+  /** Finds a sign-in that is waiting for confirmation. Only the browser that began the sign-in can confirm it. */
   async function findUnconfirmedSignIn(
     request: FastifyRequest<{ Querystring: { request: string } }>,
   ) {
@@ -235,7 +235,7 @@ async function storeCode(db: Kysely<Tables>, id: string, code: string): Promise<
   if (numUpdatedRows === 0n) throw problem('terminal_request_not_valid');
 }
 
-/** Ends an unused auth session. Keeps the tokens, because many providers keep one grant per browser. */
+/** Ends an unused auth session. Does not revoke its tokens, because many providers keep one grant for each browser. */
 async function endUnusedAuthSession(
   db: Kysely<Tables>,
   id: string,
@@ -260,7 +260,7 @@ function buildTerminalUrl(
   return `http://127.0.0.1:${port}/?${new URLSearchParams({ ...parameters, state }).toString()}`;
 }
 
-/** Renders the confirmation page. It shows a code to compare, because an attacker can link to it. RFC 8252 §8.10. */
+/** Renders the confirmation page, with a code to compare because attackers can link to the page. RFC 8252 §8.10. */
 function renderConfirmationPage(terminalSignIn: {
   id: string;
   port: number;

@@ -14,15 +14,15 @@ import {
 } from './provider/transport.ts';
 import { whereLeaseIs } from './revocation.ts';
 
-/** Maximum provider requests under one lease: the token request, and a fetch of rotated keys. */
+/** Maximum number of provider requests under one lease: the token request, and a fetch of rotated keys. */
 const MAX_PROVIDER_REQUESTS = 2;
 const LEASE_MARGIN_MS = 10_000;
 const POLL_INTERVAL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
-/** Outage of the database that a refresh survives. The lease includes it: only the holder knows the new tokens. */
+/** Maximum database outage that a refresh survives. The lease covers it: only the holder knows the new tokens. */
 const STORE_TIMEOUT_MS = 60_000;
 
-/** An acquired refresh lease. Its expiry in the row fences a rejection. Attempts to store tokens end at the deadline. */
+/** Acquired refresh lease. `expiry` is its fencing token in the row. Attempts to store tokens end at the deadline. */
 type RefreshLease = { expiry: string; storeDeadline: number };
 
 /** Ends an auth session with rejected tokens if its tokens and its lease are unchanged. Returns whether it ended. */
@@ -41,7 +41,7 @@ export type EndRejectedSession = (
  *      yes                     ├──▶ released, or IDP_TIMEOUT_MS is over: 503
  *       ▼                      └──▶ expired: its holder crashed, acquire it
  *   call provider ──▶ tokens: update the row if its version is still the same
- *                 ├─▶ rejected: delete the row if its version and lease are still the same, else start again
+ *                 ├─▶ rejected: delete the row if its version and lease are still the same, else poll the row
  *                 └─▶ no answer: release, 503
  * ```
  *
@@ -124,7 +124,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
     }
   }
 
-  /** Retries, because the provider no longer accepts the earlier refresh token. */
+  /** Stores tokens. Retries failures, because the provider no longer accepts the previous refresh token. */
   async function storeTokens(
     session: AuthSession,
     tokens: Parameters<typeof vault.seal>[0],

@@ -6,7 +6,7 @@ import type { EndedAuthSession } from './revocation.ts';
 
 const MAX_BATCH_SIZE = 4;
 
-/** With the default timeout the last attempt is half an hour after the first. */
+/** With the default timeout, the last attempt is half an hour after the first. */
 const MAX_ATTEMPTS = 6;
 
 const POLL_INTERVAL_MS = 30_000;
@@ -19,8 +19,8 @@ type QueuedSession = Omit<EndedAuthSession, 'id_token_enc'> & {
 export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 
 /**
- * Creates the background task that revokes the tokens of ended auth sessions at the provider (RFC 7009). The database
- * queues the encrypted tokens. Failed attempts are retried with backoff, which starts at one minute.
+ * Creates the background task that revokes the tokens of ended auth sessions at the provider (RFC 7009). The encrypted
+ * tokens are queued in the database. Failed attempts are retried with exponential backoff from one minute.
  */
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // The delay is longer than discovery and both calls, so no other process claims the row during them.

@@ -33,7 +33,7 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
       .encrypt(encryptionKey);
 
   return {
-    /** Encrypts tokens, and returns the columns of the row of an auth session. */
+    /** Encrypts tokens, and returns the columns to store in the row of an auth session. */
     async seal(tokens: Tokens, owner: TokenRow) {
       const { accessToken, refreshToken = '', idToken, expiresInSeconds: seconds } = tokens;
       const { providerSessionId } = tokens;

@@ -3,7 +3,7 @@ import type { Role, User } from '../access/permissions.ts';
 import { recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 
-/** Provider's data in a user record. `permissions` is a JSON array of slugs. Specification 000, User record. */
+/** Data from the provider in a user record. `permissions` is a JSON array of slugs. Specification 000, User record. */
 export type CachedUser = Pick<User, 'email' | 'display_name'> & {
   role: string;
   permissions: string;
@@ -48,7 +48,7 @@ export function readPermissions(text: string): string[] {
 }
 
 /**
- * Creates or updates a user record, audits a change of the role, and returns the access generation.
+ * Creates or updates a user record, records a role change in the audit trail, and returns the access generation.
  * @param isCurrent Returns whether the provider's data belongs to a generation. Stale data does not update a record,
  *   and creates a new record without rights.
  */

@@ -16,7 +16,7 @@ import type { Tables } from '../tables.ts';
 import type { Sweep } from '../upkeep.ts';
 import type { VerifiedSignature } from './signature.ts';
 
-/** Webhook body. Missing and malformed members are null. */
+/** Parsed webhook body. Missing and malformed members are null. */
 type WebhookEvent = { name: string | null; userId: string | null; eventId: string | null };
 
 const MAX_NAME_LENGTH = 100;
@@ -42,9 +42,7 @@ export function parseEvent(body: Uint8Array): WebhookEvent | undefined {
   };
 }
 
-/**
- * Replaces NUL characters, which PostgreSQL cannot store. Their removal could change an unknown name to a known one.
- */
+/** Reads an event name. Replaces NUL characters, because their removal could turn an unknown name into a known one. */
 function readName(value: unknown): string | null {
   if (typeof value !== 'string' || value === '') return null;
   return value.slice(0, MAX_NAME_LENGTH).replaceAll('\u0000', '\ufffd').toWellFormed();
@@ -62,7 +60,7 @@ const EFFECTS_BY_EVENT: ReadonlyMap<string, 'end_sessions' | 'end_all_sessions' 
     ['client.permissions_changed', 'clear_access'],
   ] as const);
 
-/** Name of logout tokens in the ledger and in the metrics. */
+/** Event name of logout tokens in the ledger and in the metrics. */
 const BACKCHANNEL_LOGOUT = 'backchannel_logout';
 
 type AffectedUsers = { userId: string } | 'all-users';
@@ -97,8 +95,8 @@ export type Receipt = {
 export type EventReceiver = ReturnType<typeof createEventReceiver>;
 
 /**
- * Creates the receiver of verified events. The effect, the ledger row and the audit entry are one transaction, so the
- * provider can retry a failed delivery. Contract 3, Webhooks.
+ * Creates the receiver of verified events. One transaction contains the effect, the ledger row and the audit entry, so
+ * the provider can retry a failed delivery. Contract 3, Webhooks.
  */
 export function createEventReceiver({
   db,
@@ -160,7 +158,7 @@ export function createEventReceiver({
         .execute();
       return { ...receipt, outcome, sessionsEnded };
     };
-    // Sessions have no lock order, so two events may conflict.
+    // Auth sessions have no lock order, so the transactions of two events may conflict.
     const result = await retryConflicts(() => db.transaction().execute(applyOnce));
     webhookCounter.inc({ event: formatEventLabel(name), outcome: result.outcome });
     metrics.countEnded('webhook', result.sessionsEnded);
@@ -169,9 +167,8 @@ export function createEventReceiver({
 
   return {
     /**
-     * Applies a webhook. Only a signed ID identifies a repeated delivery. A signature over the body alone signs no
-     * delivery ID. Two identical bodies may be two events, so in that case only `event_id` identifies a repeated
-     * delivery.
+     * Applies a webhook. Only a signed ID identifies a repeated delivery: the delivery ID of Standard Webhooks, or the
+     * `event_id` if only the body is signed. Without an ID, two identical bodies may be two events.
      */
     receiveWebhook(
       { eventId, ...event }: WebhookEvent,

@@ -27,7 +27,7 @@ type WebhookDeps = {
   receiver: EventReceiver;
   verify: VerifySignature;
   provider: Pick<Provider, 'verifyLogoutToken'>;
-  /** Whether discovery names the issuer and keys of logout tokens. */
+  /** Whether discovery provides the issuer and keys of logout tokens. */
   hasDiscovery: boolean;
 };
 
@@ -36,7 +36,7 @@ type WebhookDeps = {
  * OpenID Connect Back-Channel Logout 1.0.
  */
 export async function registerWebhookRoutes(app: Server, deps: WebhookDeps): Promise<void> {
-  // Separate scopes keep bodies as signed bytes. Schemas only document the bodies.
+  // Separate scopes leave the bodies unparsed, as they were signed. Schemas only document the bodies.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {

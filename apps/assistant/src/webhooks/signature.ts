@@ -1,10 +1,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Verified signature of the body alone, or of Standard Webhooks, which also sign the ID of the delivery. */
+/** Verified signature of the body alone, or of Standard Webhooks, which also sign the delivery ID. */
 export type VerifiedSignature = { form: 'hmac' | 'standard'; deliveryId: string | null };
 
-/** Reason for the rejection of a signature. It is logged and not sent. */
+/** Reason for the rejection of a signature. It is logged, but not sent. */
 type Rejection = {
   rejection:
     | 'secret_not_set'
@@ -15,19 +15,19 @@ type Rejection = {
     | 'timestamp_out_of_tolerance';
 };
 
-/** Function that verifies the raw body of a webhook by its headers. */
+/** Function that verifies the raw body of a webhook with the signature in its headers. */
 export type VerifySignature = (
   headers: IncomingHttpHeaders,
   body: Uint8Array,
 ) => VerifiedSignature | Rejection;
 
-/** Maximum age of a delivery, and maximum difference of clocks. Contract 3. */
+/** Maximum difference between the timestamp of a delivery and the clock. Contract 3. */
 const TOLERANCE_SECONDS = 300;
 
 const STANDARD_HEADERS = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const;
 const DELIVERY_ID_PATTERN = /^[\x21-\x7e]{1,255}$/;
 const UNIX_SECONDS_PATTERN = /^\d{1,12}$/;
-/** Matches `v1,… v1a,…`. A repeated header is joined with a comma, and does not match. */
+/** Matches `v1,… v1a,…`. Repeated headers are joined with a comma, and do not match. */
 const SIGNATURES_PATTERN = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
 /** Matches base64 and base64url, with or without padding. */
@@ -40,9 +40,9 @@ const SHA256_HEX_PATTERN = /^[0-9a-f]{64}$/i;
 const SHA256_BASE64_PATTERN = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 /**
- * Creates the verification of HMAC-SHA256 signatures over the raw body, in constant time. Specification 000, Webhook
- * verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
- * @param options.secret IDP_WEBHOOK_SECRET. The key is its UTF-8 text, or its base64 after `whsec_`. Libraries of
+ * Creates a verifier for HMAC-SHA256 signatures of the raw body, which compares them in constant time.
+ * Specification 000, Webhook verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
+ * @param options.secret IDP_WEBHOOK_SECRET. The key is its text, or the decoded base64 after `whsec_`. Libraries of
  *   Standard Webhooks also decode a secret without the prefix, so both keys verify. An empty secret verifies nothing.
  * @param options.oldSecrets IDP_WEBHOOK_SECRETS_OLD: earlier secrets, which still verify.
  * @param options.isStandardOnly IDP_WEBHOOK_STANDARD_ONLY: rejects signatures of the body alone.
@@ -118,7 +118,7 @@ function hasMatch(signatures: readonly Buffer[], expectedSignatures: readonly Bu
   return matches.length > 0;
 }
 
-/** Returns the possible keys of a secret: its text, and its decoded form if it may be base64. */
+/** Returns the possible keys of a secret: the decoded part after `whsec_`, else the text and its decoded base64. */
 function parseStandardKeys(secret: string): Buffer[] {
   const encodedKey = /^whsec_(.+)$/.exec(secret)?.[1];
   if (encodedKey !== undefined && BASE64_KEY_PATTERN.test(encodedKey))

@@ -2,7 +2,7 @@ import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { ProviderError, toProviderError } from './transport.ts';
 import { readMember, readProviderId } from './user-data.ts';
 
-/** Logout at the provider. It ends the provider's session `sid`, or all sessions of the user if `sid` is null. */
+/** Claims of a logout token, which ends the provider's session `sid`, or all sessions of the user if `sid` is null. */
 type LogoutToken = { jti: string } & (
   | { sid: string; sub: string | null }
   | { sid: null; sub: string }
@@ -26,8 +26,8 @@ const CLOCK_TOLERANCE_SECONDS = 30;
 const KEY_ERROR_CODES = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT']);
 
 /**
- * Creates the check of logout tokens by the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
- * @param algorithms The ID token algorithms of discovery. Symmetric ones are ignored.
+ * Creates a check of logout tokens with the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
+ * @param algorithms ID token algorithms from discovery. Symmetric algorithms are ignored.
  * @returns A function that throws ProviderError `unavailable` if the keys cannot be fetched.
  */
 export function createLogoutTokenCheck(

@@ -16,7 +16,7 @@ import { parseProviderJson, readProviderId, readUserData } from './user-data.ts'
 /** Tokens that the provider issues for a code or a refresh token. */
 export type Tokens = {
   accessToken: string;
-  /** Undefined if the provider issued none. After a refresh the earlier refresh token then stays valid. */
+  /** Undefined if the provider issued none. After a refresh, the previous refresh token is then still valid. */
   refreshToken?: string;
   /** Undefined if the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
@@ -37,7 +37,7 @@ export type Provider = ReturnType<typeof createProvider>;
 /** One year. Some providers send numbers too large for a timestamp if a token never expires. */
 const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
 
-/** Limit that keeps the logout URL short enough for servers. Without the hint the provider asks for confirmation. */
+/** Maximum length of the ID token hint, because servers limit URLs. Without a hint, the provider asks the user. */
 const MAX_HINT_CHARACTERS = 6000;
 
 const CLOCK_TOLERANCE_SECONDS = 30;
@@ -49,13 +49,13 @@ const HEALTH_MAX_AGE_MS = 1000;
 /** Maximum age of cached keys. The provider may withdraw a key earlier. */
 const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
 
-/** Limits the key requests that forged logout tokens with unknown keys can cause. */
+/** Minimum interval between key requests that forged logout tokens with unknown keys cause. */
 const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
 
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
 
 /**
- * Creates the client of the identity provider as Contract 3 describes it, or of any OpenID provider with IDP_DISCOVERY.
+ * Creates a client of the identity provider that Contract 3 describes, or, with IDP_DISCOVERY, any OpenID provider.
  * @returns Functions that throw ProviderError, or `sign_in_not_configured` if the client ID is not configured.
  */
 export function createProvider(config: Config, measure: MeasureRequest) {
@@ -107,7 +107,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
 
   return {
     /**
-     * Fetches the discovery document and the keys unless they are fresh. Without them a code or token would be wasted.
+     * Fetches the discovery document and the keys unless they are fresh. Without them, a code or token would be wasted.
      */
     prepare: () => callProvider(({ prepareKeys }) => prepareKeys()),
 
@@ -118,7 +118,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         const url = oidc.buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
           scope: config.IDP_SCOPES,
-          // Without consent providers ignore `offline_access`: OpenID Connect Core §11.
+          // Without consent, providers ignore `offline_access`: OpenID Connect Core §11.
           ...(needsConsent && { prompt: 'consent' }),
           state,
           code_challenge: await oidc.calculatePKCECodeChallenge(codeVerifier),

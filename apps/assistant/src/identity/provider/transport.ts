@@ -77,7 +77,7 @@ const GRANT_REJECTIONS = new Set([
 const BUSY_STATUSES = new Set([408, 425, 429]);
 
 /**
- * Creates the function that calls the provider for openid-client and jose, with bounds on time and size. It throws
+ * Creates the function that calls the provider for openid-client and jose, with limits on time and size. It throws
  * ProviderError for unsuccessful responses. Without discovery it removes ID tokens, which cannot be verified.
  */
 export function createTransport(config: Config, measure: MeasureRequest): CustomFetch {
@@ -183,7 +183,7 @@ function parseObject(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Describes why a request failed: `could not be reached (ECONNREFUSED)`. The cause of `fetch` has the error code. */
+/** Describes a failure: `could not be reached (ECONNREFUSED)`. A `fetch` error has the code in its `cause`. */
 export function describeFailure(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return 'could not be called';
   if (error.name === 'TimeoutError') return `did not respond within ${timeoutMs} ms`;

@@ -7,7 +7,7 @@ import { NoEmailError, ProviderError } from './transport.ts';
 
 const MAX_SLUGS = 1000;
 
-/** OpenID Connect Core §2 for an ID, RFC 5321 §4.5.3.1 for an email. */
+/** Maximum lengths. OpenID Connect Core §2 for an ID, RFC 5321 §4.5.3.1 for an email. */
 const MAX_CHARACTERS = { id: 255, email: 320, name: 255, slug: 255 };
 
 const INTEGER_PATTERN = /^-?\d{1,255}$/;
@@ -17,7 +17,7 @@ export function parseProviderJson(text: string): unknown {
   return JSON.parse(text, reviveInteger);
 }
 
-/** Revives integers as bigints. The optional parameter is missing in TypeScript's types. */
+/** Revives integers as bigints. TypeScript's types lack the parameter `context`. */
 function reviveInteger(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source ?? '';
   return typeof value === 'number' && INTEGER_PATTERN.test(source) ? BigInt(source) : value;
