@@ -59,7 +59,7 @@ async function assignAll(trx: Transaction<Tables>, userId: string): Promise<Lega
     .forKeyShare()
     .executeTakeFirst();
   if (user === undefined) throw new UnknownUserError(userId);
-  // Without the lock, a fact that another process writes meanwhile would be lost or duplicated.
+  // Without the lock, facts that other processes write during the assignment could be lost or duplicated.
   await sql`lock table memory_facts, memory_summaries in share row exclusive mode`.execute(trx);
   const sessions = await assignRows(trx, 'conversation_sessions', userId);
   const facts = await assignFacts(trx, userId);

@@ -15,12 +15,12 @@ import type { Tables } from '../tables.ts';
 
 export const MAX_FILES = 100;
 
-/** Maximum total file size per user. Adopted legacy sessions may exceed it. */
+/** Maximum total file size per user. Files of assigned legacy sessions may exceed it. */
 const MAX_OWNER_BYTES = 1024 ** 3;
 
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
 
-/** Media type of every text file, because browsers execute other text types. */
+/** Media type of all text files, because browsers execute some other text types. */
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
 
 export type FileInfo = {
@@ -59,7 +59,7 @@ export function createFileService({
       return listFiles(db, { sessionId, scope, ...page });
     },
 
-    /** @throws ProblemError `file_not_found` */
+    /** Returns the content of a file. @throws ProblemError `file_not_found` */
     readFile: (user: User, key: FileKey): Promise<{ content: Buffer; media_type: string }> =>
       readAndRecord(user, key, (scope) => findFile(db, { ...key, scope })),
 
@@ -83,13 +83,13 @@ export function createFileService({
           .executeTakeFirst(),
       ),
 
-    /** Checks that a user may write into a session. `writeFile` checks it again. */
+    /** Checks that a user may write files to a session. `writeFile` repeats the check. */
     async checkWrite(user: User, sessionId: string): Promise<void> {
       await requireSession(db, { sessionId, scope: accessScope(user) });
     },
 
     /**
-     * Stores a file and replaces a file of the same name.
+     * Stores a file, which replaces a file of the same name.
      * @throws ProblemError `too_many_files` for a new file, `too_much_stored`
      */
     async writeFile(
@@ -126,7 +126,7 @@ export function createFileService({
       });
     },
 
-    /** @throws ProblemError `file_not_found` */
+    /** Deletes a file. @throws ProblemError `file_not_found` */
     async deleteFile(user: User, key: FileKey): Promise<void> {
       const { sessionId, name } = key;
       await db.transaction().execute(async (trx) => {
@@ -159,7 +159,7 @@ export function createFileService({
   }
 
   /**
-   * Checks the limits for another file, and returns whether the file is new.
+   * Checks the limits for a file to store, and returns whether its name is new.
    * @throws ProblemError `too_many_files`, `too_much_stored`
    */
   async function checkLimits(
@@ -181,7 +181,7 @@ export function createFileService({
       });
     }
     const isNew = counts.sameName === 0;
-    // The byte limit applies to owners only.
+    // A session without an owner has no byte limit.
     if (userId === null) return isNew;
     const { storedBytes } = await trx
       .selectFrom('session_files')
@@ -227,7 +227,7 @@ const fileInfoColumns = [
   'session_files.updated_at',
 ] as const;
 
-/** Page of files by name. `after` is the last name of the previous page. */
+/** Query for a page of files, ordered by name. `after` is the last name of the previous page. */
 type FilePage = { sessionId: string; after?: string | undefined; limit: number };
 
 /** Lists at most `limit` files of a session in an access scope by name. */
@@ -267,7 +267,7 @@ function selectFile(
     .where(whereOwnerInScope(scope));
 }
 
-/** Determines the media type of a file by its content alone. */
+/** Determines the media type of a file from its content alone. */
 export async function detectMediaType(content: Uint8Array): Promise<string> {
   const fileType = await fileTypeFromBuffer(content);
   const isMarkup = fileType !== undefined && /xml|html/.test(fileType.mime);
@@ -275,13 +275,13 @@ export async function detectMediaType(content: Uint8Array): Promise<string> {
   return isUtf8(content) && !content.includes(0) ? TEXT_TYPE : DEFAULT_MEDIA_TYPE;
 }
 
-/** Maximum length of a name in UTF-8. Most file systems accept 255 bytes. */
+/** Maximum length of a name, in bytes of UTF-8. Most file systems accept 255 bytes. */
 const MAX_NAME_BYTES = 200;
 
 /** Device names that Windows reserves, with any extension. */
 const RESERVED_NAME_PATTERN = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
 
-/** Control characters, and characters that reverse text: "exe.gpj" can look like "jpg.exe". */
+/** Control characters, and bidirectional controls, with which "gpj.exe" can look like "exe.jpg". */
 const UNPRINTABLE_CHARACTER_PATTERN =
   /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 
@@ -300,7 +300,7 @@ const NAME_RULES: readonly [isBroken: (name: string) => boolean, rule: string][]
 ];
 
 /**
- * Normalizes a file name (NFC) and checks that it is one path segment that all file systems accept. Contract 3.
+ * Normalizes a file name (NFC), and checks that it is one path segment that common file systems accept. Contract 3.
  * @throws ProblemError `validation_failed` with the broken rules.
  */
 export function parseFileName(text: string): string {

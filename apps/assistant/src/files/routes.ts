@@ -15,12 +15,12 @@ import { okResponse, storableText, timestamp } from '../schema.ts';
 import { sessionParams } from '../conversations/schemas.ts';
 import { type FileInfo, type Files, MAX_FILES, parseFileName } from './files.ts';
 
-/** Maximum file size, because each transfer holds its file in memory. */
+/** Maximum file size. Each transfer holds its whole file in memory. */
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
 const MAX_TRANSFERS = 16;
 
-/** Maximum concurrent transfers per user: as many as a browser opens connections to one host. */
+/** Maximum number of concurrent transfers per user: as many as a browser's connections to one host. */
 const MAX_TRANSFERS_PER_USER = 6;
 
 const nameCursorCodec = createCursorCodec(storableText({ maxLength: 1024 }));
@@ -196,7 +196,7 @@ export async function registerFileRoutes(
       },
       async (request, reply) => {
         const name = parseFileName(request.params.name);
-        // A request without a body is not parsed: it is an empty file.
+        // A request without a body is not parsed, and stores an empty file.
         const content = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
         const upload = { sessionId: request.params.id, name, content };
         const { file, isNew } = await files.writeFile(getSignedInUser(request), upload);
@@ -208,7 +208,7 @@ export async function registerFileRoutes(
 }
 
 /**
- * Rejects an upload by its path before the body is read. Fastify validates the path only after the body.
+ * Rejects an upload with an invalid path before its body is read. Fastify validates the path only after the body.
  * @throws ProblemError `validation_failed`, `session_not_found` or `session_not_yours`
  */
 async function checkUploadPath(

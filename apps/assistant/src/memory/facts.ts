@@ -6,7 +6,7 @@ import { problem } from '../errors.ts';
 import { buildTimeOrder, type Position } from '../pages.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum number of facts per user. Adopted legacy facts may exceed it. */
+/** Maximum number of facts per user. Assigned legacy facts may exceed it. */
 const MAX_FACTS = 2000;
 
 /** Stored fact. A row of an older system may lack times and an owner. Only admins see a fact without an owner. */
@@ -21,7 +21,7 @@ export type Fact = {
   updated_at: Date | null;
 };
 
-/** Name of a fact, unique within a user. Specification 000, Ownership columns. */
+/** Name of a fact, unique among the facts of a user. Specification 000, Ownership columns. */
 export type FactName = { category: string; key: string };
 
 type FactKey = FactName & { userId: string };
@@ -64,8 +64,8 @@ const factColumns = [
 ] as const;
 
 /**
- * Serializes changes to a user's memory, including the adoption of legacy data. Callers lock memory before a turn:
- * waiting while a turn is locked would stop the lease renewal of all turns of the process.
+ * Serializes changes to a user's memory, including the assignment of legacy data. Callers lock memory before a turn:
+ * waiting while a turn is locked would stop the lease renewal of all turns in the process.
  */
 export async function lockMemory(trx: Transaction<Tables>, userId: string): Promise<void> {
   await lockOwner(trx, userId);
@@ -88,7 +88,7 @@ export async function listFacts(
   return rows.map(({ written_us, ...fact }) => ({ ...fact, position: [written_us, fact.id] }));
 }
 
-/** Counts the facts in an access scope, and the facts of other users than `readerId`. */
+/** Counts the facts in an access scope, and those among them that do not belong to `readerId`. */
 export function countFacts(
   db: Kysely<Tables>,
   scope: AccessScope,
@@ -106,7 +106,7 @@ function selectFacts(db: Kysely<Tables>, scope: AccessScope, { category, words =
   let query = db.selectFrom('memory_facts').where(whereInScope(scope, 'user_id'));
   if (category !== undefined) query = query.where(categoryColumn, '=', category);
   if (words.length === 0) return query;
-  // `***=` marks a literal. Unlike ILIKE, it takes time linear in the length of the text alone.
+  // `***=` marks a literal pattern. Unlike with ILIKE, a match takes time linear in the length of the text.
   const patterns = words.map((word) => `***=${word}`);
   return query.where(
     sql<boolean>`concat_ws(' ', category, key, value) ~* all(${patterns}::text[])`,
@@ -153,7 +153,7 @@ const whereFact = ({ userId, category, key }: FactKey) =>
 
 /**
  * Inserts or updates a fact of a user.
- * @param fact.origin Restores the source and the times of an earlier fact. By default, the times are now.
+ * @param fact.origin Source and times of an earlier fact, to restore them. By default, both times are now.
  */
 export function writeFact(
   trx: Transaction<Tables>,
@@ -193,8 +193,8 @@ export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<voi
 }
 
 /**
- * Checks that a user may have another fact.
- * @param advice Action after the deletion of a fact, for the error.
+ * Checks that a user may have one more fact.
+ * @param advice Next step after the deletion of a fact, for the error message.
  * @throws ProblemError `memory_full`
  */
 export async function checkFactLimit(

@@ -22,10 +22,10 @@ import {
 
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 
-/** Maximum number of words of a search. Each word is matched against every fact. */
+/** Maximum number of words in a search. Each word is matched against every fact. */
 const MAX_SEARCH_WORDS = 5;
 
-/** Maximum number of waiting searches of a user, which run one at a time. */
+/** Maximum number of waiting searches per user. A user's searches run one at a time. */
 const MAX_WAITING_SEARCHES = 4;
 
 /** Time limit for each statement of a search in the facts of all users. */
@@ -84,9 +84,9 @@ export function createMemoryService({
     },
 
     /**
-     * Lists facts like `listFacts`, with the number of facts on all pages. The count alone reveals facts, so it is
-     * recorded even for an empty page.
-     * @throws ProblemError as `listFacts`.
+     * Lists facts like `listFacts`, with the number of facts on all pages. Because the count alone reveals facts, the
+     * access is recorded even for an empty page.
+     * @throws The errors of `listFacts`.
      */
     async listAndCountFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
       const { scope, ...filter } = resolveQuery(user, query);
@@ -207,8 +207,8 @@ export function createMemoryService({
   }
 
   /**
-   * Runs the statements of a list. Searches for words run one at a time for each user. Searches in the facts of several
-   * users have a time limit, which the embedded database ignores.
+   * Runs the statements that list or count facts. Searches for words run one at a time for each user. Searches in the
+   * facts of several users have a time limit, which the embedded database ignores.
    * @throws ProblemError `validation_failed` at the time limit, `rate_limited`
    */
   async function search<Result>(

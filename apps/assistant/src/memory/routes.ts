@@ -81,7 +81,7 @@ const scopeSchema = Type.Optional(
 );
 
 const filterProperties = {
-  // Categories of an older system can be longer than new ones.
+  // Categories from an older system can be longer than new categories.
   category: Type.Optional(storableText({ maxLength: 1000 })),
   q: Type.Optional(
     storableText({

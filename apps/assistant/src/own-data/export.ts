@@ -16,7 +16,7 @@ const PAGE_ROWS = 200;
 
 const MIN_CHUNK_LENGTH = 64 * 1024;
 
-/** Size of a slice of a file. A multiple of three, whose base64 has no padding. */
+/** Size of a slice of a file: a multiple of three, so that its base64 has no padding. */
 const SLICE_BYTES = (MIN_CHUNK_LENGTH / 4) * 3;
 
 /** Text of one JSON value, generated in parts while its data is read. */

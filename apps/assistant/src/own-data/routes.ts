@@ -13,7 +13,7 @@ import { deleteSessionsOfUser } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import { exportOwnData } from './export.ts';
 
-/** Maximum number of concurrent exports in one process. Each holds a file of up to 10 MiB. */
+/** Maximum number of concurrent exports in one process. Each holds a file of up to 10 MiB in memory. */
 const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
@@ -73,7 +73,7 @@ export function registerOwnDataRoutes(
         response: {
           200: {
             description: 'The document, as an attachment.',
-            // Unsafe: the document is a stream, which the serializer does not check.
+            // `Type.Unsafe`, because the document is a stream, which the serializer does not check.
             content: { 'application/json': { schema: Type.Unsafe<object>(exportSchema) } },
           },
         },
@@ -146,6 +146,6 @@ function deleteOwnData(db: Kysely<Tables>, userId: string) {
     }
     return details;
   };
-  // Rows that refer to sessions and searches are locked in no fixed order.
+  // Rows that refer to sessions and searches are locked in no fixed order, so two deletions can deadlock.
   return retryConflicts(() => db.transaction().execute(deleteAll));
 }

@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
 
-/** Maximum size of a profile file, which exceeds the text that a model accepts. */
+/** Maximum size of a profile file, which leaves room for texts of maximum length. */
 const MAX_FILE_BYTES = 256 * 1024;
 
 // A message about an invalid value ends with the description: "name must be 1 to 100 characters".
@@ -38,7 +38,7 @@ const createProfileSchema = (toolNames: readonly string[]) =>
     { additionalProperties: false },
   );
 
-/** Agent that users can talk to. */
+/** Agent that users can chat with. */
 export type Profile = Required<Static<ReturnType<typeof createProfileSchema>>>;
 
 export type ParsedProfile = { profile: Profile; idLine: number };
@@ -67,14 +67,14 @@ export async function readProfileFile(
   }
 }
 
-/** Parses a profile file. Returns the profile, or all violations of the text. */
+/** Parses the text of a profile file. Returns the profile, or all violations. */
 export function parseProfile(
   content: string,
   { toolNames, check = () => undefined }: ProfileRules,
 ): ParsedProfile | { violations: readonly Violation[] } {
   const schema = createProfileSchema(toolNames);
   const lineCounter = new LineCounter();
-  // Warnings become violations, so the parser prints none.
+  // Warnings become violations, so the parser must not print them.
   const options = { lineCounter, prettyErrors: false, logLevel: 'error' } as const;
   const document = parseDocument(content, options);
   const createViolation = (offset: number, rule: string): Violation => ({
@@ -94,7 +94,7 @@ export function parseProfile(
   try {
     value = document.toJS() as Readonly<Record<string, unknown>>;
   } catch (error) {
-    // An alias is undefined, or its expansion is too large.
+    // For example, an alias is undefined, or its expansion is too large.
     return { violations: [createViolation(0, formatReason(error))] };
   }
 

@@ -28,7 +28,7 @@ const POLL_INTERVAL_MS = 1000;
 /** Violated rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
 type FileViolation = { file: string; message: string };
 
-/** Content of a folder: profiles with unique IDs by file name, in order, and violations. */
+/** Content of a folder: profiles with unique IDs by file name, in file order, and violations. */
 type Folder = {
   profiles: ReadonlyMap<string, ParsedProfile>;
   violations: readonly FileViolation[];
@@ -59,13 +59,13 @@ export async function openProfiles({
   const listUsable = (user: Pick<User, 'role'>) =>
     listAll().filter((profile) => canUse(user, profile));
 
-  /** Returns whether a user can use a profile by its current file, or by its last file if it was removed. */
+  /** Returns whether a user can use a profile. Its current file takes precedence over the given version. */
   function canUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
     const { is_admin_only: isAdminOnly } = profilesById.get(profile.profile_id) ?? profile;
     return role === 'admin' || !isAdminOnly;
   }
 
-  /** @throws ProblemError `admin_only` */
+  /** Checks that a user can use a profile. @throws ProblemError `admin_only` */
   function checkUse(user: Pick<User, 'role'>, profile: Profile): void {
     if (canUse(user, profile)) return;
     throw problem('admin_only', {
@@ -73,7 +73,7 @@ export async function openProfiles({
     });
   }
 
-  /** Returns the profile of sessions that name none: `default`, or the first one that the user can use. */
+  /** Returns the profile for sessions that name none: `default` if the user can use it, else the first usable one. */
   function findDefault(user: Pick<User, 'role'>): Profile | undefined {
     const usableProfiles = listUsable(user);
     return (
@@ -92,7 +92,7 @@ export async function openProfiles({
       );
   }
 
-  /** Reads the files again once they have been unchanged since the previous call. */
+  /** Reads changed files once they are stable between two calls, because a write may be in progress. */
   async function reload(): Promise<void> {
     try {
       const paths = await listFiles(folder);
@@ -150,8 +150,8 @@ export async function openProfiles({
 }
 
 /**
- * Reloads profiles every second while the server listens. File system notifications miss network mounts and the links
- * of a Kubernetes config map.
+ * Reloads profiles every second while the server listens. It polls, because file system notifications miss changes in
+ * network mounts and Kubernetes config maps.
  */
 export function watchProfiles(app: FastifyInstance, profiles: Pick<Profiles, 'reload'>): void {
   const closeController = new AbortController();
@@ -250,7 +250,7 @@ async function listFiles(folder: string): Promise<string[]> {
   return files.map((file) => join(folder, file));
 }
 
-/** Returns a string that differs after every file change. It uses ctime, because no program can set it. */
+/** Returns a string that differs after every file change. It includes ctime, which programs cannot set. */
 async function readVersion(paths: readonly string[]): Promise<string> {
   const versions: string[] = [];
   for (const path of paths) {

@@ -37,7 +37,7 @@ const ENGLISH_PHRASES: Phrases = {
 
 /**
  * Composes the message of a digest: in Ukrainian if the search has Cyrillic letters, else in English. Models get only
- * the IDs of the listings, because strangers wrote the titles.
+ * the IDs of the listings, because third parties wrote the titles.
  * @param digest.hits All reported listings. The message shows the first `MAX_SHOWN_LISTINGS`.
  */
 export function composeDigest({
@@ -95,7 +95,7 @@ function formatHit({ oldPrice, listing }: ReportedHit, number: number, phrases: 
     .join('\n   ');
 }
 
-/** Characters that change the direction of the following text. Unicode Standard Annex 9, §2. */
+/** Bidirectional controls. Unicode Standard Annex 9, §2. */
 const DIRECTION_MARK_PATTERN = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Converts text to a single line that cannot affect the surrounding lines. */
@@ -105,7 +105,7 @@ const toSingleLine = (text: string) =>
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
 
-/** Returns the URL of a web page, or undefined for other and for long URLs. */
+/** Returns the URL of a web page; undefined for a different scheme or an overlong URL. */
 function parseWebUrl(url: string | null): string | undefined {
   const webUrl = url === null || url.length > MAX_URL_LENGTH ? null : URL.parse(url);
   return webUrl !== null && /^https?:$/.test(webUrl.protocol) ? webUrl.href : undefined;

@@ -23,7 +23,7 @@ const MAX_IDS_PER_REQUEST = 100;
 /** Maximum number of hits in a digest, which contains the newest hits. Older hits wait for the next digest. */
 const MAX_HITS = 1000;
 
-/** Dependencies of the feed and of digests. Users without an active auth session get no digests. */
+/** Dependencies of the feed and of digests. Digests need `config`, because only users who are signed in get them. */
 type DigestDeps = Omit<FeedDeps, 'log'> & {
   config: LifetimeConfig;
   log: Pick<Logger, 'info' | 'warn'>;
@@ -61,7 +61,7 @@ export function createDigestService(deps: DigestDeps) {
     }
   }
 
-  /** @param options.isExclusive Whether no other process can open the database. A lease is then stale at startup. */
+  /** Repeats `runPass` under the lease. If `isExclusive`, no other process runs, so a lease at startup is stale. */
   async function run(
     { pollMs, isExclusive }: { pollMs: number; isExclusive: boolean },
     signal: AbortSignal,
@@ -93,7 +93,7 @@ export function createDigestService(deps: DigestDeps) {
 
 /**
  * Processes saved searches while the server listens.
- * @param options.pollSeconds SAVED_SEARCH_POLL_SECONDS. With 0, this process does not process them.
+ * @param options.pollSeconds SAVED_SEARCH_POLL_SECONDS. With 0, this process does not process saved searches.
  */
 export function processSavedSearches(
   app: Server,

@@ -67,14 +67,14 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
       })
       .where(sql<boolean>`cursor is not distinct from ${cursor}`)
       .executeTakeFirstOrThrow();
-    // Another process has moved the cursor after this one lost its lease.
+    // If no row was updated, another process has moved the cursor after this process lost its lease.
     if (numUpdatedRows === 0n || !page.has_more) return;
   }
 }
 
 /**
- * Returns the page after a cursor. If the collector does not know the cursor, the page is empty and has the current
- * one.
+ * Returns the page after a cursor. If the collector does not know the cursor, the page is empty and has the
+ * current cursor.
  */
 async function readPage(
   { collector, log }: FeedDeps,

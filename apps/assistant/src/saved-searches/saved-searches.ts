@@ -42,8 +42,8 @@ type SavedSearchValues = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' |
 export type SavedSearches = ReturnType<typeof createSavedSearchService>;
 
 /**
- * Creates the operations on saved searches. Users access their own searches. Admins access all searches, which is
- * recorded. Contract 3, Errors.
+ * Creates the operations on saved searches. Users access their own searches, and admins all searches. Access to other
+ * users' searches is recorded. Contract 3, Errors.
  */
 export function createSavedSearchService({
   db,
@@ -57,7 +57,7 @@ export function createSavedSearchService({
     list: (user: User, page: { after: Position | undefined; limit: number }) =>
       listSavedSearches(db, { userId: user.id, ...page }),
 
-    /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
+    /** Returns a search. @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
     async find(user: User, id: string): Promise<SavedSearch> {
       const savedSearch = await findSavedSearch(db, id, accessScope(user));
       await recordAccess(db, 'others_data_read', user, savedSearch);
@@ -95,7 +95,7 @@ export function createSavedSearchService({
     },
 
     /**
-     * Changes a search. A resumed search without a session gets a new one.
+     * Changes a search. A resumed search without a session gets a new session.
      * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and the errors of `create`.
      */
     change(user: User, id: string, changes: Partial<SavedSearchValues>): Promise<SavedSearch> {
@@ -136,7 +136,7 @@ export function createSavedSearchService({
       });
     },
 
-    /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
+    /** Deletes a search. @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
     async delete(user: User, id: string): Promise<void> {
       await db.transaction().execute(async (trx) => {
         const savedSearch = await findSavedSearch(trx, id, accessScope(user));
@@ -151,7 +151,7 @@ export function createSavedSearchService({
   }
 }
 
-/** @throws ProblemError `too_many_saved_searches` */
+/** Checks that a user may save one more search. @throws ProblemError `too_many_saved_searches` */
 async function checkSearchLimit(trx: Transaction<Tables>, userId: string): Promise<void> {
   const { count } = await trx
     .selectFrom('saved_searches')
@@ -190,7 +190,7 @@ const savedSearchColumns = [
   'told_at',
 ] as const;
 
-/** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
+/** Returns a search in an access scope. @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
 async function findSavedSearch(
   db: Kysely<Tables>,
   id: string,
