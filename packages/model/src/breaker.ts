@@ -7,20 +7,20 @@ export type BreakerView = {
   readonly state: BreakerState;
   /** Whether calls fail immediately, because the breaker is open or its probe is in progress. */
   readonly isOpen: boolean;
-  /** Subscribes to the states. Returns a function that unsubscribes. */
+  /** Subscribes to changes of the state. Returns a function that unsubscribes. */
   onChange(listener: (state: BreakerState) => void): () => void;
 };
 
 export type Attempt = {
   /** Whether this attempt is the probe. All other calls fail until the probe ends. */
   readonly isProbe: boolean;
-  /** Records the outcome. A second record of a probe counts as an ordinary attempt. */
+  /** Records the outcome. For a probe, a second call counts as an ordinary attempt. */
   end(error?: unknown): void;
 };
 
 /** Circuit breaker for one use of a model server. */
 export type Breaker = BreakerView & {
-  /** Admits an attempt. Throws ModelError MODEL_BREAKER_OPEN if the breaker is open. */
+  /** Admits an attempt. Throws ModelError MODEL_BREAKER_OPEN if the breaker is open or its probe is in progress. */
   enter(): Attempt;
 };
 
@@ -31,7 +31,7 @@ const MAX_OPEN_MS = 3_600_000;
  * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
  * Rejections and invalid completions close it only as the outcome of a probe.
  * @param options.failures Number of consecutive infrastructure failures that open the breaker.
- * @param options.maxWaitMs Requested delay of a server that opens the breaker immediately.
+ * @param options.maxWaitMs Requested delay, in milliseconds, from which the breaker opens immediately.
  */
 export function createBreaker(options: {
   failures: number;
@@ -119,7 +119,7 @@ export function createBreaker(options: {
   };
 }
 
-/** Combines breakers. The result is open if one of them is open, else half-open if one of them is half-open. */
+/** Combines breakers. The result is open if any of them is open, otherwise half-open if any is half-open. */
 export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   const getState = (): BreakerState => {
     const states = new Set(breakers.map(({ state }) => state));

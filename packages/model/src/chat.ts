@@ -39,7 +39,7 @@ type ChatLane = Omit<Lane<unknown>, 'model'> & {
   timeoutMs: number;
 };
 
-/** Parts of a completion. Undefined for parts that only show that the server is working. */
+/** Stream of the parts of a completion. A part is undefined if it only shows that the server is working. */
 type ChatPartStream = AsyncGenerator<ChatPart | undefined, void, undefined>;
 
 const EXPECTED_RESPONSE = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';

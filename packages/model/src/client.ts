@@ -25,9 +25,9 @@ export type ModelClient = {
   readonly visionModel: string | undefined;
   /** Configured name of the embedding model. Vectors are comparable only within one model. */
   readonly embeddingModel: string;
-  /** Combined breaker of chat, vision and embeddings. Open if one of them is open. */
+  /** Combined breaker of chat, vision and embeddings. It is open if any of them is open. */
   readonly breaker: BreakerView;
-  /** Requests the list of models from each server within 5 s, without the breaker. */
+  /** Requests the list of models from each server within 5 s, bypassing the breaker. */
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
   /** Rejects further calls with MODEL_CLOSED, and waits for the calls in progress. */
   close(): Promise<void>;
@@ -49,7 +49,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     initialDelayMs: options.retry?.initialDelayMs ?? 500,
     maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
   });
-  // One breaker per use. With a shared breaker, successful chat requests would reset the failures of embeddings.
+  // One breaker per use. With a shared breaker, successful chat requests would reset the failure count of embeddings.
   const createModelBreaker = () =>
     createBreaker({
       failures: options.breaker?.failures ?? 5,
@@ -90,7 +90,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   const callsInProgress = new Set<Promise<unknown>>();
   let closePromise: Promise<void> | undefined;
 
-  /** Registers a call, which `close` waits for, until the returned value is disposed. */
+  /** Registers a call until the returned value is disposed. `close` waits for registered calls. */
   function registerCall(): Disposable {
     if (closePromise) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
     const callEnd = Promise.withResolvers<void>();
@@ -153,7 +153,7 @@ const INPUT_FAILURE_CODES = new Set<string>([
 /** Number of consecutive input failures of one use after which the health is `failing`. */
 const MAX_INPUT_FAILURES = 5;
 
-/** Tracks the last failure per use, because a server that lists its models may still fail all requests. */
+/** Creates a tracker of the last failure per use. A server that lists its models may still fail all requests. */
 function createLastFailures() {
   const reasons = new Map<CallKind, string>();
   const inputFailureCounts = new Map<CallKind, number>();

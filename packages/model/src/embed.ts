@@ -12,7 +12,7 @@ export type EmbedOptions = {
   observe?: Observer | undefined;
 };
 
-/** Maximum number of texts per request. All known servers accept it. */
+/** Maximum number of texts per request. All known servers accept this number. */
 export const MAX_TEXTS_PER_REQUEST = 64;
 
 /**
@@ -124,9 +124,9 @@ const LENGTH_SAFETY_FACTOR = 0.9;
 const MIN_BYTES_PER_TOKEN = 2;
 
 /**
- * Creates the text limit of a model. It counts UTF-8 bytes, because bytes per token are similar in Cyrillic and
- * English. If the server reports the token count and its limit, it truncates texts in proportion. Otherwise it halves
- * them.
+ * Creates the text limit of a model. It counts UTF-8 bytes, because Cyrillic and English texts have similar numbers of
+ * bytes per token. If the server reports the token count and its limit, texts are truncated in proportion. Otherwise
+ * they are halved.
  */
 export function createTextLimit() {
   let maxBytes = Infinity;
@@ -134,7 +134,7 @@ export function createTextLimit() {
     truncate: (texts: readonly string[]) => texts.map((text) => truncateToBytes(text, maxBytes)),
     /**
      * Shortens the texts of a rejected batch, and lowers the limit for later texts.
-     * @returns Undefined if the error is not about length, or if the texts are too short to shorten.
+     * @returns The shortened texts. Undefined if the error is not about length, or the texts are too short to shorten.
      */
     shorten(texts: readonly string[], error: unknown): string[] | undefined {
       if (!(error instanceof ModelError) || error.code !== 'MODEL_INPUT_TOO_LARGE') {

@@ -12,8 +12,8 @@ const NON_RETRYABLE_ERROR = {
 } as const;
 
 /**
- * Error codes of model calls (Contract 4, Model), explained in `README.md`. Each says whether the same call may succeed
- * later, whether it is retried automatically, and whether the breaker counts it.
+ * Error codes of model calls (Contract 4, Model), explained in `README.md`. Each entry says whether the same call may
+ * succeed later, whether it is retried automatically, and whether the breaker counts it.
  */
 export const MODEL_ERRORS = {
   MODEL_UNREACHABLE: INFRASTRUCTURE_ERROR,
@@ -58,7 +58,7 @@ export class ModelError extends Error {
   readonly status?: number;
   readonly retryAfterMs?: number;
   readonly tokens?: TokenCounts;
-  /** Outage of an infrastructure failure, shared within the outage. A full context gets a separate object. */
+  /** Outage to which an infrastructure failure belongs. Each failure due to a full context has a separate object. */
   outage?: Outage;
 
   constructor(code: ModelErrorCode, message: string, details: ModelErrorDetails = {}) {

@@ -1,13 +1,13 @@
 import { ModelError } from './errors.ts';
 import type { CallContext } from './retry.ts';
 
-/** Limit for concurrent requests to one server after its context was full. */
+/** Limit on concurrent requests to one server after its context was full. */
 export type Gate = ReturnType<typeof createGate>;
 
 /** Interval after which a limit doubles. */
 const DOUBLING_INTERVAL_MS = 60_000;
 
-/** Above this value the gate removes the limit. */
+/** Maximum limit. If doubling would exceed it, the gate removes the limit. */
 const MAX_LIMIT = 64;
 
 /**

@@ -18,7 +18,7 @@ export type ModelHealth = {
 
 export type ModelBackend = {
   chat: LanguageModelV4;
-  /** Returns a model of the chat server by its name. The mock has the same model for all names. */
+  /** Returns a model of the chat server by name. The mock behaves the same for all names. */
   chatModel(name: string): LanguageModelV4;
   /** Vision model. Undefined if `MODEL_VISION=off`. */
   vision: LanguageModelV4 | undefined;

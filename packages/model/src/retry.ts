@@ -17,7 +17,7 @@ export type CallContext = {
   getInterruption(): ModelError | undefined;
 };
 
-/** Runs one call: retries `run` until it succeeds or fails permanently, or until the deadline. */
+/** Function that runs one call: retries `run` until it succeeds or fails permanently, or until a limit is reached. */
 export type Retry = <T>(
   caller: AbortSignal | undefined,
   run: (context: CallContext) => Promise<T>,

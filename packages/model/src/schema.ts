@@ -138,5 +138,5 @@ export const imageDescription = defineCompletion({
   }),
 });
 
-/** Validated image description. Its texts have no length limit. */
+/** Validated image description. The length of its text is not limited. */
 export type ImageDescription = Static<typeof imageDescription.schema>;

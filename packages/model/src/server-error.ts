@@ -169,7 +169,7 @@ function formatAdvice(status: number, { baseUrl, apiKey }: ServerVariables): str
   return '';
 }
 
-/** Returns a plain-text body, as some proxies send. Ignores JSON, and replaces HTML by a description. */
+/** Returns a plain-text body, as some proxies send. Ignores JSON, and replaces HTML with a description. */
 function extractPlainText(body: string): string | undefined {
   const text = body.trim();
   if (text.startsWith('<')) return 'an HTML page instead of JSON';

@@ -26,7 +26,7 @@ const EXPECTED_RESPONSE =
 /** Maximum length of an invalid completion in a repair request, so that it does not fill the context of the model. */
 const MAX_QUOTED_COMPLETION_LENGTH = 20_000;
 
-/** Models whose server rejects a response format. The schema is also part of the instructions. */
+/** Models whose server rejects a response format. Their instructions still contain the schema. */
 const modelsWithoutFormat = new WeakSet<LanguageModelV4>();
 
 /**
@@ -97,7 +97,7 @@ export async function generateObject<S extends TSchema>(
   return { ...completion, usage: usage.total() };
 }
 
-/** Creates a prompt with the schema, because servers either hide the response format from the model or ignore it. */
+/** Creates a prompt with the schema, because servers may hide the response format from the model or ignore it. */
 function createPrompt(request: ObjectRequest<TSchema>): LanguageModelV4Prompt {
   const { system, data, image, sentSchema } = request;
   const instructions = [

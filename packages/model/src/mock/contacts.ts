@@ -2,9 +2,9 @@ import { compilePattern } from './text.ts';
 
 const SEPARATOR_SOURCE = String.raw`[\s\-.()]{0,3}`;
 
-/** Ukrainian numbers with or without the country code: 0 and nine digits, in any grouping. */
+/** Pattern of Ukrainian numbers with or without the country code: 0 and nine digits, in any grouping. */
 const NATIONAL_NUMBER = String.raw`(?:\+?3?8${SEPARATOR_SOURCE})?\(?0(?:${SEPARATOR_SOURCE}\d){9}`;
-/** International numbers with a plus sign: 8 to 15 digits (ITU-T E.164). */
+/** Pattern of international numbers with a plus sign: 8 to 15 digits (ITU-T E.164). */
 const INTERNATIONAL_NUMBER = String.raw`\+[1-9](?:${SEPARATOR_SOURCE}\d){7,14}`;
 
 const PHONE_PATTERN = new RegExp(
@@ -21,7 +21,7 @@ export function readPhones(text: string): string[] {
   return [...new Set(phones)];
 }
 
-/** Replaces each phone number by ☎, so that no rule reads its digits as a price or an area. */
+/** Replaces each phone number with ☎, so that no rule reads its digits as a price or an area. */
 export function maskPhones(text: string): string {
   return text.replace(PHONE_PATTERN, '☎');
 }

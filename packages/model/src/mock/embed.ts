@@ -8,7 +8,7 @@ const MAX_TEXT_LENGTH = 20_000;
 const MAX_WORDS = 3_000;
 const TRIGRAM_LENGTH = 3;
 
-/** Matches concepts for the place, the rooms, the deal and the property type. They weigh more than other concepts. */
+/** Pattern of concepts for the place, rooms, deal and property type, which weigh more than other concepts. */
 const KEY_CONCEPT_PATTERN =
   /^(?:city|district):|_rooms?$|^(?:rent|sale|daily|house|land|garage|commercial)$/;
 
@@ -29,7 +29,7 @@ function splitIntoTrigrams(word: string): string[] {
   );
 }
 
-/** Adds hashed tokens to a vector. The sum of their squared weights is `share` squared. */
+/** Adds hashed tokens to a vector, with their weights scaled to the Euclidean norm `share`. */
 function addTokens(vector: number[], tokens: Map<string, number>, share: number): void {
   const length = Math.hypot(...tokens.values());
   for (const [token, weight] of tokens) {
@@ -47,8 +47,7 @@ function weighTokens(tokens: string[]): Map<string, number> {
 
 /**
  * Embeds text so that related texts have a high cosine similarity. The vector combines hashed words, character
- * trigrams, and concepts shared by Ukrainian, Russian and English. The same text always gets the same vector, of length
- * 1.
+ * trigrams, and concepts shared by Ukrainian, Russian and English. The same text always gets the same unit vector.
  * @param dimensions Number of elements of the vector.
  */
 export function embedText(text: string, dimensions: number): number[] {

@@ -10,7 +10,7 @@ import { readAreas, readFloors, readRooms } from './sizes.ts';
 import { cleanTitle, composeTexts } from './summary.ts';
 import { clean, compileWords, fold, parseCapture } from './text.ts';
 
-/** A payload may have 50,000 characters (Contract 4), but the facts are near the beginning. */
+/** Maximum number of characters to read. A payload may have 50,000 (Contract 4), but its facts come early. */
 const MAX_TEXT_LENGTH = 20_000;
 const MAX_TITLE_LENGTH = 500;
 const MAX_PHONES = 10;

@@ -6,9 +6,7 @@ export type DealType = 'sale' | 'rent' | 'daily_rent';
 
 export type PropertyType = 'apartment' | 'house' | 'room' | 'land' | 'commercial' | 'garage';
 
-/**
- * Listing facts. Facts that its texts do not contain are null. A known city has its Ukrainian name in the nominative.
- */
+/** Facts of a listing; null if its texts do not contain them. A known city has its Ukrainian name in the nominative. */
 export type Facts = Record<'price' | 'rooms' | 'floor' | 'floors_total', number | null> &
   Record<'area_total' | 'area_living' | 'area_kitchen', number | null> &
   Record<'currency' | 'city' | 'district' | 'address', string | null> & {
@@ -101,8 +99,8 @@ garage: гараж|гаража|гаражний|гаражный|(?:парко�
 );
 
 /**
- * Returns the first property type in the text. Skips nouns for a part or neighbour of the property, or for what is
- * wanted in exchange.
+ * Returns the first property type in the text. Skips nouns for a part or neighbour of the property, or for a property
+ * that is wanted in exchange.
  */
 function findPropertyType(text: string): PropertyType | undefined {
   const occurrences = NOUN_PATTERNS.flatMap(([type, pattern]) =>

@@ -3,7 +3,7 @@ export type Language = 'uk' | 'ru' | 'en' | 'mixed';
 
 const MAX_WORDS = 2_000;
 
-/** Letters, common words and stems that occur in only one of the two languages, folded. */
+/** Folded letters, common words and stems that occur in only one of Ukrainian and Russian. */
 const UKRAINIAN_WORD_PATTERN =
   /[іїєґ]|^(?:та|що|але|або|від|після|біля|поруч|здам|здаю|кімната|поверх|поверс|будин|продає|подобов|власник|опален|окрем|велик|гарн|можна|тільки|зараз|тепер|дуже|долар|тварин|дзвон|шука|житло|вулиц|нов(?:ої|а|е|ого)$)/u;
 const RUSSIAN_WORD_PATTERN =

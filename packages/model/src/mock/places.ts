@@ -41,7 +41,7 @@ export function normalizeCity(originalText: string): string {
   return knownCity?.name ?? cleanedText.replace(/^(?:м\.|г\.|с\.|смт)\s?/u, '').trim();
 }
 
-/** Returns the first place in the text. */
+/** Returns the place that occurs first in the text. */
 function findFirstPlace<T extends { forms: RegExp }>(
   foldedText: string,
   places: T[],
@@ -56,7 +56,7 @@ function findFirstPlace<T extends { forms: RegExp }>(
 }
 
 /**
- * Reads the city and the district. If only one city has the district, it determines the city as well.
+ * Reads the city and the district. If only one city has the district, the district determines the city as well.
  * @param originalText The cleaned text in its original case.
  * @param knownCity The city in the payload.
  */

@@ -1,7 +1,8 @@
 import { compilePattern, compileStems, compileTable, compileWords } from './text.ts';
 
 /**
- * Keywords of off-topic texts, by reason for rejection. One keyword is not enough: flats have renovation and furniture.
+ * Keywords of off-topic texts, by reason for rejection. One keyword is not enough: listings also mention renovation and
+ * furniture.
  */
 const OFF_TOPIC_PATTERNS = compileTable(String.raw`
 The text advertises a vehicle, not a property.: авто(?:мобіл|мобил)|автівк|автомат(?!ичн)|механіка|механика|пробіг|пробег|mileage|двигун|двигател|engine|кпп|розмитнен|растаможен|седан|кросовер|кроссовер|хетчбек|універсал|бензин|дизел|diesel|petrol|л\.с|к\.с|обєм двиг|volkswagen|passat|golf|skoda|octavia|bmw|audi|toyota|camry|renault|ford|hyundai|daewoo|lanos|ланос|шкода|фольксваген|тойота|рено|sedan|hatchback|техогляд|шини|шины|гума|резина|мотоцикл|скутер
@@ -38,8 +39,8 @@ const findPosition = (text: string, pattern: RegExp): number => {
 };
 
 /**
- * Returns the reason why the text is not a listing, as an English sentence, or null if it is one. A wanted ad ("looking
- * for a flat") is not a listing.
+ * Returns the reason why the text is not a listing, as an English sentence, or null if the text is a listing. A wanted
+ * ad ("looking for a flat") is not a listing.
  * @param evidence.mentionsProperty Whether the text or the payload names a property.
  * @param evidence.hasFacts Whether a deal type, a price or a total area is known.
  */

@@ -12,7 +12,7 @@ const FLOOR_ENDING = String.raw`(?: ?-? ?(?:ому|му|го|й|м|ый|ий|о�
 const FLOOR_WORD = String.raw`(?:поверс\p{L}*|поверх\p{L}*|пов\.?|этаж\p{L}*|етаж\p{L}*|эт\.?|ет\.?|floors?|fl\.?)(?!\p{L})`;
 const OF_WORD = String.raw`(?:з|із|зі|из|(?:out )?of|в|у|/|\\|-)`;
 
-/** Patterns that each capture one number. Among patterns with the same name, the first match wins. */
+/** Reader of numbers. Each pattern captures one number. Among patterns with the same name, the first match wins. */
 const readNumber = createNumberReader(String.raw`
 rooms: \<(?:(\d{1,2})${ROOM_ENDING} ?-? ?(?:кімн|комн|кімант|к[оі]м(?!\p{L})|rooms?(?!\p{L})|room(?:ed)? ))
 rooms: \<(?:(\d)${ROOM_ENDING} ?-? ?[кk]\.? ?-? ?(?:кв|кварт\p{L}*|кватир\p{L}*|квартер\p{L}*|смарт|апарт\p{L}*|flat))\>
@@ -69,7 +69,7 @@ const AREA_TRIPLE_PATTERN = compilePattern(
   'gu',
 );
 const MEASURE_PATTERN = compilePattern(String.raw`(?<![\d.,])${AREA_GROUP}[ -]?${AREA_UNIT}`, 'gu');
-/** Matches "48 м." at the end of a clause, but not lengths such as "200 м до метро" and "стелі 3 м". */
+/** Pattern of "48 м." at the end of a clause, but not of lengths such as "200 м до метро" and "стелі 3 м". */
 const LOOSE_MEASURE_PATTERN = compilePattern(
   String.raw`(?<!\d[.,]?)(?<!(?:^|[^\p{L}])(?:до|за|через|в|у|від|от|по|моря|море|метро|metro|зупинка|остановка|beach|sea|park|стелі|потолки|ceilings?|фасад|ширина|довжина) )(\d{2,3}(?:[.,]\d{1,2})?) ?[мm](?= ?[,.;:\n]|$)(?!\.? ?(?:до|від|от|пішки|пешком|to|from|away))`,
   'gu',
@@ -98,7 +98,7 @@ function readMeasure(text: string, pattern = MEASURE_PATTERN): number | null {
   return null;
 }
 
-/** Nouns that name the property itself, because a measure after them is the property's area. */
+/** Patterns of nouns that name the property itself. A measure after such a noun is the area of the property. */
 const PROPERTY_NOUN_PATTERNS = {
   land: compilePattern(String.raw`(?:ділянк|участ|plot)\p{L}*`, 'gu'),
   room: compilePattern(String.raw`(?:кімнат|комнат|room)\p{L}*`, 'gu'),
@@ -127,7 +127,7 @@ export function readAreas(foldedText: string, propertyType: PropertyType | null)
   );
 }
 
-/** The property's floor, and its building's floor count. */
+/** Floor of a property, and number of floors of its building. */
 type Floors = { floor: number | null; total: number | null };
 
 const MAX_FLOORS = 60;

@@ -16,7 +16,7 @@ const joinParts = (parts: readonly (string | null)[]): string => parts.filter(Bo
 
 /**
  * Composes a title ("2-кімн. квартира, Львів, 60 м²") and a summary in the language of a listing. The summary has a
- * sentence about the offer, and one about the price if it is known. A mixed text gets Ukrainian ones.
+ * sentence about the offer, and one about the price if it is known. For a mixed text, both are in Ukrainian.
  */
 export function composeTexts(facts: Facts): { title: string; summary: string } {
   const {
