@@ -39,8 +39,8 @@ export type ConnectOptions = {
 
 /**
  * Opens a database and checks that it is suitable: PostgreSQL 15 or later, UTF-8, and a locale that supports Cyrillic
- * letters. With the C locale, search misses words, because it does not convert Cyrillic letters to lower case. Warns
- * about settings that can lose committed rows.
+ * letters. With the C locale, search misses words, because that locale does not convert Cyrillic letters to lower case.
+ * Warns about settings that can lose committed rows.
  * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {

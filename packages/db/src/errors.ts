@@ -39,7 +39,7 @@ function describeReason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Error classes of PostgreSQL that concern the server instead of the query (Appendix A, Error Codes). */
+/** Classes of PostgreSQL error codes that concern the server instead of the query (PostgreSQL manual, Appendix A). */
 const SERVER_ERROR_PATTERN = /^(08|53|57P)/;
 
 /**
@@ -62,8 +62,8 @@ const CONFLICT_CODES: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const MAX_ATTEMPTS = 3;
 
 /**
- * Runs a function with a statement or transaction, and retries it after a conflict with another transaction. Makes at
- * most three attempts.
+ * Runs a function that executes a statement or transaction, and retries it after a conflict with another transaction.
+ * Makes at most three attempts.
  * @throws Other errors immediately, and the conflict of the last attempt.
  */
 export async function retryConflicts<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DatabaseError } from './errors.ts';
 
-/** Exclusive lock of a folder. It ends when it is released or when the process ends. */
+/** Exclusive lock on a folder. It ends when it is released or when the process ends. */
 export type FolderLock = { release(): void };
 
 const SQLITE_BUSY = 5;
@@ -11,7 +11,7 @@ const SQLITE_BUSY = 5;
 /**
  * Locks a folder for this process, and creates the folder if it does not exist. Uses the file lock of a SQLite
  * database, which the operating system releases even if the process is killed.
- * @throws DatabaseError FOLDER_LOCKED if another process holds the lock, FOLDER_UNUSABLE if it is not writable.
+ * @throws DatabaseError FOLDER_LOCKED if another process holds the lock, FOLDER_UNUSABLE if the folder is not writable.
  */
 export function lockFolder(folder: string): FolderLock {
   let lockFile: DatabaseSync | undefined;

@@ -8,9 +8,9 @@ import { getPreparedName } from './statements.ts';
  * node-postgres would reuse it after a query timeout, and each further query would wait. Queries throw DatabaseError
  * DATABASE_UNREACHABLE if the server is unreachable.
  *
- * A restart of the server closes all idle connections, so the first query on each fails. The pool repeats it once on
- * another connection if that is safe: the start of a transaction, or a query that succeeds in a read-only transaction.
- * Writes are never repeated, because they may have been committed.
+ * A restart of the server closes all idle connections, so the first query on each fails. The pool repeats the query
+ * once on another connection if that is safe: the start of a transaction, or a query that succeeds in a read-only
+ * transaction. Writes are never repeated, because they may have been committed.
  */
 export function createKyselyPool(pool: pg.Pool): PostgresPool {
   const lastResponseAt = new WeakMap<pg.PoolClient, number>();
@@ -55,7 +55,7 @@ function createGuardedClient(
   function useClient(nextClient: pg.PoolClient): void {
     client = nextClient;
     failure = undefined;
-    // The pool handles 'error' events of idle connections only, and an unhandled one crashes the process.
+    // The pool handles 'error' events of idle connections only, and an unhandled event crashes the process.
     client.on('error', recordFailure);
   }
 
@@ -119,10 +119,10 @@ function createGuardedClient(
 
 const TRANSACTION_START_PATTERN = /^(begin|start transaction)\b/;
 
-/** The node-postgres message for a query timeout. A retry would probably time out too. */
+/** Message of node-postgres for a query timeout. A retry would probably time out too. */
 const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
 
-/** Returns whether the connection was closed before the response to a query. */
+/** Returns whether an error means that the connection was closed before the response to a query. */
 function isConnectionLost(error: unknown): boolean {
   return (
     error instanceof Error &&

@@ -17,7 +17,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 const RENEW_RETRY_MS = 1000;
 
 /**
- * Returns the SQL expression for the expiry of a lease that starts now.
+ * Returns the SQL expression for the expiry time of a lease that starts now.
  * @param durationMs Number or SQL expression.
  */
 export function leaseExpiry(durationMs: number | RawBuilder<number>): RawBuilder<Date> {
@@ -96,7 +96,7 @@ async function renewRepeatedly(
   endSignal: AbortSignal,
 ): Promise<void> {
   let failure: unknown;
-  // A timer, because a renewal that hangs may take longer than the lease.
+  // Use a timer, because a renewal that hangs may take longer than the lease.
   const scheduleExpiry = (ms: number) =>
     setTimeout(() => lossController.abort(new LeaseLostError(failure)), Math.max(0, ms)).unref();
   let expiryTimer = scheduleExpiry(durationMs);
@@ -123,8 +123,8 @@ async function renewRepeatedly(
 
 /**
  * Acquires the lease of a row, runs a function under it, and releases it.
- * @param row Primary key of a row with the columns `holder text` and `lease_until timestamptz`. It is inserted if it
- *   does not exist.
+ * @param row Primary key of a row with the columns `holder text` and `lease_until timestamptz`. A missing row is
+ *   inserted.
  * @param options.everyMs Time from a success until the work is due again. 0 by default.
  * @param options.retryMs Time from a failure until the work is due again. 0 by default.
  * @returns Whether this process ran the function. False if another process holds the lease, or if the work is not due.

@@ -26,9 +26,8 @@ export type Listener = {
 };
 
 /**
- * Creates a listener, which connects when the first channel is subscribed. A connection can die silently, so it is
- * checked every 15 s and replaced. Notifications in between are lost, so each subscriber is then called once with an
- * empty payload.
+ * Creates a listener, which connects at the first subscription. A connection can die silently, so it is checked every
+ * 15 s and replaced. Notifications in between are lost, so each subscriber is then called once with an empty payload.
  * @param options.createClient Creates an unconnected client for each connection.
  * @param options.onError Called for each lost connection and each failed reconnection.
  */
@@ -116,7 +115,7 @@ export function createListener(options: {
       if (closeController.signal.aborted) throw new Error('The listener is closed');
       const subscribers = channels.get(channel) ?? new Set();
       channels.set(channel, subscribers.add(onNotify));
-      /** Removes the subscriber. Returns whether it was the last one of the channel. */
+      /** Removes the subscriber. Returns whether the channel has no other subscriber. */
       const removeSubscriber = (): boolean => {
         subscribers.delete(onNotify);
         const isLast = subscribers.size === 0 && channels.get(channel) === subscribers;

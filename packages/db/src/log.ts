@@ -29,8 +29,8 @@ export type Log = {
 };
 
 /**
- * Assigns positions to committed rows without one, in the order of their IDs, and notifies the readers. One process at
- * a time assigns positions, so they commit in order and no reader skips a row.
+ * Assigns positions to committed rows that have none, in the order of their IDs, and notifies the readers. One process
+ * at a time assigns positions, so they commit in order and no reader skips a row.
  * @param limit Maximum number of rows, to keep the transaction short.
  * @returns `busy` if another process is assigning positions, `more` if rows without a position remain.
  * @see docs/adr/0021-change-feed.md

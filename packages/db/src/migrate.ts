@@ -34,8 +34,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /**
  * Applies the pending migrations of a component under an advisory lock, so only one of several starting processes runs
  * them. Each file runs and is recorded in a separate transaction. Files named `.concurrently.sql` run without a
- * transaction, to build indexes without locks. An interrupted run resumes at the next start. Applied files must not
- * change.
+ * transaction, to build indexes without blocking writes. An interrupted run resumes at the next start. Applied files
+ * must not change.
  * @throws DatabaseError MIGRATION_FAILED with the name of the file. Files before it remain applied.
  */
 export async function migrate(
@@ -112,7 +112,7 @@ async function findPendingMigrations(
   });
 }
 
-/** Applies a file. A pending lock blocks all later ones, so each attempt waits for locks only briefly. */
+/** Applies a file in a transaction. A pending lock blocks all later ones, so each attempt waits only briefly. */
 async function applyInTransaction(
   client: pg.PoolClient,
   component: string,
@@ -146,7 +146,7 @@ async function applyInTransaction(
   }
 }
 
-/** Applies a file statement by statement. First drops an index that an interrupted build left invalid. */
+/** Applies a file statement by statement. Drops each invalid index of an interrupted build before building it again. */
 async function applyConcurrently(
   client: pg.PoolClient,
   component: string,

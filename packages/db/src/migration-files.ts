@@ -48,7 +48,7 @@ export async function readMigrations(
 /** Statement that runs outside a transaction, and the name of the index that it builds, if any. */
 type MigrationStatement = { statement: string; indexName: string | undefined };
 
-/** Statements that can be retried after an interruption and that block neither readers nor writers. */
+/** Pattern of statements that can be retried after an interruption, and that block neither readers nor writers. */
 const REPEATABLE_STATEMENT_PATTERN =
   /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
 

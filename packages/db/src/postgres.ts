@@ -11,7 +11,7 @@ function parseNumber(text: string): number {
   return number;
 }
 
-/** Type parsers of both engines. Parse `bigint` and `numeric`, which node-postgres returns as text, as numbers. */
+/** Type parsers of both engines. They parse `bigint` and `numeric`, which node-postgres returns as text, as numbers. */
 export const typeParsers: pg.CustomTypesConfig = {
   getTypeParser(oid, format) {
     if (format !== 'binary' && (oid === INT8 || oid === NUMERIC)) return parseNumber;
@@ -19,7 +19,7 @@ export const typeParsers: pg.CustomTypesConfig = {
   },
 };
 
-/** Without a limit, a query to a server that became unreachable would wait forever. */
+/** Default time limit for a query. Without it, a query to an unreachable server would wait forever. */
 const QUERY_TIMEOUT_MS = 30_000;
 
 /** Additional time until the server cancels a statement. The client gives up first. */

@@ -9,9 +9,9 @@ const MAX_PREPARED_NAMES = 100;
 const preparedNames = new Map<string, string>();
 
 /**
- * Marks a statement as prepared, at the beginning of Kysely's `sql`. Each connection then parses and plans the
- * statement only once. Use it for frequent statements, whose text must not depend on values.
- * docs/adr/0026-prepared-statements.md
+ * Marker of prepared statements, for the beginning of Kysely's `sql`. Each connection parses and plans such a statement
+ * only once. Use it for frequent statements, whose text must not depend on values.
+ * @see docs/adr/0026-prepared-statements.md
  */
 export const prepared: RawBuilder<never> = sql.raw(`${PREPARED_PREFIX} `);
 
@@ -40,7 +40,7 @@ export function createPreparedStatement<Row>(
   };
 }
 
-/** Returns the name of a prepared statement, or undefined if the statement is not prepared. */
+/** Returns the name of a prepared statement. Undefined for other statements, and above the maximum number of names. */
 export function getPreparedName(text: string): string | undefined {
   if (!text.startsWith(PREPARED_PREFIX)) return undefined;
   const existingName = preparedNames.get(text);

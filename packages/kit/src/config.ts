@@ -18,7 +18,7 @@ export class ConfigError extends StartError {
 }
 
 /**
- * Rule for several variables. Returns each variable that violates it, with a description. `values` omits invalid
+ * Rule for several variables. Returns each violating variable with a description of the rule. `values` omits invalid
  * variables.
  */
 export type ConfigRule<Schema extends TObject> = (
@@ -116,7 +116,7 @@ function parseValue(field: FieldSchema, rawValue: string): unknown {
   }
 }
 
-/** Describes the rule for a field. Prefers its description to its keywords. */
+/** Describes the rule for a field. Prefers the field's description to its keywords. */
 function describeRule(field: FieldSchema): string {
   if (field.description !== undefined) return field.description;
   if (field.anyOf) return `must be one of: ${field.anyOf.map((choice) => choice.const).join(', ')}`;

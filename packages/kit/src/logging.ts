@@ -16,7 +16,8 @@ const MAX_DEPTH = 5;
 
 /**
  * Creates a logger that writes one JSON object per line to standard output. Each line includes the fields of
- * `withLogFields`. Errors are reduced to `ERROR_FIELDS`, and instances of other classes to their name. Contract 2.
+ * `withLogFields`. Errors are reduced to their message, stack, cause and `ERROR_FIELDS`, and instances of other classes
+ * to the class name. Contract 2.
  */
 export function createLogger(options: {
   level: string;
@@ -104,7 +105,7 @@ export function getLogFields(): Record<string, unknown> {
   return { ...logScopes.getStore()?.fields };
 }
 
-/** Logs one line per request when it ends, with the route pattern instead of the URL, which may contain secrets. */
+/** Controller that logs one line per request, with the route pattern instead of the URL, which may contain secrets. */
 export class RequestLogController extends LogController {
   constructor() {
     super({ requestIdLogLabel: 'request_id' });

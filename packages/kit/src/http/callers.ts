@@ -6,7 +6,7 @@ import ipaddr from 'ipaddr.js';
 import { commonProblem } from '../problems.ts';
 
 /**
- * Returns the rate-limit key of a client by its IP address. The key of an IPv4 address is the address, including
+ * Returns the rate-limit key of a client by its IP address. The key of an IPv4 address is the address itself, also in
  * IPv4-mapped IPv6 notation (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may
  * use all of it (RFC 6177 §2).
  */
@@ -35,8 +35,8 @@ export function isLoopback(host: string): boolean {
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Returns whether a request has an unsafe method and comes from another origin. Reads `Sec-Fetch-Site`, or
- * `Origin` for older browsers. A request with neither header does not come from a browser.
+ * Returns whether a request has an unsafe method and comes from a different origin. Reads `Sec-Fetch-Site`, or `Origin`
+ * for older browsers. A request with neither header does not come from a browser.
  * @param publicOrigin Public origin of a service behind a proxy, if it differs from the requested host.
  */
 export function isCrossSiteChange(
@@ -50,8 +50,8 @@ export function isCrossSiteChange(
 }
 
 /**
- * Returns whether a page from another origin sent a request. Browsers send `Origin` with unsafe methods and WebSocket
- * handshakes.
+ * Returns whether a page from a different origin sent a request. Browsers send `Origin` with unsafe methods and
+ * WebSocket handshakes.
  */
 export function isForeignOrigin(
   { headers: { origin }, protocol, host }: Pick<FastifyRequest, 'headers' | 'protocol' | 'host'>,
@@ -73,7 +73,7 @@ export function hasSingleHost({
   return hostCount === 1 || (hostCount === 0 && httpVersion === '1.0');
 }
 
-/** Rejects requests without a `Host` header and with several. */
+/** Rejects requests without a `Host` header or with several. */
 export const requireSingleHost: onRequestHookHandler = ({ raw }, _reply, done) => {
   if (hasSingleHost(raw)) return done();
   done(commonProblem('malformed_request', { detail: 'Send exactly one Host header.' }));

@@ -143,8 +143,8 @@ export async function closeServer(
 }
 
 /**
- * Creates a signal that is aborted when the client disconnects before the response is complete. Fastify aborts
- * `request.signal` as soon as the body has been read.
+ * Creates a signal that is aborted when the client disconnects before the response is complete. Fastify's
+ * `request.signal` is aborted too early: as soon as the body has been read.
  */
 export function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();

@@ -13,7 +13,7 @@ const ABORT_TIMEOUT_MS = 2000;
 /** Time until a check that ignores its signal is reported as down. */
 const CHECK_TIMEOUT_MS = 3000;
 
-/** System codes (`ECONNREFUSED`) and PostgreSQL codes (`57P01`), which reveal no private details. */
+/** Pattern of system codes (`ECONNREFUSED`) and PostgreSQL codes (`57P01`), which reveal no private details. */
 const PUBLIC_ERROR_CODE_PATTERN = /^[A-Z0-9_]{5,40}$/;
 
 const SHUTDOWN_REPORT = {
@@ -43,7 +43,7 @@ const liveSchema = Type.Object(
 
 /**
  * Registers `GET /health` and `/health/ready` (all checks: 200 for ok and degraded, 503 for down) and `/health/live`
- * (always 200). Contract 4, Health. A closing server is down.
+ * (always 200). Contract 4, Health. A closing server reports `down`.
  */
 export function registerHealthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   const schema = {

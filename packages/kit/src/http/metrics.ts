@@ -6,7 +6,7 @@ import { isSameSecret } from './callers.ts';
 
 const DURATION_BUCKETS_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Gauges that prom-client names like counters. Removed, because each is the sum of another gauge. */
+/** Gauges that prom-client names like counters. Each is the sum of another gauge, so they are removed. */
 const MISNAMED_GAUGES = ['handles', 'requests', 'resources'].map(
   (kind) => `nodejs_active_${kind}_total`,
 );
@@ -14,7 +14,7 @@ const MISNAMED_GAUGES = ['handles', 'requests', 'resources'].map(
 /**
  * Records each request in `http_request_duration_seconds{method,route,status}`, adds the process metrics, and registers
  * `GET /metrics`. Contract 4, Metrics.
- * @param token Bearer token for `/metrics` (METRICS_TOKEN). If it is empty, the metrics are public.
+ * @param token Bearer token for `/metrics` (METRICS_TOKEN). If the token is empty, the metrics are public.
  */
 export function registerHttpMetrics(
   app: FastifyInstance,

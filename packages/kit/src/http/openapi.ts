@@ -79,7 +79,7 @@ function describeOperation(method: string, operation: OpenAPIV3_1.OperationObjec
   }
 }
 
-/** Returns whether a path member is an operation. Paths also have other members, such as parameters. */
+/** Returns whether a member of a path item is an operation. Path items also have other members, such as parameters. */
 function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
   return typeof value === 'object' && value !== null && 'responses' in value;
 }

@@ -28,10 +28,10 @@ function renderValue(value: HtmlValue): string {
   return value.map((fragment) => fragment.html).join('');
 }
 
-/** Renders text between backticks as code, and escapes the rest. */
+/** Escapes text for HTML, and renders the parts between backticks as code. */
 export function renderInlineCode(text: string): Html {
   const parts = text.split('`');
-  // With an unpaired backtick, no text is code.
+  // If a backtick is unpaired, no text is code.
   if (parts.length % 2 === 0) return html`${text}`;
   return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
 }

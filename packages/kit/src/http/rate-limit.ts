@@ -2,7 +2,7 @@ import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 import { commonProblem } from '../problems.ts';
 
 /**
- * Counts one use of a key, and returns response headers with its remaining uses.
+ * Function that counts one use of a key, and returns response headers with the remaining uses of the key.
  * @throws ProblemError `rate_limited` (429) with `Retry-After` at the limit, `unavailable` (503) if counting fails.
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
@@ -14,7 +14,7 @@ const PERIOD_SECONDS = { minute: 60, day: 86_400 } as const;
  * processes. The period starts with the first use of a key. Specification 001, Limits; headers as in Contract 2.
  * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
  * @param name Name of this limit in the table.
- * @param what Limited uses as text, for the `detail` of the error.
+ * @param what Description of the limited uses, for the `detail` of the error.
  * @param variable Configuration variable that sets the limit, for the `detail` of the error.
  */
 export function createRateLimit(

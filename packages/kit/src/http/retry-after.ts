@@ -1,7 +1,7 @@
-/** One week. Node timers fire immediately if a delay exceeds 2^31 - 1 ms (24.8 days). */
+/** Maximum delay: one week. Node timers fire immediately if a delay exceeds 2^31 - 1 ms (24.8 days). */
 export const MAX_RETRY_AFTER_MS = 7 * 24 * 3_600_000;
 
-/** HTTP date formats. The obsolete asctime format has no `GMT`. RFC 9110 §5.6.7. */
+/** Pattern of HTTP dates. The obsolete asctime format has no `GMT`. RFC 9110 §5.6.7. */
 const HTTP_DATE_PATTERN = /^[A-Z][a-z]{2,8}(, .* GMT| [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})$/;
 
 /**

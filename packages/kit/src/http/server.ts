@@ -39,7 +39,7 @@ export type ServerOptions = {
     title: string;
     description: string;
     version: string;
-    /** Route tag descriptions, in page order. */
+    /** Descriptions of the route tags, in the order of the page. */
     tags?: readonly { name: string; description: string }[];
     /** Security schemes by the names that routes use in `schema.security`. */
     securitySchemes?: Readonly<Record<string, SecurityScheme>>;
@@ -73,7 +73,7 @@ const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   checkMs: 5000,
 };
 
-/** Longer than any URL that Node accepts, so only schemas limit the length of parameters. */
+/** Maximum length of a route parameter. It exceeds any URL that Node accepts, so only schemas limit the length. */
 const MAX_PARAM_LENGTH = 16 * 1024;
 
 /** Default `Retry-After` for 429 and 503 responses. Contract 2. */
@@ -81,7 +81,7 @@ const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
 const REQUEST_ID_PATTERN = /^[\w.:-]{1,128}$/;
 
-/** Maximum inactivity of a connection. Otherwise, a client that never reads would keep its response in memory. */
+/** Maximum inactivity of a connection. Without it, a client that never reads would keep its response in memory. */
 const MAX_INACTIVITY_MS = 300_000;
 
 /**
@@ -138,7 +138,7 @@ function createFastify(options: ServerOptions) {
   return fastify({
     loggerInstance,
     http: {
-      // `requireSingleHost` rejects with a problem, unlike Node.
+      // `requireSingleHost` responds with a problem, unlike Node.
       requireHostHeader: false,
       headersTimeout: headMs,
       connectionsCheckingInterval: checkMs,
@@ -170,7 +170,7 @@ function createMethodLookup(app: Pick<FastifyInstance, 'addHook'>): (url: string
   const router = createRouter({ maxParamLength: MAX_PARAM_LENGTH });
   const knownMethods = new Set<HTTPMethod>();
   app.addHook('onRoute', ({ method, url }) => {
-    // Fastify's types allow one method more than its router's types.
+    // Fastify's types allow one more method than its router's types.
     for (const routeMethod of [method].flat() as HTTPMethod[]) {
       knownMethods.add(routeMethod);
       if (!router.hasRoute(routeMethod, url)) router.on(routeMethod, url, () => undefined);

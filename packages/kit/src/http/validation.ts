@@ -23,14 +23,14 @@ function createLazyGetter<Value>(create: () => Value): () => Value {
 }
 
 /**
- * Compiles all pending schemas. Tests call it to detect invalid schemas.
+ * Compiles all pending schemas. Tests call this function to detect invalid schemas.
  * @throws The error of the first schema that cannot be compiled.
  */
 export function compilePendingSchemas(): void {
   for (const get of pendingGetters) get();
 }
 
-/** For requests with more values, only the first error is reported. A body of 1 MB can violate half a million rules. */
+/** Maximum number of values in a request for which all errors are reported. 1 MB can violate half a million rules. */
 const MAX_FULLY_VALIDATED_VALUES = 5000;
 
 const AJV_OPTIONS: Options = {
@@ -109,13 +109,13 @@ type CompilersFactory = NonNullable<
 >;
 
 /**
- * Compiles request and response schemas on first use, and identical schemas only once. Clients define no schemas, so
- * the cache is bounded.
+ * Factories of the request and response compilers, which compile schemas on first use, and identical schemas only once.
+ * Clients define no schemas, so the cache is bounded.
  */
 export const compilersFactory = {
   buildValidator: withSchemaCache(createValidatorCompiler),
   buildSerializer: withSchemaCache(createSerializerCompiler),
-  // Fastify passes other arguments than its types declare.
+  // Fastify passes arguments that differ from its types.
 } as unknown as CompilersFactory;
 
 function createSerializerCompiler(...scope: Parameters<ReturnType<typeof SerializerSelector>>) {
