@@ -24,7 +24,7 @@ const PARSER_OPTIONS = {
   isPartAFile: () => true,
 };
 
-/** Received form: its payload, and the files in their order. */
+/** Payload and files of a received form, in the order in which the files were sent. */
 export type Form = { payload: Payload; files: UploadedFile[] };
 
 type ReceiveOptions = {
@@ -40,8 +40,8 @@ type ReceiveOptions = {
 };
 
 /**
- * Receives a form with the field `metadata` and the files `images`, in any order, and stores the files
- * temporarily. Drains the body of a rejected form, because the client must get the response.
+ * Receives a form with the field `metadata` and the files `images`, in any order, and stores the files temporarily.
+ * Drains the body of a rejected form, so that the client can read the response.
  * @throws ProblemError `malformed_request`, `body_too_large`, `validation_failed`, `disk_low`, and
  *   the errors of `readMetadata`.
  */

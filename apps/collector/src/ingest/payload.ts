@@ -36,7 +36,7 @@ export const PayloadSchema = Type.Object(
 /** Payload that satisfies the schema. `checkValues` checks further rules. */
 export type Payload = Static<typeof PayloadSchema>;
 
-/** Violated rule, and the path of the invalid value. */
+/** Description of a violated rule, and the path of the invalid value. */
 type PayloadViolation = { path: string; message: string };
 
 const validate = createValidatorCompiler()({
@@ -46,7 +46,7 @@ const validate = createValidatorCompiler()({
   httpPart: 'body',
 });
 
-/** Returns all violations of the rules of `POST /ingest`. Contract 4, PayloadSchema. */
+/** Checks a value against the rules of `POST /ingest`, and returns the violations. Contract 4, PayloadSchema. */
 export function checkPayload(payload: unknown): PayloadViolation[] {
   const violations = findViolations(payload, 'body');
   if (violations.length === 0 && Buffer.byteLength(JSON.stringify(payload)) > MAX_BODY_BYTES) {
@@ -110,14 +110,14 @@ function findValueViolations(payload: Payload, path: string): PayloadViolation[]
   return errors;
 }
 
-/** Matches nearly every description, and so avoids its slow normalization. */
+/** Pattern that matches nearly every description, so that few need the slow normalization. */
 const PLAIN_CHARACTER_PATTERN = /[0-9a-zа-я]/i;
 
 function hasWord(text: string): boolean {
   return PLAIN_CHARACTER_PATTERN.test(text) || normalizeText(text) !== '';
 }
 
-/** Finds values that PostgreSQL cannot store. It does not recurse, because deep nesting would overflow the stack. */
+/** Finds values that PostgreSQL cannot store. Does not recurse, because deep nesting would overflow the stack. */
 function findUnstorableValues(payload: Payload, root: string): PayloadViolation[] {
   const errors: PayloadViolation[] = [];
   const pendingEntries: { path: string; value: unknown; depth: number }[] = [
@@ -154,12 +154,12 @@ function findTextViolation(text: string): string | undefined {
 
 const LEAP_SECOND_PATTERN = /:60(?=[.Zz+-])/;
 
-/** Parses a time of RFC 3339. A leap second becomes the preceding second, since dates have none. */
+/** Parses an RFC 3339 timestamp. A leap second becomes the preceding second, because `Date` has no leap seconds. */
 export function parseTime(text: string): Date {
   return new Date(text.replace(LEAP_SECOND_PATTERN, ':59'));
 }
 
-/** Returns whether a time of RFC 3339 is a leap second. */
+/** Returns whether an RFC 3339 timestamp is a leap second. */
 export function isLeapSecond(text: string): boolean {
   return LEAP_SECOND_PATTERN.test(text);
 }

@@ -11,7 +11,7 @@ import type { Form } from './form.ts';
 import { hashContent } from './payload.ts';
 import type { Ingest, StoredRaw } from './store.ts';
 
-/** Response to a payload that its request processed. Contract 4, Answers. */
+/** Response to a payload that was processed within its request. Contract 4, Answers. */
 export const processedFormSchema = Type.Object({
   raw_id: Type.Integer(),
   status: Type.Literal('completed'),
@@ -108,8 +108,8 @@ type Outcome = { images: UploadOutcome[] } & (
 );
 
 /**
- * Returns the outcomes of a payload and of its images. These are the uploads, or the images of the listing if its
- * latest payload has the same content.
+ * Returns the outcomes of a payload and of its images. Without uploads, the images are those of the listing, if its
+ * latest payload is this payload or has the same content.
  */
 async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Outcome> {
   const { rows } = await sql<Outcome>`

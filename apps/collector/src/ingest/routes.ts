@@ -33,7 +33,7 @@ export const ingestHeaders = Type.Object({
   ),
 });
 
-/** Response to a stored payload, and to each repeat of its key. Contract 4, Answers. */
+/** Response to a stored payload, and to each later request with its idempotency key. Contract 4, Answers. */
 export const acceptedSchema = Type.Object(
   { raw_id: Type.Integer(), status: Type.Literal('pending') },
   {
@@ -68,7 +68,7 @@ const MAX_IN_PROGRESS = { maxItems: 20_000, maxBytes: 64 * MEBIBYTE };
 /**
  * Registers `POST /ingest` and `GET /raw/{raw_id}`. Only valid payloads count towards the limit on their source.
  * Specification 001, Endpoints and Limits; Contract 4, Answers.
- * @param deps.bounds Bounds of concurrent payloads.
+ * @param deps.bounds Limits on concurrent payloads.
  */
 export function registerIngestRoutes(
   app: Server,
@@ -149,7 +149,7 @@ export function registerIngestRoutes(
   );
 }
 
-/** Returns the decompressed size of a body, which `content-length` may lack or understate. */
+/** Returns the decompressed size of a body. `content-length` may be missing, or give the compressed size. */
 function getBodyBytes({ headers, body }: FastifyRequest): number {
   const { 'content-length': length, 'content-encoding': encoding } = headers;
   return length === undefined || encoding !== undefined
@@ -178,8 +178,8 @@ function toOutcome(status: number): string {
 }
 
 /**
- * Handles errors of ingest routes. An outage of the database is a 500 here, and a 503 on other routes.
- * Specification 001, Errors; ADR 0009.
+ * Handles errors of ingest routes. A database outage is a 500 here, but a 503 on other routes. Specification 001,
+ * Errors; ADR 0009.
  * @throws ProblemError `ingest_failed`, or the unchanged error.
  */
 export function mapIngestError(error: Error): never {

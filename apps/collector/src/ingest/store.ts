@@ -12,7 +12,7 @@ import { toCanonicalJson, type Payload } from './payload.ts';
 type NewRawRecord = {
   source_slug: string;
   external_id: string;
-  /** JSON text. */
+  /** Payload as JSON text. */
   payload: string;
   content_hash: string;
   request_id?: string | undefined;
@@ -59,7 +59,7 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
   });
   return {
     /**
-     * Stores and commits a payload, or finds the earlier payload of its idempotency key.
+     * Stores and commits a payload, or finds the earlier payload with the same idempotency key.
      * @throws ProblemError `idempotency_conflict`.
      */
     store,
@@ -108,7 +108,7 @@ export async function insertRaws(
   raws: readonly NewRawRecord[],
 ): Promise<Map<number, StoredRaw>> {
   const hasKeys = raws.some((raw) => raw.idempotency_key !== undefined);
-  // Keys are inserted in order, because two statements with the same keys could deadlock.
+  // Keys are inserted in order, because otherwise two statements with the same keys could deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
   const { rows } = await sql<IndexedRow<'id' | 'status' | 'isBlocked'>>`${prepared}
@@ -147,7 +147,7 @@ export async function insertRaws(
   );
 }
 
-/** Serializes raw records without parsing their payloads, which are JSON already. */
+/** Serializes raw records without parsing their payloads, which are already JSON. */
 function toJson(raws: readonly NewRawRecord[]): string {
   const jsonItems = raws.map(({ payload, claim, ...raw }, index) => {
     const { worker, leaseMs, hasUploads } = claim ?? {};
@@ -159,10 +159,10 @@ function toJson(raws: readonly NewRawRecord[]): string {
   return `[${jsonItems.join(',')}]`;
 }
 
-/** Maximum number of inserts of a payload, because its idempotency key can expire before the lookup. */
+/** Maximum number of attempts to insert a payload, whose idempotency key can expire before the lookup. */
 const MAX_KEY_ATTEMPTS = 3;
 
-/** Idempotency keys expire after 24 hours, or when an inline job fails. */
+/** Condition that an idempotency key has expired: after 24 hours, or because its inline job failed. */
 const hasExpiredKey = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
 
 async function findEarlier(
@@ -203,10 +203,10 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
 }
 
 /**
- * Stores payloads in order, or finds the earlier payloads of their idempotency keys. Among concurrent requests with one
- * key, the second waits for the first. All payloads are committed on return. Contract 4, Answers.
+ * Stores payloads in order, or finds the earlier payloads with the same idempotency keys. Among concurrent requests
+ * with one key, later ones wait for the first. All payloads are committed on return. Contract 4, Answers.
  * @param onError Called if blocked payloads could not be unblocked. The queue's sweep retries this.
- * @returns The stored payload or an error per input: `idempotency_conflict` if its key belongs to another payload.
+ * @returns The stored payload or an error per input: `idempotency_conflict` if the key belongs to a different payload.
  * @throws DatabaseError; nothing is stored in this case.
  */
 export async function storeRaws(
@@ -215,7 +215,7 @@ export async function storeRaws(
   onError: (error: unknown) => void,
 ): Promise<(StoredRaw | Error)[]> {
   const storedRaws = await insertRaws(db, raws);
-  // A failure affects only the missing payloads, since the others are committed.
+  // A failure affects only the missing payloads, because the others are committed.
   const failure = await resolveKeys(db, raws, storedRaws).catch(toError);
   // The preceding payloads may have ended before the new ones were visible.
   const blockedListings = raws
@@ -231,8 +231,8 @@ export async function storeRaws(
 }
 
 /**
- * Stores payloads with expired idempotency keys, and finds the earlier payloads of valid keys. The
- * lookup comes last, because it must also find payloads of concurrent requests.
+ * Stores payloads whose idempotency keys have expired, and finds the earlier payloads of valid keys. The lookup comes
+ * last, because it must also find payloads of concurrent requests.
  */
 async function resolveKeys(
   db: Kysely<Tables>,

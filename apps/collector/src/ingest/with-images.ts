@@ -78,11 +78,11 @@ const PROBLEM_CODES = [
 ] as const;
 
 /**
- * Registers `POST /ingest/with-images` in a separate Fastify scope, because of its content type. It rejects
- * forms as early as possible: before the body, or at the field `metadata`. Specification 001,
- * Endpoints and Behaviour rules, 3; Contract 4, Answers.
+ * Registers `POST /ingest/with-images` in a separate Fastify scope, because of its content type. The route rejects a
+ * form as early as possible: before its body, or at the field `metadata`. Specification 001, Endpoints and Behaviour
+ * rules, 3; Contract 4, Answers.
  * @param deps.getTemporaryFolder Returns the folder of temporary files.
- * @param deps.concurrency Maximum number of payloads to process at a time.
+ * @param deps.concurrency Maximum number of payloads in processing.
  */
 export async function registerUploadRoutes(
   app: Server,
@@ -200,14 +200,14 @@ export async function registerUploadRoutes(
   );
 }
 
-/** Forms in progress allowed per concurrent payload. */
+/** Maximum number of forms in progress, as a multiple of the concurrency. */
 const MAX_FORMS_PER_PAYLOAD = 4;
-/** The same limit for one caller. */
+/** The same limit for the forms of one caller. */
 const MAX_FORMS_PER_CALLER = 3;
 
 /**
- * Creates the limit for forms in progress. No caller may use the whole limit.
- * @param concurrency Maximum number of payloads to process at a time.
+ * Creates the limit on forms in progress. No caller may use the whole limit.
+ * @param concurrency Maximum number of payloads in processing.
  * @returns A function that runs work, or rejects with `uploads_busy`.
  */
 export function createFormLimit(concurrency: number) {

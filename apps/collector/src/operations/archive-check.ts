@@ -24,7 +24,7 @@ export type ArchiveCheckOptions = {
   source?: string | undefined;
   /** Excludes listings that were checked or created within this number of hours. */
   notWithinHours?: number | undefined;
-  /** Minimum interval between the two checks that find a listing gone. */
+  /** Minimum interval between two checks that find the page gone. */
   minIntervalSeconds: number;
   /** Aborts the run. Unchecked listings stay unchanged. */
   signal?: AbortSignal;
@@ -113,7 +113,7 @@ async function requestPage(
   }
 }
 
-/** Limits the requests per host. Otherwise a site with many listings would be flooded and delay other sites. */
+/** Creates limits on requests per host. Otherwise, a site with many listings would be flooded and delay other sites. */
 function createHostLimits({ parallel, perHost, pauseMs }: typeof REQUEST_LIMITS) {
   const totalLimit = pLimit(parallel);
   const hosts = new Map<string, LimitFunction>();
@@ -173,8 +173,8 @@ async function recordCheck(
 }
 
 /**
- * Records that a page is gone. Archives the listing if an earlier check found the same at least `minIntervalSeconds`
- * ago and no payload arrived since. Locks the last payload, because a concurrent payload must not be missed.
+ * Records that a page is gone. Archives the listing if an earlier check found the page gone at least
+ * `minIntervalSeconds` ago and no payload arrived since. Locks the latest payload, so that no concurrent one is missed.
  * @returns Whether the listing was archived.
  */
 async function recordGonePage(

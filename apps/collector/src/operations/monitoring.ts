@@ -93,7 +93,7 @@ export function registerMonitoringRoutes(
 /**
  * Serves the health and metrics of a standalone worker, for orchestrators and Prometheus.
  * @returns The running server, or undefined if COLLECTOR_WORKER_PORT is not set.
- * @throws StartError if it cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
+ * @throws StartError if the server cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
  */
 export async function serveWorkerHealth(config: Config, deps: MonitoringDeps) {
   const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;

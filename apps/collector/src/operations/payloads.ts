@@ -30,7 +30,7 @@ const MAX_BATCH_SIZE = 1000;
 
 const DEADLINE_NOTE = `The request ends after ${DEADLINE_MS / 1000} seconds with a partial result: repeat it until the result is 0.`;
 
-/** Cursors contain integers, since PostgreSQL rejects some strings that pass as timestamps in JavaScript. */
+/** Codec for cursors with integers, because PostgreSQL rejects some strings that pass as timestamps in JavaScript. */
 const cursorCodec = createCursorCodec(
   Type.Object({
     at: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
@@ -109,7 +109,7 @@ function createRunSignal(reply: FastifyReply): AbortSignal {
 
 /**
  * Registers the routes that list, retry and remove payloads. Contract 4, Operations.
- * @param deps.onRetried Called after payloads returned to the queue.
+ * @param deps.onRetried Called after payloads have returned to the queue.
  */
 export function registerPayloadRoutes(
   app: Server,
@@ -222,7 +222,7 @@ function listRaw(
       .selectFrom('raw_data')
       .select(['id', 'source_slug', 'external_id', 'status', 'attempts', 'error', 'listing_id'])
       .select(['request_id', 'created_at', 'updated_at'])
-      // A Date has only milliseconds, so pages would overlap.
+      // A Date has only millisecond precision, so pages would overlap.
       .select(sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'))
       .where('status', '=', status)
       .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
@@ -234,7 +234,7 @@ function listRaw(
   );
 }
 
-/** Removes completed payloads that are older than `olderThanDays`, in batches until the signal aborts. */
+/** Removes completed payloads that are older than `olderThanDays`, in batches, until the signal aborts. */
 export type RawCleanup = ReturnType<typeof createRawCleanup>;
 
 /**
@@ -262,7 +262,7 @@ export function createRawCleanup(deps: {
   };
 }
 
-/** Removes the old completed payloads among the next IDs, except those with a valid idempotency key and locked ones. */
+/** Removes the old completed payloads among the next IDs, except locked ones and those with a valid idempotency key. */
 async function removeBatch(db: Kysely<Tables>, cutoff: string, afterId: number) {
   const { rows } = await sql<{ deletedCount: number; isLast: boolean; lastId: number }>`
     with examined as materialized (

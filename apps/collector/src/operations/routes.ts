@@ -106,7 +106,7 @@ const archiveCheckResultSchema = Type.Object(
 
 /**
  * Registers the routes for administrators. Contract 4, Operations.
- * @param deps.onRetried Called after payloads returned to the queue.
+ * @param deps.onRetried Called after payloads have returned to the queue.
  */
 export function registerOperationRoutes(
   app: Server,

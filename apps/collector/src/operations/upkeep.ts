@@ -12,10 +12,10 @@ import type { RawCleanup } from './payloads.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
-/** Maximum number of listings per archive check. Slow sites reach the deadline of the check first. */
+/** Maximum number of listings per archive check. With slow sites, the deadline ends the check earlier. */
 const MAX_LISTINGS_PER_CHECK = 1000;
 
-/** The process that runs a task holds a lease for `durationMs`. A failed run is retried after `retryMs`. */
+/** Schedules of tasks. A running task holds its lease for `durationMs`. A failed run is retried after `retryMs`. */
 const MINUTELY_SCHEDULE = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
 const DAILY_SCHEDULE = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
 

@@ -27,7 +27,7 @@ export type StageDeps = {
   log: Logger;
 };
 
-/** Outputs of the stages. Each property's comment names its stages. */
+/** Outputs of the stages. Each property's comment names the stages that set it. */
 type StageOutputs = {
   /** load */
   payload: Payload;

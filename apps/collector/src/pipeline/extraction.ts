@@ -8,7 +8,7 @@ import type { FencingToken } from '../queue/job-types.ts';
 import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 
-/** Result of an extraction, and the models that the server and the configuration name. */
+/** Result of an extraction, with the model names from the response and from the configuration. */
 export type ExtractionRecord = {
   extraction: Extraction;
   model: string;
@@ -23,7 +23,7 @@ export const extractionCompletion = defineCompletion({
   schema: extractionSchema,
 });
 
-/** System prompt with one line per field. Its version has a hash of the prompt and the schema. */
+/** System prompt with one line per field. Its version contains a hash of the prompt and the schema. */
 export const extractionPrompt = createPrompt();
 
 function createPrompt(): Prompt {
@@ -34,8 +34,8 @@ function createPrompt(): Prompt {
 }
 
 /**
- * Extracts the facts of a payload, and whether it is a listing, in one model call. The payload is
- * sent as JSON data, never as part of the instructions. Specification 001, Errors.
+ * Extracts the facts from a payload, and determines whether it is a listing, in one model call. The payload is sent as
+ * JSON data, never as part of the instructions. Specification 001, Errors.
  * @param options.observe Called for each request to the model.
  * @throws ModelError.
  */

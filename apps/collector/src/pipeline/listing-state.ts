@@ -37,7 +37,7 @@ export const TRACKED_FIELDS = [
   'pictures',
 ];
 
-/** Returns the changed fields of two states. Ignores fields that the earlier state lacks. */
+/** Returns the fields that differ between two states. Ignores fields that the earlier state lacks. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
@@ -53,7 +53,7 @@ export function diffStates(
 
 /**
  * Returns whether changes are more than the model's wording, which differs between extractions.
- * @param earlierTitleProvider Null if unknown.
+ * @param earlierTitleProvider Provider of the title in the previous snapshot. Null if unknown.
  */
 export function isMaterialChange(
   changes: Changes,

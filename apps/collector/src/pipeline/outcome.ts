@@ -7,7 +7,7 @@ import type { JobOutcome } from '../queue/job-types.ts';
 import { toStorableMessage } from '../text.ts';
 import type { StageName, StageResult } from './context.ts';
 
-/** Delay after an open breaker or a full disk. It is short, because both stop all claims. */
+/** Delay after an open breaker or low disk space. It is short, because both prevent all claims. */
 const SHORT_RETRY_MS = 1000;
 
 export const DONE_RESULT: StageResult = { outcome: 'done' };
@@ -46,8 +46,8 @@ export class StageTimeoutError extends Error {
 /**
  * Converts a stage error to a result. A model or image store outage postpones the job, unless the job cannot wait or
  * causes the outages (docs/adr/0010-outages-of-the-model.md).
- * @param options.isCause Returns whether the job causes the outage.
- * @param options.retryMs Delay after a server failure.
+ * @param options.isCause Returns whether the job has caused an outage.
+ * @param options.retryMs Delay after a server failure, in milliseconds.
  */
 export function toFailureResult(
   error: unknown,

@@ -37,8 +37,8 @@ const DATABASE_TIMEOUT_MS = 90 * SECOND_MS;
 const IMAGES_TIMEOUT_MS = 30 * MINUTE_MS;
 
 /**
- * Delay after a server failure, multiplied by the number of attempts. The delay exceeds the 30 s of an
- * open breaker, because other jobs must send the next probes.
+ * Delay after a server failure, multiplied by the attempt number. The delay exceeds the 30 s of an open breaker,
+ * because other jobs must send the next probes.
  */
 const RETRY_MS = 45 * SECOND_MS;
 const MAX_RETRY_FACTOR = 20;
@@ -74,7 +74,7 @@ export type Pipeline = ReturnType<typeof createPipeline>;
 
 /**
  * Creates the function that runs the stages of a job until one ends it. Specification 001, Pipeline.
- * @param deps.retryMs Delay after a server failure. 45 s by default.
+ * @param deps.retryMs Delay after a server failure, in milliseconds. 45 s by default.
  */
 export function createPipeline(
   deps: PipelineDeps & {
@@ -96,7 +96,7 @@ export function createPipeline(
     const context: JobContext = { ...input, job, outputs: {} };
     const { rawId } = job;
     const { observe } = usage;
-    // After an outage, embed the text alone. Otherwise it could fail the texts of other jobs.
+    // After an outage, embed the text alone, because it could make the texts of other jobs fail.
     const shouldEmbedAlone = outageCounter.has(rawId);
     const jobModel: JobModel = {
       chatModel: model.chatModel,
@@ -154,8 +154,8 @@ export function createPipeline(
 }
 
 /**
- * Runs a stage, and retries transient errors. The clients of the model and the image store handle
- * their own retries.
+ * Runs a stage, and retries it after transient errors. The clients of the model and the image store handle their own
+ * retries.
  * @throws The error of the last attempt; StageTimeoutError; `signal.reason`.
  */
 export async function runStage(
@@ -186,7 +186,7 @@ function isPermanentError(error: unknown): boolean {
   );
 }
 
-/** Runs a stage with a timeout. A stage that ignores its signal cannot write without the claim. */
+/** Runs a stage with a timeout. Even if a stage ignores its signal, it cannot write without the claim. */
 async function runWithTimeout(
   stage: Stage,
   context: JobContext,

@@ -85,7 +85,7 @@ export type ReprocessingJob = Job & { earlierStatus: RawStatus };
 
 /**
  * Claims the latest payload of a listing for reprocessing, and resets its attempt count.
- * @param options.isImagesOnly Claims the payload only if every stage completed, because only the image stages run again.
+ * @param options.isImagesOnly Whether to require that every stage completed, because only the image stages run again.
  * @returns Undefined if the listing has a newer or unfinished payload.
  */
 export async function claimForReprocessing(
@@ -111,8 +111,8 @@ export async function claimForReprocessing(
 }
 
 /**
- * Unblocks the first pending payload of each listing without a job in progress. Call it after the commit of ended jobs
- * and of new payloads. {@link unblockMissedPayloads} handles processes that were killed before the call.
+ * Unblocks the first pending payload of each listing without a job in progress. Call this after the commit of ended
+ * jobs and of new payloads. {@link unblockMissedPayloads} handles processes that were killed before the call.
  */
 export async function unblockPayloads(
   db: Kysely<Tables>,
@@ -137,12 +137,12 @@ export async function unblockPayloads(
       order by id for update)`.execute(db);
 }
 
-/** Maximum number of listings per scan. The scan takes about 30 ms. */
+/** Maximum number of listings per scan, which takes about 30 ms. */
 const MAX_SCANNED_LISTINGS = 5000;
 
 /**
  * Unblocks payloads that a killed process left blocked. Scans a limited number of listings after the cursor.
- * @returns The cursor for the next call. It is undefined at the end.
+ * @returns The cursor for the next call. The cursor is undefined at the end.
  */
 export async function unblockMissedPayloads(
   db: Kysely<Tables>,

@@ -16,7 +16,7 @@ import { createJobEnder, renewLeases } from './job-writes.ts';
 
 const MAX_HEARTBEAT_INTERVAL_MS = 30_000;
 
-/** Short, because a hung connection may already have used half of the lease. */
+/** Delay after a failed renewal. It is short, because a hung connection may already have used half of the lease. */
 const HEARTBEAT_RETRY_DELAY_MS = 1000;
 
 /** Time limit for requeuing aborted jobs. */
@@ -39,7 +39,7 @@ type RunningJob = {
 /** Runs the jobs of a worker, a request or a command. */
 export type JobRunner = ReturnType<typeof createJobRunner>;
 
-/** Runs work three times per lease, and at least every 30 seconds, until the signal aborts. */
+/** Runs work three times per lease or every 30 seconds, whichever is more frequent, until the signal aborts. */
 export function repeatPerLease(
   { leaseMs, log }: RunnerOptions,
   work: () => Promise<void>,
@@ -124,7 +124,7 @@ export function createJobRunner(deps: RunnerOptions) {
 
     /**
      * Processes a job and stores its outcome. Never rejects: `lost` means a lost claim or an unavailable database.
-     * @param handler If it throws, the job fails.
+     * @param handler Function that processes the job. If it throws without an abort or an outage, the job fails.
      */
     run(job: Job, handler: JobHandler): Promise<ClaimResult> {
       const controller = new AbortController();

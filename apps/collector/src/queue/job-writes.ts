@@ -22,7 +22,7 @@ type JobProgress = FencingToken & { stages: readonly StageRecord[]; modelUsage: 
 /** Job at the end of its claim. */
 export type EndedJob = JobProgress & ListingKey & JobOutcome;
 
-/** Returns a query for the jobs whose claims are still held, with their `index`. It locks the records in ID order. */
+/** Returns a query that locks the records of the jobs whose claims are still held, in ID order, with their `index`. */
 function selectHeldJobs(jobs: readonly (JobProgress & Partial<JobOutcome>)[]): RawBuilder<unknown> {
   const rows = jobs.map(({ rawId, listingId, modelUsage, retryDelayMs, ...job }, index) => ({
     index,
@@ -99,7 +99,7 @@ export async function endJobs(
 }
 
 /**
- * Creates a function that ends jobs in batches and then unblocks the next payloads of their listings. Unblocks in a
+ * Creates a function that ends jobs in batches and then unblocks the next payloads of their listings. Unblocking is a
  * separate statement, because it must see concurrent inserts.
  */
 export function createJobEnder({ db, log }: JobDeps): (job: EndedJob) => Promise<ClaimResult> {
@@ -132,8 +132,8 @@ export async function findOrphanedJobs(
 
 /**
  * Requeues jobs with expired leases. Fails jobs without remaining attempts and jobs with uploads. Contract 4, Queue.
- * @param options.runningIds Raw record IDs of the caller's jobs, which are never lost.
- * @param options.isExclusive Whether no other process uses the database, so that all other jobs are lost.
+ * @param options.runningIds Raw record IDs of the caller's jobs, which are never rescued.
+ * @param options.isExclusive Whether no other process uses the database, so that all other jobs are rescued.
  */
 export async function rescueJobs(
   { db, log }: JobDeps,

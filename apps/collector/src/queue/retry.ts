@@ -13,7 +13,7 @@ const UPLOADS_DELETED_DETAIL =
 
 /**
  * Requeues a failed or invalid payload and resets its attempt count. Contract 4, Operations.
- * @throws ProblemError `raw_not_found`, or `not_retryable` for another status or missing images.
+ * @throws ProblemError `raw_not_found`, or `not_retryable` for a different status or deleted images.
  */
 export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<void> {
   const count = await requeue(
@@ -33,7 +33,7 @@ export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<v
 }
 
 /**
- * Requeues all payloads with a status, in batches, until `signal` is aborted. Contract 4, Operations.
+ * Requeues all payloads that match a filter, in batches, until `signal` is aborted. Contract 4, Operations.
  * @param onRetried Called after each commit, to wake a worker.
  * @returns Number of payloads.
  */

@@ -75,7 +75,7 @@ export function createQueueStatisticsReader(deps: {
 /** Predicate of the index `raw_data_finished`. */
 const isEnded = sql`status in ('completed', 'invalid', 'failed')`;
 
-/** Counts with a literal instead of a parameter, because only literals match the partial index. */
+/** Returns a count that contains the status as a literal, because parameters do not match the partial index. */
 const selectEndedCount = (status: EndedStatus, maxCounted: number) => sql`
   (select count(*) from (
     select from raw_data where ${isEnded} and status = ${sql.lit(status)}
@@ -96,7 +96,7 @@ type StatisticsRow = {
 };
 
 /**
- * Returns one statement, because two statements could count a payload twice. It reads only partial indexes. The oldest
+ * Returns a single query, because two queries could count a payload twice. It reads only partial indexes. The oldest
  * pending payload is the first payload of a source, or of a listing with a job in progress.
  */
 const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
@@ -126,7 +126,7 @@ const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
       where ${isEnded} and updated_at > now() - interval '5 minutes') as "recentCount"`;
 
 /**
- * Registers the queue gauges. An unknown count has no gauge value. Contract 4, Metrics.
+ * Registers the queue gauges. Unknown counts have no value. Contract 4, Metrics.
  * @param onError Called when the database does not respond. The other metrics are still served.
  */
 export function registerQueueMetrics(

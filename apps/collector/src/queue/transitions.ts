@@ -119,7 +119,7 @@ export function createRescueTransition(maxAttempts: number): RawBuilder<unknown>
     ${resetClaim}`;
 }
 
-/** SET clause that requeues an ended payload and resets its attempt count. It stays blocked until `unblockPayloads`. */
+/** SET clause that requeues an ended payload, blocked until `unblockPayloads`, and resets its attempt count. */
 export const requeueTransition = sql`
   status = 'pending', waits = true, attempts = 0, error = null, inline = false, retry_at = null,
   queued_at = now(), updated_at = now()`;

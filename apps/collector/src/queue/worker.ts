@@ -21,7 +21,7 @@ const MAX_PREFETCH_MS = 1000;
 export type WorkerOptions = RunnerOptions & {
   /** Processes a job, but does not store its status. */
   processJob: (job: Job, run: JobRun) => Promise<JobOutcome>;
-  /** The worker claims nothing while the breaker is open or half-open. */
+  /** The worker claims nothing while a breaker is open or its probe is in progress. */
   breaker: BreakerView;
   /** Checks before each claim whether all other dependencies are available. */
   canClaim?: () => Promise<boolean>;
@@ -38,8 +38,8 @@ export function createClaimantName(component: string): string {
 }
 
 /**
- * Starts a worker. It claims again immediately while it has free slots and jobs are pending, and otherwise waits for a
- * notification or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0020-fair-share.md.
+ * Starts a worker, which claims again immediately while it has free slots and jobs are pending. Otherwise it waits for
+ * a notification or the next poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0020-fair-share.md.
  */
 export function startWorker(options: WorkerOptions) {
   const { db, breaker, log, slots, leaseMs, canClaim, pollMs = POLL_MS } = options;
@@ -91,10 +91,10 @@ export function startWorker(options: WorkerOptions) {
 
   /** Claims jobs for the free slots and starts them. Returns whether it claimed any. */
   async function claim(): Promise<boolean> {
-    // Even while the worker is paused, because the leases of these jobs are not renewed.
+    // Requeue them even while the worker is paused, because their leases are not renewed.
     if (canHaveOrphanedJobs) await requeueOrphanedJobs();
     if (isPaused() || performance.now() - claimedAt > MAX_PREFETCH_MS) slotLimit.clearQueue();
-    // Bounds the jobs whose outcomes are still being stored.
+    // The second bound limits the jobs whose outcomes are still being stored.
     const claimLimit = Math.min(
       slots - slotLimit.activeCount - slotLimit.pendingCount,
       2 * (slots + MAX_PREFETCHED_JOBS) - runner.size,
@@ -136,7 +136,7 @@ export function startWorker(options: WorkerOptions) {
     notify: wake,
     /**
      * Stops claiming, waits at most `timeoutMs` for the jobs in progress, and requeues the others without using an
-     * attempt. A job that cannot be requeued within another second waits for its lease to expire.
+     * attempt. A job that cannot be requeued within one more second waits for its lease to expire.
      */
     async stop({ timeoutMs }: { timeoutMs: number }): Promise<void> {
       stopping.abort();

@@ -42,8 +42,8 @@ export type RepeatedExtraction = {
 };
 
 /**
- * Outcome of extracting a payload again. `payload_gone`: the payload has expired. `in_progress`: a
- * newer payload is unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
+ * Outcome of extracting a payload again. `payload_gone`: the payload was removed. `in_progress`: a newer payload is
+ * unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
  */
 export type ExtractionOutcome =
   | ({ outcome: 'read' } & RepeatedExtraction)
@@ -52,18 +52,18 @@ export type ExtractionOutcome =
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
 /**
- * Outcome of storing an extraction. `changed`: the listing has a newer or unfinished payload.
- * `incomplete`: the model failed after the write, on the embedding or the images. `queued`: a worker
- * continues. `kept`: nothing changed. `failed`: the payload failed.
+ * Outcome of storing an extraction. `changed`: the listing has a newer or unfinished payload. `incomplete`: the model
+ * failed after the write, on the embedding or the images. `queued`: a worker finishes the job. `kept`: nothing changed.
+ * `failed`: the payload failed.
  */
 export type WriteOutcome =
   | { outcome: 'written' | 'changed' }
   | { outcome: 'incomplete' | 'queued' | 'kept' | 'failed'; error: Error };
 
 /**
- * Outcome of describing the images of a listing again. `described`: every image has a new
- * description or the reason of a rejection. `left`: the payload was removed or failed, or a newer
- * payload is unfinished. `failed`: the payload and the remaining images are unchanged.
+ * Outcome of describing the images of a listing again. `described`: every image has a new description or a recorded
+ * error. `left`: the last payload was removed or is not completed, or a newer payload is unfinished. `failed`: the
+ * payload and the remaining images are unchanged.
  */
 export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'described' | 'left' }
@@ -84,7 +84,7 @@ export type Reprocess = ReturnType<typeof createReprocessService>;
 
 /**
  * Creates the service that reprocesses stored payloads with the current prompt and model. Writes go through the
- * pipeline under a claim, because a worker must resume the job of a killed process.
+ * pipeline under a claim, so that a worker can resume the job of a killed process.
  */
 export function createReprocessService(
   deps: ReprocessDeps & { model: Pick<ModelClient, 'generateObject' | 'chatModel'> },
@@ -124,7 +124,7 @@ export function createReprocessService(
   }
 
   return {
-    /** Version of the current prompt, and the current model. */
+    /** Version of the current prompt, and name of the current model. */
     currentExtractor,
 
     /** Returns the number of selected listings. */
@@ -218,7 +218,7 @@ export function createImageReprocessService(
 /**
  * Runs a job. A completed payload stays completed if the job did not try to write its listing, or if the model failed
  * after the write. Other commands add the missing embedding and descriptions.
- * @returns The status, the last error of a stage, and why a completed payload is unchanged.
+ * @returns The status, the last error of a stage, and the reason why a completed payload is unchanged.
  */
 async function runJob(
   { jobs, process }: Pick<ReprocessDeps, 'jobs' | 'process'>,

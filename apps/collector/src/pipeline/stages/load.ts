@@ -56,7 +56,7 @@ type LoadedPayload = {
   savedExtraction: (ExtractionRecord & { promptVersion: string }) | null;
 };
 
-/** Matches listings with image URLs to retry, or with images that lack a description and an error. */
+/** Condition that a listing has image URLs to retry, or remote images with neither a description nor an error. */
 const HAS_MISSING_IMAGES = sql`exists (
   select from listing_images as listing_image left join images using (sha256)
   where listing_image.listing_id = listing.id
@@ -86,9 +86,9 @@ async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<Loade
 }
 
 /**
- * Records that the source sent the payload again, and restores an archived listing. It locks the
- * listing after the record, because a concurrent archive check must see the record.
- * @returns False if the listing has another payload now.
+ * Records that the source sent the payload again, and restores an archived listing. Locks the listing after the record,
+ * because a concurrent archive check must see the record.
+ * @returns False if the latest payload of the listing has changed in the meantime.
  */
 async function recordRepeatedPayload(
   db: Kysely<Tables>,

@@ -65,12 +65,12 @@ function getImages(context: JobContext, { samePayloadState, earlierState }: Prio
 type StoredState = Readonly<Record<string, unknown>>;
 
 type PriorStates = {
-  /** Attempt that reprocessed the payload. 0 if the payload was never reprocessed. */
+  /** Last attempt that reprocessed the payload; 0 if the payload was never reprocessed. */
   revision: number;
   /** State that an earlier attempt stored for the same payload and revision. */
   samePayloadState: StoredState | null;
   earlierState: StoredState | null;
-  /** Null if unknown (before migration 0023). */
+  /** Provider of the earlier title. Null if unknown (before migration 0023). */
   earlierTitleProvider: ValueProvider | null;
 };
 

@@ -9,7 +9,7 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
 import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
-/** Creates or updates the listing and its provenance, unless a newer payload has updated it. */
+/** Creates or updates the listing and its provenance, unless a newer payload has updated the listing. */
 export const upsert: StageRun = async (context, { db }) => {
   const state = buildListingState(
     requireOutput(context, 'payload'),
@@ -34,7 +34,7 @@ export const upsert: StageRun = async (context, { db }) => {
 /**
  * Creates or updates the listing of a payload. A new payload restores an archived listing;
  * reprocessing does not, and never writes an unchanged row (docs/adr/0012-payload-state.md).
- * @returns The ID of the listing, or undefined if a newer payload has updated it.
+ * @returns The ID of the listing, or undefined if a newer payload has updated the listing.
  */
 async function upsertListing(
   db: Kysely<Tables>,

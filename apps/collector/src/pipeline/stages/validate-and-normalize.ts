@@ -3,7 +3,7 @@ import { extractListing, findRejectionReason } from '../extraction.ts';
 import { mergeFields } from '../merge.ts';
 import { createInvalidResult, DONE_RESULT, SKIPPED_RESULT } from '../outcome.ts';
 
-/** Extracts the facts of the payload, unless an extraction exists. Ends the job of a non-listing. */
+/** Extracts the facts of the payload, unless an extraction exists. Ends the job if the payload is not a listing. */
 export const validate: StageRun = async (context, { model }, signal) => {
   const { outputs } = context;
   const earlierExtraction = context.extractionRecord ?? outputs.savedExtraction;
