@@ -14,7 +14,7 @@ import { type Static, Type } from 'typebox';
 import { isValidAllowEntry } from './safe-fetch/check-url.ts';
 import { choice } from './schemas.ts';
 
-/** Maximum dimensions of a pgvector index. */
+/** Maximum number of dimensions of a pgvector index. */
 const MAX_DIMENSIONS = 2000;
 
 /** Schema of the collector's variables. Contract 1. */
@@ -61,7 +61,7 @@ export const configSchema = Type.Object({
 
 export type Config = Static<typeof configSchema>;
 
-/** Creates a rule: if `variable` has this value, the other variables must be set. */
+/** Creates a rule: if `variable` equals `value`, the variables `names` must be set. */
 function requireVariables(
   variable: keyof Config,
   value: string,
@@ -85,7 +85,8 @@ const requireAuthChoice: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, CO
 
 /**
  * Reads the collector's configuration.
- * @param options.servesApi Whether the process serves the API. A worker alone ignores COLLECTOR_AUTH.
+ * @param options.servesApi Whether the process serves the API. A process that only runs a worker ignores
+ *   COLLECTOR_AUTH.
  * @throws ConfigError with every invalid variable.
  */
 export function readConfig(
@@ -94,7 +95,7 @@ export function readConfig(
 ): Config {
   const rules = [
     requireVariables('MODEL_MODE', 'openai', ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING']),
-    // S3_ENDPOINT is optional, since AWS needs none.
+    // S3_ENDPOINT is optional, because AWS needs no endpoint.
     requireVariables('IMAGE_STORE', 's3', [
       'S3_REGION',
       'S3_BUCKET',

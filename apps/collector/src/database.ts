@@ -12,7 +12,7 @@ export type SharedDatabase = Omit<Database<Tables>, 'db'> & { readonly db: objec
 const SPARE_CONNECTIONS = 8;
 
 /**
- * Opens the database, unless it is shared. `close` does not close a shared database.
+ * Opens the database, or uses the shared database, which `close` leaves open.
  * @throws DatabaseError
  */
 export async function openDatabase(
@@ -21,7 +21,7 @@ export async function openDatabase(
   shared?: SharedDatabase,
 ): Promise<{ database: Database<Tables>; close: () => Promise<void> }> {
   if (shared !== undefined) {
-    // A migration creates the collector's tables in a shared database before their first use.
+    // The cast is safe, because a migration creates the collector's tables before their first use.
     return { database: shared as Database<Tables>, close: () => Promise.resolve() };
   }
   const database = await connect<Tables>({
@@ -45,7 +45,7 @@ export function getMigrateOptions(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>):
 
 /**
  * Checks that the database can store and search the configured embeddings.
- * @throws StartError if pgvector is too old, or the column has another width.
+ * @throws StartError if pgvector is too old, or if the width of the column differs.
  */
 export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number): Promise<void> {
   // Earlier versions lack iterative scans, so a filtered search returns too few rows.

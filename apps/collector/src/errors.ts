@@ -10,7 +10,7 @@ import {
  * `failed`. Contract 2. docs/errors.md is generated from this table.
  */
 export const errors = {
-  // `problemResponses(401)` means the first error with that status.
+  // `problemResponses(401)` selects the first error with that status, so this entry comes first.
   unauthorized: {
     status: 401,
     title: 'API key needed',

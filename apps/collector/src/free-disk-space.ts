@@ -43,7 +43,7 @@ export function createDisk(options: {
   };
 }
 
-/** Returns whether an error or its cause means that the disk is full. */
+/** Returns whether an error, or one of its causes, means that too little disk space is free. */
 export function isDiskLow(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const isLow = 'code' in error && (error.code === 'disk_low' || error.code === 'ENOSPC');
@@ -51,7 +51,7 @@ export function isDiskLow(error: unknown): boolean {
 }
 
 /**
- * Creates a check that stops a worker from claiming jobs while free space is low. Logs each change of state.
+ * Creates a check that stops a worker from claiming jobs while free space is low. The check logs each change of state.
  * @returns A function that resolves to true if there is enough free space.
  */
 export function createDiskGate(

@@ -40,13 +40,13 @@ export type RunningCollector = { url: string; close: () => Promise<void> };
 
 type CloseFunction = () => Promise<void>;
 
-/** Closes all parts concurrently, because a broken connection must not keep the worker claiming. */
+/** Closes all parts concurrently, because a broken connection must not keep the worker claiming jobs. */
 const closeAll = (closeFunctions: readonly CloseFunction[]) =>
   mapParallel(closeFunctions, Infinity, (close) => close()).then(() => undefined);
 
 /**
  * Starts the collector: the API, and a worker unless `COLLECTOR_WORKER=false`.
- * @param shared Resources of a process with several apps, which stay open.
+ * @param shared Resources that several apps of the process share. `close` leaves them open.
  * @throws ConfigError, StartError, DatabaseError
  */
 export async function start(
@@ -77,7 +77,7 @@ export async function start(
       services.log.info('API keys are off: every user of this machine may use the collector');
     else services.log.warn(warning);
   }
-  // Start work only after the port is bound.
+  // A process that cannot bind its port must not start any work.
   if (config.COLLECTOR_WORKER) await startBackgroundWork(config, services, closeFunctions);
   const image = config.COLLECTOR_WORKER ? getControlImage : undefined;
   closeFunctions.push(startModelProbes(config, { ...services, image }).close);
@@ -87,7 +87,7 @@ export async function start(
 
 /**
  * Starts a worker without the API.
- * @returns The URL of its health and metrics if COLLECTOR_WORKER_PORT is set.
+ * @returns The URL of the health and metrics endpoints, if COLLECTOR_WORKER_PORT is set.
  */
 export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
@@ -127,12 +127,12 @@ export async function migrateDatabase(
   }
 }
 
-/** Returns the time limit for jobs and requests in progress at shutdown. */
+/** Returns the time limit, in milliseconds, for jobs and requests in progress at shutdown. */
 const getShutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
 
 /**
- * Rescues the jobs of an earlier process if no other process can use the database. Call it before the first request,
- * which may claim its own payload.
+ * Rescues the jobs of an earlier process if no other process can use the database. Call this before the first request,
+ * because a request may claim the payload that it stores.
  */
 async function takeOverJobs(config: Config, { database, log }: Services): Promise<void> {
   const { db, isExclusive } = database;

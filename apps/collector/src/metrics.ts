@@ -4,7 +4,7 @@ import { waitWithTimeout } from './async/wait.ts';
 /** Buckets in seconds, for quick queries and slow calls to a model. */
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
-/** Maximum number of sources with their own label, since clients may invent sources. */
+/** Maximum number of sources with a separate label, because clients may invent sources. */
 const MAX_SOURCE_LABELS = 1000;
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -104,7 +104,7 @@ function createIngestRequestCounter(registers: Registry[]) {
     return sources.has(source) ? source : 'other';
   };
   return {
-    /** @param source Undefined unless the payload is valid. */
+    /** Counts a request. `source` is undefined unless the payload is valid. */
     inc({ source, outcome }: { source: string | undefined; outcome: string }): void {
       const label = source === undefined ? 'unknown' : getSourceLabel(source, outcome);
       counter.inc({ source: label, outcome });
@@ -112,15 +112,15 @@ function createIngestRequestCounter(registers: Registry[]) {
   };
 }
 
-/** Maximum time that a scrape waits for one measure. Prometheus gives up after 10 s. */
+/** Maximum time that a scrape waits for one measurement. Prometheus gives up after 10 s. */
 const MAX_WAIT_MS = 2000;
 
 /** Time until an old value is removed, as in Prometheus. */
 const MAX_AGE_MS = 300_000;
 
 /**
- * Creates the `collect` of gauges whose value comes from a database or disk that may hang. A scrape waits at most 2 s.
- * A later value appears in the next scrape; until then the old value stays for at most five minutes.
+ * Creates the `collect` function of gauges whose values come from a database or disk that may hang. A scrape waits at
+ * most 2 s. A later value appears in the next scrape. Until then, the old value stays for at most five minutes.
  * @param options.update Sets the gauges.
  * @param options.reset Removes the values of the gauges.
  * @param options.onError Called when `read` fails.

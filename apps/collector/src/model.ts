@@ -80,10 +80,10 @@ export function registerModelMetrics(
 }
 
 /**
- * Probes in the background whether embeddings have the configured dimension and whether the vision
- * model accepts images. The mock model is not probed.
+ * Probes in the background whether embeddings have the configured number of dimensions and whether the vision model
+ * accepts images. The mock model is not probed.
  * @param deps.image Creates a test JPEG; undefined if the process does not describe images.
- * @returns `close` aborts the probe in progress.
+ * @returns A handle whose `close` aborts the probe in progress.
  */
 export function startModelProbes(
   config: Pick<Config, 'MODEL_MODE' | 'MODEL_VISION'>,
@@ -147,8 +147,8 @@ export function createModelCostCounter() {
 const MAX_KEYS = 10_000;
 
 /**
- * Creates a counter of outages per job or image. A key with many outages probably causes them,
- * because other requests ended each outage.
+ * Creates a counter of outages per job or image. A key with many outages probably causes them, because other requests
+ * succeeded between the outages.
  */
 export function createOutageCounter<Key>() {
   const counts = new Map<Key, { count: number; last: object }>();

@@ -10,7 +10,7 @@ export const MAX_BODY_BYTES = MEBIBYTE;
 
 export const MAX_ID = Number.MAX_SAFE_INTEGER;
 
-/** Creates the schema of an enumeration of strings. */
+/** Creates the schema of a string enumeration. */
 export function choice<const Words extends readonly string[]>(
   words: Words,
   options: { default?: Words[number]; description?: string } = {},
@@ -33,8 +33,8 @@ export const sourceSlugSchema = Type.String({
 });
 
 /**
- * Schema of an ID in a URL. The type is a string, because number conversion accepts `0x1` and
- * `1e2`: one listing would have many URLs.
+ * Schema of an ID in a URL. The type is a string, because number conversion accepts `0x1` and `1e2`, so that one
+ * listing would have many URLs.
  */
 export const idParam = Type.String({
   pattern: String.raw`^[1-9]\d{0,15}$`,
@@ -64,7 +64,7 @@ const stageOutcomeSchema = choice(
 /** Outcome of a stage. docs/pipeline.md, Stages. */
 export type StageOutcome = Static<typeof stageOutcomeSchema>;
 
-/** Schema of the reason why a payload is invalid, failed or postponed. */
+/** Schema of the reason why a payload is invalid, has failed or was postponed. */
 export const rawErrorSchema = nullable(
   Type.Object({
     code: Type.String({ description: 'See docs/errors.md.' }),
@@ -91,7 +91,7 @@ export const stageSchema = Type.Object({
   duration_ms: Type.Number(),
 });
 
-/** Schema of the requests to the model for a payload, and their tokens. */
+/** Schema of a payload's model usage: requests and tokens. */
 export const modelUsageSchema = Type.Object(
   {
     calls: Type.Integer({

@@ -24,7 +24,7 @@ export type RawError = NonNullable<Static<typeof rawErrorSchema>>;
 export type ModelUsage = Static<typeof modelUsageSchema>;
 export type UploadOutcome = Static<typeof uploadOutcomeSchema>;
 
-/** Reason why an image could not be described, the request to the model, and its time. */
+/** Reason why an image could not be described, with the requested model, the prompt version and the time. */
 export type DescribeError = {
   code: string;
   message: string;
@@ -80,7 +80,7 @@ export type Tables = {
     revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
-    /** `payload`, `model`, or null; null in snapshots from before migration 0023. */
+    /** Provider of the title: `payload` or `model`. Null if unknown, as before migration 0023. */
     title_by: string | null;
     model: string | null;
     prompt_version: string | null;
@@ -101,7 +101,7 @@ export type Tables = {
     /** Configured name of the model; null before migration 0017. */
     requested_model: string | null;
     describe_error: ColumnType<DescribeError | null, string | null | undefined, string | null>;
-    /** 64 bits, too many for a JavaScript number. */
+    /** 64-bit number, too large for a JavaScript number. */
     fingerprint: ColumnType<never, string | null | undefined, string | null>;
     created_at: Timestamp;
   };
@@ -112,7 +112,7 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
-    /** Earliest time of the next download; null if it is never retried. */
+    /** Earliest time of the next download; null if the URL is never retried. */
     retry_at: NullableTimestamp;
     created_at: Timestamp;
   };
@@ -148,7 +148,7 @@ export type Tables = {
     inline: Generated<boolean>;
     request_id: string | null;
     uploads: ColumnType<UploadOutcome[] | null, string | null | undefined, string | null>;
-    /** Time of the last retry by an operator. */
+    /** Time of the last retry by an operator or the last reprocessing. */
     queued_at: NullableTimestamp;
     created_at: Timestamp;
     updated_at: Timestamp;

@@ -9,14 +9,14 @@ export function sha256(text: string): string {
 
 const MAX_MESSAGE_LENGTH = 1000;
 
-/** Joins text into one line with single spaces, and removes characters that PostgreSQL rejects. */
+/** Joins text into one line with single spaces, and removes or replaces characters that PostgreSQL rejects. */
 export function cleanText(text: string): string {
   return text.replaceAll('\0', '').toWellFormed().replaceAll(/\s+/gu, ' ').trim();
 }
 
 /**
- * Truncates text to at most `maxLength` UTF-16 code units. It never splits a surrogate pair, because
- * PostgreSQL rejects half of a pair.
+ * Truncates text to at most `maxLength` UTF-16 code units. Never splits a surrogate pair, because PostgreSQL rejects
+ * half of a pair.
  */
 export function truncateText(text: string, maxLength: number): string {
   const isPair = (text.codePointAt(maxLength - 1) ?? 0) > 0xffff;
@@ -28,7 +28,7 @@ export function toStorableMessage(message: string): string {
   return truncateText(cleanText(message), MAX_MESSAGE_LENGTH);
 }
 
-/** Cleans the strings of a list, and drops duplicates, empty strings and strings above `maxLength`. */
+/** Cleans the strings of a list. Drops other values, duplicates, empty and too long strings, and surplus items. */
 export function cleanList(
   list: readonly unknown[],
   maxLength = Infinity,
@@ -40,10 +40,10 @@ export function cleanList(
     .slice(0, maxItems);
 }
 
-/** Characters that Ukrainian texts use as an apostrophe: from the keyboard, Unicode and look-alikes. */
+/** Apostrophes in Ukrainian texts: from the keyboard, from Unicode, and look-alikes. */
 export const APOSTROPHES = "'\u2019\u02BC\u2018\u201B\u02B9\u02BB\u02BD\u2032\u0060\u00B4\uFF07";
 
-/** Soft hyphens, zero-width spaces and joiners, byte order marks. */
+/** Character classes of soft hyphens, zero-width spaces and joiners, byte order marks and bidirectional controls. */
 export const INVISIBLE_CHARACTERS = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`;
 
 const PATTERNS = {
@@ -53,7 +53,7 @@ const PATTERNS = {
   innerApostrophe: new RegExp(`(?<=\\p{L})[${APOSTROPHES}]+(?=\\p{L})`, 'gu'),
   // Unicode counts some apostrophes as letters, but at the edge of a word they are separators.
   separator: new RegExp(`(?:[^\\p{L}\\p{Nd}]|[${APOSTROPHES}])+`, 'gu'),
-  // In Latin script, the same marks make other letters.
+  // In Latin script, the same marks form different letters.
   cyrillicStress: /(?<=\p{Script=Cyrillic}\p{M}*)[\u0300\u0301]/gu,
   decomposedYo: /(?<=е)\u0308/gu,
   hyphen: /[\p{Pd}\u2212]/gu,
@@ -61,15 +61,14 @@ const PATTERNS = {
 };
 
 /**
- * Normalizes text for search: lower-case words of letters and digits, separated by single spaces.
- * Documents, queries and filter keys all use this form. It is idempotent and at most triples the
- * length. Contract 4, Search.
+ * Normalizes text for search: lower-case words of letters and digits, separated by single spaces. Documents, queries
+ * and filter keys all use this form. The function is idempotent and at most triples the length. Contract 4, Search.
  *
  * - Upper case, ё, and stress marks (U+0300, U+0301) are folded. й and ї keep their marks.
- * - Apostrophes inside words are dropped, "п'ять" → "пять", since PostgreSQL's parser breaks words
- *   at some apostrophes and not at others.
- * - All other characters become spaces, since the parser reads "-5" as a number, "54.5" as one word
- *   but "54,5" as two, and "ok.example" as a host.
+ * - Apostrophes inside words are dropped, "п'ять" → "пять", because PostgreSQL's parser breaks words at some
+ *   apostrophes and not at others.
+ * - All other characters become spaces, because the parser reads "-5" as a number, "54.5" as one word but "54,5" as
+ *   two, and "ok.example" as a host.
  * - "м²" becomes "м2".
  */
 export function normalizeText(text: string): string {
@@ -109,7 +108,7 @@ export function normalizeSpelling(text: string): string {
     .trim();
 }
 
-/** Inline elements. Every other element begins and ends a line. */
+/** Inline elements. Every other element, except a table cell, begins and ends a line. */
 const INLINE_ELEMENTS =
   'a abbr b big cite code em font i label mark q s small span strike strong sub sup time tt u'.split(
     ' ',
@@ -122,7 +121,7 @@ const BLOCK_ELEMENTS =
     ' ',
   );
 
-/** Values exclude `<`, which keeps matching linear. */
+/** Pattern of an attribute. Values exclude `<`, which keeps matching linear. */
 const ATTRIBUTE_PATTERN = String.raw`\s+[a-z][\w:-]*(?:\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+))?`;
 const ELEMENT_NAMES = [
   ...INLINE_ELEMENTS,
@@ -136,9 +135,9 @@ const TAG_PATTERN = new RegExp(
 );
 
 /**
- * Converts possible HTML to plain text, with a line for each paragraph, list item and table row. Text
- * is HTML if it has a complete tag of a known element, or a comment, escaped or not. Other text
- * keeps "площа < 50 м²" and "?a=1&copy=2"; only entities with a semicolon are decoded.
+ * Converts possible HTML to plain text, with a line for each paragraph, list item and table row. Text is HTML if it has
+ * a complete tag of a known element, or a comment, escaped or not. Other text is kept, such as "площа < 50 м²" and
+ * "?a=1&copy=2"; only its entities with a semicolon are decoded.
  * @returns The plain text, or `text` if the plain text is empty.
  */
 export function toPlainText(text: string): string {

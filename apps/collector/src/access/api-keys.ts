@@ -19,7 +19,7 @@ export type ApiKeyStore = ReturnType<typeof createApiKeyStore>;
 
 const KEY_COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 
-/** Creates the store of the API keys, which all processes share. Contract 4, API keys. */
+/** Creates the store of API keys in the database, which all processes share. Contract 4, API keys. */
 export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
   return {
     /** Creates a key and returns its plain text. Only the hash is stored. */
@@ -62,7 +62,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
 
     /** Returns the key with this plain text, or undefined if it is unknown or revoked. */
     async verify(key: string): Promise<ApiKey | undefined> {
-      // A key has 192 random bits. Neither an unsalted hash nor the lookup time helps an attacker.
+      // A key has 192 random bits, so neither an unsalted hash nor the lookup time helps an attacker.
       const row = await db
         .selectFrom('api_keys')
         .select([
@@ -74,7 +74,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .executeTakeFirst();
       if (row === undefined) return undefined;
       const { is_recent: isRecent, ...apiKey } = row;
-      // A write per request would be slow.
+      // At most one write per minute, because a write per request would be slow.
       if (isRecent !== true) {
         await db
           .updateTable('api_keys')

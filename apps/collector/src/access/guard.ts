@@ -28,15 +28,15 @@ export const API_KEY_SCHEME = {
   description: 'An API key with the scope of the route, if `COLLECTOR_AUTH` is `required`.',
 } as const;
 
-/** Errors that can reject a write before its route runs, for the OpenAPI document. */
+/** Errors that can reject a write before its route handler runs, for the OpenAPI document. */
 export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'] as const;
 
 const BEARER_PATTERN = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Checks the API key of each request to later routes of `app`. A route without `config.scope` prevents
- * startup, because a forgotten scope must not open a route. Contract 4, API keys.
- * @param keys Store of the API keys. If undefined, every request is authorized.
+ * Checks the API key of each request to routes that are registered on `app` later. A route without `config.scope`
+ * prevents startup, because a forgotten scope must not open a route. Contract 4, API keys.
+ * @param keys Store of API keys. If undefined, every request is authorized.
  */
 export function guardRoutes(
   app: FastifyInstance,
@@ -84,7 +84,7 @@ export function getCallerKey({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip
   return apiKey?.id ?? getClientNetwork(ip);
 }
 
-/** Creates a route hook that limits each caller. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE. */
+/** Creates a route hook that limits the request rate of each caller. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE. */
 export function createRateLimitHook(limit: RateLimit) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     reply.headers(await limit(getCallerKey(request)));
@@ -92,9 +92,9 @@ export function createRateLimitHook(limit: RateLimit) {
 }
 
 /**
- * Rejects writes from web pages of other origins, which need no API key otherwise.
- * @param options.isLoopbackOnly Whether to reject all host names except loopback names. This stops
- *   DNS rebinding, by which a website shares the collector's origin.
+ * Rejects writes from web pages of other origins, because without API keys nothing else stops them.
+ * @param options.isLoopbackOnly Whether to reject all host names except loopback names. This stops DNS rebinding, by
+ *   which the host name of a website resolves to the collector.
  */
 export function rejectCrossSiteRequests(
   app: Pick<Server, 'addHook'>,

@@ -14,7 +14,7 @@ const MAX_KNOWN_SOURCES = 10_000;
 /**
  * Creates the limits on payloads per source and on new sources per caller. Without the second limit, a client could
  * evade the first limit with invented sources. Specification 001, Limits.
- * @param deps.newSources Without it, no source is looked up.
+ * @param deps.newSources Limit on new sources per caller. If undefined, sources are not looked up.
  */
 export function createSourceLimit(deps: {
   db: Kysely<Tables>;
@@ -35,7 +35,7 @@ export function createSourceLimit(deps: {
   };
 
   return async (source, caller) => {
-    // Concurrent first payloads of a source count as one.
+    // Concurrent first payloads of a source count as one new source.
     const key = `${source} ${caller}`;
     if (sourceChecks.size >= MAX_KNOWN_SOURCES) sourceChecks.clear();
     const sourceCheck = sourceChecks.get(key) ?? countNewSource(source, caller);

@@ -1,9 +1,9 @@
 import pLimit from 'p-limit';
 
 /**
- * Maps values with at most `concurrency` parallel calls, and yields the results in order. When the iteration ends or
- * a call fails, it starts no further calls and waits for the calls in progress.
- * @param maxAhead Maximum number of results that wait for the consumer.
+ * Maps values with at most `concurrency` parallel calls, and yields the results in order. After a failed call or an
+ * early end of the iteration, no further calls start, and the calls in progress are awaited.
+ * @param maxAhead Maximum number of calls, queued or started, whose results the consumer has not received.
  */
 export async function* mapInOrder<Value, Result>(
   values: readonly Value[],
@@ -50,8 +50,8 @@ export function mapParallel<Value, Result>(
 }
 
 /**
- * Creates an admission limit, which rejects work above the limit instead of queueing it. The first item is always
- * admitted.
+ * Creates an admission limit, which rejects work above the limit instead of queueing it. If no work is in progress,
+ * work of any size is admitted.
  * @param limits.reject Creates the error for rejected work.
  * @returns A function that runs work that holds `workBytes` in memory, or rejects it.
  */

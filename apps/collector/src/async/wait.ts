@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /**
  * Runs background work immediately and after each interval until the signal aborts. Errors do not stop the loop. Its
  * pauses do not keep the process running.
- * @param options.retryMs Interval after an error, in milliseconds, if it is shorter.
+ * @param options.retryMs Interval after an error, in milliseconds, if it is shorter than `intervalMs`.
  */
 export async function repeat(
   intervalMs: number,
@@ -21,12 +21,12 @@ export async function repeat(
   }
 }
 
-/** Waits for a time, or until the signal aborts. */
+/** Waits for `ms` milliseconds, or until the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** Waits at most `timeoutMs` for a promise, and returns whether it was fulfilled. Throws its error. */
+/** Waits at most `timeoutMs` for a promise. Returns whether it was fulfilled in time, and throws its error. */
 export async function waitWithTimeout(
   promise: Promise<unknown>,
   timeoutMs: number,
@@ -42,7 +42,7 @@ export async function waitWithTimeout(
 
 /**
  * Waits for work that ignores signals, until the signal aborts.
- * @throws The error of the work; `signal.reason`.
+ * @throws The error of the work, or `signal.reason`.
  */
 export async function rejectOnAbort<Result>(
   signal: AbortSignal,

@@ -5,7 +5,7 @@ import { readConfig } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { createServices, openInlineJobs } from '../services.ts';
 
-/** Returns the OpenAPI document, without a database or a port. */
+/** Returns the OpenAPI document. Needs neither a database nor a port. */
 export async function openapi(): Promise<object> {
   return runWithApp((app) => Promise.resolve(app.swagger()));
 }

@@ -5,10 +5,10 @@ import { openModel } from '../model.ts';
 import { extractListing, extractionPrompt, findRejectionReason } from '../pipeline/extraction.ts';
 import { type Facts, mergeFacts } from '../pipeline/merge.ts';
 
-/** Keeps the breaker closed, since an open breaker hides the cause of a failure. */
+/** Failure limit that keeps the breaker closed, because an open breaker hides the cause of a failure. */
 const MAX_FAILURES = 1_000_000;
 
-/** Extraction of a payload: whether it is a listing, and the fields of the listing. */
+/** Result of an extraction: whether the payload is a listing, and the fields of the listing. */
 export type TrialExtraction = { isListing: boolean; facts: Partial<Facts> };
 
 /** Configured model with the prompts of the pipeline. Nothing is stored. */
@@ -35,7 +35,7 @@ export function openTrial(
     parallel: config.COLLECTOR_WORKERS,
 
     /**
-     * Extracts a payload with the prompt, checks and rules of the pipeline.
+     * Extracts a listing from a payload with the prompt, checks and rules of the pipeline.
      * @param request.observe Called for each request to the model.
      * @throws ModelError.
      */

@@ -30,7 +30,7 @@ const COMPARED_COLUMNS = [
   'phones',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** Listing image. The fingerprint is 0n if the image is blank, and null if it was not computed. */
+/** Listing image. The fingerprint is 0n if the image is blank, and null if no fingerprint was computed. */
 export type ComparedImage = { sha256: string; fingerprint: bigint | null };
 
 /** Listing with the data that a comparison needs. */
@@ -83,15 +83,15 @@ const MAX_LISTINGS_PER_QUERY = 60;
 /** Maximum number of listings that share a useful image. Images in more listings are logos or views of the building. */
 const MAX_LISTINGS_PER_IMAGE = 20;
 
-/** Number of nearest listings by embedding to compare. Embeddings reveal copied texts with different facts. */
+/** Maximum number of nearest listings by embedding, which may be copied texts with different facts. */
 const MAX_NEIGHBOURS = 20;
 
 /** Maximum number of candidates, not counting the nearest by embedding. A comparison takes about 0.3 ms. */
 const MAX_CANDIDATES = 280;
 
 /**
- * Finds the live listings that may be duplicates. They have similar facts, images or meaning. Each query is
- * bounded and uses an index. If there are too many candidates, prefers listings that several queries found.
+ * Finds the live listings with similar facts, images or meaning, which may be duplicates. Each query is bounded and
+ * uses an index. If there are too many candidates, prefers listings that several queries found.
  */
 export async function findCandidates(
   trx: Kysely<Tables>,
@@ -180,7 +180,7 @@ const selectRareImages = (listingId: number) => sql`
     where compared.listing_id = ${listingId} and compared.position < ${MAX_COMPARED_IMAGES}
       and candidate.listing_count <= ${MAX_LISTINGS_PER_IMAGE}`;
 
-/** Returns the nearest listings with an embedding of the same model, except those with another deal type. */
+/** Returns the nearest listings whose embedding has the same model and whose deal type does not differ. */
 async function findNeighbours(trx: Kysely<Tables>, id: number): Promise<number[]> {
   const listing = await trx
     .selectFrom('property_listings')

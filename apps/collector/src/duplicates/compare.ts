@@ -9,7 +9,7 @@ import {
   MAX_TEXT_LENGTH,
 } from './candidates.ts';
 
-/** Likelihood that two listings offer the same property. The score is the sum of its parts. */
+/** Likelihood that two listings offer the same property. The score is the sum of the parts of its reasons. */
 export type Comparison = { score: number; reasons: Reason[] };
 
 /** Minimum duplicate score. It separates the labelled golden pairs with a margin on both sides. */
@@ -88,7 +88,7 @@ export function compareListings(a: ComparedListing, b: ComparedListing): Compari
 /** Rounds a score to the three decimals that are stored and shown. */
 const roundScore = (value: number) => Number(value.toFixed(3));
 
-/** Listings of the same property agree on these facts. */
+/** Facts on which listings of the same property agree. */
 const IDENTIFYING_FACTS = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
 
 function areContradictory(a: ComparedListing, b: ComparedListing): boolean {
@@ -107,7 +107,7 @@ function areDifferentAreas(a: number | null, b: number | null): boolean {
 
 const METRES_PER_DEGREE = 111_320;
 
-/** Returns the distance in metres, accurate to one per cent over a few kilometres; undefined if it is unknown. */
+/** Returns the distance in metres, accurate to one per cent over a few kilometres; undefined without coordinates. */
 function getDistanceMetres(a: ComparedListing, b: ComparedListing): number | undefined {
   const { latitude: lat1, longitude: lon1 } = a;
   const { latitude: lat2, longitude: lon2 } = b;
@@ -130,7 +130,7 @@ function scoreText(a: ComparedListing, b: ComparedListing): Evidence {
 const MIN_WORD_PAIRS = 8;
 
 /**
- * Returns the similarity of two normalized texts from 0 to 1: Dice's coefficient of their pairs of adjacent words.
+ * Returns the similarity of two normalized texts from 0 to 1: Dice's coefficient of their sets of adjacent word pairs.
  * Returns undefined if either text is too short.
  */
 function getTextSimilarity(a: string, b: string): number | undefined {
@@ -232,7 +232,7 @@ function scoreArea(
   { area_total: b }: ComparedListing,
 ): Evidence {
   if (a === null || b === null) return undefined;
-  // Two decimals remove floating-point errors.
+  // Rounding to two decimals removes floating-point errors.
   const difference = Number(Math.abs(a - b).toFixed(2));
   const arePrecise = !Number.isInteger(a) && !Number.isInteger(b);
   if (difference === 0) {
@@ -240,7 +240,7 @@ function scoreArea(
     return { part, detail: `both ${a} m²` };
   }
   const detail = `${Math.min(a, b)} and ${Math.max(a, b)} m²`;
-  // A whole number was probably rounded. Two precise areas that differ belong to different flats.
+  // A whole number was probably rounded, so only two precise areas can lower the score.
   if (!arePrecise) {
     return { part: difference < 1 ? WEIGHTS.closeRoundedArea : WEIGHTS.similarRoundedArea, detail };
   }
@@ -267,7 +267,7 @@ function scoreRooms(a: ComparedListing, b: ComparedListing): Evidence {
   return details.length === 0 ? undefined : { part, detail: details.join(', ') };
 }
 
-/** Scores prices. Agencies ask slightly different prices for the same flat, and exchange rates are unknown. */
+/** Scores prices in the same currency, because exchange rates are unknown. Agencies ask slightly different prices. */
 function scorePrice(a: ComparedListing, b: ComparedListing): Evidence {
   if (!a.price || !b.price || a.currency !== b.currency) return undefined;
   const ratio = Math.max(a.price, b.price) / Math.min(a.price, b.price);
@@ -278,8 +278,8 @@ function scorePrice(a: ComparedListing, b: ComparedListing): Evidence {
 }
 
 /**
- * Scores shared images. A single shared image may be a logo or the building, so it counts less. Mostly different
- * images of the same seller indicate another property.
+ * Scores shared images. A single shared image may be a logo or the building, so it counts less. Mostly different images
+ * of the same seller indicate a different property.
  */
 function scoreImages(a: ComparedListing, b: ComparedListing): Evidence {
   const minImageCount = Math.min(a.images.length, b.images.length);

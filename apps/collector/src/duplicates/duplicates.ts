@@ -16,17 +16,17 @@ const MAX_CLAIM_SIZE = 16;
 
 const SEARCH_INTERVAL_MS = 1000;
 
-/** Initial claim lease. It doubles with each failed attempt. */
+/** Initial lease of a claim. It doubles with each failed attempt. */
 const LEASE_MS = 60_000;
 const MAX_LEASE_MS = 3_600_000;
 
-/** Minimum change age, because a payload updates its listing several times within seconds. */
+/** Minimum age of a change before its search, because a payload updates its listing several times within seconds. */
 const MIN_CHANGE_AGE_MS = 3000;
 
-/** Maximum number of duplicates per search, which keeps the likeliest. */
+/** Maximum number of duplicates that a search keeps: the likeliest. */
 const MAX_NEW_PAIRS = 20;
 
-/** Maximum number of known pairs to compare again. If a listing has more pairs, its partners are marked instead. */
+/** Maximum number of known pairs to compare again. At this number, a lost pair causes all partners to be marked. */
 const MAX_KNOWN_PAIRS = 200;
 
 /** Maximum number of marks that the metric counts, because a count of all marks is slow. */
@@ -106,7 +106,7 @@ export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: num
 /**
  * Starts the background search for duplicates of changed listings, which database triggers mark. Several processes may
  * run it. A failed search is retried after one minute, with backoff up to one hour, and affects no job.
- * @param deps.minAgeMs Minimum change age, in milliseconds.
+ * @param deps.minAgeMs Minimum age of a change, in milliseconds.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
@@ -160,7 +160,7 @@ type MarkedListing = { listingId: number; marks: number[] };
 
 /**
  * Claims changed listings, latest first. A mark can be claimed again after its lease expires.
- * @param options.minAgeMs Minimum change age, in milliseconds.
+ * @param options.minAgeMs Minimum age of a change, in milliseconds.
  */
 export async function claimMarks(
   db: Kysely<Tables>,
@@ -188,7 +188,7 @@ export async function claimMarks(
  *
  * Most listings have no duplicates: their searches only delete marks and may run concurrently. Otherwise the listings
  * are compared again under the write lock, so that concurrent searches for both listings of a pair see current data.
- * @throws Database errors, including lock timeouts. Then nothing changes, and the marks stay.
+ * @throws Database errors, including lock timeouts. In this case, nothing changes and the marks stay.
  */
 export async function updatePairs(
   db: Kysely<Tables>,
@@ -305,7 +305,7 @@ async function storePairs(
 }
 
 /**
- * Registers the gauge of pending duplicate searches (`duplicate_marks`). Every process reads its value from the
+ * Registers the gauge of pending duplicate searches (`duplicate_marks`). Every process reads the value from the
  * database on each scrape.
  * @param options.onError Called if the database is unavailable. The other metrics are still served.
  */

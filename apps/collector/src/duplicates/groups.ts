@@ -4,7 +4,7 @@ import type { Tables } from '../tables.ts';
 /** Pair of listings that are likely the same property. */
 export type DuplicatePair = readonly [number, number];
 
-/** Groups of listings by ID; null without a group. */
+/** Groups by listing ID; null for a listing without a group. */
 type Groups = Map<number, number | null>;
 
 /**
@@ -62,8 +62,8 @@ export function findComponents(ids: Iterable<number>, pairs: readonly DuplicateP
 }
 
 /**
- * Advisory lock for changes of pairs and groups, "dupl" in ASCII. Groups may span cities, so one lock covers all. The
- * trigger of deleted listings acquires it too.
+ * Key of the advisory lock for changes of pairs and groups, "dupl" in ASCII. Groups may span cities, so one lock covers
+ * all. The trigger that handles deleted listings acquires the lock too.
  */
 const GROUPS_LOCK_KEY = 0x6475706c;
 

@@ -10,7 +10,7 @@ import { EMBEDDED_COLUMNS, buildEmbeddingText, isEmbedded } from './text.ts';
 
 const PAGE_SIZE = 256;
 
-/** A model that rejects this text rejects every text. */
+/** Plain text that every working model accepts. */
 const TEST_TEXT = 'Two rooms in Lviv';
 
 export type BackfillReport = {
@@ -35,8 +35,9 @@ export type BackfillOptions = {
 };
 
 /**
- * Creates missing and outdated embeddings, and adds their cost to the payloads of the listings. Workers and other runs
- * may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules, 5; Contract 1.
+ * Creates missing embeddings, replaces outdated ones, and adds their cost to the payloads of the listings. Workers and
+ * other runs may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules, 5; Contract
+ * 1.
  * @throws ModelError if the server is unavailable, or if it rejects both a whole batch and a plain test text.
  */
 export async function backfillEmbeddings(
@@ -60,7 +61,7 @@ export async function backfillEmbeddings(
       db,
       requests.map(({ listingId, cost }) => ({ listing_id: listingId, usage: cost.getUsage() })),
     );
-    // A model that rejects this text too rejects every text, so the run ends.
+    // A model that rejects the test text too rejects every text, so the run ends.
     if (results.every(isTextSpecificError)) await model.embed([TEST_TEXT], { signal });
     const embeddings: NewEmbedding[] = [];
     let rejectedCount = 0;
@@ -167,7 +168,7 @@ function storeEmbeddings(db: Kysely<Tables>, embeddings: readonly NewEmbedding[]
   return retryConflicts(() => db.transaction().execute(storeInTransaction));
 }
 
-/** Adds costs to the last payloads of listings, and locks them in ID order. Drops the cost of a removed payload. */
+/** Adds costs to the latest payloads of listings, which it locks in ID order. Drops the cost of a removed payload. */
 async function addEmbeddingCosts(
   db: Kysely<Tables>,
   costs: readonly { listing_id: number; usage: ModelUsage }[],

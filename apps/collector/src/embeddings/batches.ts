@@ -111,13 +111,13 @@ function shareTokens(event: ModelCallEvent, texts: readonly string[]): ModelCall
 /** Maximum request size: about thirty texts of typical length. */
 const MAX_REQUEST_BYTES = 64 * 1024;
 
-/** Time that a text waits for other jobs' texts, as a share of the last request duration. */
+/** Time that a text waits for other jobs' texts, as a share of the duration of the last request. */
 const WAIT_SHARE = 0.05;
 const MAX_WAIT_MS = 50;
 
 /**
- * Creates a function that embeds a text, together with the texts of concurrent jobs. With `isAlone`, the text has a
- * separate request. It throws ModelError, or `signal.reason` if the text is aborted before it is sent.
+ * Creates a function that embeds the texts of concurrent jobs in shared requests. With `isAlone`, a text is sent alone.
+ * The function throws ModelError, or `signal.reason` if a text is aborted before it is sent.
  */
 export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
   let lastDurationMs = 0;

@@ -5,7 +5,7 @@ import { truncateText } from '../text.ts';
 /** Maximum embedded text length, in UTF-16 code units. */
 const MAX_LENGTH = 8000;
 
-/** Listing columns that its embedding depends on. */
+/** Columns of a listing on which its embedding depends. */
 export const EMBEDDED_COLUMNS = [
   'title',
   'summary',
@@ -46,7 +46,7 @@ type EmbeddingInfo = Pick<ListingRow, 'embedding_model' | 'embedding_text_hash'>
   is_embedded: boolean;
 };
 
-/** Returns whether the embedding is up to date: by this model, for a text with this hash. */
+/** Returns whether the embedding is up to date: created by this model from a text with this hash. */
 export function isEmbedded(
   { is_embedded: hasEmbedding, embedding_model, embedding_text_hash }: EmbeddingInfo,
   { hash, model }: { hash: string; model: string },

@@ -47,12 +47,12 @@ async function hasObject(operation: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Clones the file if the file system can; the target must not exist. */
+/** Clones the file if the file system supports it. The target must not exist. */
 const COPY_MODE = constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL;
 
 /**
- * Opens a local folder as an image backend. Files are written to the temporary folder and then renamed, because a crash must
- * not leave an incomplete image under its final name.
+ * Opens a local folder as an image backend. Files are written to the temporary folder and then renamed, so that a crash
+ * leaves no incomplete image under its final name.
  * @param getTemporaryFolder Returns a folder on the same file system.
  */
 export function openLocalFolder(folder: string, getTemporaryFolder: () => string): ImageBackend {
@@ -98,8 +98,8 @@ const limitUploads = pLimit(4);
 
 /**
  * Opens the configured S3 bucket as an image backend. Contract 1, IMAGE_STORE.
- * @param options.idleTimeoutMs Timeout for a request or response without progress, even if the reader of a stream is
- *   slow, in milliseconds.
+ * @param options.idleTimeoutMs Timeout in milliseconds for a request or response without progress. A slow reader of a
+ *   stream can cause it too.
  */
 export async function openBucket(
   config: Config,
@@ -120,7 +120,7 @@ export async function openBucket(
     maxAttempts: MAX_ATTEMPTS,
     // The client's `requestTimeout` only logs a warning.
     requestHandler: { connectionTimeout: CONNECTION_TIMEOUT_MS, socketTimeout: idleTimeoutMs },
-    // Some servers do not support these checksums. Keys are SHA-256, and signatures cover the content.
+    // Some servers do not support these checksums. Keys are SHA-256 hashes, and signatures cover the content.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });

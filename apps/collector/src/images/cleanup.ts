@@ -5,14 +5,14 @@ import type { ImageStore } from './store.ts';
 /** Number of images that one statement examines. */
 const BATCH_SIZE = 500;
 
-/** Minimum age of a removed image, and a signal that stops the cleanup after the image in progress. */
+/** Minimum age of an image to remove, and a signal that stops the cleanup after the image in progress. */
 export type CleanupOptions = { olderThanDays: number; signal?: AbortSignal | undefined };
 
 /**
- * Removes images that no listing shows, with their thumbnails, under a lock on the image's row. A job that records the
- * image waits, finds that its bytes are missing, and retries its stage.
+ * Removes images that no listing shows, with their thumbnails. Each removal locks the image's row. A job that records
+ * the image waits, finds that the file is missing, and retries its stage.
  * @returns The number of removed images.
- * @throws StoreOutageError, database errors. Images removed until then stay removed.
+ * @throws StoreOutageError, database errors. Images that were removed before the error stay removed.
  */
 export async function cleanUpImages(
   { db, store }: { db: Kysely<Tables>; store: Pick<ImageStore, 'remove'> },
@@ -47,7 +47,7 @@ async function listImages(
   return rows;
 }
 
-/** Returns whether the image was removed. An image that a job is recording for a listing stays. */
+/** Removes an image that no listing shows, and returns whether it did. An image that a job is recording stays. */
 function removeIfUnused(
   db: Kysely<Tables>,
   sha256: string,

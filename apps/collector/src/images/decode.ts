@@ -2,19 +2,19 @@ import { readFile } from 'node:fs/promises';
 import pLimit from 'p-limit';
 import sharp, { type SharpOptions } from 'sharp';
 
-/** Contract 4, Images. */
+/** Maximum number of pixels of an image. Contract 4, Images. */
 const MAX_PIXELS = 50_000_000;
 
 /**
- * Limits decoding to two concurrent images, because each takes up to 200 MB. Read the bytes within the limit, so that
- * waiting images use no memory, and do not nest calls.
+ * Limits decoding to two concurrent images, because each takes up to 200 MB. Read the bytes inside the limited call, so
+ * that waiting images use no memory. Nested calls may deadlock.
  */
 export const limitDecoding = pLimit(2);
 
-/** Separate limit for HTTP requests, so that they do not wait for jobs. */
+/** Separate limit for HTTP requests, which must not wait for jobs. */
 export const limitRequestDecoding = pLimit(1);
 
-/** Reads only the first frame of an animation, and rejects truncated files but not minor defects. */
+/** Options that read only the first frame of an animation, and reject truncated files but not minor defects. */
 const SHARP_OPTIONS: SharpOptions = {
   limitInputPixels: MAX_PIXELS,
   pages: 1,
@@ -41,11 +41,11 @@ export class ImageError extends Error {
   }
 }
 
-/** The width and height are those of the upright image, in pixels. */
+/** Metadata of an image. The width and height are those of the upright image, in pixels. */
 type DecodedImage = { mediaType: string; width: number; height: number; fingerprint: string };
 
 /**
- * Decodes a whole image to detect corruption.
+ * Returns the metadata of an image. Decodes the whole image to detect corruption.
  * @throws ImageError if the image has an unsupported type, is corrupt, or exceeds 50 megapixels; file system
  *   errors.
  */
@@ -93,10 +93,10 @@ export async function convertToJpeg(content: Uint8Array, side: number): Promise<
   }
 }
 
-/** The first bytes of a file identify its type. */
+/** Number of bytes at the beginning of a file that identify its type. */
 const HEADER_BYTES = 256;
 
-/** Detects the type by the first bytes. Other formats are not decoded, because SVG can refer to other files. */
+/** Detects the media type from the first bytes. Other formats are not decoded; an SVG could refer to other files. */
 function detectMediaType(content: Buffer): string | undefined {
   const header = content.toString('latin1', 0, HEADER_BYTES);
   if (header.startsWith('\xff\xd8\xff')) return 'image/jpeg';
@@ -108,7 +108,7 @@ function detectMediaType(content: Buffer): string | undefined {
   return /^(?:[^]{4})*?avi[fs]/.test(brands) ? 'image/avif' : undefined;
 }
 
-/** Control image size in pixels. */
+/** Size of the control image in pixels. */
 export const CONTROL_SIZE = { width: 256, height: 256 } as const;
 
 let controlImage: Buffer | undefined;
@@ -120,16 +120,17 @@ export async function getControlImage(): Promise<Buffer> {
   return controlImage;
 }
 
-/** Compared pixels per row and column of the reduced image. */
+/** Number of pixel comparisons per row and per column of the reduced image. */
 const GRID_SIZE = 8;
 
-/** Brightness differences up to this value are noise, on a scale of 255. */
+/** Maximum brightness difference that counts as noise, on a scale from 0 to 255. */
 const MAX_NOISE_LEVEL = 2;
 
 /**
  * Computes the difference hash of an image: one bit for each pixel of a small copy that is darker than its right
- * neighbour. Copies in other sizes or qualities differ in a few bits; 0 is a blank image. The pixels form four
- * runs of 16 bits, by which `fingerprint_parts` finds near hashes: adjacent pixels are often equal.
+ * neighbour. Copies in other sizes or qualities differ in a few bits. A blank image has the hash 0. The bits form four
+ * runs of 16, by which `fingerprint_parts` finds similar hashes. Adjacent pixels, which are often equal, are in
+ * different runs.
  * @returns A PostgreSQL `bigint`, which a JavaScript number cannot hold.
  * @throws A sharp error if the bytes are not an image.
  */
@@ -157,8 +158,8 @@ export async function computeFingerprint(content: Uint8Array): Promise<string> {
 
 /**
  * Maximum number of bits by which fingerprints of copies differ; other images differ in about thirty. With up to three
- * different bits, one of the four runs is identical, so every copy is found. With five bits, three of four copies are
- * found.
+ * different bits, one of the four runs is identical, so every copy is found. With five different bits, three of four
+ * copies are found.
  */
 export const MAX_COPY_DISTANCE = 5;
 

@@ -50,7 +50,7 @@ const IMAGE_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
 /** HTTP statuses that reject the content of a request, as opposed to a wrong key or URL. */
 const CONTENT_REJECTION_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
 
-/** Errors that new settings or a new copy of the image can resolve. */
+/** Codes of errors that new settings or a new copy of the image can resolve. */
 const TRANSIENT_CODES: readonly string[] = [
   'MODEL_RATE_LIMITED',
   'MODEL_UNSUPPORTED',
@@ -63,20 +63,20 @@ export type VisionClient = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 
 type DescribeOptions = {
   /**
-   * Images to describe: `new` ones have no description and no error of the same model and prompt, `undescribed` ones
-   * have no description, and for `outdated` see `isOutdated`.
+   * Images to describe. `new`: without a description, and without a lasting error of the same model and prompt.
+   * `undescribed`: without a description. `outdated`: see `isOutdated`.
    */
   selection: 'new' | 'undescribed' | 'outdated';
   concurrency: number;
-  /** Whether the job may return to the queue in an outage. */
+  /** Whether the job may return to the queue during an outage. */
   canWait: boolean;
   /** File names of uploads, which have no URL, by position. */
   fileNames?: readonly string[];
 };
 
 /**
- * Creates a function that describes stored listing images and returns their number. An error that one image
- * causes is recorded with it. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
+ * Creates a function that describes stored listing images and returns their number. An error that one image causes is
+ * recorded with that image. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
  * next attempt continues with the remaining images. Contract 4, Images; docs/adr/0017-undescribed-images.md.
  * @param deps.onUndescribed Called for each image that is recorded without a description.
  */
@@ -185,7 +185,7 @@ export function createImageDescriber(deps: {
       outdated: isOutdated(version),
     }[selection];
     const rows = await listImages(db, job.listingId, condition);
-    // An image that crashes the server also fails concurrent requests.
+    // An image that crashes the server makes concurrent requests fail too.
     const hasOutages = rows.some(({ sha256 }) => outages.has(sha256));
     await mapParallel(rows, hasOutages ? 1 : concurrency, ({ url, position, ...image }) =>
       describeImage(job, { ...image, name: url ?? fileNames[position] }, canWait),
@@ -197,7 +197,7 @@ export function createImageDescriber(deps: {
 /** An image, and its URL or file name as a hint for the model. */
 type ListingImage = { sha256: string; width: number; height: number; name: string | undefined };
 
-/** An image caused several model server outages. */
+/** Thrown for an image that caused several outages of the model server. */
 class RepeatedOutageError extends ModelError {}
 
 function isCausedByImage(error: unknown): error is ModelError {
@@ -231,7 +231,7 @@ function isNew({ requested_model, prompt_version }: DescriberVersion): RawBuilde
 }
 
 /**
- * Returns the SQL condition that a row of `images` has neither a description nor a permanent error from this model and
+ * Returns the SQL condition that a row of `images` has neither a description nor a lasting error of this model and
  * prompt.
  */
 export function isOutdated({

@@ -13,12 +13,12 @@ import { FetchError } from '../safe-fetch/check-url.ts';
 import { ImageError } from './decode.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
 
-/** Contract 4, Images; Specification 001, Limits. */
+/** Limits on image downloads. Contract 4, Images; Specification 001, Limits. */
 export const DOWNLOAD_LIMITS = {
   /** Image size limit, after decompression. */
   maxBytes: MAX_IMAGE_BYTES,
   maxAttempts: 3,
-  /** Delay before the second attempt. Doubles for each further attempt. */
+  /** Delay before the second attempt. It doubles for each further attempt. */
   retryDelayMs: 500,
   /** Timeout for all attempts for one image. */
   totalMs: 120_000,
@@ -29,9 +29,9 @@ export const DOWNLOAD_LIMITS = {
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
- * Creates a function that downloads a URL to a temporary file and hashes it. It retries network errors, 408, 429 and
- * 5xx, and honours `Retry-After`. It removes the file on failure, and throws ImageError if the image is unavailable,
- * `signal.reason`, or local errors such as a full disk.
+ * Creates a function that downloads a URL to a temporary file and hashes it. The function retries network errors, 408,
+ * 429 and 5xx, and honours `Retry-After`. It removes the file of a failed download, and throws ImageError if the image
+ * is unavailable, `signal.reason`, or local errors such as a full disk.
  * @param options.getFolder Returns the folder for temporary files.
  */
 export function createDownloader(options: {
@@ -142,7 +142,7 @@ function decompress({ headers, body }: FetchResponse): Readable {
 
 const HOUR_MS = 3_600_000;
 
-/** Delay before an unchanged payload retries a failed URL. It is less than a day, so that daily payloads retry. */
+/** Delay before a failed URL of an unchanged payload is retried: less than a day, so that daily payloads retry it. */
 const DEFAULT_RETRY_MS = 20 * HOUR_MS;
 
 /** Bounds for the delay that a host requests. */

@@ -42,7 +42,7 @@ const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
 
-/** Bytes of an image and their number. */
+/** Content of an image, with its length in bytes. */
 export type ImageContent = { mediaType: string; content: Readable | Buffer; length: number };
 
 type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } | ImageFailure;
@@ -50,7 +50,7 @@ type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } |
 /** Stores, describes and serves listing images. */
 export type ImageService = ReturnType<typeof createImageService>;
 
-/** Contract 4, Images. */
+/** Dependencies and limits of the image service. Contract 4, Images. */
 export type ImageServiceOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
@@ -66,8 +66,8 @@ export type ImageServiceOptions = {
 };
 
 /**
- * Creates the image service of a process. It holds no database connection during I/O with hosts, the model or the
- * store, except in cleanup.ts.
+ * Creates the image service of a process. The service holds no database connection during I/O with hosts, the model or
+ * the store, except in cleanup.ts.
  */
 export function createImageService(options: ImageServiceOptions) {
   const { db, store, storeState, disk, fetch, model, log, observe, limits } = options;
@@ -200,8 +200,8 @@ export function createImageService(options: ImageServiceOptions) {
     },
 
     /**
-     * Replaces the images of a listing by uploaded files sequentially. The caller removes the files.
-     * Specification 001, Behaviour rules, 3, and Limits.
+     * Replaces the images of a listing with uploaded files, one at a time. The caller removes the files. Specification
+     * 001, Behaviour rules, 3, and Limits.
      */
     async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
       const results = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, async (file) => {
@@ -229,7 +229,7 @@ export function createImageService(options: ImageServiceOptions) {
 
     /**
      * Opens a stored image, or its JPEG thumbnail with sides of at most `side` pixels.
-     * @returns Undefined for an unknown hash.
+     * @returns The content, or undefined for an unknown hash.
      * @throws ProblemError `unavailable` if too many requests wait for thumbnails; StoreOutageError.
      */
     async open(sha256: string, side?: number): Promise<ImageContent | undefined> {

@@ -4,7 +4,7 @@ import type { Tables, UploadOutcome } from '../tables.ts';
 import { selectHeldClaimWithListing } from '../queue/fence.ts';
 import type { FencingToken } from '../queue/job-types.ts';
 
-/** Stored image metadata. Only images that are about to be recorded have a fingerprint. */
+/** Metadata of a stored image. Only an image that is about to be recorded has a fingerprint. */
 export type StoredImage = {
   sha256: string;
   media_type: string;
@@ -14,7 +14,7 @@ export type StoredImage = {
   fingerprint?: string;
 };
 
-/** Error of an image, and its earliest retry time (RFC 3339). An image without `retry_at` is never retried. */
+/** Error of an image, and the earliest time of a retry (RFC 3339). An image without `retry_at` is never retried. */
 export type ImageFailure = { error: string; retry_at?: string };
 
 export type ImageOutcome = { position: number; url: string | null } & (
@@ -100,7 +100,7 @@ export class SupersededError extends Error {
 /**
  * Replaces the images of a listing in one transaction. Also stores upload outcomes with the raw record, because
  * the listing's images may change later.
- * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. Then nothing changes.
+ * @throws LeaseLostError; SupersededError if a newer payload has updated the listing. In both cases, nothing changes.
  */
 export async function replaceImages(
   db: Kysely<Tables>,

@@ -24,7 +24,7 @@ const notModifiedSchema = Type.Unsafe<undefined>(
   Type.Null({ description: 'The cached copy is current' }),
 );
 
-/** Registers `GET /images/{sha256}`, which clients may cache indefinitely. Contract 4, Images. */
+/** Registers `GET /images/{sha256}`, whose responses clients may cache indefinitely. Contract 4, Images. */
 export function registerImageRoutes(app: Server, images: Pick<ImageService, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',

@@ -5,7 +5,7 @@ import type { Config } from '../config.ts';
 import { isDiskLow } from '../free-disk-space.ts';
 import { type ImageBackend, isNotFoundError, openBucket, openLocalFolder } from './backends.ts';
 
-/** Stores images by the SHA-256 of their bytes, so that duplicates share a file. */
+/** Store of images by the SHA-256 of their bytes, so that duplicates share a file. */
 export type ImageStore = OpenStore['store'];
 
 export type StoreState = OpenStore['state'];
@@ -56,7 +56,7 @@ export async function openImageStore(
 
 /**
  * Creates an image store on a folder or a bucket. Every failure except a missing object and a full disk starts an
- * outage. It ends when a probe can be written and read, because in many outages only writes fail.
+ * outage. The outage ends when a probe can be written and read, because in many outages only writes fail.
  * @param options.minPauseMs Delay between the first two probes, in milliseconds.
  */
 export function createImageStore(
@@ -112,7 +112,7 @@ export function createImageStore(
         return true;
       }),
     has: (sha256: string) => detectOutage(() => backend.exists(getImageKey(sha256))),
-    /** Reads a whole image. Call it within `limitDecoding`, so that few images are in memory. */
+    /** Reads a whole image. Call this within `limitDecoding`, so that few images are in memory. */
     read: (sha256: string) => detectOutage(() => backend.read(getImageKey(sha256))),
     openStream: (sha256: string) => detectOutage(() => backend.openStream(getImageKey(sha256))),
     /** Reads a thumbnail; undefined if it is not stored. */
@@ -150,7 +150,7 @@ export function createImageStore(
       const response = detectOutage(() => backend.exists(PROBE_KEY)).then(() => true);
       return rejectOnAbort(signal, response).catch(() => false);
     },
-    /** Converts a failure between the network and the store to an outage, unless the disk is full. */
+    /** Converts an error to an outage error, unless a file is missing or the disk is full. */
     toOutageError,
   };
 

@@ -7,7 +7,7 @@ import { DatabaseError, type FolderLock, lockFolder } from '@oselya/db';
 import { MEBIBYTE } from '../schemas.ts';
 import { isNotFoundError } from './backends.ts';
 
-/** Contract 4, Images; Specification 001, Limits. */
+/** Maximum size of an image in bytes. Contract 4, Images; Specification 001, Limits. */
 export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;
 
 /** A received file, which the caller removes. */
@@ -37,7 +37,7 @@ export async function saveTemporary(
       yield chunk;
     }
   }
-  // A stream opens its path later, and could create the file after its removal.
+  // A stream would open its path later, and could create the file after its removal.
   const file = await open(path, 'wx');
   try {
     await pipeline(measure, file.createWriteStream());
@@ -87,7 +87,7 @@ export function createTemporaryFolder(parent: string) {
 
 type LockedFolder = { path: string; lock: FolderLock };
 
-/** Creates a folder. Tries several names, because the sweep of a starting process can lock a new folder first. */
+/** Creates and locks a folder. Tries several names, because the sweep of another process may lock a folder first. */
 function createLockedFolder(parent: string): LockedFolder {
   for (let attempt = 1; ; attempt += 1) {
     const path = join(parent, randomUUID());

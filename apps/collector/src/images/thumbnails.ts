@@ -4,7 +4,7 @@ import { limitDecoding, limitRequestDecoding, ImageError, convertToJpeg } from '
 import { isNotFoundError } from './backends.ts';
 import type { ImageStore } from './store.ts';
 
-/** Maximum thumbnails in progress for requests, because the last one already waits a few seconds. */
+/** Maximum number of thumbnails in progress for requests. The last one already waits a few seconds. */
 const MAX_REQUEST_THUMBNAILS = 32;
 
 /** JPEG copies of stored images with sides of at most `side` pixels. */
@@ -57,9 +57,9 @@ export function createThumbnails(
   }
 
   return {
-    /** @throws ImageError if the stored image is missing or corrupt. */
+    /** Returns a thumbnail for a job. Throws ImageError if the stored image is missing or corrupt. */
     makeForJob: createThumbnailMaker(limitDecoding, Infinity),
-    /** @throws ImageError like `makeForJob`; ProblemError `unavailable` if too many requests wait. */
+    /** Returns a thumbnail for a request. Also throws ProblemError `unavailable` if too many requests wait. */
     makeForRequest: createThumbnailMaker(limitRequestDecoding, MAX_REQUEST_THUMBNAILS),
   };
 }

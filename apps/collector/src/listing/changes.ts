@@ -7,7 +7,7 @@ import { problem, problemResponses } from '../errors.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 
-/** Change retention. Clients that poll less often miss changes. */
+/** Number of days for which changes are kept. Clients that poll less often miss changes. */
 const RETENTION_DAYS = 30;
 
 /** Default and maximum number of changes in a response. */
@@ -19,10 +19,10 @@ const MAX_BATCH_SIZE = 10_000;
 /** Maximum number of positions to assign while a client waits. */
 const MAX_ASSIGNED_POSITIONS = 1000;
 
-/** Maximum number of positions that a page reads, because a client with few sources may match few of them. */
+/** Maximum number of positions that a page reads, because few of them may match a client's sources. */
 const MAX_SCANNED_POSITIONS = 50_000;
 
-/** Listing change log, to which database triggers append (migration 0020). ADR 0021. */
+/** Log of listing changes, to which database triggers append (migration 0020). ADR 0021. */
 const CHANGE_LOG: Log = {
   table: 'listing_changes',
   sequence: 'listing_changes_positions',
@@ -36,7 +36,7 @@ const cursorError = {
   message: 'must be the cursor of an earlier response; omit it to begin with the next change',
 };
 
-/** Encodes a position and the time of its change, in ms since the epoch; null if the position has no change. */
+/** Codec for a position and the time of its change in ms since the epoch; null if the position has no change. */
 const changeCursorCodec = createCursorCodec(
   Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
   cursorError,
@@ -156,7 +156,7 @@ async function readChanges(
     return { items: [], cursor: endCursor, has_more: hasPendingChanges };
   }
   const [afterPosition, cursorTime] = cursor;
-  // A database restored from a backup has other changes at the same positions. Expired changes cannot be checked.
+  // A database restored from a backup may have different changes there. Expired changes cannot be checked.
   const changeTime = await readChangeTime(db, afterPosition);
   if (afterPosition > lastAssignedPosition || (changeTime !== null && changeTime !== cursorTime)) {
     throw problem('validation_failed', { errors: [cursorError] });

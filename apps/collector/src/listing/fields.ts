@@ -12,7 +12,7 @@ import { choice, nullable } from '../schemas.ts';
 const MAX_PRICE = 99_999_999_999_999;
 const MAX_AREA = 9_999_999_999;
 
-/** Length of an RFC 3339 time with an offset and nanoseconds. */
+/** Length of an RFC 3339 timestamp with an offset and nanoseconds. */
 const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
 
 /** TypeScript type of each field kind in the API and in snapshots. */
@@ -25,31 +25,31 @@ type FieldKinds = {
   number: number;
   list: string[];
   json: Record<string, unknown>;
-  /** RFC 3339. */
+  /** RFC 3339 timestamp. */
   time: string;
 };
 
-/** Listing field definition, from which schemas, prompts and columns are derived. */
+/** Definition of a listing field, from which schemas, prompts and column types are derived. */
 export type Field = {
   kind: keyof FieldKinds;
-  /** Schema of the value in a payload. An extracted value must satisfy it too. */
+  /** Schema of the value in a payload. An extracted value must satisfy the schema too. */
   value: TSchema;
-  /** With `both`, the source value takes precedence over the model value. */
+  /** With `both`, the source's value takes precedence over the model's. */
   provider: 'source' | 'model' | 'both';
   isRequired?: true;
   instruction?: string;
   choices?: readonly string[];
   /** Rules that `merge.ts` applies to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
-  /** Field that this field cannot exceed. If they contradict each other, `isWholeTrusted` says which one to keep. */
+  /** Field that this field cannot exceed. Of contradictory values with one provider, only a trusted whole is kept. */
   partOf?: { whole: string; isWholeTrusted: boolean };
   /**
-   * Snapshot comparison; `value` by default. A change of `wording` by the model alone creates no snapshot, because the
-   * model phrases the same facts differently. `ignored` fields are never listed as changes.
+   * How snapshots compare the field; by value if unset. A change of `wording` by the model alone creates no snapshot,
+   * because the model phrases the same facts differently. `ignored` fields are never listed as changes.
    */
   comparison?: 'wording' | 'ignored';
   isSearched?: true;
-  /** Comparison in `oselya evaluate`. The field is not evaluated if unset. */
+  /** Comparison in `oselya evaluate`. If unset, the field is not evaluated. */
   evaluation?: 'exact' | 'words' | 'digits';
   /**
    * Views that show the field. `line`: `oselya search`, and the agent's lists and details. `list`: the agent's lists
@@ -340,7 +340,7 @@ type ApiValue<Name extends FieldName> =
       ? never
       : null);
 
-/** All field values in the API and in snapshots. */
+/** Values of all fields in the API and in snapshots. */
 export type FieldValues = { [Name in FieldName]: ApiValue<Name> };
 
 // `Object.keys` returns `string[]`.
@@ -392,7 +392,7 @@ const schemaFactories: Record<keyof FieldKinds, (options?: TSchemaOptions) => TS
   time: (options) => Type.String({ format: 'date-time', ...options }),
 };
 
-/** API response schemas, annotated with display hints. */
+/** Schemas of the fields in API responses, annotated with display hints. */
 export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
   const { kind, isRequired, label, unit, display } = getField(name);
   const annotations = {
@@ -411,8 +411,8 @@ export type Extraction = { is_listing: boolean; reason?: string | null } & {
 };
 
 /**
- * Schema of the model's completion. It checks only types: the bounds of `FIELDS` apply when values are merged, so one
- * invalid value does not discard the others.
+ * Schema of the model's completion. It checks only types and choices: the bounds of `FIELDS` apply when values are
+ * merged, so one invalid value does not discard the others.
  */
 export const extractionSchema = Type.Unsafe<Extraction>(
   Type.Object({
@@ -427,7 +427,7 @@ export const extractionSchema = Type.Unsafe<Extraction>(
   }),
 );
 
-/** Prompt instructions for each extracted field, as Markdown list items. */
+/** Prompt instruction for each extracted field, as a Markdown list item. */
 export const fieldInstructions = MODEL_FIELDS.map(
   (name) => `- \`${name}\`: ${getField(name).instruction}`,
 );

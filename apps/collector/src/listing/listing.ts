@@ -37,7 +37,7 @@ export function presentListing({ id, ...row }: ListingRow): Listing {
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
-  // The row and the response differ only in the type of their times.
+  // Apart from the ID, the row and the response differ only in the type of their timestamps.
   return { listing_id: id, ...Object.fromEntries(entries) } as Listing;
 }
 

@@ -21,15 +21,15 @@ export const RULES = {
 export type Rule = keyof typeof RULES;
 
 /**
- * Field origin: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule
+ * Origin of a field: the provider if the value is unchanged, otherwise the rule, and the provider whose value the rule
  * changed or omitted.
  */
 export type Origin = { origin: ValueProvider } | { origin: 'rule'; rule: Rule; of?: ValueProvider };
 
-/** Origins by field name, including omitted fields. */
+/** Origins by field name, including the origins of omitted values. */
 export type Origins = Record<string, Origin>;
 
-/** Listing provenance. Specification 001, What the service does, 2. */
+/** Origin of a listing's values. Specification 001, What the service does, 2. */
 export type Provenance = {
   raw_id: number;
   model: string;

@@ -142,7 +142,7 @@ const createResponseSchemas = <Schema extends TSchema>(schema: Schema) => ({
   ...problemResponses(401, 403, 'listing_not_found', 422, 503),
 });
 
-/** Registers `GET /listings/{id}`, its history and its images. Contract 4, Listings. */
+/** Registers `GET /listings/{id}`, and the routes for its history and images. Contract 4, Listings. */
 export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const routeConfig = { scope: 'search' } as const;
   const baseSchema = { tags: ['listings'], params: Type.Object({ id: idParam }) };
@@ -243,7 +243,7 @@ async function findProvenance(db: Kysely<Tables>, listingId: number) {
   return row && { ...row.provenance, raw_id: row.raw_id };
 }
 
-/** @throws ProblemError `listing_not_found`. */
+/** Checks that a listing exists. Throws ProblemError `listing_not_found` otherwise. */
 async function requireListing(db: Kysely<Tables>, listingId: number): Promise<void> {
   const row = await db
     .selectFrom('property_listings')

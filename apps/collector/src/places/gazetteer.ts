@@ -61,7 +61,7 @@ function createKeys(names: readonly string[]): Set<string> {
   return keys;
 }
 
-/** Kinds of places by the words that name a kind. */
+/** Kinds of places by the words that denote them. */
 const KINDS_BY_WORD = new Map<string, readonly PlaceKind[]>(
   Object.entries({
     'м місто г гор город city town смт пгт с село сел селище поселок пос village': [
@@ -75,7 +75,7 @@ const KINDS_BY_WORD = new Map<string, readonly PlaceKind[]>(
 
 const PREPOSITIONS = new Set(['у', 'в', 'во', 'in']);
 
-/** Finds the places with a name in any language, case and spelling, such as "м. Львів" or "во Львове". */
+/** Finds the places with a name in any language, grammatical case and spelling, such as "м. Львів" or "во Львове". */
 export function findPlaces(text: string): Place[] {
   const normalizedText = normalizeText(text);
   const exactMatches = lookUp(normalizedText);
@@ -98,7 +98,7 @@ function lookUp(name: string): Place[] {
   return (isLatin ? placesByKey.get(createLatinKey(name)) : undefined) ?? [];
 }
 
-/** Place of a listing. Undefined if the text names no known place, or several (`isAmbiguous`). */
+/** Resolved place. Undefined if the text names no known place, or several (`isAmbiguous`). */
 export type Resolution = { place: Place | undefined; isAmbiguous: boolean };
 
 const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
@@ -115,7 +115,7 @@ export function resolvePlace(fields: {
   const parts = [
     ...findPlacesOfParts(fields.city).map(preferLargePlaces),
     ...findPlacesOfParts(fields.district),
-    // Streets often have the names of districts elsewhere.
+    // Street names often match the names of districts elsewhere.
     ...findPlacesOfParts(fields.address).map(selectLargePlaces),
   ].filter((places) => places.length > 0);
   const places = new Set(parts.length === 0 ? [] : selectBestPlaces(parts));
@@ -134,7 +134,7 @@ const selectLargePlaces = (places: Place[]) => places.filter(({ kind }) => kind 
 const findPlacesOfParts = (text: string | null | undefined) =>
   (text ?? '').split(PART_SEPARATOR_PATTERN).map(findPlaces);
 
-/** Returns the places that match most parts, without places that contain another match. */
+/** Returns the places that match the most parts, without places that contain another match. */
 function selectBestPlaces(parts: Place[][]): Place[] {
   const candidates = parts.flat();
   const countParts = (place: Place) =>

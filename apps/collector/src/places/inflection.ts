@@ -81,8 +81,8 @@ const DECLENSIONS: Record<Language, readonly Declension[]> = {
 const CASE_COUNT = 5;
 
 /**
- * Returns the forms of a place name that a text may contain, without the nominative. Some are not words, because every
- * declension that matches the ending applies.
+ * Returns the forms of a place name that a text may contain, without the nominative. Some forms are not real words,
+ * because every declension that matches the ending applies.
  * @param name Normalized words, separated by spaces.
  */
 export function inflect(name: string, language: Language): Set<string> {
@@ -102,7 +102,7 @@ export function inflect(name: string, language: Language): Set<string> {
   return forms;
 }
 
-/** Returns the unchanged word, and its five cases in each declension that fits. */
+/** Returns the five cases of a word: unchanged, and in each declension that fits. */
 function declineWord(word: string, language: Language): string[][] {
   const unchanged = Array<string>(CASE_COUNT).fill(word);
   if (!/\p{L}{2}/u.test(word)) return [unchanged];

@@ -28,7 +28,7 @@ export type Lookup = (hostname: string) => Promise<ResolvedAddress[]>;
 /**
  * Creates a check against server-side request forgery, which returns the IP addresses of a URL's host. It throws
  * FetchError unless the URL is `http` or `https`, has no credentials, and every address is global or allowed. Connect
- * to the returned addresses, because a second lookup may return others. Contract 4, Images.
+ * to the returned addresses, because a second lookup may return different ones. Contract 4, Images.
  * @param options.allow SSRF_ALLOW: CIDR ranges, IP addresses and host names that are also allowed.
  */
 export function createUrlCheck(options: {
@@ -115,19 +115,19 @@ function listEmbeddedAddresses(address: ipaddr.IPv6): ipaddr.IPv4[] {
     case 'ipv4Mapped':
       return [address.toIPv4Address()];
     case 'rfc6052':
-      // The well-known prefix 64:ff9b::/96; each network defines what is behind 64:ff9b:1::/48.
+      // Only the well-known prefix 64:ff9b::/96. Each network defines the layout of 64:ff9b:1::/48.
       return getGroup(address, 2) === 0 ? [getIpv4(address, 6)] : [];
     case '6to4':
       return [getIpv4(address, 1)];
     case 'teredo':
-      // The server, and the client with inverted bits (RFC 4380 §4).
+      // Addresses of the server and, with inverted bits, of the client (RFC 4380 §4).
       return [getIpv4(address, 2), getIpv4(address, 6, 0xffff)];
     default:
       return isIsatap(address) ? [getIpv4(address, 6)] : [];
   }
 }
 
-/** Returns whether the interface identifier is 0000:5efe or 0200:5efe and an IPv4 address (RFC 5214 §6.1). */
+/** Returns whether the interface identifier is 0000:5efe or 0200:5efe before an IPv4 address (RFC 5214 §6.1). */
 function isIsatap(address: ipaddr.IPv6): boolean {
   return getGroup(address, 5) === 0x5efe && (getGroup(address, 4) & 0xfdff) === 0;
 }

@@ -25,7 +25,7 @@ export type SafeFetch = (
   options: { signal: AbortSignal; accept?: string },
 ) => Promise<FetchResponse>;
 
-/** Creates a fetch function with protection against request forgery. Specification 001, Errors; Contract 4, Images. */
+/** Creates a `fetch` that prevents server-side request forgery. Specification 001, Errors; Contract 4, Images. */
 export function createSafeFetch(options: {
   allow: readonly string[];
   lookup?: Lookup | undefined;

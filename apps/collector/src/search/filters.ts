@@ -53,7 +53,7 @@ export function validateRanges(filters: SearchFilters): void {
 
 /**
  * Returns the SQL condition of the filters on `property_listings`. A listing without a price matches no price range,
- * and likewise for rooms and area. Prices are compared as numbers, regardless of currency. Contract 4, Search.
+ * and the same applies to rooms and area. Prices are compared as numbers, regardless of currency. Contract 4, Search.
  */
 export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
@@ -66,20 +66,20 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-/** The SQL function `listing_facets` uses the same numbers. */
+/** Sizes of bands and blocks. The SQL function `listing_facets` uses the same numbers. */
 const IDS_PER_BAND = 2 ** 10;
 const BANDS_PER_BLOCK = 2 ** 5;
 
-/** Higher room counts share one term. */
+/** Room count that shares one term with all higher counts. */
 const MAX_INDEXED_ROOMS = 10;
 
-/** Larger prices and areas share the last step. */
+/** Price or area whose step all larger amounts share. */
 const MAX_INDEXED_AMOUNT = 1e14;
 
-/** Larger than any rounding error of a logarithm, and much smaller than a step. */
+/** Relative tolerance, larger than any rounding error of a logarithm, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
-/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
+/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals the indexed one. */
 const FILTER_TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
 
 const TERM_PREFIXES: Record<ValueColumn | RangeColumn, string> = {

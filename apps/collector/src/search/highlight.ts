@@ -3,7 +3,7 @@ import { APOSTROPHES, INVISIBLE_CHARACTERS, normalizeText } from '../text.ts';
 
 const WORD_CHARACTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
-/** Matches a word: letters and digits, and between them characters that the normalizer removes. */
+/** Pattern of a word: letters and digits, and between them characters that the normalizer removes. */
 const WORD_PATTERN = new RegExp(
   `${WORD_CHARACTER}(?:[${APOSTROPHES}${INVISIBLE_CHARACTERS}]*${WORD_CHARACTER})*`,
   'gu',
@@ -12,18 +12,18 @@ const WORD_PATTERN = new RegExp(
 /** Maximum passage length, in UTF-16 code units. */
 const MAX_PASSAGE_LENGTH = 240;
 
-/** Only the beginning of a long text is searched, because the cost grows with the length. */
+/** Maximum length of the searched text, because the cost grows with the length. */
 const MAX_SEARCHED_LENGTH = 20_000;
 
-/** Maximum distance by which a passage edge moves to reach a space. */
+/** Maximum distance by which the edge of a passage moves to reach a space. */
 const MAX_EDGE_SHIFT = 40;
 
 type WordMatch = { start: number; end: number; word: string };
 
 /**
  * Returns the passage with the most query words, or the beginning of the text if none match. The result is HTML:
- * matched words are in `<mark>`, and everything else is escaped. PostgreSQL's `ts_headline` neither escapes
- * HTML nor applies our normalizer.
+ * matched words are in `<mark>`, and everything else is escaped. PostgreSQL's `ts_headline` neither escapes HTML nor
+ * applies `normalizeText`.
  * @param words Normalized query words.
  */
 export function highlight(text: string, words: ReadonlySet<string>): string {

@@ -30,15 +30,15 @@ export type NearestQuery = QueryVector & {
 const DEFAULT_EXACT_SEARCH_THRESHOLD = 2000;
 
 /**
- * With more candidates, a search computes no distances without the index. Before a backfill has finished, the index may
- * find few embeddings of the current model among a million listings.
+ * Maximum number of candidates for an exact search after the index found too few. Before a backfill has finished, the
+ * index may find few embeddings of the current model among a million listings.
  */
 const DEFAULT_MAX_EXACT_CANDIDATES = 100_000;
 
 /** Bounds for the HNSW setting `ef_search`. A larger value improves recall but takes longer. */
 const EF_SEARCH_BOUNDS = { min: 200, max: 1000, perHit: 2 };
 
-/** The database computes this many distances in the time of one neighbour visit by the index. */
+/** Number of distances that the database computes in the time of one neighbour visit by the index. */
 const DISTANCES_PER_INDEX_VISIT = 4;
 
 /**
@@ -72,7 +72,7 @@ export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Prom
 
 type QueryPlan = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }] };
 
-/** Returns the planner's estimates, because counting is slow. */
+/** Returns the planner's estimates of all and of matching listings, because counting is slow. */
 async function estimateListings(
   db: Kysely<Tables>,
   filters: SearchFilters,
@@ -99,7 +99,7 @@ function whereCandidate(query: NearestQuery): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-/** Computes all distances. "materialized" keeps the planner from using the index. */
+/** Computes all distances. `materialized` keeps the planner from using the index. */
 async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
   const partitionQueries = listPartitionConditions(filters).map(
@@ -117,8 +117,8 @@ async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<N
 }
 
 /**
- * Searches the index in relaxed order, because strict order misses one near neighbour in twenty with selective
- * filters. The settings are local to the statement. The search reads them, so PostgreSQL applies them first.
+ * Searches the index in relaxed order, because strict order misses one near neighbour in twenty with selective filters.
+ * The settings are local to the transaction. The search reads them, so PostgreSQL applies them first.
  */
 async function searchIndex(
   db: Kysely<Tables>,
@@ -141,7 +141,7 @@ async function searchIndex(
 }
 
 /**
- * Scales a vector to unit length, so that each element fits the four bytes of its column. Cosine distance ignores
+ * Scales a vector to unit length, so that each element fits the single precision of the column. Cosine distance ignores
  * length.
  * @returns The vector in PostgreSQL syntax; undefined if all elements are zero or one is not finite.
  */
@@ -155,8 +155,8 @@ export function toUnitVector(vector: readonly number[]): string | undefined {
 
 /**
  * Embeds a query. Specification 001, Errors.
- * @param text Must contain at least one word.
- * @throws ProblemError `model_unavailable` (503) if a retry later may succeed, otherwise `model_failed` (502).
+ * @param text Query with at least one word.
+ * @throws ProblemError `model_unavailable` (503) if a later retry may succeed, otherwise `model_failed` (502).
  */
 export async function embedQuery(
   model: QueryEmbedder,

@@ -37,17 +37,17 @@ const BAND_GROWTH = { min: 0.5, max: 256 };
 /** Maximum number of bands that a query for the oldest listings names. */
 const MAX_NAMED_LAST_BANDS = 2048;
 /**
- * Maximum number of bands that a query names, which are about 300 terms. The index compares each term with all others,
- * so 65,000 terms take 6 s for ten matches. Beyond this, matches are rare and one query reads the remaining bands.
+ * Maximum number of bands that a query names, about 300 terms. The index compares each term with all others, so 65,000
+ * terms take 6 s for ten matches. Beyond this number, matches are rare, and one query reads the remaining bands.
  */
 const MAX_NAMED_BANDS = 2 ** 13;
 /** Safety factor for the estimated number of bands, because matches are spread unevenly. */
 const SAFETY_FACTOR = 1.25;
 
 /**
- * Finds the newest listings that contain all words, at most `maxMatches`, and ranks them by cover density. It reads the
- * newest ID bands first, then more bands as the number of matches suggests. A frequent word costs little, and a
- * rare word costs one more query. There are at most about 25 queries.
+ * Finds the newest listings that contain all words, at most `maxMatches`, and ranks them by cover density. Reads the
+ * newest ID bands first, then more bands, depending on the number of matches. A frequent word costs little, and a rare
+ * word costs one more query. There are at most about 25 queries.
  */
 export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise<RankedHits> {
   const { newestId, hits } = await findNewestMatches(db, query);
@@ -76,8 +76,8 @@ function countNextBands(progress: { bandsRead: number; hitCount: number; maxMatc
 }
 
 /**
- * Finds the matches in the newest bands and the newest ID in one query. The client supplies `newestId`, so the last ID
- * limits it.
+ * Finds the matches in the newest bands and the newest ID in one query. The client supplies `newestId`, so it is
+ * limited to the last ID.
  */
 async function findNewestMatches(
   db: Kysely<Tables>,

@@ -4,8 +4,8 @@ import { dealTypeSchema } from '../listing/fields.ts';
 import { sourceSlugSchema, choice, nullable, MAX_ID } from '../schemas.ts';
 
 /**
- * Maximum number of matches to rank, newest first. Ranking takes about 5 µs per match, so a word in every listing
- * would take seconds. At this bound the total is reported as "at least" (`gte`).
+ * Maximum number of matches to rank, newest first. Ranking takes about 5 µs per match, so a word in every listing would
+ * take seconds. At this number, the total is reported as "at least" (`gte`).
  */
 export const MAX_RANKED_MATCHES = 1000;
 
@@ -15,7 +15,7 @@ export const HYBRID_DEPTH = 50;
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
-/** Excludes U+0000 and lone surrogates, which PostgreSQL cannot store as text. */
+/** Pattern that excludes U+0000 and lone surrogates, which PostgreSQL cannot store as text. */
 const STORABLE_PATTERN = '^[^\\u0000\\p{Cs}]*$';
 
 const createTextFilter = (maxLength: number, description: string) =>
@@ -177,7 +177,7 @@ export type MatchesResponse = Static<typeof matchesResponseSchema>;
 
 /**
  * Creates the request schema of the search by meaning. Contract 4, Search.
- * @param dimensions Stored embedding width.
+ * @param dimensions Number of dimensions of the stored embeddings.
  */
 export const createSimilarSearchRequestSchema = (dimensions: number) =>
   Type.Object(

@@ -48,14 +48,14 @@ type Ranking = RankedHits & { isLowerBound: boolean };
 /** Reciprocal rank fusion constant. With a smaller constant, the first positions dominate. Contract 4, Search. */
 const FUSION_CONSTANT = 60;
 
-/** Each attempt to fill a page without duplicates reads this many times more neighbours. */
+/** Factor by which each attempt to fill a page without duplicates reads more neighbours. */
 const READ_GROWTH_FACTOR = 2;
 /** Maximum number of neighbours to read for a page without duplicates; also the maximum of `ef_search`. */
 const MAX_NEIGHBOURS_READ = 1000;
 
 /**
- * Creates the search service. Each signal aborts when the client disconnects. A query without words finds nothing.
- * The model is called before the database, so that it holds no connection. Contract 4, Search.
+ * Creates the search service. The signal of a search aborts when the client disconnects. A query without words finds
+ * nothing. The model is called before the database, so that no connection is held during the call. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
   async function rankByWords(query: Omit<WordQuery, 'maxMatches'>): Promise<Ranking> {
@@ -148,8 +148,8 @@ export function createSearchService({ db, model }: SearchDeps) {
 
   return {
     /**
-     * Searches by words and ranks by cover density. Specification 001, Behaviour rules.
-     * @throws ProblemError `validation_failed` if a range is empty or the cursor belongs to another search.
+     * Searches by words, and ranks by cover density. Specification 001, Behaviour rules.
+     * @throws ProblemError `validation_failed` if a range is empty or the cursor belongs to a different search.
      */
     fulltext: (request: FulltextSearchRequest) => searchRanked('fulltext', request),
 
@@ -247,7 +247,7 @@ const cursorError = {
 };
 
 /**
- * Encodes the search hash and the last hit, whose ID breaks ties between ranks. `newestId` excludes newer listings,
+ * Codec for the search hash and the last hit, whose ID breaks ties between ranks. `newestId` excludes newer listings,
  * which would shift the ranks of later pages.
  */
 const cursorCodec = createCursorCodec(
@@ -258,14 +258,14 @@ const cursorCodec = createCursorCodec(
   cursorError,
 );
 
-/** @throws ProblemError `validation_failed` if the cursor is invalid or belongs to another search. */
+/** Reads a cursor. Throws ProblemError `validation_failed` if it is invalid or belongs to a different search. */
 function readCursor(searchHash: string, encodedCursor: string) {
   const cursor = cursorCodec.read(encodedCursor);
   if (cursor?.search !== searchHash) throw problem('validation_failed', { errors: [cursorError] });
   return cursor;
 }
 
-/** Returns a hash that does not depend on the order of the filters. */
+/** Returns a hash of a search, which does not depend on the order of the filters. */
 function hashSearch(filters: SearchFilters, ...parts: readonly unknown[]): string {
   const json = JSON.stringify(filters, Object.keys(filters).toSorted());
   const hash = createHash('sha256').update(JSON.stringify([json, ...parts]));
