@@ -17,7 +17,7 @@ export function createKyselyPool(pool: pg.Pool): PostgresPool {
   const onResponse = (client: pg.PoolClient) => void lastResponseAt.set(client, performance.now());
   pool.on('connect', onResponse);
 
-  /** Acquires a connection that was opened or responded after a time. Discards older connections. */
+  /** Acquires a connection that was opened or last responded after `since`. Discards older connections. */
   async function acquire(since = -Infinity): Promise<pg.PoolClient> {
     try {
       for (;;) {

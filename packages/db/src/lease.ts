@@ -9,7 +9,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
  *                     │  ▲
  *                     └──┘ renew; without renewals it expires, and another process can acquire it
  *
- * Writes of the holder are fenced: their condition includes the holder or the attempt, so a stale one updates no row.
+ * Writes of the holder are fenced: their condition includes the holder or the attempt, so stale writes update no row.
  * The queue shares only the SQL fragments and the error, because it renews and ends many leases in one statement.
  */
 

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 
 /*
- * A log is a table that any number of readers read in order of its positions. Each reader has a cursor: the position
- * of its last row. Appending notifies a channel, which wakes the readers.
+ * A log is a table that any number of readers read in the order of its positions. A reader has a cursor: the position
+ * of its last row. Assigning positions notifies a channel, which wakes the readers.
  *
  * If transactions assigned positions before they commit, a larger position could become visible before a smaller one,
  * and readers would skip the smaller one. So `assignPositions` assigns them after the commit, in one process at a time.

@@ -119,7 +119,7 @@ export function defineCompletion<S extends TSchema>(
   return { ...definition, sentSchema: defineModelSchema(definition.schemaName, definition.schema) };
 }
 
-/** Completion schema for images of listings. It is part of the prompt version. */
+/** Completion schema for images of listings. A change to it needs a new version of the prompt. */
 export const imageDescription = defineCompletion({
   schemaName: 'image_description',
   maxOutputTokens: 500,

@@ -48,7 +48,7 @@ export function createCursorCodec<Position extends TSchema>(
   return {
     write: (value: Static<Position>): string =>
       Buffer.from(JSON.stringify(value)).toString('base64url'),
-    /** @throws ProblemError `validation_failed` for an invalid cursor. */
+    /** Reads a cursor. Throws ProblemError `validation_failed` if it is invalid. */
     read(text: string | undefined): Static<Position> | undefined {
       if (text === undefined) return undefined;
       const value = decodeCursor(text);

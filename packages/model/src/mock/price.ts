@@ -90,7 +90,7 @@ function readAmounts(foldedText: string): Amount[] {
   return amounts;
 }
 
-/** `new` is the price after a reduction, `other` is another cost. */
+/** Role of an amount. `new`: the price after a reduction. `other`: a cost other than the price. */
 type AmountRole = 'new' | 'price' | 'other';
 
 /** Phrases before a former price: "Ціна впала з". */
