@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { waitWithTimeout } from './async/wait.ts';
 
-/** Buckets in seconds, for quick queries and slow calls to a model. */
+/** Histogram buckets in seconds, for quick queries and slow calls to a model. */
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
 /** Maximum number of sources with a separate label, because clients may invent sources. */
@@ -115,7 +115,7 @@ function createIngestRequestCounter(registers: Registry[]) {
 /** Maximum time that a scrape waits for one measurement. Prometheus gives up after 10 s. */
 const MAX_WAIT_MS = 2000;
 
-/** Time until an old value is removed, as in Prometheus. */
+/** Maximum age of a value. Prometheus also drops values after five minutes. */
 const MAX_AGE_MS = 300_000;
 
 /**

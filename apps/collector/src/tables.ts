@@ -185,7 +185,7 @@ export type Tables = {
   };
   listing_changes: {
     id: Generated<number>;
-    /** Assigned after the commit. */
+    /** Position in the log, which is assigned after the commit. */
     position: number | null;
     listing_id: number;
     source_slug: string;

@@ -40,7 +40,7 @@ export function cleanList(
     .slice(0, maxItems);
 }
 
-/** Apostrophes in Ukrainian texts: from the keyboard, from Unicode, and look-alikes. */
+/** Apostrophes that Ukrainian texts use: keyboard and Unicode apostrophes, and look-alikes. */
 export const APOSTROPHES = "'\u2019\u02BC\u2018\u201B\u02B9\u02BB\u02BD\u2032\u0060\u00B4\uFF07";
 
 /** Character classes of soft hyphens, zero-width spaces and joiners, byte order marks and bidirectional controls. */
@@ -91,8 +91,8 @@ export function normalizeText(text: string): string {
 }
 
 /**
- * Normalizes the spelling of a property type for documents and filters. Unlike `normalizeText`, it
- * keeps punctuation, as in "1/2 дома" and "об'єкт". It is idempotent. Contract 4, Search.
+ * Normalizes the spelling of a property type for documents and filters. Unlike `normalizeText`, this function keeps
+ * punctuation, as in "1/2 дома" and "об'єкт". It is idempotent. Contract 4, Search.
  */
 export function normalizeSpelling(text: string): string {
   return text

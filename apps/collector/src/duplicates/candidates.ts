@@ -8,7 +8,7 @@ export const MAX_AREA_RATIO = 1.03;
 /** Maximum price ratio of duplicates, because agencies ask different prices. */
 export const MAX_PRICE_RATIO = 1.3;
 
-/** Maximum compared text length, in UTF-16 code units. */
+/** Maximum length of a compared text, in UTF-16 code units. */
 export const MAX_TEXT_LENGTH = 4000;
 
 const COMPARED_COLUMNS = [

@@ -12,7 +12,7 @@ import {
 /** Likelihood that two listings offer the same property. The score is the sum of the parts of its reasons. */
 export type Comparison = { score: number; reasons: Reason[] };
 
-/** Minimum duplicate score. It separates the labelled golden pairs with a margin on both sides. */
+/** Minimum score of a duplicate. It separates the labelled test pairs with a margin on both sides. */
 export const MIN_DUPLICATE_SCORE = 0.56;
 
 /** Score parts by finding. The values for texts and images are maxima. */

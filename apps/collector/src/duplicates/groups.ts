@@ -62,12 +62,12 @@ export function findComponents(ids: Iterable<number>, pairs: readonly DuplicateP
 }
 
 /**
- * Key of the advisory lock for changes of pairs and groups, "dupl" in ASCII. Groups may span cities, so one lock covers
+ * Key of the advisory lock for changes to pairs and groups, "dupl" in ASCII. Groups may span cities, so one lock covers
  * all. The trigger that handles deleted listings acquires the lock too.
  */
 const GROUPS_LOCK_KEY = 0x6475706c;
 
-/** Shorter than PostgreSQL's deadlock timeout, so that a deadlock never cancels a job. */
+/** Timeout for row locks. It is shorter than PostgreSQL's deadlock timeout, so that a deadlock never cancels a job. */
 const LOCK_TIMEOUT_MS = 300;
 
 /** Acquires the shared lock until the transaction ends: others may read groups but not change them. */

@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { truncateText } from '../text.ts';
 
-/** Maximum embedded text length, in UTF-16 code units. */
+/** Maximum length of an embedded text, in UTF-16 code units. */
 const MAX_LENGTH = 8000;
 
 /** Columns of a listing on which its embedding depends. */

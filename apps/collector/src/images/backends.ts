@@ -87,10 +87,10 @@ const CONNECTION_TIMEOUT_MS = 5000;
 /** Timeout for a request or response without progress. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** A deletion and its retries hold a lock on the image's row (see cleanup.ts), so the timeout is short. */
+/** Timeout for a deletion with its retries. It is short, because they lock the image's row (see cleanup.ts). */
 const DELETE_TIMEOUT_MS = 5000;
 
-/** The client retries 503 SlowDown, other 5xx, timeouts and broken connections with backoff. */
+/** Maximum number of attempts. The client retries 5xx, timeouts and broken connections with backoff. */
 const MAX_ATTEMPTS = 3;
 
 /** Limits the images in memory on their way to a bucket. A retried request needs a buffer, not a stream. */

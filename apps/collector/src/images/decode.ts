@@ -31,7 +31,7 @@ export class ImageError extends Error {
   override readonly name = 'ImageError';
   /** Whether the same download may succeed later. */
   readonly retryable: boolean;
-  /** Retry time that the host requested, if any. */
+  /** Earliest time of a retry that the host requested, if any. */
   readonly retryAt: Date | undefined;
 
   constructor(message: string, { retryable = false, retryAt, ...options }: ImageErrorOptions = {}) {
@@ -71,8 +71,8 @@ export function inspectImage(path: string): Promise<DecodedImage> {
 }
 
 /**
- * Converts an image to an upright JPEG on white, without metadata, with sides of at most `side` pixels. Call it within
- * a decoding limit.
+ * Converts an image to an upright JPEG on white, without metadata, with sides of at most `side` pixels. Call this
+ * within a decoding limit.
  * @throws ImageError
  */
 export async function convertToJpeg(content: Uint8Array, side: number): Promise<Buffer> {

@@ -32,7 +32,7 @@ const MAX_DESCRIPTION_LENGTH = 2000;
 
 /** Number of outages after which an image is recorded as their cause. */
 const MAX_OUTAGES = 3;
-/** Number of rate limits after which an image is recorded as their cause. */
+/** Number of rate-limit errors after which an image is recorded as their cause. */
 const MAX_RATE_LIMITS = 5;
 
 /** Error code of an image that is missing from the store or corrupt. */

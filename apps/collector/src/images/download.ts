@@ -15,7 +15,7 @@ import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.
 
 /** Limits on image downloads. Contract 4, Images; Specification 001, Limits. */
 export const DOWNLOAD_LIMITS = {
-  /** Image size limit, after decompression. */
+  /** Maximum size of an image after decompression, in bytes. */
   maxBytes: MAX_IMAGE_BYTES,
   maxAttempts: 3,
   /** Delay before the second attempt. It doubles for each further attempt. */

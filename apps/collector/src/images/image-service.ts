@@ -37,7 +37,7 @@ import type { ImageStore, StoreState } from './store.ts';
 import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
 
-/** Maximum concurrent images per listing. Specification 001, Limits. */
+/** Maximum number of concurrent images per listing. Specification 001, Limits. */
 const IMAGE_CONCURRENCY = { remote: 3, uploaded: 1 } as const;
 
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
@@ -47,7 +47,7 @@ export type ImageContent = { mediaType: string; content: Readable | Buffer; leng
 
 type ImageResult = { image: StoredImage; isNew?: boolean; isReused?: boolean } | ImageFailure;
 
-/** Stores, describes and serves listing images. */
+/** Service that stores, describes and serves listing images. */
 export type ImageService = ReturnType<typeof createImageService>;
 
 /** Dependencies and limits of the image service. Contract 4, Images. */

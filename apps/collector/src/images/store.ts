@@ -12,7 +12,7 @@ export type StoreState = OpenStore['state'];
 
 type OpenStore = ReturnType<typeof createImageStore>;
 
-/** Sides of thumbnails in pixels: for lists, and for detail views and the vision model. */
+/** Maximum sides of thumbnails in pixels: for lists, and for detail views and the vision model. */
 export const THUMBNAIL_SIDES = [320, 1024] as const;
 
 /** Thrown if the image store failed. All errors of one outage share the same `outage` object. */

@@ -82,7 +82,7 @@ const PROBLEM_CODES = [
  * form as early as possible: before its body, or at the field `metadata`. Specification 001, Endpoints and Behaviour
  * rules, 3; Contract 4, Answers.
  * @param deps.getTemporaryFolder Returns the folder of temporary files.
- * @param deps.concurrency Maximum number of payloads in processing.
+ * @param deps.concurrency Maximum number of payloads that are processed concurrently.
  */
 export async function registerUploadRoutes(
   app: Server,
@@ -207,7 +207,7 @@ const MAX_FORMS_PER_CALLER = 3;
 
 /**
  * Creates the limit on forms in progress. No caller may use the whole limit.
- * @param concurrency Maximum number of payloads in processing.
+ * @param concurrency Maximum number of payloads that are processed concurrently.
  * @returns A function that runs work, or rejects with `uploads_busy`.
  */
 export function createFormLimit(concurrency: number) {

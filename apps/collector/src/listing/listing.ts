@@ -54,7 +54,7 @@ type JoinedTables = { listing: Tables['property_listings']; current: Tables['lis
 type ListingJoin = JoinBuilder<JoinedTables, keyof JoinedTables>;
 
 /**
- * Joins `listing` with `current`, the state of its payloads.
+ * Joins `listing` with `current`, its row of `listing_payloads`.
  * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', joinSameListing)
  */
 export function joinSameListing(join: ListingJoin): ListingJoin {

@@ -89,8 +89,8 @@ export function createArchiveCheck(deps: {
 }
 
 /**
- * Requests a page with GET, since many sites respond to HEAD with an error. Does not read the body. A forbidden URL, a
- * timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
+ * Requests a page with GET, because many sites respond to HEAD with an error. Does not read the body. A forbidden URL,
+ * a timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
  * @throws `signal.reason`.
  */
 async function requestPage(
@@ -129,8 +129,8 @@ function createHostLimits({ parallel, perHost, pauseMs }: typeof REQUEST_LIMITS)
 }
 
 /**
- * Claims listings with a URL that are not archived: unchecked ones first, then by the age of the last check. A database
- * trigger adds each listing to `listing_checks` (migration 0027).
+ * Claims live listings that have a URL: unchecked listings first, then those with the oldest checks. A database trigger
+ * adds each listing to `listing_checks` (migration 0027).
  */
 async function claimListings(
   db: Kysely<Tables>,

@@ -27,23 +27,23 @@ export type StageDeps = {
   log: Logger;
 };
 
-/** Outputs of the stages. Each property's comment names the stages that set it. */
+/** Outputs of the stages. */
 type StageOutputs = {
-  /** load */
+  /** Set by `load`. */
   payload: Payload;
-  /** load: whether the payload came with uploaded images */
+  /** Set by `load`: whether the payload came with uploaded images. */
   hasUploads: boolean;
-  /** load: the extraction of an earlier attempt with the same prompt and model */
+  /** Set by `load`: the extraction of an earlier attempt with the same prompt and model. */
   savedExtraction: ExtractionRecord;
-  /** validate */
+  /** Set by `validate`. */
   extractionRecord: ExtractionRecord;
-  /** normalize */
+  /** Set by `normalize`. */
   facts: Facts;
-  /** normalize */
+  /** Set by `normalize`. */
   provenance: Provenance;
-  /** load or upsert */
+  /** Set by `load` or `upsert`. */
   listingId: number;
-  /** load: the payload is unchanged, but some of its images are missing */
+  /** Set by `load` if the payload is unchanged, but some of its images are missing. */
   isImagesOnly: true;
 };
 

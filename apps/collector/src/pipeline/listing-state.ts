@@ -68,7 +68,7 @@ export function isMaterialChange(
   return Object.keys(changes).some((name) => !modelWordedFields.some((field) => field === name));
 }
 
-/** PostgreSQL rejects search vectors above 1 MiB. A character needs up to 6 bytes of the vector. */
+/** Maximum length, because PostgreSQL rejects search vectors above 1 MiB. A character takes up to 6 bytes of one. */
 const MAX_SEARCH_TEXT_LENGTH = 150_000;
 
 /** Returns the normalized text of a listing for full-text search. */

@@ -35,7 +35,7 @@ const VALUE_RULES: Record<
     truncateText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
   one_spelling: (value) => normalizeSpelling(String(value)),
-  // The columns have two decimals, and new values must equal the stored ones.
+  // The columns have two decimals, so unrounded values would differ from the stored ones.
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
 

@@ -31,7 +31,7 @@ export type PipelineDeps = Omit<StageDeps, 'model'> & {
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 
-/** Longer than the timeouts of a query (30 s) and of a connection (10 s). */
+/** Timeout of stages that use the database. It exceeds those of a query (30 s) and of a connection (10 s). */
 const DATABASE_TIMEOUT_MS = 90 * SECOND_MS;
 
 const IMAGES_TIMEOUT_MS = 30 * MINUTE_MS;

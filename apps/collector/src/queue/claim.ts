@@ -19,7 +19,7 @@ export const selectJobColumns = (row: RawBuilder<unknown>) => sql`
   ${row}.id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
   content_hash as "contentHash", request_id as "requestId"`;
 
-/** Condition that a payload is pending and due, and does not wait for another payload of its listing. */
+/** Condition that a payload is pending, due, and not blocked by another payload of its listing. */
 const isClaimable = sql`status = 'pending' and not waits and (retry_at is null or retry_at <= now())`;
 
 /**

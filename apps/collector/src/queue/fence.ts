@@ -4,8 +4,8 @@ import type { Tables } from '../tables.ts';
 import type { FencingToken } from './job-types.ts';
 
 /**
- * Returns a query with one row if the claim is still held. The query locks the record. Use it as the first CTE of a
- * write: `with claim as materialized (…)`.
+ * Returns a query with one row if the claim is still held. The query locks the record. Use the query as the first CTE
+ * of a write: `with claim as materialized (…)`.
  */
 export function selectHeldClaim({ rawId, attempt }: FencingToken): RawBuilder<{ id: number }> {
   return sql`select id from raw_data

@@ -36,7 +36,7 @@ type RunningJob = {
   usage: ModelCostCounter;
 };
 
-/** Runs the jobs of a worker, a request or a command. */
+/** Runner of the jobs of a worker, a request or a command. */
 export type JobRunner = ReturnType<typeof createJobRunner>;
 
 /** Runs work three times per lease or every 30 seconds, whichever is more frequent, until the signal aborts. */

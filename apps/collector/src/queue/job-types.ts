@@ -1,13 +1,13 @@
 import type { RawError, StageRecord } from '../tables.ts';
 import type { ModelCostCounter } from '../model.ts';
 
-/** Identifies a claim on a raw record. Each write of the job requires this claim. Contract 4, Stages. */
+/** Identity of a claim on a raw record. Each write of the job requires this claim. Contract 4, Stages. */
 export type FencingToken = { rawId: number; attempt: number };
 
 /** Worker of a claim, and duration of its lease. */
 export type ClaimTerms = { worker: string; leaseMs: number };
 
-/** Identifies a listing, whose payloads are processed one after another. */
+/** Key of a listing, whose payloads are processed one after another. */
 export type ListingKey = { sourceSlug: string; externalId: string };
 
 export type Job = FencingToken &

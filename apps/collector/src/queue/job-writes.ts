@@ -69,7 +69,7 @@ export async function renewLeases<Progress extends JobProgress>(
 
 /**
  * Ends the claims of jobs, and stores the content hashes of completed payloads, so that unchanged payloads can skip the
- * model. A returned job with uploads fails, since its images are deleted with the request.
+ * model. A returned job with uploads fails, because its images are deleted with the request.
  * @returns The results of the claims, in order.
  */
 export async function endJobs(

@@ -35,7 +35,7 @@ export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<v
 /**
  * Requeues all payloads that match a filter, in batches, until `signal` is aborted. Contract 4, Operations.
  * @param onRetried Called after each commit, to wake a worker.
- * @returns Number of payloads.
+ * @returns The number of requeued payloads.
  */
 export async function retryPayloads(
   db: Kysely<Tables>,
@@ -60,7 +60,7 @@ export async function retryPayloads(
 /**
  * Requeues the selected payloads, except those whose uploads were deleted.
  * @param selection Conditions, order, limit and lock of the payloads.
- * @returns Number of payloads.
+ * @returns The number of requeued payloads.
  */
 async function requeue(db: Kysely<Tables>, selection: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<ListingKey>`

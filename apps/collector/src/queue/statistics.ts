@@ -75,7 +75,7 @@ export function createQueueStatisticsReader(deps: {
 /** Predicate of the index `raw_data_finished`. */
 const isEnded = sql`status in ('completed', 'invalid', 'failed')`;
 
-/** Returns a count that contains the status as a literal, because parameters do not match the partial index. */
+/** Returns a count subquery with the status as a literal, because parameters do not match the partial index. */
 const selectEndedCount = (status: EndedStatus, maxCounted: number) => sql`
   (select count(*) from (
     select from raw_data where ${isEnded} and status = ${sql.lit(status)}

@@ -19,7 +19,7 @@ import type { ClaimTerms } from './job-types.ts';
  * Each claim increments `attempt`, the fencing number, which is never reset. `attempts` counts claims and can be reset.
  */
 
-/** Whether the images of a payload were deleted with their request. The source must send such a payload again. */
+/** Condition that a payload's images were deleted with its request. The source must send such a payload again. */
 export const hasDeletedUploads = sql<boolean>`(inline and uploads is not null)`;
 
 /** Returns the SET clause that claims a pending payload and increments its attempts. */
@@ -45,7 +45,7 @@ const noUsage = sql`'{"calls": 0, "input_tokens": 0, "output_tokens": 0}'::jsonb
 const resetClaim = sql`
   claimed_by = null, lease_expires_at = null, attempt_usage = null, updated_at = now()`;
 
-/** Returns the model usage of all attempts plus another usage, which may be null. */
+/** Returns the model usage of all attempts plus an additional usage, which may be null. */
 export function sumModelUsage(usage: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`coalesce(
     (select jsonb_object_agg(

@@ -11,7 +11,7 @@ import { findOrphanedJobs, rescueJobs } from './job-writes.ts';
 
 export const POLL_MS = 1000;
 
-/** Extra time to stop after the timeout of the running jobs. */
+/** Additional time for stopping, after the time limit for running jobs. */
 const STOP_GRACE_MS = 1000;
 
 /** Maximum number of jobs claimed ahead of free slots. After `MAX_PREFETCH_MS`, they are requeued. */
@@ -151,7 +151,7 @@ export function startWorker(options: WorkerOptions) {
   };
 }
 
-/** Creates a sweep, which rescues the jobs of lost workers, and unblocks payloads that a killed process left blocked. */
+/** Creates a sweep, which rescues jobs of lost workers, and unblocks payloads that a killed process left blocked. */
 function createSweep(options: WorkerOptions, getRunningIds: () => number[]) {
   const { db, maxAttempts, leaseMs } = options;
   let sweptAt = 0;

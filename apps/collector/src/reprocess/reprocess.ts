@@ -149,7 +149,7 @@ export function createReprocessService(
       }),
 
     /**
-     * Stores an extraction through the pipeline without calling the model again.
+     * Stores an extraction through the pipeline, without extracting the payload again.
      * @throws ModelError if the failure is systemic.
      */
     async write({ rawId, extractionRecord }: RepeatedExtraction): Promise<WriteOutcome> {

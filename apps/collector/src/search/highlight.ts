@@ -9,7 +9,7 @@ const WORD_PATTERN = new RegExp(
   'gu',
 );
 
-/** Maximum passage length, in UTF-16 code units. */
+/** Maximum length of a passage, in UTF-16 code units. */
 const MAX_PASSAGE_LENGTH = 240;
 
 /** Maximum length of the searched text, because the cost grows with the length. */

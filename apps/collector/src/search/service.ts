@@ -45,7 +45,7 @@ type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
 type Ranking = RankedHits & { isLowerBound: boolean };
 
-/** Reciprocal rank fusion constant. With a smaller constant, the first positions dominate. Contract 4, Search. */
+/** Constant of reciprocal rank fusion. With a smaller constant, the first positions dominate. Contract 4, Search. */
 const FUSION_CONSTANT = 60;
 
 /** Factor by which each attempt to fill a page without duplicates reads more neighbours. */
