@@ -10,9 +10,9 @@ export type DatabaseServer = {
   description: string;
   /** Creates an empty database and drops it at the end of the scope. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
-  /** Copies a database without connections and drops the copy at the end of the scope. */
+  /** Copies a database that has no open connections, and drops the copy at the end of the scope. */
   copyDatabase(url: string): Promise<{ url: string } & AsyncDisposable>;
-  /** Opens a permanent database and creates it if it is missing. */
+  /** Returns a permanent database, which is created if it is missing. */
   keepDatabase(name: string): Promise<{ url: string }>;
 };
 
@@ -24,7 +24,7 @@ const DESCRIPTION = `select format('%s (shared_buffers %s, huge pages %s)',
 const POSTGRES_SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
 
 /**
- * Returns the server of DATABASE_URL or TEST_DATABASE_URL, or else the server of `scripts/postgres`.
+ * Returns the server at DATABASE_URL or TEST_DATABASE_URL, or else the server started by `scripts/postgres`.
  * @throws BenchError if no server is found or it rejects the connection.
  */
 export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<DatabaseServer> {
@@ -52,7 +52,7 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
     return {
       url: buildUrl(name),
       [Symbol.asyncDispose]: async () => {
-        // Only a superuser may terminate a running vacuum. Without `force`, the command waits until it ends.
+        // With `force`, only a superuser may end a running autovacuum. The plain command ends it for any owner.
         await runQuery(address, `drop database ${name} with (force)`).catch(() =>
           runQuery(address, `drop database ${name}`),
         );

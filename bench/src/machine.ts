@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { promisify } from 'node:util';
 
-/** Machine and versions of a measurement. */
+/** Machine and software versions of a run. */
 export type Machine = {
   cores: number;
   processor: string;
   memoryGiB: number;
-  /** Load average of the minute before the run. */
+  /** One-minute load average before the run. */
   loadBefore: number;
   node: string;
   postgres: string;
@@ -18,7 +18,7 @@ export type Machine = {
   packages: Record<string, string>;
 };
 
-/** Returns the description of this machine and the software versions. */
+/** Returns a description of this machine and the software versions. */
 export async function describeMachine(postgres: string): Promise<Machine> {
   return {
     cores: availableParallelism(),

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 
 /** Options of a run. */
 export type Options = {
-  /** Number of measurements of every variant. */
+  /** Number of measurements of each variant. */
   rounds: number;
   /** Duration of a measurement in seconds, after a warm-up. */
   seconds: number;
@@ -15,7 +15,7 @@ export type Options = {
   listings?: number[];
   /** Duration of the suite `soak` in minutes; the suite has a default. */
   minutes?: number;
-  /** Whether to keep the databases of listings for the next run. */
+  /** Whether to keep the listing databases for the next run. */
   keep?: true;
 };
 
@@ -35,7 +35,7 @@ const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
 
 /**
  * Parses the arguments of the command.
- * @returns The options and the name of the suite; undefined selects the list of suites.
+ * @returns The options and the name of the suite, which is undefined without arguments.
  * @throws UsageError for invalid arguments.
  */
 export function readArguments(args: readonly string[]): {

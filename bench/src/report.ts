@@ -1,9 +1,9 @@
 import { ratio, type Summary } from './statistics.ts';
 
-/** Goal and the measured result. */
+/** Goal with its measured result. */
 export type Goal = { goal: string; measured: string; isMet: boolean };
 
-/** Evaluates the goal that one series is at least a multiple of another, compared within each round. */
+/** Evaluates the goal that one series is at least `atLeast` times another, compared within each round. */
 export function evaluateRatio(
   [name, values]: readonly [string, readonly number[]],
   [peer, peerValues]: readonly [string, readonly number[]],
@@ -14,7 +14,7 @@ export function evaluateRatio(
   return { goal, measured: formatRange(measuredRatio, 2), isMet: measuredRatio.median >= atLeast };
 }
 
-/** Returns a missed goal for a peer that is not installed. */
+/** Returns an unmet goal for a peer that is not installed. */
 export function createUnmeasuredGoal(name: string, peer: string, atLeast: number): Goal {
   const goal = formatGoal(name, peer, atLeast);
   return { goal, measured: `not measured: ${peer} is not installed`, isMet: false };

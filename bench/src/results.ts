@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 export type Results = {
   file: string;
   keep(kind: string, values: Readonly<Record<string, unknown>>): Promise<void>;
-  /** Writes the Markdown table into the file with the same name and the suffix `.md`. */
+  /** Writes the Markdown report to the file with the same name and the suffix `.md`. */
   writeTable(text: string): Promise<void>;
 };
 

@@ -26,7 +26,7 @@ export async function startStatementCounter(databaseUrl: string): Promise<Statem
     client.pipe(database).pipe(client);
     for (const socket of [client, database]) {
       sockets.add(socket.setNoDelay(true));
-      // A broken socket closes the other one; the measured server handles the error.
+      // An error on one socket closes both; the measured server handles the error.
       socket.on('error', () => undefined);
       socket.on('close', () => {
         client.destroy();

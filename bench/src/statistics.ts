@@ -26,7 +26,7 @@ export function summarize(values: readonly number[]): Summary {
 
 /**
  * Returns percentiles by the nearest-rank method, so that each of them is a measured value.
- * @param shares From 0 (the smallest) to 1 (the largest).
+ * @param shares From 0 (the smallest value) to 1 (the largest).
  * @throws RangeError without values.
  */
 export function percentiles(values: readonly number[], shares: readonly number[]): number[] {
@@ -37,8 +37,8 @@ export function percentiles(values: readonly number[], shares: readonly number[]
 }
 
 /**
- * Returns the median, over the rounds, of the ratio of two series within a round. A load that slows the
- * machine in one round affects both series, so it cancels out.
+ * Returns the median, minimum and maximum of the ratios of two series in each round. A load that slows the machine in
+ * one round affects both series, so it cancels out.
  * @param values One value for each round.
  * @throws RangeError if the series have different lengths or no values.
  */
@@ -48,12 +48,12 @@ export function ratio(values: readonly number[], peerValues: readonly number[]):
   return summarize(values.map((value, round) => value / getValue(peerValues, round)));
 }
 
-/** Limits the number of slopes, one per pair of points, to 124,750. */
+/** Maximum number of points. 500 points have 124,750 slopes, one per pair. */
 const MAX_POINTS = 500;
 
 /**
- * Returns the growth of y with x: the median slope between any two points (Theil–Sen), which outliers do
- * not change. It is 0 if all points have the same x.
+ * Returns the Theil–Sen slope of y over x: the median slope between any two points, which is robust to outliers.
+ * Returns 0 if all points have the same x.
  * @param points Points ordered by x. More than 500 are thinned out evenly; the first and last remain.
  * @throws RangeError without points.
  */

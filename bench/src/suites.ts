@@ -1,6 +1,6 @@
 import type { Suite } from './suite.ts';
 
-/** Suites by name. Each suite is imported when it runs, so the list loads no peers. */
+/** Suites by name. Each suite is imported when it runs, so listing the suites loads no peers. */
 export const suites: ReadonlyMap<string, Suite> = new Map([
   [
     'auth',

@@ -19,7 +19,7 @@ export type AssistantSetup = {
   env?: Readonly<Record<string, string>>;
 };
 
-/** Running processes of the assistant, which share a database, and their identity provider. */
+/** Assistant processes that share a database, and their identity provider. */
 export type Assistants = {
   servers: { url: string; process: RemoteProcess<Server<AssistantSettings>> }[];
   provider: RemoteProcess<Provider>;
@@ -72,7 +72,7 @@ export async function startAssistants(
 export async function signIn(url: string, index: number): Promise<string> {
   const browser = new Browser(url);
   const loginResponse = await browser.request('/auth/login');
-  // The parameter replaces the user's choice of an account on the provider's page.
+  // The `account` parameter replaces the choice of an account on the provider's page.
   const authorize = new URL(loginResponse.headers.get('location') ?? '');
   authorize.searchParams.set('account', String(index));
   const authorizeResponse = await fetch(authorize, { redirect: 'manual' });
@@ -82,7 +82,7 @@ export async function signIn(url: string, index: number): Promise<string> {
   return browser.cookie;
 }
 
-/** Returns the variant of `GET /auth/me` for users who signed in through the provider. */
+/** Returns a variant that measures `GET /auth/me` for users who signed in through the provider. */
 export function assistantVariant(setup: AssistantSetup): Variant {
   const { userMaxAgeSeconds, providerMs } = setup;
   return {

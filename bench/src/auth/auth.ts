@@ -9,7 +9,7 @@ import { evaluateCounts, evaluateSpeed, formatReport } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
 import { uncachedAssistants, smokeVariants, variants } from './variants.ts';
 
-/** Response times of the provider, and the number of token expiries to measure with each response time. */
+/** Provider response times, each with the number of token expiries to measure. */
 const EXPIRIES = [
   { providerMs: 0, times: 10 },
   { providerMs: 50, times: 10 },
@@ -67,7 +67,7 @@ async function countRefreshes(context: Context): Promise<Expiries[]> {
   return expiries;
 }
 
-/** Starts all variants on separate databases and measures them in turn. */
+/** Starts all variants on separate databases and measures them in rounds. */
 async function race(context: Context): ReturnType<typeof measureRounds> {
   const { options, databases, signal, logProgress } = context;
   await using scope = new AsyncDisposableStack();

@@ -1,15 +1,15 @@
 import type { Context } from '../suite.ts';
 import { startAssistants, signIn } from './assistant.ts';
 
-/** Counts of token refreshes after access tokens expired under concurrent requests. */
+/** Token refreshes after access tokens expire during concurrent requests. */
 export type Expiries = {
   providerMs: number;
   processes: number;
-  /** Number of concurrent requests to all processes in total. */
+  /** Total number of concurrent requests to all processes. */
   requests: number;
   /** Number of redeemed refresh tokens for each expiry. */
   redemptions: number[];
-  /** Number of responses with a status other than 200, over all expiries. */
+  /** Number of responses with a status other than 200, across all expiries. */
   failedCount: number;
 };
 

@@ -78,7 +78,7 @@ async function startPeer(
 
 async function signIn(url: string, index: number): Promise<Target> {
   const browser = new Browser(url);
-  // Acts as a proxy that terminates TLS, because secure cookies require HTTPS.
+  // Imitates a proxy that terminates TLS, because secure cookies require HTTPS.
   const headers = { 'x-forwarded-proto': 'https' };
   await browser.request(`/sign-in/${index}`, { method: 'POST', headers });
   return { path: '/me', headers: { cookie: browser.cookie }, expected: createUser(index).email };

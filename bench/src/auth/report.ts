@@ -102,7 +102,7 @@ function formatExpiries(expiries: readonly Expiries[]): string {
   return formatTable(head, rows);
 }
 
-/** Minimum ratios of the assistant's request rate to each peer's. The assistant caches user data for up to 30 s. */
+/** Minimum ratios of the assistant's request rate, with user data cached for up to 30 s, to each peer's. */
 const MIN_RATIOS: readonly { peer: Variant; atLeast: number }[] = [
   { peer: betterAuthPlain, atLeast: 2 },
   { peer: betterAuthJoins, atLeast: 2 },

@@ -1,4 +1,4 @@
-/** Email domain of all users. Responses are checked for it, because every response about a user contains it. */
+/** Email domain of all users, which every correct response about a user contains. */
 export const EMAIL_DOMAIN = '@users.example.test';
 
 /** Returns the user at the given index. All variants have the same users. */
@@ -37,7 +37,7 @@ export class Browser {
   }
 
   /**
-   * Sends a request and stores the cookies of the response, without following redirects.
+   * Sends a request without following redirects, and stores the cookies of the response.
    * @throws Error if the status is 400 or higher.
    */
   async request(path: string, init: RequestInit = {}): Promise<Response> {

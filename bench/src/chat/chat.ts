@@ -26,8 +26,7 @@ const MODEL_MODULE = new URL('servers/model.ts', import.meta.url);
 type Running = { server: RemoteProcess<Server<never>>; clients: RemoteProcess<Clients> };
 
 /**
- * Measures the latency of tokens in concurrent answers over sockets and the memory of an idle socket, and
- * counts the stored messages.
+ * Measures the token latency of concurrent answers and the memory of an idle socket, and counts the stored messages.
  */
 export async function measureChat(context: Context): Promise<Report> {
   const { options, results, signal, logProgress } = context;
@@ -111,7 +110,7 @@ async function measureIdle(
   { server, endpoints }: Awaited<ReturnType<typeof startVariant>>,
   clients: RemoteProcess<Clients>,
 ): Promise<Omit<Idle, 'variant'>> {
-  // The first sockets are excluded, because they also allocate shared memory.
+  // The first sockets are excluded, because they also allocate memory that all sockets share.
   const [warmUp, measured] = [endpoints.slice(0, 10), endpoints.slice(10)];
   await clients.call('open', warmUp);
   const before = await server.call('memory');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { readTokenAges } from './stamp.ts';
 
-/** URL of a server, and the session cookie if it has users. */
+/** Server URL, and the session cookie if the server has users. */
 export type SocketEndpoint = { url: string; cookie: string | undefined };
 
 /** Answer to one message. */

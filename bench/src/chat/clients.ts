@@ -3,10 +3,10 @@ import { serveMethods } from '../process/child.ts';
 import { median, percentiles } from '../statistics.ts';
 import { ChatClient, type SocketEndpoint } from './client.ts';
 
-/** Results of concurrent messages. */
+/** Combined results of concurrent answers. */
 export type Answers = {
   tokens: number;
-  /** Median rate of the answers. */
+  /** Median token rate of an answer. */
   tokensPerSecond: number;
   /** Percentiles of the time from writing a token to its arrival at the client, in milliseconds. */
   p50: number;

@@ -4,7 +4,7 @@ import { median, summarize } from '../statistics.ts';
 import { type Arrival, ARRIVALS, type VariantName, VARIANTS } from './variants.ts';
 import type { Answers } from './clients.ts';
 
-/** Concurrent answers in one round. */
+/** Measurement of concurrent answers in one round. */
 export type Sample = Answers & {
   variant: VariantName;
   arrival: Arrival;
@@ -14,7 +14,7 @@ export type Sample = Answers & {
   cpuMs: number;
 };
 
-/** Memory of each idle socket, in bytes. */
+/** Memory per idle socket, in bytes. */
 export type Idle = { variant: VariantName; sockets: number; rss: number; heap: number };
 
 /** Load of one run. */
@@ -89,7 +89,7 @@ const MAX_SOCKET_BYTES = 50_000;
 
 const MISSING = { rss: Number.NaN, heap: Number.NaN };
 
-/** Evaluates the answer and socket goals. A smoke run evaluates only counts. */
+/** Evaluates the latency, memory and count goals. A smoke run evaluates only the count goal. */
 export function evaluateGoals({
   samples,
   idle,
@@ -119,7 +119,7 @@ export function evaluateGoals({
     isMet: p99.median <= MAX_LATENCY_MS,
   };
   const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? MISSING;
-  // A heap can grow into free pages without increasing the memory of the process.
+  // The heap can grow into free pages without increasing the resident memory of the process.
   const bytes = Math.max(rss, heap);
   const memoryGoal: Goal = {
     goal: `memory of an idle socket: at most ${formatNumber(MAX_SOCKET_BYTES / 1000)} kB`,

@@ -10,7 +10,7 @@ import type { RelaySettings } from './servers/relay.ts';
 export const VARIANTS = ['assistant', 'relay'] as const;
 export type VariantName = (typeof VARIANTS)[number];
 
-/** Number of open sockets of each user. */
+/** Number of open sockets per user. */
 const SOCKETS_PER_USER = 4;
 
 const RELAY_MODULE = new URL('servers/relay.ts', import.meta.url);

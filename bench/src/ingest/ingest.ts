@@ -18,7 +18,7 @@ const PGBENCH_CLIENTS = 32;
 /** Minimum ratios of the collector's ingest rate to those of pgbench and the other peers. */
 const MIN_RATIOS = { pgbench: 1, peers: 2 };
 
-/** Measures the rate of accepted payloads, compared with peers behind the same route and with insertions by pgbench. */
+/** Compares the collector's rate of accepted payloads with peers behind the same route and with pgbench insertions. */
 export async function measureIngest(context: Context): Promise<Report> {
   const { options, logProgress } = context;
   const pgbench = await findPgbench();
@@ -59,7 +59,7 @@ async function measure(
   return sample;
 }
 
-/** Returns a failure if the sent, accepted and stored counts differ. */
+/** Returns a failure if the sent, accepted and stored counts differ or are zero. */
 export function findCountMismatches(
   name: string,
   { sent, accepted, stored, otherStatusCounts }: Sample,

@@ -23,8 +23,8 @@ export type LoadGenerator = typeof methods;
 serveMethods(methods);
 
 /**
- * Posts payloads over connections. Each connection waits for a response before its next request. Requests are built in
- * advance except for the listing's ID, because a slow generator would limit the measured rate.
+ * Posts payloads over concurrent connections, each of which waits for a response before its next request. Requests are
+ * built in advance except for the listing ID, because a slow generator would limit the measured rate.
  */
 async function run({ url, connections, seconds, firstId }: Load): Promise<Outcome> {
   const { hostname, port } = new URL(url);

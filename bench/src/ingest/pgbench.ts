@@ -10,10 +10,10 @@ import { createPayload, getSourceSlug, SOURCES } from './payload.ts';
 
 const run = promisify(execFile);
 
-/** Installed `pgbench`. */
+/** Command of an installed `pgbench`. */
 export type Pgbench = { command: string };
 
-/** Finds `pgbench` on the path or in the folders of Debian's packages; undefined if it is missing. */
+/** Returns `pgbench` from PATH or from Debian's package folders; undefined if it is not installed. */
 export async function findPgbench(): Promise<Pgbench | undefined> {
   const commands = ['pgbench', ...globSync('/usr/lib/postgresql/*/bin/pgbench').toReversed()];
   for (const command of commands) {
@@ -27,12 +27,12 @@ export async function findPgbench(): Promise<Pgbench | undefined> {
   return undefined;
 }
 
-/** Limit for repeated runs. On a busy machine, the second of a smoke test can be too short for an insertion. */
+/** Maximum duration of a repeated run. On a busy machine, a smoke run of one second may complete no insertion. */
 const MAX_REPEATED_SECONDS = 60;
 
 /**
- * Inserts payloads one by one with prepared statements, for the given number of seconds. If no insertion ends in this
- * time, repeats the run for twice as long, up to {@link MAX_REPEATED_SECONDS}.
+ * Inserts payloads one by one with prepared statements, for the given number of seconds. If no insertion completes,
+ * repeats the run for twice as long, up to {@link MAX_REPEATED_SECONDS}.
  * @returns The number of insertions, and the rate per second, which excludes the time to open connections.
  * @throws BenchError if pgbench fails.
  */
@@ -67,7 +67,7 @@ export async function runPgbench(
   }
 }
 
-/** Runs pgbench with the database URL in environment variables, because other users can read arguments. */
+/** Runs pgbench with connection settings in environment variables, because other users can read its arguments. */
 async function call(
   command: string,
   args: readonly string[],
@@ -101,7 +101,7 @@ async function createSources(databaseUrl: string): Promise<void> {
   await client.end();
 }
 
-/** Returns a script that inserts the collector's row with a random listing ID. */
+/** Returns a script that inserts the row that the collector would insert, with a random listing ID. */
 function createInsertScript(): string {
   const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
     .replaceAll("'", "''")

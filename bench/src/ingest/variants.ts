@@ -27,7 +27,7 @@ export type Sample = {
 
 export type Variant = { name: string; measure: (setup: MeasurementOptions) => Promise<Sample> };
 
-/** Database connections, the same as the collector's default. */
+/** Database pool size, the same as the collector's default. */
 const POOL_SIZE = 16;
 const LOAD_MODULE = new URL('load.ts', import.meta.url);
 /** Duration of the warm-up as a share of the measurement. */

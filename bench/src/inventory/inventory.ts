@@ -24,7 +24,7 @@ const STREAMS: readonly Document[] = [
   { records: 10 * MILLION, faulty: 0, format: 'jsonl' },
 ];
 
-/** Measures time, memory and errors of the validator, compared with JSON.parse and peers. */
+/** Compares the validator with JSON.parse and its peers in time, memory and reported errors. */
 export async function measureInventory(context: Context): Promise<Report> {
   const { options, results, logProgress, signal } = context;
   await using scope = new AsyncDisposableStack();

@@ -1,4 +1,4 @@
-// Command that serves as a comparison: node json-parse.ts FILE parses a file and counts its records.
+// Command for comparison: `node json-parse.ts FILE` parses a file and prints the number of its records.
 import { readFileSync } from 'node:fs';
 
 const records: unknown[] = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'));

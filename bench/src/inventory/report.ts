@@ -25,7 +25,7 @@ export function formatReport(samples: readonly Sample[], { rounds, isSmokeRun }:
   return { text: text.join('\n\n'), failures: checked.flatMap(findFailures) };
 }
 
-/** Returns wrong exit statuses and findings, which do not depend on the machine. */
+/** Returns wrong exit statuses and findings, which count as failures on any machine. */
 function findFailures({ variant, document, exitStatus, difference }: Sample): string[] {
   const expected = document.faulty === 0 ? 0 : 1;
   const wrong = [

@@ -8,10 +8,10 @@ import type { Usage } from './usage.ts';
 
 /** Result of one run of a command. */
 export type Run = {
-  /** Exit status; null after a kill or crash. */
+  /** Exit status; null if the command was killed or crashed. */
   exitStatus: number | null;
   wallMs: number;
-  /** Resource usage; undefined after a kill or crash. */
+  /** Resource usage; undefined if the command was killed or crashed. */
   usage: Usage | undefined;
 };
 

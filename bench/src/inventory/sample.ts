@@ -13,7 +13,7 @@ export type Sample = Run & {
   megabytes: number;
   /** Number of errors that the command reported. */
   errors: number;
-  /** First wrong finding; undefined if all findings are right or are not compared. */
+  /** First wrong finding; undefined if all findings are right or were not compared. */
   difference?: string | undefined;
 };
 
@@ -54,7 +54,7 @@ export async function measureCommand(
   }
 }
 
-/** Returns the number of lines with a command's error mark; 0 if the command has no mark. */
+/** Returns the number of output lines that contain the command's error mark; 0 if the command has no mark. */
 export async function countErrors(output: string, mark: string | undefined): Promise<number> {
   if (mark === undefined) return 0;
   let count = 0;
@@ -64,8 +64,8 @@ export async function countErrors(output: string, mark: string | undefined): Pro
 }
 
 /**
- * Compares the output of `oselya inventory validate --format json` with the errors of the document. Checks code,
- * pointer, line and column in order, and the number of records.
+ * Compares the output of `oselya inventory validate --format json` with the expected findings of the document. Checks
+ * the code, pointer, line and column of each finding, in order, and the number of records.
  * @returns The first difference; undefined if there is none.
  */
 export async function findDifference(

@@ -1,5 +1,5 @@
-// Module to preload into a command with node --import. When the process exits, it writes its resource usage to the
-// file named by OSELYA_BENCH_USAGE.
+// Module to preload into a command with `node --import`. When the process exits, the module writes the resource usage
+// of the process to the file named by OSELYA_BENCH_USAGE.
 import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Total resource usage of a process. */
@@ -19,7 +19,7 @@ if (file !== undefined) {
   });
 }
 
-/** Returns the peak memory. On Linux, reads /proc, because `resourceUsage` may include the parent's memory. */
+/** Returns the peak memory in bytes. On Linux, reads /proc, because `resourceUsage` may include the parent's memory. */
 function readPeakBytes(): number {
   if (process.platform !== 'linux') return 1024 * process.resourceUsage().maxRSS;
   const [, kilobytes] =

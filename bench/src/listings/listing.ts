@@ -27,7 +27,7 @@ export type GeneratedListing = {
   phones: string[];
   features: string[];
   published_at: string;
-  /** Index of the listing that offers the same home; null if there is none. */
+  /** Index of the earlier listing that this one duplicates; null for an original. */
   copy_of: number | null;
 };
 
@@ -55,7 +55,7 @@ const ROOMS = ['однокімнатну', 'двокімнатну', 'трикі
 const FEATURES = ['balcony', 'furnished', 'parking', 'lift', 'terrace', 'pets allowed'];
 const NAMES = ['Оксана', 'Тарас', 'Ганна', 'Богдан', 'Мар’яна', 'Юрій'];
 
-/** Listings are published in the year before this day. */
+/** Latest publication date. Listings are published in the year before it. */
 const NEWEST = Date.UTC(2026, 5, 1);
 const DAY_MS = 24 * 60 * 60 * 1000;
 

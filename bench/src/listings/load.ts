@@ -20,12 +20,12 @@ export type Load = {
 
 /** Number of rows sent to the server at a time. */
 const BATCH_SIZE = 500;
-/** Interval of progress messages. */
+/** Number of rows between progress messages. */
 const PROGRESS_INTERVAL_ROWS = 100_000;
 
 /**
- * Copies generated listings into `property_listings`. Drops the table's indexes first and rebuilds them at the end,
- * because this is faster for a large import.
+ * Copies generated listings into `property_listings`. Drops the non-unique indexes first and rebuilds them at the end,
+ * which is faster for a large import.
  */
 export async function loadListings(load: Load): Promise<void> {
   const client = new pg.Client({ connectionString: load.databaseUrl });
@@ -66,7 +66,7 @@ function* batches({
   }
 }
 
-/** An index build needs memory for the whole vector index, and exceeds the usual statement timeout. */
+/** Settings for building the vector index, which must fit in memory and exceeds the usual statement timeout. */
 const BUILD_SETTINGS =
   "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2; set statement_timeout = 0";
 

@@ -1,4 +1,4 @@
-/** Pseudorandom values, deterministic for a given seed. */
+/** Pseudorandom number generator, deterministic for a given seed. */
 export type Random = {
   /** Returns a number from 0 up to, but not including, 1. */
   next(): number;
@@ -12,13 +12,13 @@ export type Random = {
   /** Returns a normally distributed number with mean 0 and standard deviation 1. */
   normal(): number;
   /**
-   * Returns a rank below `count` with the distribution of words in texts (Zipf): rank 9 is about a tenth
-   * as frequent as rank 0.
+   * Returns a rank below `count`, distributed like words in texts (Zipf): rank 9 is about a tenth as frequent as rank
+   * 0.
    */
   rank(count: number): number;
 };
 
-/** Returns a separate random series for each index, so that any listing can be generated alone. */
+/** Creates an independent generator for each index, so that any listing can be generated alone. */
 export function createRandom(seed: number, index = 0): Random {
   const next = mulberry32(mixBits(seed ^ mixBits(index + 1)));
   const below = (end: number): number => Math.floor(next() * end);
@@ -35,7 +35,7 @@ export function createRandom(seed: number, index = 0): Random {
   };
 }
 
-/** Creates Mulberry32, Tommy Ettinger's 32-bit generator of pseudorandom numbers. */
+/** Creates a Mulberry32 generator, the 32-bit algorithm of Tommy Ettinger. */
 function mulberry32(seed: number): () => number {
   let state = seed;
   return () => {

@@ -38,7 +38,7 @@ export const COLUMNS = [
 /** Model name to store with the vectors. */
 export const EMBEDDING_MODEL = 'bench';
 
-/** Seed that makes the random series of vectors independent of the random series of words. */
+/** Seed that makes the vectors independent of the words. */
 const VECTOR_SEED = 0x5eed;
 
 /** Returns the vector of a listing; a duplicate has the vector of its original. */

@@ -1,8 +1,8 @@
 import { createRandom, type Random } from './random.ts';
 
 /**
- * Generator of vectors that resemble embeddings: they cluster by topic and vary in few directions. A vector is the
- * centre of a topic, moved along shared directions, with noise in every element.
+ * Generator of vectors that resemble embeddings: they cluster by topic and vary in few directions. A vector is a
+ * topic's centre, shifted along the shared directions, plus noise in every element.
  */
 export type Vectors = {
   /** Returns a vector of whole numbers, near the other vectors of its topic. */

@@ -5,7 +5,7 @@ export type Language = 'uk' | 'en';
 /** Number of words of a language. */
 export const VOCABULARY = 50_000;
 
-/** Words of listings by descending frequency. */
+/** Common words of listings, in descending order of frequency. */
 const COMMON: Record<Language, readonly string[]> = {
   uk: (
     'поруч ремонт центр кухня балкон меблі світла затишна новий ліфт школа парк опалення садочок техніка ' +
@@ -37,8 +37,8 @@ const vocabularies: Record<Language, readonly string[]> = {
 };
 
 /**
- * Returns the word at the given frequency rank, starting at 0. Random words, which stand for names of estates
- * and builders, follow the real words.
+ * Returns the word at the given frequency rank, starting at 0. Random words, which stand in for names of estates and
+ * builders, follow the real words.
  * @throws RangeError for a rank beyond the vocabulary.
  */
 export function getWord(language: Language, rank: number): string {
@@ -83,7 +83,7 @@ const createCity = (
   return { name, locative, english, percent, latitude, longitude, districts };
 };
 
-/** Cities, whose percentages add up to 100. */
+/** Cities. Their percentages add up to 100. */
 export const CITIES: readonly City[] = [
   createCity(
     ['Київ', 'Києві', 'Kyiv'],

@@ -27,7 +27,7 @@ export type Outcome = {
   wrongBodies: number;
 };
 
-/** Interval at which autocannon checks whether the time is over. */
+/** Interval at which autocannon checks whether the time has elapsed. */
 const SAMPLE_MS = 50;
 
 const methods = { run };

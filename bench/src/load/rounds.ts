@@ -13,7 +13,7 @@ type RunningVariants = {
   expected: string;
 };
 
-/** Duration of the warm-up as a share of the measurement, within limits. Connections open and code compiles in it. */
+/** Warm-up duration as a share of the measurement, within limits. It lets connections open and code compile. */
 const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
 
 /**

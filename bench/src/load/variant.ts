@@ -6,7 +6,7 @@ export type Counters = {
   calls: number;
 };
 
-/** Running server with signed-in users; the end of the scope stops it. */
+/** Running server with signed-in users, which stops at the end of the scope. */
 export type Running = AsyncDisposable & {
   url: string;
   /** Returns one request for each signed-in user. The requests stay valid for a few minutes. */
@@ -31,7 +31,7 @@ export type Target = {
 
 /**
  * Sends all requests concurrently, once each.
- * @returns Failures: statuses other than 200, and responses about another user.
+ * @returns Failures: statuses other than 200, and responses about a different user.
  */
 export async function checkAnswers(
   { url }: Pick<Running, 'url'>,

@@ -11,7 +11,7 @@ import { formatReport, type Sample } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
 import type { WorkerProcess } from './servers/worker.ts';
 
-/** Measured worker with its model and number of slots. */
+/** Worker configuration to measure. */
 export type Variant = {
   name: string;
   /** Response time of the model server; undefined for the mock. */
@@ -56,7 +56,7 @@ const smokeVariants: readonly Variant[] = [
   },
 ];
 
-/** Measures the rate of jobs, the calls to the model, and the share of time with busy slots. */
+/** Measures the job rate, the model calls, and the share of time in which slots are busy. */
 export async function measurePipeline(context: Context): Promise<Report> {
   const { options, results, logProgress } = context;
   const samples: Sample[] = [];

@@ -17,7 +17,7 @@ export type Sample = JobResults & {
   requests: Counts | undefined;
 };
 
-/** One call extracts the fields, and one embeds the text. Each image needs another call. */
+/** Maximum number of model calls per listing: one extracts the fields, and one embeds the text. Each image adds one. */
 const MAX_CALLS = 2;
 const MIN_BUSY_SHARE = 0.95;
 
@@ -37,7 +37,7 @@ export function formatReport(samples: readonly Sample[], { rounds, isSmokeRun }:
   return { text: text.join('\n\n'), failures };
 }
 
-/** Returns wrong counts, which do not depend on the machine. */
+/** Returns wrong counts, which count as failures on any machine. */
 function findFailures(sample: Sample): string[] {
   const {
     variant,

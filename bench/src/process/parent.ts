@@ -61,7 +61,7 @@ export function startProcess<ChildMethods extends Methods>(
       } else {
         pendingCall.reject(exitError);
       }
-      // `ChildMethods` describes the methods of the child, so this method returns this type.
+      // `ChildMethods` describes the methods of the child, so the result has this type.
       return pendingCall.promise as Promise<Awaited<ReturnType<ChildMethods[typeof method]>>>;
     },
     [Symbol.asyncDispose]: () => stop(child),

@@ -19,10 +19,10 @@ export function serve(start: Server<never>['start']): void {
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Sizes in bytes. */
+/** Memory sizes in bytes. */
 export type Memory = { rss: number; heap: number };
 
-/** Returns the memory of this process after garbage collection; `heap` is the used heap with buffers. */
+/** Returns the memory of this process after garbage collection; `heap` includes external buffers. */
 export function memory(): Memory {
   collectGarbage();
   const { rss, heapUsed, external } = process.memoryUsage();

@@ -5,7 +5,7 @@ import type { DrainResult } from './servers/queue.ts';
 
 export type DrainSample = DrainResult & { variant: string; round: number };
 
-/** Number of initial jobs for each second of the measurement. */
+/** Number of initial jobs per second of the measurement. */
 const INITIAL_JOBS_PER_SECOND = 20_000;
 
 /** Returns the rate in jobs per second. */
@@ -14,8 +14,8 @@ export function computeJobRate({ jobs, seconds }: DrainResult): number {
 }
 
 /**
- * Returns a failure unless each job started once and has ended. A stopped peer may leave its jobs in
- * progress unfinished.
+ * Returns a failure unless every started job started only once and ended. A stopped peer may leave jobs in progress
+ * unfinished.
  */
 export function findCountMismatches(sample: DrainSample & { enqueuedCount: number }): string[] {
   const { variant, enqueuedCount, startedCount, restartedCount, remainingCount } = sample;
@@ -35,7 +35,7 @@ export function findCountMismatches(sample: DrainSample & { enqueuedCount: numbe
   ];
 }
 
-/** Measures the rate at which every queue runs empty jobs. Each measurement uses a new database. */
+/** Measures the rate at which each queue runs empty jobs. Each measurement uses a new database. */
 export async function measureDrain(
   context: Context,
 ): Promise<{ samples: Map<string, DrainSample[]>; failures: string[] }> {

@@ -2,7 +2,7 @@ import { summarize, type Summary } from '../statistics.ts';
 import type { Context } from '../suite.ts';
 import { CONCURRENCY, startQueue, collector, waitUntil } from './variants.ts';
 
-/** Delay of single payloads during another source's backlog. */
+/** Delay of single payloads while another source has a backlog. */
 export type Fairness = {
   /** Number of payloads of the other source. */
   backlog: number;
@@ -15,7 +15,7 @@ export type Fairness = {
 
 const SIZES = { full: { backlog: 100_000, singles: 20 }, smoke: { backlog: 5000, singles: 3 } };
 
-/** Measures the delay of single payloads during a large backlog of another source. */
+/** Measures the delay of single payloads while another source has a large backlog. */
 export async function measureFairness(
   context: Context,
 ): Promise<{ fairness: Fairness; failures: string[] }> {

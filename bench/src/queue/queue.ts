@@ -22,7 +22,7 @@ const MIN_RATIOS: readonly { peer: Variant; atLeast: number }[] = [
 
 const MAX_PICKUP_MS = { p50: 10, p99: 50 };
 
-/** Maximum delay of a single payload during another source's backlog. */
+/** Maximum delay of a single payload while another source has a backlog. */
 const MAX_WAIT_MS = 3000;
 
 /**

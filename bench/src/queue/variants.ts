@@ -10,7 +10,7 @@ export type Variant = { name: string; module: URL; batching?: Batching };
 /** Number of concurrent jobs of every queue, as in graphile-worker's own measurements. */
 export const CONCURRENCY = 24;
 
-/** Database connections of every queue: one for each job, and eight more. */
+/** Database pool size of every queue: one connection for each concurrent job, and eight more. */
 const POOL_SIZE = CONCURRENCY + 8;
 
 const WAIT_MS = 60_000;
@@ -44,7 +44,7 @@ export const variants: readonly Variant[] = [
   graphileWorkerLargeBatches,
 ];
 
-/** Starts a process of a queue, which ends with `scope`, and connects the queue to the database. */
+/** Starts a queue process, which `scope` stops, and connects the queue to its database. */
 export async function startQueue(
   scope: AsyncDisposableStack,
   { module, batching }: Variant,

@@ -8,7 +8,7 @@ import {
   type Question,
 } from './questions.ts';
 
-/** Share of the nearest listings that similar searches find, with filters of one selectivity. */
+/** Share of the nearest listings that `similar` searches find, with filters of one selectivity. */
 export type Recall = { filter: string; share: number; questions: number; recall: number };
 
 export type Equality = {
@@ -34,7 +34,7 @@ const NO_BOUND = 2 ** 31 - 1;
 const SEED = 31;
 
 /**
- * Measures the recall of similar searches.
+ * Measures the recall of `similar` searches.
  * @param questionsPerFilter Number of questions for each filter selectivity.
  * @returns The recall for each selectivity.
  */
@@ -69,7 +69,7 @@ export async function measureRecall(
 }
 
 /**
- * Compares full-text searches with the ranking of all matches, or of the newest matches above the bound.
+ * Compares full-text searches with exact rankings. If the matches exceed the bound, only the newest are ranked.
  * @param bound Maximum number of matches that the collector ranks.
  */
 export async function checkRanking(

@@ -6,7 +6,7 @@ import { measureRecall, type Recall } from './check.ts';
 import { openExact } from './exact.ts';
 import { DIMENSIONS, startStack } from './stack.ts';
 
-/** Recall after changes of many listings, before or after a vacuum. */
+/** Recall after changes to many listings, before or after a vacuum. */
 export type ChurnResult = {
   state: 'changed' | 'vacuumed';
   /** Number of dead row versions, which the vector index still contains. */

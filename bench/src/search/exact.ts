@@ -15,7 +15,7 @@ export type Exact = AsyncDisposable & {
   share(filters: Filters): Promise<number>;
 };
 
-/** SQL condition of each filter. */
+/** SQL column and operator of each filter. */
 const CONDITIONS: Record<string, string> = {
   city: 'city =',
   source_slug: 'source_slug =',

@@ -20,7 +20,7 @@ export function evaluateGoals(findings: readonly Findings[]): Goal[] {
   ];
 }
 
-/** Returns the 95th percentile of the latency of a kind of search in each round. */
+/** Returns the 95th-percentile latency of one kind of search in each round. */
 function listP95s(samples: readonly Sample[], kind: Kind): number[] {
   return samples.filter((sample) => sample.kind === kind).map(({ all }) => all.p95);
 }

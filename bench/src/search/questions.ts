@@ -6,7 +6,7 @@ import { getWord } from '../listings/words.ts';
 export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Share of listings that contain the words of a query. */
+/** Breadths of a query, by the share of listings that contain its words. */
 export const BREADTHS = ['broad', 'medium', 'rare'] as const;
 export type Breadth = (typeof BREADTHS)[number];
 
@@ -30,7 +30,10 @@ export type Question = {
   filters: Filters;
 };
 
-/** Frequency ranks of words that occur in most listings, in one of 100, and in one of 10,000. */
+/**
+ * Frequency ranks of words that occur in most listings, in one in 100, and in one in 10,000. in most listings, in one
+ * of 100, and in one of 10,000.
+ */
 const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
   broad: [0, 8],
   medium: [300, 900],
@@ -38,8 +41,8 @@ const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
 };
 
 /**
- * Returns searches of a kind in alternating groups. Half of the queries have two words. The vectors of `similar`
- * searches belong to no listing.
+ * Returns questions of one kind, which cycle through the filters and breadths. Half of the queries have two words. The
+ * vectors of `similar` searches belong to no listing.
  * @param dimensions Number of elements of a vector.
  */
 export function createQuestions(

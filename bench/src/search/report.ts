@@ -29,7 +29,7 @@ export type Findings = {
   /** Samples of a single client. */
   singleClientSamples: Sample[];
   recalls: Recall[];
-  /** Recall after changes of many listings. */
+  /** Recall after changes to many listings. */
   churned: ChurnResult[];
   equality: Equality;
 };

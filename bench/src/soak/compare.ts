@@ -6,11 +6,11 @@ export type Metric = {
   name: string;
   unit: string;
   read: (sample: Sample) => number;
-  /** Maximum ratio; undefined if growth is by design. */
+  /** Maximum ratio of the last value to the first; undefined if growth is by design. */
   maxRatio: number | undefined;
   /** Smaller values count as this value in the ratio. */
   negligible?: number;
-  /** Permitted growth in an hour, as a share of the initial value; unlimited by default. */
+  /** Permitted growth per hour, as a share of the initial value; unlimited by default. */
   maxHourlyGrowth?: number;
   /** Summary of the samples of a window; the median by default. */
   summarize?: (values: readonly number[]) => number;
@@ -26,7 +26,7 @@ export type Comparison = Omit<Metric, 'read' | 'summarize'> & {
 
 const HOUR_SECONDS = 3600;
 const WINDOW_SECONDS = 5 * 60;
-/** Window length for a run too short for two `WINDOW_SECONDS` windows, as a share of the run's duration. */
+/** Maximum window length as a share of the run's duration. */
 const WINDOW_SHARE = 1 / 6;
 
 /** Default threshold of autovacuum: dead rows as a share of live ones, plus a constant. */
@@ -35,13 +35,13 @@ const VACUUM = { share: 0.2, rows: 50 };
 /** Returns the maximum, because dead rows vary with each vacuum. */
 const getMax = (values: readonly number[]): number => Math.max(...values);
 
-/** Returns the minimum, because temporary files in use are deleted, but leaked files stay. */
+/** Returns the minimum, because files in use are soon deleted, but leaked files remain. */
 const getMin = (values: readonly number[]): number => Math.min(...values);
 
-/** Tables that grow by design, because history is kept, and unused images are kept for days. */
+/** Tables that grow by design: history is kept, and unused images are kept for days. */
 const GROWING_TABLES: ReadonlySet<Table> = new Set(['listing_snapshots', 'images']);
 
-/** Permitted growth in an hour as a share of the initial value. */
+/** Permitted growth per hour, as a share of the initial value. */
 const MAX_HOURLY_GROWTH = 0.1;
 
 /** Compared metrics, in the order of the table. */
@@ -111,8 +111,8 @@ function readSize(table: Table, size: 'heapMiB' | 'indexesMiB') {
 }
 
 /**
- * Returns dead rows per live row, because their share of all rows could not exceed 1. Fewer than 250 live rows count as
- * 250, because the constant of autovacuum's threshold outweighs its share there.
+ * Returns a reader of dead rows per live row, a ratio that can exceed 1. Fewer than 250 live rows count as 250, because
+ * below this number the constant of autovacuum's threshold outweighs its share.
  */
 function countDeadPerLive(table: Table) {
   return ({ tables }: Sample): number => {
@@ -122,7 +122,8 @@ function countDeadPerLive(table: Table) {
 }
 
 /**
- * Compares the last five minutes with the first five, or the last sixth of a shorter run with the first sixth.
+ * Compares the last five minutes with the first five. In a run under 30 minutes, compares the last sixth with the
+ * first.
  * @param samples At least one sample.
  * @param seconds Duration of the run.
  */

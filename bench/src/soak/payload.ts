@@ -5,7 +5,7 @@ const SEED = 20_260_103;
 /** Number of rounds in which each fact changes once. */
 const CHANGE_INTERVAL = 4;
 
-/** Every fifth listing has images: one constant image, and one that changes with the text. */
+/** Interval between listings with images: one constant image, and one that changes with the text. */
 const IMAGE_INTERVAL = 5;
 
 /**

@@ -13,7 +13,7 @@ type Findings = {
   goals: readonly Goal[];
 };
 
-/** Evaluates the growth goals of the metrics that have one. */
+/** Evaluates the growth of each metric that has a limit. */
 export function evaluateGrowth(comparisons: readonly Comparison[]): Goal[] {
   return comparisons.flatMap((comparison) => [
     ...createRatioGoals(comparison),

@@ -48,12 +48,12 @@ export async function takeSample(
   };
 }
 
-/** Returns the 95th percentile; 0 without values, as in a very short sample. */
+/** Returns the 95th percentile; 0 if there are no values, as in a very short sample. */
 function computeP95(latencies: readonly number[]): number {
   return latencies.length === 0 ? 0 : (percentiles(latencies, [0.95])[0] ?? 0);
 }
 
-/** Tables that change with every payload. */
+/** Tables that change under the load. */
 export const TABLES = [
   'raw_data',
   'property_listings',
@@ -84,8 +84,8 @@ export type Counts = {
 
 export type DatabaseMonitor = AsyncDisposable & {
   /**
-   * Returns the median duration of a claim during a source's backlog, in milliseconds. Rolls back the transaction with
-   * the backlog and the claims.
+   * Returns the median duration of a claim during a source's backlog, in milliseconds. Creates the backlog and claims
+   * its jobs in a transaction that is rolled back.
    */
   claimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableStatistics>>;

@@ -14,7 +14,7 @@ import type { CollectorProcess } from './servers/collector.ts';
 
 const DIMENSIONS = 384;
 
-/** Two cores sustain these rates, so the queue is short at the end. */
+/** Load that two cores sustain, so that the queue is short at the end of the run. */
 const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampleSeconds: 5 };
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
 /** Warm-up, during which tables reach their usual size and code is compiled. */
@@ -155,7 +155,7 @@ async function waitUntilDrained(monitor: DatabaseMonitor): Promise<void> {
   );
 }
 
-/** Returns a failure for lost, incomplete or outdated payloads. */
+/** Returns failures for lost or incomplete payloads and for outdated listings. */
 async function findCountMismatches(
   monitor: DatabaseMonitor,
   { sentCount, removedCount }: { sentCount: number; removedCount: number },

@@ -9,16 +9,16 @@ import { KEEP_ALIVE_MS, POOL_SIZE } from './settings.ts';
 
 type BetterAuthSettings = {
   peer: 'betterAuth';
-  /** Public URL, with https so that cookies are secure as in production. */
+  /** Public URL. HTTPS makes cookies secure, as in production. */
   baseUrl: string;
-  /** Whether one query reads the session and its user, instead of two. */
+  /** Whether to read the session and its user with one query instead of two. */
   hasJoins: boolean;
   /** Whether a signed cookie caches the session for five minutes. */
   hasCookieCache: boolean;
 };
 type ConstantSettings = { peer: 'constant'; users: number };
 
-/** Settings of a peer's process, except the database. */
+/** Settings of a peer's process, except the database URL. */
 export type PeerSettings = BetterAuthSettings | ConstantSettings | { peer: 'fastifySession' };
 
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
@@ -56,7 +56,8 @@ async function startBetterAuth(
     emailAndPassword: { enabled: true },
     session: { cookieCache: { enabled: hasCookieCache, maxAge: 5 * 60 } },
     advanced: { database: { joins: hasJoins } },
-    // All requests come from one address, so the limit would reject them after the first hundred.
+    // All requests come from one address, so the rate limit would reject all but the first hundred., so the limit would
+    // reject them after the first hundred.
     rateLimit: { enabled: false },
     telemetry: { enabled: false },
     logger: { disabled: true },
@@ -71,7 +72,7 @@ async function startBetterAuth(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Starts a server whose signed-in request costs the minimum: one query by primary key. */
+/** Starts a server that does the minimum for each request: one query by primary key. */
 async function startConstant(pool: pg.Pool, users: number): Promise<string> {
   await pool.query('create table users (id text primary key)');
   for (let index = 0; index < users; index += 1) {

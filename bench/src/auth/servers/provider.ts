@@ -19,8 +19,8 @@ export type ProviderSettings = {
 const counts = { authorize: 0, code: 0, refresh: 0, userinfo: 0 };
 
 /**
- * Identity provider that follows Contract 3, with a fixed response time and little processor time. The route
- * `authorize` signs in the user at the index in the parameter `account`, without a form.
+ * Identity provider that follows Contract 3, with a fixed response time and little processor time. Its route
+ * `authorize` signs in the user whose index is in the parameter `account`, without a form.
  */
 const methods = {
   start,

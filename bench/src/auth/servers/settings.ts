@@ -1,4 +1,4 @@
-/** Database connections of every server, the same as the assistant's default. */
+/** Database pool size of every server, the same as the assistant's default. */
 export const POOL_SIZE = 10;
 
 /** Keep-alive timeout of every server, the same as Fastify's default. */

@@ -16,7 +16,7 @@ type Pace = { tokens: number; tokensPerSecond: number };
 let pace: Pace = { tokens: 0, tokensPerSecond: 1 };
 
 const methods = {
-  /** Starts a model server that streams stamped tokens. Returns MODEL_BASE_URL. */
+  /** Starts a model server that streams stamped tokens. Returns the value of MODEL_BASE_URL. */
   async start(): Promise<string> {
     const { url } = await startModelServer(({ body }): ScriptedResponse =>
       isTitleRequest(body)
@@ -46,7 +46,7 @@ async function writeTokens(response: ServerResponse): Promise<void> {
   }
 }
 
-/** Returns whether the assistant requests a session's title. */
+/** Returns whether a request asks for a session's title. */
 function isTitleRequest(body: unknown): boolean {
   return JSON.stringify(body).includes('a title of at most');
 }

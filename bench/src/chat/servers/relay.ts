@@ -7,8 +7,8 @@ import { serve } from '../../process/server.ts';
 export type RelaySettings = { modelUrl: string };
 
 /**
- * Relays each token of the model on arrival, without users, storage, tools, cancellation or resumption. Its latency and
- * memory are the lower bound for the assistant.
+ * Minimal relay, which forwards each token on arrival and has no users, storage, tools, cancellation or resumption. Its
+ * latency and memory are the lower bound for the assistant.
  */
 serve(async ({ modelUrl }: RelaySettings) => {
   const server = createServer();

@@ -5,7 +5,7 @@ import { createImage } from '../image.ts';
 
 /** Methods of the image host's process. */
 export type ImageHost = {
-  /** Starts a server with a different image at each path; returns its URL. */
+  /** Starts a server with a different image at each path. Returns the server's URL. */
   start: () => Promise<string>;
   /** Returns the number of image requests since the last call. */
   count: () => number;

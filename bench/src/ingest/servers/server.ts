@@ -5,7 +5,7 @@ import { cpuMs } from '../../process/server.ts';
 /** Settings of a server. */
 export type Settings = {
   databaseUrl: string;
-  /** Number of database connections. */
+  /** Size of the database pool. */
   poolSize: number;
   /** Queue behind the ingest route; undefined for the collector. */
   peer: 'graphile-worker' | 'pg-boss' | undefined;

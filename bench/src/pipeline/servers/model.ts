@@ -27,7 +27,7 @@ export type ModelServer = {
 const createCounts = (): Counts => ({ chat: 0, embed: 0, maxTextCount: 0 });
 let counts = createCounts();
 
-/** Answer to requests about listings and about images. Both ignore the fields that they did not ask for. */
+/** Answer to requests about listings and images. The pipeline ignores the fields that a request did not ask for. */
 const LISTING_AND_IMAGE = {
   ...LISTING,
   description: 'A room.',

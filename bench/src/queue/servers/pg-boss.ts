@@ -5,8 +5,8 @@ import { serveQueue } from './queue.ts';
 const QUEUE = 'nothing';
 const BATCH_SIZE = 5000;
 
-// Fastest settings: notifications wake the worker, and full batches follow each other without a pause.
-// The batch size is the concurrency.
+// Fastest settings: notifications wake the worker, and full batches follow each other without a pause. The batch size
+// equals the concurrency.
 serveQueue(async ({ databaseUrl, poolSize }) => {
   const boss = new PgBoss({ connectionString: databaseUrl, max: poolSize, useListenNotify: true });
   boss.on('error', (error) => {

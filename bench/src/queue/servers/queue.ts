@@ -2,16 +2,16 @@ import { performance } from 'node:perf_hooks';
 import pg from 'pg';
 import { serveMethods } from '../../process/child.ts';
 
-/** Measured queue with an open database. */
+/** Measured queue, connected to its database. */
 export type Queue = {
   /** Adds jobs with the keys `1` … `count`, divided into `groups` groups if the queue supports groups. */
   fill(count: number, groups: number): Promise<void>;
-  /** Adds one job, as an application does. */
+  /** Adds one job, as an application would. */
   send(key: string): Promise<void>;
   /**
-   * Starts to run the jobs, which do nothing, with a concurrency limit.
+   * Starts running jobs, which do nothing, with the given concurrency.
    * @param onJob Called when a job starts.
-   * @returns A function that stops the queue after the jobs in progress.
+   * @returns A function that stops the queue after the jobs in progress end.
    */
   work(options: {
     concurrency: number;
@@ -24,7 +24,7 @@ export type Queue = {
 /** Settings of graphile-worker's local queue. */
 export type Batching = { localQueueSize: number; completeJobBatchDelayMs: number };
 
-/** Opens the database of a queue. */
+/** Connects a queue to its database. */
 type OpenQueue = (settings: {
   databaseUrl: string;
   poolSize: number;
@@ -52,7 +52,7 @@ export type DrainResult = {
  * jobs, whichever comes first.
  */
 const WARM_UP = { time: 0.3, jobs: 0.2 };
-/** Number of job groups, which are the collector's sources. */
+/** Number of job groups. The collector uses its sources as groups. */
 const GROUPS = 200;
 const POLL_MS = 10;
 

@@ -3,7 +3,7 @@ import { serveMethods } from '../../process/child.ts';
 import { cpuMs } from '../../process/server.ts';
 
 const methods = {
-  /** Starts the API without a worker, like `oselya collector` with separate workers. Returns the URL. */
+  /** Starts the API without a worker, as in an installation with separate workers. Returns the URL. */
   async start(env: Record<string, string>): Promise<string> {
     const { url } = await start({ ...env, COLLECTOR_PORT: '0', COLLECTOR_WORKER: 'false' });
     return url;

@@ -12,7 +12,7 @@ export type ProcessResources = {
   heapMiB: number;
   /** Number of open files and connections. */
   descriptors: number;
-  /** Number of files of uploads and downloads, in progress or left over. */
+  /** Number of temporary files of uploads and downloads, in progress or leaked. */
   temporaryFiles: number;
 };
 
