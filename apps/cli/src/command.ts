@@ -164,7 +164,7 @@ export async function openCollector(context: Context) {
   return maintenance;
 }
 
-/** Warns about the embedded database, because an operator of a server rarely intends to use it. */
+/** Warns about the embedded database, because a server operator rarely intends to use it. */
 function warnAboutEmbeddedDatabase(config: DatabaseConfig, { stderr }: Context): void {
   if (config.DATABASE_URL !== undefined) return;
   const folder = resolve(config.DATA_DIR);

@@ -5,7 +5,7 @@ import { sanitizeLine } from './terminal.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** A response with 100 listings of maximum size is 20 MB. */
+/** Maximum response size. A response with 100 listings of maximum size is 20 MB. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 export type HttpRequest = {
@@ -19,8 +19,7 @@ export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
  * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
- * @throws The errors of `fetch`, including a timeout after a minute without a response; `getFailureReason` shortens
- *   them.
+ * @throws The errors of `fetch`, including a timeout after a minute; `getFailureReason` shortens them.
  */
 export async function sendRequest(
   url: string,
@@ -55,7 +54,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns the short reason of a failed request, such as `ECONNREFUSED`. */
+/** Returns a short reason for a failed request, such as `ECONNREFUSED`. */
 export function getFailureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;

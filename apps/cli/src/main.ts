@@ -38,7 +38,7 @@ export async function main(args: string[]): Promise<number> {
     stderr.write(
       `oselya: .env cannot be read (${String(error)}): let this user read it, or move it away\n`,
     );
-    // For `inventory`, 1 means an invalid inventory. Contract 5.
+    // For `inventory`, status 1 means an invalid inventory. Contract 5.
     return args[0] === 'inventory' ? 2 : 1;
   }
   return run(args, { env, stdin, stdout, stderr });

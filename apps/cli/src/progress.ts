@@ -70,7 +70,7 @@ function showBar(unit: string, total: number, stream: Output): Progress {
 
 /**
  * Asks a yes-or-no question at the terminal. Other answers, the end of input and Ctrl-C count as no.
- * @param signal Aborts the question, which counts as no.
+ * @param signal Signal that aborts the question, which counts as no.
  * @param onInterrupt Called on Ctrl-C.
  */
 export async function confirm(

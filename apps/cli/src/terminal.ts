@@ -1,4 +1,4 @@
-// Characters that change how a terminal shows text: control characters, marks that reorder text, and lone surrogates.
+// Characters that change how a terminal shows text: control characters, bidirectional controls, and lone surrogates.
 const UNSAFE_CHARACTER_PATTERN = /[\p{Cc}\p{Cs}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
 
 /** Returns untrusted text as one line that is safe to print. */
@@ -6,14 +6,14 @@ export function sanitizeLine(text: string): string {
   return text.replace(/\s+/gu, ' ').replace(UNSAFE_CHARACTER_PATTERN, '').trim();
 }
 
-/** Returns untrusted text of several lines that is safe to print. */
+/** Returns untrusted multi-line text that is safe to print. */
 export function sanitizeText(text: string): string {
   return text.replace(UNSAFE_CHARACTER_PATTERN, (character) =>
     /[\n\t]/.test(character) ? character : '',
   );
 }
 
-/** Indents the first lines, and adds the number of the omitted lines. */
+/** Indents the first lines, and appends the number of the omitted lines. */
 export function formatFirstLines(lines: readonly string[], limit: number, indent = ''): string[] {
   const omittedCount = lines.length - limit;
   const shownLines = [

@@ -32,7 +32,7 @@ const QUESTION = 'двокімнатна у Львові до 15000 грн';
 
 const CLIENT = { id: 'oselya', secret: 'chat-test-secret' };
 
-/** Starts an assistant for each environment. They share a database and the development provider. */
+/** Starts an assistant for each environment. The assistants share a database and the development provider. */
 async function startPlatform(...environments: Record<string, string>[]) {
   const database = await openTestDatabase<never>();
   const [idpPort = 0, ...ports] = await Promise.all(
@@ -168,7 +168,7 @@ const collector = await startServer(({ method }) => ({
   body: method === 'POST' ? results : listing,
 }));
 
-/** Releases the slow model. */
+/** Blocks the slow model until it resolves. */
 let slowModel = Promise.withResolvers<void>();
 const model = await startModelServer(({ body }) => {
   const requestJson = JSON.stringify(body);
@@ -214,7 +214,7 @@ const createEnv = (url: string, homeFolder: string) => ({
   XDG_CONFIG_HOME: homeFolder,
 });
 
-/** Creates a home with a signed-in terminal. */
+/** Creates a home folder with a signed-in terminal. */
 async function createSignedInHome(url: string): Promise<string> {
   const homeFolder = await openFolder();
   const terminal = new Terminal(['Привіт'], createEnv(url, homeFolder), '');
@@ -295,7 +295,7 @@ test('the page shows account, port and code, and a denial creates no session', a
   for (const text of ['olena@example.test', code, `127.0.0.1:${port}`]) {
     assert.ok(page.body.includes(text), text);
   }
-  // A guessed state does not end the wait.
+  // A callback with a guessed state does not end the wait.
   const guess = await fetch(`http://127.0.0.1:${port}/?code=a&state=${'A'.repeat(43)}`);
   assert.equal(guess.status, 404);
   const denialPage = await submitConfirmation(page, browser, 'refuse');
@@ -450,7 +450,7 @@ test('a failure of the model is reported', async () => {
   assert.match(stderr, /^The answer failed: .+$/m);
 });
 
-/** Creates a signed-in home for the slow assistant behind a proxy. */
+/** Creates a signed-in home folder for the slow assistant behind a proxy. */
 async function startBehindProxy() {
   const proxy = await startProxy(slowUrl);
   const homeFolder = await openFolder();

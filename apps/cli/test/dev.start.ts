@@ -66,7 +66,7 @@ test('every command of the summary works as printed', async () => {
   );
   assert.equal(commands.length, 3);
   for (const command of commands) {
-    // The terminal of a new user does not have the variables of this process.
+    // The command runs without `env`, as in the terminal of a new user.
     const { stdout: text } = await promisify(exec)(command, { cwd: ROOT });
     if (command.includes(' search ')) assert.match(text, /^#\d+ .+\n.*Львів/m, command);
     if (command.includes('--similar')) assert.match(text, /distance 0\.\d+\n[^]*the 3 nearest/);
@@ -292,7 +292,7 @@ const waitForOutput = (startedProcess: StartedProcess, text: string) =>
     return startedProcess.output().includes(text) || startedProcess.errors().includes(text);
   });
 
-/** Waits like `until`. Fails if the process ends. */
+/** Waits like `until`, but fails if the process ends. */
 async function waitFor(
   { child, errors }: StartedProcess,
   description: string,
@@ -336,7 +336,7 @@ function getSuggestions(): string[] {
   return block.split('\n').map((line) => line.trim());
 }
 
-/** Signs Olena in through the assistant and the page of the provider. */
+/** Signs Olena in through the assistant and the provider's page. */
 async function signIn(browser: Browser): Promise<void> {
   const picker = await browser.open(`${assistantUrl}/auth/login`);
   assert.match(picker.body, /Olena Koval/);

@@ -16,8 +16,8 @@ suite('samples', () => {
   };
 
   /**
-   * Starts a collector that stores each idempotency key once, and rejects another payload with the same key.
-   * @param respond Returns another response to the nth payload, if any.
+   * Starts a collector that stores each idempotency key once, and rejects a different payload with the same key.
+   * @param respond Returns a special response to the nth payload, if any.
    * @param queue Responses about the queue. The last response repeats.
    */
   async function startCollector(
@@ -59,7 +59,7 @@ suite('samples', () => {
     };
   }
 
-  /** Sends the samples. Reported lines arrive later. */
+  /** Sends the samples. Further lines may be reported later. */
   async function send(url: string, overrides: Partial<SampleOptions> = {}) {
     const lines: string[] = [];
     const state = await sendSamples({

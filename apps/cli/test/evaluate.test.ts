@@ -34,7 +34,7 @@ const NOTHING = {
   ),
 };
 
-/** Starts a model server with fixed answers and embeddings of a given width. */
+/** Starts a model server with the given answers, and embeddings with the given number of dimensions. */
 async function startModel(
   answer: (request: ReceivedRequest) => ScriptedResponse,
   dimensions = 384,
@@ -102,7 +102,7 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
     const question = JSON.stringify(body);
     if (question.includes('авто')) return createCompletion('{"is_listing": "no"}');
     const usage = { prompt_tokens: 100, completion_tokens: 10 };
-    // The model reads three rooms and one city in every text.
+    // The model returns three rooms and the same city for every text.
     const price = question.includes('Здам') ? 9000 : null;
     const content = JSON.stringify({ ...NOTHING, price, rooms: 3, city: 'Київ' });
     return createCompletion(content, { usage });
@@ -113,7 +113,7 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
   assert.deepEqual(findRow(lines, 'rooms'), ['1', '0.0 %', '0.0 %', '100.0 %', '100.0 %']);
   assert.deepEqual(findRow(lines, 'city'), ['2', '50.0 %', '50.0 %', '100.0 %', '100.0 %']);
   assert.deepEqual(findRow(lines, 'address'), ['0', '–', '–', '–', '–']);
-  // One text needs a second attempt, whose completions have no tokens.
+  // The completions of one text, which needs two attempts, report no tokens.
   assert.deepEqual(findRow(lines, 'tiny:1b').slice(0, 3), ['4', '200', '20']);
   assert.ok(lines.includes('tiny:1b: flat: rooms is 3, not 2'));
   assert.ok(lines.includes('tiny:1b: house: price is null, not 90000'));

@@ -20,7 +20,7 @@ const folder = await openFolder();
 const DATA_DIR = join(folder, 'var');
 await fillDataFolder(DATA_DIR);
 const firstMigration = await oselya(['migrate'], { DATA_DIR });
-// Copies of the migrated database, because migrations wait for the disk.
+// Copies the migrated database, because each migration waits for the disk.
 for (const name of ['damaged', 'assistant', 'collector']) {
   cpSync(DATA_DIR, join(folder, name), { recursive: true });
 }

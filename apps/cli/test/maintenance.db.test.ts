@@ -99,7 +99,7 @@ async function startServer({ rooms, model }: { rooms: number; model: string }) {
   return { behavior, variables };
 }
 
-/** Starts a command that uses a server of this process. */
+/** Starts a command in a separate process, so that it can use a model server of this process. */
 function run(args: string[], extraEnv: Record<string, string>) {
   const options = { cwd: folder, env: { ...env, ...extraEnv } };
   const { child, ended } = startProcess([BIN, ...args], options);

@@ -50,7 +50,7 @@ suite('listings', () => {
     changes: {},
   });
 
-  /** Creates a fake service of ten listings. */
+  /** Creates a fake service with ten listings. */
   function createListings(events: {
     onRead?: (id: number) => void;
     onWrite?: (id: number) => void | Promise<void>;

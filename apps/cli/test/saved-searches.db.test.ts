@@ -17,7 +17,7 @@ const { db } = assistantDatabase;
 
 type Running = { url: string; close: () => Promise<void> };
 
-/** Closes an app once: in a test, or after the tests. */
+/** Returns a started app that closes only once: in a test, or after the tests. */
 async function closeOnce(startup: Promise<Running>): Promise<Running> {
   const app = await startup;
   let closePromise: Promise<void> | undefined;
@@ -125,7 +125,7 @@ async function readDigests(sessionId: string): Promise<number[]> {
   return Array.from(text.matchAll(/#(\d+)/g), ([, id]) => Number(id));
 }
 
-/** Makes digests due, and waits until they contain listings. */
+/** Makes digests due, and waits until they contain the given listings. */
 async function waitForDigests(sessionId: string, ids: readonly number[]): Promise<void> {
   await until(async () => {
     await sql`update saved_searches set told_at = told_at - interval '1 hour'`.execute(db);
@@ -169,7 +169,7 @@ test('each new listing is reported once for each search, over restarts of both s
   await waitForDigests(cheapSession, [firstId]);
   await waitForDigests(balconySession, [firstId, expensiveId]);
 
-  // The collector restarts before its listing is read.
+  // The collector restarts before the assistant reads the new listing.
   const lateId = await ingest(4);
   await collector.close();
   collector = await startCollectorOn(port);

@@ -16,7 +16,7 @@ const DIMENSIONS = 16;
 /** Application name of the processes' database connections. */
 const APPLICATION_NAME = 'to-be-terminated';
 const SHUTDOWN_SECONDS = 5;
-/** Logged error fields. */
+/** Error fields that may be logged. */
 const LOGGED_FIELDS = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
 /** Starts a model server that never responds to stuck payloads and delays responses to slow payloads. */
@@ -153,7 +153,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
           .split('\n')
           .slice(0, -1)
           .filter((line) => line.includes('a database connection broke'));
-      // A connection that is being opened breaks without an error of the server.
+      // A connection that is being opened breaks without an error from the server.
       await until(`${role} to notice`, () => lines().some((line) => line.includes('57P01')));
       await service.kill();
       for (const line of lines()) {

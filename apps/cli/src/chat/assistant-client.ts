@@ -6,7 +6,7 @@ import { getFailureReason, type HttpResponse, parseProblem, sendRequest } from '
 
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 
-/** Schema of the session cookie. It validates responses and the stored file. */
+/** Schema of the session cookie, in responses and in the stored file. */
 export const sessionCookieSchema = Type.Object({
   name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
   value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
@@ -43,7 +43,7 @@ export class AssistantClient {
   }
 
   /**
-   * Returns the email of the signed-in user. Undefined if the session cookie is missing or invalid.
+   * Returns the email of the signed-in user, or undefined if the session cookie is missing or invalid.
    * @throws CommandError if no assistant responds.
    */
   async getAccount(cookie: SessionCookie | undefined): Promise<string | undefined> {
@@ -103,7 +103,7 @@ export class AssistantClient {
   }
 
   #createError({ status, body }: HttpResponse): CommandError {
-    // A response without a problem body comes from another server.
+    // A response without a problem body does not come from an assistant.
     const problem = status < 400 ? undefined : parseProblem(body);
     return problem === undefined
       ? createNotAssistantError(this.url)

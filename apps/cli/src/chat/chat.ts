@@ -50,7 +50,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   const assistant = new AssistantClient(url, writeNote);
   const cookie = await ensureSignedIn(assistant, { env, opensBrowser, writeNote });
   const connectionEnd = Promise.withResolvers<never>();
-  // A single message reports its own failure, so ignore this rejection.
+  // A single message reports its own failure, so this rejection is ignored.
   connectionEnd.promise.catch(() => undefined);
   const notices = { onMessage: writeNote };
   const reportStatus = createStatusReporter((line) => notices.onMessage(line));
@@ -134,7 +134,7 @@ function createStatusReporter(
       case 'waiting': {
         const { code, reason, delayMs } = status;
         isConnectionLost = true;
-        // Only code 1006 has a useful reason from the system.
+        // Only close code 1006 has a useful reason, which comes from the system.
         const reasonSuffix = code === 1006 && reason !== '' ? ` (${sanitizeLine(reason)})` : '';
         const message = `The connection was lost: ${describeClose(code)}${reasonSuffix}`;
         writeNote(`${message}. Reconnecting in ${toSeconds(delayMs)} s.`);
@@ -179,7 +179,7 @@ const MAX_INPUT_BYTES = 256 * 1024;
 
 /**
  * Reads the message of a command from its arguments or from standard input.
- * @returns Undefined for a terminal without arguments.
+ * @returns The message; undefined if there are no arguments and standard input is a terminal.
  */
 export async function readMessage(
   words: readonly string[],

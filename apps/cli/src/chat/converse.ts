@@ -69,7 +69,7 @@ class Conversation {
   #listedSessions: ListedSessions = [];
   /** Memory changes that can be undone, oldest first. */
   readonly #memoryChanges: ToolFinishedEvent[] = [];
-  /** Queue of input lines. The user may paste several lines. */
+  /** Queue of input lines, because the user may paste several. */
   #inputQueue = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
@@ -274,7 +274,7 @@ class Conversation {
     }
   }
 
-  /** @param reference Number of a session in the list, or its ID. */
+  /** @param reference Number of a session in the list, or the ID of a session. */
   async #openByReference(reference: string): Promise<void> {
     if (reference === '') return this.#writeNote('/open needs a number of /sessions, or an id.');
     let id: string | undefined = reference;
@@ -300,7 +300,7 @@ class Conversation {
   }
 }
 
-/** Formats a stored message. Questions begin with the prompt. */
+/** Formats a stored message. The user's messages begin with the prompt sign. */
 function formatMessage({ role, content }: Message): string {
   return `${role === 'user' ? '> ' : ''}${sanitizeText(content)}\n`;
 }

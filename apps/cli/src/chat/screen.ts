@@ -31,7 +31,7 @@ export async function showAnswer(
   onChanged: (event: ToolFinishedEvent) => void = () => undefined,
 ): Promise<AnswerOutcome> {
   let shownText = '';
-  /** First half of a surrogate pair. */
+  /** First half of a surrogate pair that the next event completes. */
   let pendingSurrogate = '';
 
   function write(text: string): void {
@@ -46,7 +46,7 @@ export async function showAnswer(
 
   function finishOutput(storedMessage: Message | undefined): void {
     const content = storedMessage?.content ?? '';
-    // The stored message contains text that was lost with the connection.
+    // The stored message may contain text that was lost with the connection.
     if (content.startsWith(shownText)) write(content.slice(shownText.length));
     else if (!shownText.startsWith(content)) write(`\n\n${content}`);
     if (shownText !== '') screen.writeText('\n');

@@ -13,8 +13,8 @@ import type { AssistantClient, SessionCookie } from './assistant-client.ts';
 const TIMEOUT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 
 /**
- * Signs this terminal in with the user's browser. The browser sends a code to a port of this machine, and the code is
- * redeemed with a verifier. RFC 8252, RFC 7636.
+ * Signs this terminal in with the user's browser. The browser sends a code to a loopback port, and the code is redeemed
+ * with a PKCE verifier. RFC 8252, RFC 7636.
  * @param options.writeNote Called with messages for the user.
  * @throws CommandError if the user denies the sign-in, or after the time limit.
  */

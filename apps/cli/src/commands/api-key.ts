@@ -9,7 +9,7 @@ import {
   parseSourceSlug,
 } from '../command.ts';
 
-// Copied from the collector, so `--help` does not load the collector. The compiler compares them.
+// Copied from the collector, so `--help` does not load the collector. The compiler compares the copies.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 
 type CreateOptions = { scope: (typeof SCOPES)[number][]; source?: string[] };

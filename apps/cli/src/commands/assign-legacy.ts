@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { addCommand, CommandError, type Context, openDatabase, parseNonEmpty } from '../command.ts';
 import { formatFirstLines, sanitizeLine } from '../terminal.ts';
 
-/** Large databases need more time than the queries of a service. */
+/** Query timeout for large databases, which is longer than that of a service. */
 const QUERY_TIMEOUT_MS = 600_000;
 
 const MAX_NAMED_FACTS = 20;

@@ -114,7 +114,7 @@ function shortenTitle(title: string): string {
 }
 
 function formatCount(shownCount: number, total: Results['total']): string {
-  // A similarity search has no total, because every listing has a rank.
+  // A similarity search has no total, because it ranks every listing.
   if (total === undefined) return shownCount === 0 ? '0 found' : `the ${shownCount} nearest`;
   const totalLabel = `${total.relation === 'gte' ? 'at least ' : ''}${total.value} found`;
   return shownCount < total.value ? `${totalLabel}, ${shownCount} shown` : totalLabel;

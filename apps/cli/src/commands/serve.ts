@@ -37,7 +37,7 @@ export function addServeCommands(program: Command, { env, print }: Context): voi
     const { dev } = await import('../dev/dev.ts');
     await dev({ env, print });
   });
-  // `npm start` runs `oselya dev`.
+  // Users may try `oselya start`, because `npm start` runs `oselya dev`.
   program
     .command('start', { hidden: true })
     .helpOption(false)

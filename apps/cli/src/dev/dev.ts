@@ -24,9 +24,9 @@ import { formatSummary } from './summary.ts';
 const INVENTORY_FILE = join(import.meta.dirname, '../../../../inventory/endpoints.json');
 
 /**
- * Runs the whole platform in one process: the assistant, the collector with its worker, the development
- * identity provider, and, without `DATABASE_URL`, the embedded database. Returns when the process gets a
- * stop signal. Contract 1.
+ * Runs the whole platform in one process: the assistant, the collector with its worker, the development identity
+ * provider, and, without `DATABASE_URL`, the embedded database. Returns after a stop signal, when everything is closed.
+ * Contract 1.
  */
 export async function dev({ env, print }: Pick<Context, 'env' | 'print'>): Promise<void> {
   const settings = readSettings(env);
@@ -69,7 +69,7 @@ async function start(
 
   // The collector has created its tables in the shared database.
   const keys = createApiKeyStore(database as unknown as Database<Tables>);
-  /** Creates an API key for this process. Revokes a key of the same name left by a killed process. */
+  /** Creates an API key for this process. Revokes the key of the same name that a killed process left behind. */
   async function createKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
     const name = `oselya dev, ${purpose}`;
     for (const existingKey of await keys.list()) {

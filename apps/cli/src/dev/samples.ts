@@ -44,9 +44,9 @@ export function hasLoadedSamples(dataDir: string): boolean {
 }
 
 /**
- * Sends the sample listings and reports their processing. Continues in the background if the collector's rate limit
- * delays them, or after 15 s. Never throws.
- * @returns The number of sent listings, `being sent` if it continues in the background, or 0 if it failed.
+ * Sends the sample listings and reports their processing. Returns early, and continues in the background, after the
+ * first retry or after 15 s. Never throws.
+ * @returns The number of sent listings, `being sent` if sending continues in the background, or 0 if it failed.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
@@ -60,7 +60,7 @@ export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   return Promise.race<SamplesState>([delivery, delayNotice.promise, timeout]).catch(() => 0);
 }
 
-/** Sends the samples in order, because later samples change earlier samples. A repeated call adds no duplicates. */
+/** Sends the samples in order, because later samples change earlier ones. A repeated call adds no duplicates. */
 async function sendAll(
   { dataDir, collector, imagesOrigin, signal }: SampleOptions,
   onRetry: (reason: string) => void,

@@ -48,7 +48,7 @@ const RESERVED_VARIABLES = [
   'SVC_AUTH_ENCRYPTION_KEY',
 ];
 
-/** Loopback hosts at which a server on all addresses is reachable. */
+/** Loopback addresses of a server that listens on all addresses. */
 const LOOPBACK_HOSTS: Readonly<Record<string, string>> = { '0.0.0.0': DEFAULT_HOST, '::': '::1' };
 
 /**

@@ -8,7 +8,7 @@ export type SummaryData = {
   collectorUrl: string;
   idpUrl: string;
   dataDir: string;
-  /** Whether the database is the embedded database in the data folder. */
+  /** Whether the database is the embedded one in the data folder. */
   isEmbedded: boolean;
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
@@ -85,7 +85,7 @@ function listSuggestions(data: SummaryData): string[] {
   ];
 }
 
-/** Formats the variable that selects the same database. A database URL may contain a password. */
+/** Formats the variable that selects the same database. Omits a database URL, which may contain a password. */
 function formatDatabaseVariable({ isEmbedded, dataDir }: SummaryData): string {
   if (!isEmbedded) return 'DATABASE_URL=… ';
   if (dataDir === resolve('var')) return '';

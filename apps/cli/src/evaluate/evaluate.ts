@@ -73,7 +73,7 @@ export async function evaluate(
   }
 }
 
-/** @throws CommandError if the model returns no usable completion, ModelError if its server fails. */
+/** @throws CommandError if the model returns no usable completion for any text, ModelError if its server fails. */
 async function evaluateModel(
   trial: Trial,
   texts: readonly GoldenText[],

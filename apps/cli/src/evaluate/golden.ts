@@ -59,7 +59,7 @@ export type GoldenText = Pick<Static<typeof goldenSchema>, 'name'> & {
 };
 
 /**
- * Reads golden texts: JSON lines of `name`, `payload` and `expected`, as samples/README.md describes.
+ * Reads golden texts: JSON Lines with `name`, `payload` and `expected`, as samples/README.md describes.
  * @throws CommandError with the invalid line and the reason.
  */
 export async function readGoldenTexts(path: string): Promise<GoldenText[]> {

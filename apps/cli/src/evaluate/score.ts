@@ -5,7 +5,7 @@ import { type ExpectedValues, type GoldenText, EVALUATED_FIELDS } from './golden
 /** Counts of a field's values. An incorrect value counts as both wrong and missed. */
 export type Tally = {
   right: number;
-  /** Number of extracted values that the text does not contain. */
+  /** Number of extracted values that are not expected. */
   wrong: number;
   /** Number of expected values that the model did not extract. */
   missed: number;

@@ -8,7 +8,7 @@ export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as
 
 export type DelimiterName = keyof typeof DELIMITERS;
 
-/** Maximum length of a CSV record. It stops a record with an unclosed quote. */
+/** Maximum length of a CSV record, which limits a record with an unclosed quote. */
 const MAX_RECORD_LENGTH = 2 * 1024 * 1024;
 const MAX_HEADER_LENGTH = 64 * 1024;
 
@@ -78,7 +78,7 @@ function createEmptyError(name: string): CommandError {
 export function detectDelimiter(header: string): string {
   const unquotedHeader = header.replaceAll(/"[^"]*"/g, '');
   const countCells = (delimiter: string) => unquotedHeader.split(delimiter).length;
-  // The sort is stable, so a tie selects the comma.
+  // The sort is stable, so the first of several equally frequent delimiters wins.
   const [bestDelimiter = ','] = Object.values(DELIMITERS).toSorted(
     (one, two) => countCells(two) - countCells(one),
   );

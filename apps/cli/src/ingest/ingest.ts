@@ -30,7 +30,7 @@ export type IngestOptions = {
   delimiter?: DelimiterName | undefined;
   /** File for bad records. True means a file next to the input file. */
   rejected?: string | true | undefined;
-  /** Whether to send a file again that was sent before. */
+  /** Whether to resend a file that was sent before. */
   again?: boolean | undefined;
   /** Name of the load. Derived from the file by default. */
   load?: string | undefined;
@@ -130,7 +130,7 @@ function createLoadId(options: IngestOptions): { id: string; canResume: boolean 
   return { id: hash('sha256', identity).slice(0, 32), canResume: true };
 }
 
-/** Returns the status of a regular file. Undefined for pipes, terminals and missing files. */
+/** Returns the status of a regular file, or undefined for pipes, terminals and missing files. */
 function getFileStats(file: string | number): BigIntStats | undefined {
   try {
     const options = { bigint: true } as const;

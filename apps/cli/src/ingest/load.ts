@@ -12,7 +12,7 @@ const MAX_PARALLEL_REQUESTS = 8;
 /** Number of consecutive failures after which a load ends. */
 const MAX_CONSECUTIVE_FAILURES = 5;
 
-/** Maximum number of reported bad records. The load only counts the other records. */
+/** Maximum number of bad records to report. Further bad records are only counted. */
 const MAX_REPORTED_ROWS = 100;
 
 export type LoadCounts = {
@@ -31,7 +31,7 @@ export type LoadResult = {
   counts: LoadCounts;
   /** Whether the load ended after too many consecutive failures. */
   hasGivenUp: boolean;
-  /** First error, which may have caused the other errors. */
+  /** First error, which may have caused later errors. */
   error: unknown;
 };
 
@@ -45,7 +45,7 @@ type LoadOptions = {
   /** Aborted when the load ends. The abort also ends a pending read of the input. */
   readController: AbortController;
   onBadRow: (description: string) => void;
-  /** @param end Length of the text up to the last record, in UTF-8 bytes. */
+  /** @param end Length of the text up to the end of the last record, in UTF-8 bytes. */
   onProgress: (records: number, end: number) => void;
 };
 
@@ -131,7 +131,7 @@ export async function loadRecords(
   return { counts, hasGivenUp, error: hasGivenUp ? undefined : errors[0] };
 }
 
-/** Describes the invalid parts of a payload in one line. Undefined for valid payloads. */
+/** Describes the invalid parts of a payload in one line. Returns undefined for valid payloads. */
 function describeViolations(payload: Record<string, unknown>): string | undefined {
   const violations = checkPayload(payload).map(({ path, message }) => {
     const field = path.replace(/^body\/?/, '');
@@ -148,8 +148,8 @@ function formatPosition({ line, index }: Row): string {
 type RejectedFile = ReturnType<typeof openRejectedFile>;
 
 /**
- * Creates a file of bad records: JSON Lines of `line`, `reason` and `record`. `record` is the record or the
- * beginning of the invalid text. All methods throw a CommandError if the file cannot be written.
+ * Creates a file of bad records: JSON Lines with `line`, `reason` and `record`. `record` is the record or the beginning
+ * of the invalid text. All methods throw a CommandError if the file cannot be written.
  */
 export function openRejectedFile(path: string) {
   function write<Result>(work: () => Result): Result {

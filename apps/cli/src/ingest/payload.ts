@@ -116,7 +116,7 @@ function isAmbiguous(kind: FieldKind, text: string): boolean {
   return AMBIGUOUS_NUMBER_PATTERN.test(text) && (kind === 'price' || text.includes(','));
 }
 
-/** Returns advice on how to write an ambiguous value. Undefined for other values. */
+/** Returns advice on how to write an ambiguous number or an ID, or undefined for other values. */
 export function getFormatAdvice(field: string, value: unknown): string | undefined {
   const kind = FIELD_KINDS.get(field) ?? 'text';
   if (kind === 'text' && typeof value === 'number') return 'quote it, so that no digit is lost';
@@ -135,7 +135,7 @@ function parseNumber(text: string): number | undefined {
   return Number(`${sign}${digits.replaceAll(/\D/g, '')}.${decimals}`);
 }
 
-/** Splits phone numbers or URLs. A comma within a URL is not followed by a space. */
+/** Splits a list of phone numbers or URLs. A comma within a URL is not followed by a space. */
 function splitList(text: string): string[] {
   const separator = /^https?:/i.test(text) ? /[\s|]+|[,;](?=https?:)|[,;]\s+/i : /[,;|\n]/;
   const values = text.split(separator).map((value) => value.trim());

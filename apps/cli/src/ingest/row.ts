@@ -1,9 +1,9 @@
 export type RowPosition = {
-  /** Number of the first line, from 1. */
+  /** One-based number of the record's first line. */
   line: number;
   /** Offset of the end of the record, in UTF-8 bytes. */
   end: number;
-  /** Number in the array, from 1. */
+  /** One-based position in the array. */
   index?: number;
 };
 
@@ -17,7 +17,7 @@ export type Row = GoodRow | BadRow;
 
 const MAX_TEXT_LENGTH = 1000;
 
-/** Creates a row that is not a record. It contains the beginning of the text. */
+/** Creates a row that is not a record. The row contains the beginning of the text. */
 export function createInvalidRow(position: RowPosition, reason: string, text: string): BadRow {
   return { ...position, reason, text: text.slice(0, MAX_TEXT_LENGTH).toWellFormed() };
 }

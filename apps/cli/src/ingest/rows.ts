@@ -12,7 +12,7 @@ export const FILE_FORMATS = ['json', 'jsonl', 'csv'] as const;
 
 export type FileFormat = (typeof FILE_FORMATS)[number];
 
-/** A payload is at most 1 MiB. JSON escapes may enlarge it up to sixfold. */
+/** Maximum length of a line. A payload is at most 1 MiB, and JSON escapes may enlarge it sixfold. */
 const MAX_LINE_LENGTH = 8 * 1024 * 1024;
 
 /** Infers the format from a file name. Returns undefined for unknown extensions. */
@@ -47,7 +47,7 @@ export async function openRows(options: FileOptions): Promise<{
   const name = isStdin ? 'standard input' : path;
   const size = isStdin ? undefined : await getFileSize(path);
   const stream = addAbortSignal(signal, isStdin ? stdin : createReadStream(path));
-  // The iteration throws the error. An abort may also follow the iteration.
+  // The iteration throws stream errors, but an abort may follow the iteration.
   stream.on('error', () => undefined);
   const byteCounts = { bytes: 0, utf8Bytes: 0 };
   const text = decodeText(readBytes(stream, { name, signal }), { name, encoding }, byteCounts);
@@ -79,7 +79,7 @@ async function getFileSize(path: string): Promise<number | undefined> {
 }
 
 /**
- * Reads the records of one JSON array with one record in memory.
+ * Reads the records of one JSON array, and keeps only one record in memory.
  * @throws CommandError if the text is not an array, and at the first syntax error.
  */
 async function* readJsonArray(text: AsyncIterable<string>, name: string): AsyncGenerator<Row> {

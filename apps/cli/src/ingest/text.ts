@@ -3,19 +3,19 @@ import { peek } from './row.ts';
 
 const ENCODING_SAMPLE_BYTES = 64;
 
-/** A few non-ASCII characters may be valid UTF-8 by chance. */
+/** Minimum number of non-ASCII characters to detect UTF-8. Fewer may be valid UTF-8 by chance. */
 const MIN_UTF8_CHARACTERS = 8;
 
-/** Number of bytes read so far, and their length in UTF-8. */
+/** Number of bytes read so far, and the length of their text in UTF-8. */
 export type ByteCounts = { bytes: number; utf8Bytes: number };
 
 /**
  * Decodes a byte stream and removes the byte order mark.
  * @param options.name The file's name, for error messages.
  * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
- * @param byteCounts Counters that are increased as bytes are read.
+ * @param byteCounts Counters that grow as bytes are read.
  * @throws CommandError with the line if the bytes are invalid in this encoding. A wrong encoding would store garbled
- *   text.
+ * text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -42,7 +42,7 @@ export async function* decodeText(
     try {
       return decoder.decode(chunk, { stream: chunk !== undefined });
     } catch (cause) {
-      // A lenient decoder replaces the invalid bytes by U+FFFD.
+      // A lenient decoder replaces the invalid bytes with U+FFFD.
       const [validText = ''] = new TextDecoder(encoding).decode(chunk).split('\uFFFD', 1);
       const [label, remedy] =
         decoder.encoding === 'utf-8'
@@ -56,7 +56,7 @@ export async function* decodeText(
   }
 }
 
-/** Returns advice about the likely encoding. Undefined if the first bytes match the chosen encoding. */
+/** Returns advice about the likely encoding, or undefined if the first bytes match the chosen encoding. */
 function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
   const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {

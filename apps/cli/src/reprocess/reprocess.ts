@@ -30,7 +30,7 @@ type ReprocessOptions = {
 
 /** Reason and position of a run that stopped early. */
 type EarlyStop = {
-  /** ID up to which all selected listings are processed. */
+  /** ID up to which all selected listings have been processed. */
   after: number | undefined;
   /** Failure of the run. Undefined if the operator stopped it. */
   error?: unknown;
@@ -41,7 +41,8 @@ type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined }
 
 /**
  * Reads listings again, prints the changes, and writes them after confirmation. With `yes`, each listing is written
- * after its extraction. A stopped or failed run still asks for confirmation, because its model calls are paid.
+ * after its extraction. A stopped or failed run still asks for confirmation, because its model calls have already been
+ * paid for.
  */
 export async function reprocess(
   { reprocess: service, parallel }: Pick<Maintenance, 'reprocess' | 'parallel'>,
@@ -199,7 +200,7 @@ async function processListings<Listing extends { listingId: number }>(
   return readError === undefined ? undefined : { after, error: readError };
 }
 
-/** Opens a queue of values in an unlinked file, because the values may not fit into memory. */
+/** Opens a queue of values in an unlinked file, because the values may not fit in memory. */
 async function openSpool<Value>() {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   let file: FileHandle;

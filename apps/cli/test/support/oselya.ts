@@ -11,7 +11,7 @@ process.setMaxListeners(200);
 
 /**
  * Runs the command in this process.
- * @param env The whole environment of the command.
+ * @param env Complete environment of the command.
  * @param input Standard input, which is not a terminal. An array contains the chunks.
  * @returns The exit status and the output.
  */
