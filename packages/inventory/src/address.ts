@@ -46,7 +46,7 @@ export function isUrlScheme(protocol: string): boolean {
   return DEFAULT_PORTS.has(protocol);
 }
 
-/** Returns the transport of a normalized protocol name. Undefined if it is unknown. */
+/** Returns the transport of a normalized protocol name, or undefined if the transport is unknown. */
 export function getTransport(protocol: string): 'tcp' | 'tls' | 'udp' | undefined {
   if (TLS_PROTOCOLS.has(protocol)) return 'tls';
   if (UDP_PROTOCOLS.has(protocol)) return 'udp';
@@ -58,7 +58,7 @@ export function getScheme({ protocol }: Pick<URL, 'protocol'>): string {
   return normalizeProtocol(protocol.slice(0, -1));
 }
 
-/** Returns the explicit or default port of a URL. Undefined if it is unknown. */
+/** Returns the explicit or default port of a URL, or undefined if the scheme has no known port. */
 export function getPort(url: Pick<URL, 'protocol' | 'port'>): number | undefined {
   return url.port === '' ? DEFAULT_PORTS.get(getScheme(url)) : Number(url.port);
 }
@@ -94,7 +94,7 @@ export function isIpAddress(host: string): boolean {
   return isIPv4(host) || isIPv6(host);
 }
 
-// `ipaddr.js` is slow here: it throws and catches an error for each invalid address.
+// Looks for a colon first, because `ipaddr.js` throws and catches an error for each invalid address, which is slow.
 function isIPv6(host: string): boolean {
   return host.includes(':') && ipaddr.IPv6.isValid(host);
 }
@@ -131,7 +131,7 @@ const PRIVATE_RANGES = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierG
 /** Names that resolve only on one machine or network (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */
 const LOCAL_NAME_PATTERN = /(^|\.)(local|home\.arpa|internal|lan)$/;
 
-/** Returns the network scope of an IP address or a local name. Null for other names and for wildcards. */
+/** Returns the network scope of an IP address or a local name, or null for other names and for wildcards. */
 export function getNetworkScope(host: string): NetworkScope | null {
   const name = removeBrackets(host.toLowerCase()).replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return 'loopback';
@@ -143,7 +143,7 @@ export function getNetworkScope(host: string): NetworkScope | null {
   return range === 'unicast' ? 'global' : null;
 }
 
-/** Returns whether a host may be reachable from the internet. True for global addresses, wildcards and full names. */
+/** Returns whether a host may be reachable from the internet: a global address, a wildcard or a full name. */
 export function canBePublic(host: string): boolean {
   const scope = getNetworkScope(host);
   if (scope !== null) return scope === 'global';
@@ -152,7 +152,7 @@ export function canBePublic(host: string): boolean {
   return isWildcardHost(name) || (labels.length > 0 && /\p{L}/u.test(topLevel));
 }
 
-/** Returns whether a host means all addresses of a machine. */
+/** Returns whether a host stands for all addresses of a machine. */
 export function isWildcardHost(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '*';
 }
@@ -182,7 +182,7 @@ export type Endpoint = {
 const HOST_PATTERN =
   /^([a-z\d_]([a-z\d_-]*[a-z\d_])?(\.[a-z\d_]([a-z\d_-]*[a-z\d_])?)*\.?|\[[\da-f:.]+\])$/i;
 
-/** Returns the endpoint of a record, from its URL or from its host and port. Null if the record is incomplete. */
+/** Returns the endpoint of a record, from its URL or from its host and port, or null if the record is incomplete. */
 export function parseEndpoint(record: EndpointRecord): Endpoint | null {
   const { url: writtenUrl = '' } = record;
   const parsedUrl = URL.parse(writtenUrl);

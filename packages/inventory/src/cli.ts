@@ -10,7 +10,7 @@ import {
 import { maskCredentials } from './credentials.ts';
 import { escapeInvisible } from './text.ts';
 
-/** Commands in help order: usage, summary and module, which is loaded on demand. */
+/** Commands in help order, each with its usage, summary and a function that loads its module on demand. */
 const COMMANDS: Record<string, [usage: string, summary: string, load: () => Promise<Command>]> = {
   validate: [
     'FILE...',
@@ -118,7 +118,7 @@ function isHelpRequested(args: readonly string[]): boolean {
 }
 
 /**
- * Limits heap growth for the rest of the process. Use it only for a check, which drops each record: a program that
+ * Limits heap growth for the rest of the process. Use it only for validation, which keeps no records: a program that
  * keeps all records becomes much slower.
  */
 export function keepHeapSmall(): void {

@@ -44,7 +44,7 @@ const USERINFO_PATTERN = createUserinfoPattern(String.raw`\s"<>`);
 /** Matches the user and password in a string that is one URL. */
 const URL_USERINFO_PATTERN = createUserinfoPattern(String.raw`\n`);
 
-/** `user:password@host` with a port, path or bracket. Without these, strings such as `npm:package@1.2` would match. */
+/** Pattern for `user:password@host` with a port, path or bracket. Without these, `npm:package@1.2` would match. */
 const BARE_CREDENTIALS_PATTERN =
   /(?<=^|[\s"<>/=,;('`])(?!(?:acct|im|mailto|sips?|xmpp):)[^\s"<>:/\\=,;(@]{1,128}:[^\s"<>/\\]{1,256}(?=@[^\s"<>@:/\\(,;]{1,255}(?::\d{1,5}(?!\w)|[/\\(]))/gi;
 
@@ -102,7 +102,7 @@ export function removeCredentials(writtenUrl: string): string {
     : publicUrl.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 
-/** Returns the kind of credential in a URL. Null if there is none. */
+/** Returns the kind of credential in a URL, or null if there is none. */
 export function detectCredential(writtenUrl: string): string | null {
   if (!/[@=]/.test(writtenUrl)) return null;
   const url = URL.parse(writtenUrl);

@@ -2,14 +2,14 @@
 export type Day = string & { readonly isDay: true };
 
 const DAY_MS = 86_400_000;
-// RFC 3339 §5.6, with an optional time zone. A space may replace the T.
+// Date or timestamp (RFC 3339 §5.6). The time zone is optional, and a space may replace the T.
 const TIMESTAMP_PATTERN =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?$/i;
 
 /** Parses a date, or the date of a timestamp. Returns null for invalid dates such as 2026-02-30. */
 export function parseDay(text: string): Day | null {
   const [, date] = TIMESTAMP_PATTERN.exec(text) ?? [];
-  // `Date` turns February 30 into March 2.
+  // `Date` accepts February 30 and turns it into a day in March.
   if (date === undefined || Number.isNaN(Date.parse(date)) || date < '0100') return null;
   return toDay(new Date(date)) === date ? (date as Day) : null;
 }

@@ -53,7 +53,7 @@ export function getRuleName(code: LintCode): string {
   return code.slice('lint/'.length);
 }
 
-/** Returns the documentation page for a finding code. Null for codes without a page. */
+/** Returns the documentation page for a finding code, or null for codes without a page. */
 export function getRulePage(code: string): string | null {
   const hasPage = code in LINT_RULES || code === 'json/duplicate-key';
   return hasPage ? `docs/inventory/rules/${code.slice(code.indexOf('/') + 1)}.md` : null;

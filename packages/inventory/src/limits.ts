@@ -20,9 +20,9 @@ export const MAX_TEXT_BYTES = 16 * MEBIBYTE;
 /** Maximum size of a baseline. A finding takes a few hundred bytes. */
 export const MAX_BASELINE_BYTES = 256 * MEBIBYTE;
 
-/** Maximum total number of draft characters per import, before JSON encoding. */
+/** Maximum total length of the imported endpoints of one import, as JSON. */
 export const MAX_DRAFT_CHARACTERS = 32 * MEBIBYTE;
-/** Maximum number of drafts per import. One line may contain a range of 65,535 ports. */
+/** Maximum number of drafts per import. One line of a file may specify a range of 65,535 ports. */
 export const MAX_IMPORTED_RECORDS = 20_000;
 /** Maximum nesting depth of an imported file or a YAML inventory. */
 export const MAX_IMPORT_DEPTH = 200;
@@ -37,13 +37,13 @@ export const MAX_URL_CHARACTERS = 8 * KIBIBYTE;
 /** Maximum length of a host name (RFC 1035 §2.3.4). */
 export const MAX_HOST_CHARACTERS = 255;
 
-/** Maximum size of a YAML inventory or OpenAPI document. The parser takes a hundred times as much memory. */
+/** Maximum size of a YAML inventory or OpenAPI document. The parser needs about 100 times as much memory. */
 export const MAX_YAML_BYTES = 4 * MEBIBYTE;
-/** Maximum size of a Compose file. Long files are about 100 KiB. */
+/** Maximum size of a Compose file. Even long files have only about 100 KiB. */
 export const MAX_COMPOSE_BYTES = 512 * KIBIBYTE;
 /** Minimum average size of a YAML token. Typical tokens are four bytes; single-byte tokens exhaust memory. */
 export const MIN_YAML_TOKEN_BYTES = 2;
 /** Maximum number of aliases (`*name`) in a YAML file. Each alias requires a search of the whole file. */
 export const MAX_YAML_ALIASES = 1_000;
-/** Option `maxAliasCount` of the package `yaml`. */
+/** Value of the option `maxAliasCount` of the package `yaml`. */
 export const MAX_YAML_ALIAS_REPEATS = 100;

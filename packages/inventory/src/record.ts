@@ -44,8 +44,8 @@ function compileSchema<T>(reference: string): ValidateFunction<T> {
   return validate;
 }
 
-/** Returns whether a parsed value is an endpoint record. Stores Ajv errors in its property `errors`. */
+/** Returns whether a parsed value is an endpoint record. Stores Ajv errors in the function's property `errors`. */
 export const isEndpointRecord = compileSchema<EndpointRecord>(`${schema.$id}#/items`);
 
-/** Returns whether a parsed value is an inventory. Stores Ajv errors in its property `errors`. */
+/** Returns whether a parsed value is an inventory. Stores Ajv errors in the function's property `errors`. */
 export const isInventory = compileSchema<EndpointRecord[]>(schema.$id);

@@ -69,7 +69,7 @@ function removeTruncatedWord(text: string): string {
 
 // Control characters, lone surrogates, line separators, and format characters, which reorder or hide text.
 const INVISIBLE_CHARACTER_PATTERN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-// Line ends, tabs, and the joiners of Persian words and of emoji are harmless on a page.
+// Line ends, tabs, and the zero-width characters of Persian text and emoji are harmless on a page.
 const TEXT_WITHOUT_PAGE_SPACE_PATTERN = /[^\n\r\t\u200C\u200D]+/g;
 // Fast path: nearly all text is printable ASCII.
 const NON_PRINTABLE_ASCII_PATTERN = /[^ -~]/;

@@ -53,7 +53,7 @@ test('The option --version prints only the version', async () => {
 
 test('Internal errors are reported and end with 2', async () => {
   const [stdout, stderr] = [new Collector(), new Collector()];
-  // Standard input of a process never yields strings, so these cause an internal error.
+  // Standard input of a process never yields strings, so strings cause an internal error.
   const stdin = Readable.from(['[]']) as AsyncIterable<never>;
   const listeners = process.listenerCount('uncaughtException');
   const status = await runInventoryProcess(['report', '-'], { stdin, stdout, stderr, env: {} });
@@ -96,7 +96,7 @@ test('Only the probe command opens connections', async (t) => {
   const [file, api] = [resolvePath('net'), resolvePath('api')];
   await writeFile(file, JSON.stringify([{ ...VALID_RECORD, url, docs: `${url}docs` }]));
   await writeFile(api, JSON.stringify({ info: { title: 'A' }, servers: [{ url }] }));
-  // TLS, HTTP and fetch use this method as well.
+  // TLS, HTTP and fetch also connect with this method.
   const { mock } = t.mock.method(Socket.prototype, 'connect');
   for (const argv of [
     ['validate', file],
@@ -180,7 +180,7 @@ for (const name of names) {
 
 test('The transcripts show every rule', () => {
   const transcripts = names.map((name) => readFileSync(new URL(name, goldenFolder), 'utf8'));
-  // json.test.ts tests this code, because its record exceeds 1 MiB.
+  // json.test.ts covers this code, which needs a record of more than 1 MiB.
   const expectedCodes = Object.keys(RULES).filter((code) => code !== 'limit/record-size');
   const missingCodes = expectedCodes.filter(
     (code) => !transcripts.some((transcript) => transcript.includes(` [${code}]`)),

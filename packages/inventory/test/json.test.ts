@@ -15,7 +15,7 @@ import { collectCodes, inChunks, splitIntoChunks, validate, VALID_RECORD } from 
 
 const RECORD = JSON.stringify(VALID_RECORD);
 
-// Failures print the seed; FUZZ_SEED sets another one.
+// Failures print the seed; FUZZ_SEED sets a different one.
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_261_120);
 const DOCUMENT_COUNT = getRepetitions({ soak: 100_000, ci: 2_000 });
 const isSoak = DOCUMENT_COUNT > 10_000;
@@ -242,7 +242,7 @@ test('Records have a maximum depth, and later records are read', async () => {
 
 /** Returns a valid record with a given number of objects, lists and strings, including keys. */
 function createRecordWithParts(partCount: number): string {
-  // The record itself, and the property `x` with its list.
+  // The record itself, its keys and strings, and the property `x` with its list.
   const basePartCount = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
   const x = Array.from({ length: partCount - basePartCount }, () => ({}));
   return JSON.stringify({ ...VALID_RECORD, x });

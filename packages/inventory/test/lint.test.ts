@@ -177,7 +177,7 @@ test('The inventory of this repository is valid, and its pages and sources exist
   }
 });
 
-// The reader reports repeated keys. No configuration disables this check.
+// The reader reports repeated keys, and no configuration disables this check.
 const documentedRules = [
   ...ALL_RULES.map(({ code, severity, options = {} }) => {
     return { code, severity, options, name: getRuleName(code) };

@@ -13,7 +13,7 @@ import { VALID_RECORD } from './support.ts';
 
 const RECORD = JSON.stringify({ ...VALID_RECORD, notes: 'x'.repeat(250) });
 const RECORD_START = JSON.stringify(VALID_RECORD).slice(0, -1);
-/** Leaves room for the other members below MAX_RECORD_BYTES. */
+/** Size that leaves room for other members below MAX_RECORD_BYTES. */
 const ALMOST_MAX_RECORD_BYTES = 1_000_000;
 
 /** Joins members or elements up to the size limit and the part limit of a record. */

@@ -76,7 +76,7 @@ test('Each command has its dependencies', async () => {
     ['import --from nginx nginx.conf', /"port": 80/],
     ['import --from caddy Caddyfile', /"port": 80/],
     ['import --from openapi openapi.yaml', /"domain": "a\.example"/],
-    // The record names no host and port.
+    // The record names no host or port.
     ['probe own.json', /1 not probed/],
     ['report --format csv own.json', /^id,name,/],
   ] as const) {

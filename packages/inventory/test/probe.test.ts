@@ -41,7 +41,7 @@ function createCertificate(options: CertificateOptions = {}) {
   });
 }
 
-/** Starts a server until the tests end, and returns its port. */
+/** Starts a server that runs until the tests end, and returns its port. */
 async function listen(server: Server | HttpServer): Promise<number> {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   after(() => {

@@ -152,7 +152,7 @@ test('Texts of records and titles never become markup or scripts', async () => {
   await close();
 });
 
-/** A4 at 96 pixels an inch. */
+/** A4 at 96 pixels per inch. */
 const PAPER = { width: 794, height: 1123 };
 
 for (const javaScriptEnabled of [true, false]) {

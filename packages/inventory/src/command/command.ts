@@ -24,7 +24,7 @@ export type Command = {
   /** Help text below the usage line. */
   help: string;
   /**
-   * Runs the command. Returns the exit status: 0 success, 1 problems found, 2 unreadable input.
+   * Runs the command. Returns the exit status: 0 for success, 1 for problems, 2 for unreadable input.
    * @throws UsageError
    */
   run(argv: string[], context: Context): Promise<number>;
@@ -150,7 +150,7 @@ export class Printer {
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    // The callbacks of `write` get the errors.
+    // The callbacks of `write` receive the errors.
     stream.on('error', () => undefined);
     // A destroyed stream does not call the callback of the write in progress.
     stream.once('close', () => {

@@ -94,7 +94,7 @@ type TargetGroup = { targets: string[]; labels: Record<string, string> };
 
 const LABEL_PATTERN = /^[a-z_]\w*$/i;
 
-/** Returns the scrape target of an endpoint. Prometheus supports each URL parameter only once. */
+/** Returns the scrape target of an endpoint, or null if Prometheus cannot scrape it, as with repeated parameters. */
 function toScrapeTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup | null {
   const { host, port, protocol } = endpoint;
   const url = endpoint.url === null ? null : URL.parse(removeCredentials(record.url ?? ''));

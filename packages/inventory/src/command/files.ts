@@ -112,7 +112,7 @@ export async function selectRecords(
 }
 
 /**
- * Reads the text of a configuration or other file. With `io`, `-` reads standard input.
+ * Reads the text of a configuration or other file. With `io`, `-` means standard input.
  * @param advice Advice for a file that exceeds the size limit.
  * @throws UsageError if the file cannot be read, is not UTF-8, or exceeds the size limit.
  */

@@ -133,7 +133,7 @@ async function updateBaseline(
   currentFindings: Baseline,
   results: readonly FileResult[],
 ): Promise<string> {
-  // An incomplete baseline would report old findings as new in the next run.
+  // With an incomplete baseline, the next run would report old findings as new.
   const unreadResult = results.find((result) => !isFullyRead(result));
   if (unreadResult !== undefined) {
     return `${file} was not changed, as ${unreadResult.file} was not read to its end`;
@@ -153,7 +153,7 @@ function isFullyRead({ isComplete, status }: FileResult): boolean {
 }
 
 /**
- * Applies all fixes to files, one file at a time in memory. Skips unreadable files, which the check reports.
+ * Applies all fixes to files, holding one file in memory at a time. Skips unreadable files, which the check reports.
  * @throws UsageError for standard input, special and compressed files, and for write failures.
  */
 async function fixFiles(

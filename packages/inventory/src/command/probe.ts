@@ -48,7 +48,7 @@ export const probeCommand: Command = {
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('probe', argv, {
       ...SELECT_OPTIONS,
-      // Timers cannot exceed a few weeks.
+      // The default maximum would exceed the longest timer, which is about 25 days.
       timeout: createNumberOption({ min: 1, max: 600 }),
       'expiry-days': createNumberOption(),
       concurrency: createNumberOption({ min: 1, max: MAX_CONCURRENT_PROBES }),

@@ -11,7 +11,7 @@ import {
   UNMATCHED_BRACE_MESSAGE,
 } from './source.ts';
 
-/** Logical line. `isHead` is true at the top level, for the addresses of a site, snippets, imports and variables. */
+/** Logical line. `isHead` is true at the top level: for site addresses, snippets, imports and variables. */
 type Line = { words: string[]; hasBlock: boolean; isHead: boolean; number: number };
 type Lines = Iterator<Line | null>;
 
@@ -88,7 +88,7 @@ function isSite(head: Line, result: ImportResult): boolean {
   return false;
 }
 
-/** @param outerBlock Nested block: its first word, and the part of the site to which it applies. */
+/** @param outerBlock The block itself if it is nested: its first word, and the part of the site to which it applies. */
 function readSite(
   lines: Lines,
   site: Site,
@@ -131,7 +131,7 @@ function isLoopback(host: string): boolean {
   return getNetworkScope(removeBrackets(host)) === 'loopback';
 }
 
-/** Hosts may be international (RFC 5890 §2.3.2.3) and contain `*` as a label. */
+/** Hosts may be internationalized (RFC 5890 §2.3.2.3) and contain `*` as a label. */
 const ADDRESS_PATTERN =
   /^(?:(?<scheme>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<port>\d{1,5}))?(?<path>\/.*)?$/iu;
 
@@ -215,11 +215,11 @@ function* readLines(source: string): Generator<Line | null> {
 /** A word, a quoted string or a heredoc. `isQuoted` is true for quoted strings and heredocs. */
 type Token = { text: string; line: number; isQuoted: boolean; isFirstOnLine: boolean };
 
-/** Matches a continued line, a comment, space, the start of a heredoc, or a word. */
+/** Matches a line continuation, a comment, space, the start of a heredoc, or a word. */
 const PIECE_PATTERN = /\\\r?\n|#[^\n]*|[^\S\n]+|<<([\w-]+)\r?\n|[^\s"`](?:\\(?!\r?\n)|[^\s\\])*/y;
 
 /**
- * Yields the tokens of a Caddyfile as Caddy's lexer finds them.
+ * Yields the tokens of a Caddyfile as Caddy's lexer does.
  * https://caddyserver.com/docs/caddyfile/concepts#tokens-and-quotes
  */
 function* readTokens(configuration: string): Generator<Token> {

@@ -165,7 +165,7 @@ function parsePorts(item: unknown): PublishedPort[] | null {
 
 const MAX_NESTED_DEFAULTS = 10;
 
-// Private-use placeholders for a literal dollar sign, and around the names of unknown variables.
+// Private-use characters that stand for a literal dollar sign, and enclose the names of unknown variables.
 const [DOLLAR_PLACEHOLDER, VARIABLE_START, VARIABLE_END] = ['\uE000', '\uE001', '\uE002'];
 const VARIABLE_PATTERN = /\$([a-z_]\w*)|\$\{([a-z_]\w*)(?:(:?[-?+])([^${}]*))?\}/gi;
 

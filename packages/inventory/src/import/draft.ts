@@ -163,7 +163,7 @@ export class SiteNotes {
     return this.#authMethods.size === 0 ? undefined : formatShortList(this.#authMethods, '; ');
   }
 
-  /** Returns sentences about the other properties, with a limited number of each kind. */
+  /** Returns the sentences for `notes`, with a limited number of each kind. */
   describeNotes(): string {
     const openParts = this.#authMethods.size === 0 ? [] : this.#openParts;
     return [this.#sentences, this.#authParts, openParts, this.#targets]

@@ -18,7 +18,7 @@ type Level = { settings: Map<string, string>; accessRules: string[] };
 
 type Server = {
   isHttp: boolean;
-  /** Enclosing level. The server inherits all its settings, including later ones. */
+  /** Enclosing level. The server inherits all of its settings, even those after the server's block. */
   outerLevel: Level;
   ownLevel: Level;
   listens: (readonly string[])[];
@@ -87,7 +87,7 @@ function readDirective(
   else if (name === 'allow' || name === 'deny') accessRules.push(`${name} ${value}`);
 }
 
-/** @param location Nested block, such as a location. Its settings do not apply to the whole server. */
+/** @param location Nested block to read, such as a location. Its settings do not apply to the whole server. */
 function readServer(
   directives: Directives,
   server: Server,
@@ -121,8 +121,8 @@ function addAccessRuleNote(notes: SiteNotes, rules: readonly string[], part = ''
 }
 
 /**
- * Describes the authentication that a setting requires. Undefined if there is none, or if the value depends on a
- * variable.
+ * Describes the authentication that a setting requires. Returns undefined if there is none, or if the value depends on
+ * a variable.
  */
 function describeAuthSetting(name: string, value: string): string | undefined {
   if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
@@ -149,7 +149,7 @@ function addServer(server: Server, result: ImportResult): void {
   const otherNamesNote =
     otherNames.length === 0 ? '' : `Also ${formatShortList(otherNames, ', ')}.`;
   const notesText = [otherNamesNote, notes.describeNotes()].filter(Boolean).join(' ');
-  // The server also accepts requests without a matching host name.
+  // Without an exact name, the domain of the server is unknown.
   const hostProperties = domain === undefined ? {} : toHostProperties(domain);
   const seenEndpoints = new Set<string>();
   let portCount = 0;
@@ -220,7 +220,7 @@ const LISTEN_PATTERN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\
 
 /**
  * Parses `ADDRESS[:PORT]` or `PORT`. A port may be a range. Returns null for Unix sockets and invalid addresses. The
- * host is undefined for all addresses.
+ * host is undefined if the server listens on all addresses.
  * https://nginx.org/en/docs/http/ngx_http_core_module.html#listen
  */
 function parseListen(address: string): { host: string | undefined; ports: number[] } | null {
@@ -233,7 +233,7 @@ function parseListen(address: string): { host: string | undefined; ports: number
   return { host: isWildcardHost(host) ? undefined : host, ports };
 }
 
-/** Yields directives. With `files`, replaces each `include` by the directives of the included files. */
+/** Yields directives. With `files`, replaces each `include` with the directives of the included files. */
 function* expandIncludes(
   source: string,
   files: IncludedFiles | undefined,

@@ -83,7 +83,7 @@ function* listServers(
   }
 }
 
-/** Replaces variables by their defaults, up to the length limit of a URL. */
+/** Replaces variables with their defaults, up to the length limit of a URL. */
 function insertDefaults(url: string, variables: Mapping): string {
   let result = '';
   let index = 0;

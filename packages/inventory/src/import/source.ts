@@ -126,7 +126,7 @@ export function countNewlines(source: string, from: number, to: number): number 
 
 /**
  * Parses YAML or JSON whose root is a mapping.
- * @param maxBytes Size limit for YAML. Only the file size limits JSON.
+ * @param maxBytes Maximum size of YAML. JSON is limited only by the maximum file size.
  * @throws ImportError
  */
 export function parseMapping(source: string, maxBytes: number): Record<string, unknown> {
@@ -171,7 +171,7 @@ export function toList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Returns a trimmed string, or a number as a string. Undefined for other values and blank strings. */
+/** Returns a trimmed string, a number as a string, or undefined for other values and blank strings. */
 export function toText(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;

@@ -18,7 +18,7 @@ export type OffsetPosition = Position & { offset: number };
 /** Path as a linked list of keys and indices, last key first. Null for the root. */
 export type JsonPath = { parent: JsonPath; key: string | number } | null;
 
-/** Repeated key of an object, with its first and current position. */
+/** Repeated key of an object, with the positions of its first and its repeated occurrence. */
 type DuplicateKey = {
   key: string;
   path: JsonPath;
@@ -35,7 +35,7 @@ export type LocatedValue = {
   duplicates: DuplicateKey[];
 };
 
-/** Text between JSON delimiters of its file. Truncated text may end in an incomplete word. */
+/** Text of a value, with the open delimiters of the file around it. Truncated text may end in an incomplete word. */
 type EnclosedText = Pick<RawValue, 'text' | 'start' | 'enclosingDelimiters' | 'truncation'>;
 
 /** Thrown for invalid JSON, with the offset of the error in the text. */

@@ -35,7 +35,7 @@ export function parseValue(text: string): ParsedValue | null {
 
 type PartCounts = { stringCount: number; containerCount: number };
 
-/** Returns null if the parts exceed a limit. */
+/** Counts the parts of a value. Returns null if they exceed a limit. */
 function countParts(value: unknown): PartCounts | null {
   const partCounts = { stringCount: 0, containerCount: 0 };
   addParts(value, partCounts, 1);
@@ -69,7 +69,7 @@ type RunRecord = ParsedValue & {
   newlineCount: number;
 };
 
-/** Chunk of a run, with the offset of its first record. */
+/** Chunk that contains a run, with the offset of the run's first record. */
 type RunContext = {
   bytes: Buffer;
   from: number;

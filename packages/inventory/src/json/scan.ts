@@ -172,7 +172,7 @@ export class PendingText {
 /**
  * - `open`: the value continues in the next chunk.
  * - `whole`: the end was found, but the text may still be invalid JSON.
- * - `broken`: JSON does not allow the last byte read there.
+ * - `broken`: JSON does not allow the last byte read at its position.
  * - `too-deep`, `too-many`: the last byte read exceeded {@link MAX_DEPTH} or {@link MAX_RECORD_PARTS}.
  */
 type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
@@ -180,7 +180,7 @@ type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
 /** Finds the end of one JSON value without parsing it: counts brackets and recognizes strings. */
 export class ValueScanner {
   status: ScanStatus = 'open';
-  /** Number of strings, including keys. A parsed value has fewer strings if and only if keys are repeated. */
+  /** Number of strings in the text, including keys. The parsed value has fewer if and only if keys are repeated. */
   stringCount = 0;
   readonly #lines: LineTracker;
   #depth = 0;

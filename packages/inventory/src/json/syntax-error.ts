@@ -28,7 +28,7 @@ export function createTruncationProblem(
   return { code: 'json/truncated', message, position, related };
 }
 
-/** Creates a problem for a character that JSON does not allow there. Frequent mistakes get a hint. */
+/** Creates a problem for a character that JSON does not allow at its position. Frequent mistakes get a hint. */
 export function createUnexpectedProblem(
   character: string,
   expected: string,
@@ -92,7 +92,7 @@ function getNumberHint(word: string): string | null {
 /**
  * Creates a problem for a record that exceeds a limit.
  * @param position Start of the record, or the position at which it exceeds the depth limit.
- * @param unit Skipped unit: the rest of the record or of the line.
+ * @param unit Whether the rest of the record or of the line is skipped.
  */
 export function createLimitProblem(
   limit: 'too-large' | 'too-many' | 'too-deep',

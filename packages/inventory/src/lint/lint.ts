@@ -136,7 +136,7 @@ function createSettingSchema({ options }: Rule): object {
   return { anyOf: [SEVERITY_SCHEMA, { type: 'object', properties, additionalProperties: false }] };
 }
 
-/** The JSON Schema (draft 2020-12) of inventory.config.json. */
+/** JSON Schema (draft 2020-12) of inventory.config.json. */
 export const CONFIG_SCHEMA = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   $id: 'inventory.config.schema.json',

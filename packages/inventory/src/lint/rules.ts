@@ -9,7 +9,7 @@ import { quoteId, quoteText } from '../text.ts';
 /** Property problem without the code and severity of its rule. */
 export type RuleProblem = Omit<PropertyProblem, 'code' | 'severity'>;
 
-/** Record properties of the type that the schema requires. */
+/** Record properties whose types conform to the schema. */
 export type TypedFields = Readonly<Partial<EndpointRecord>>;
 
 /** First position of each ID in the inventories of one run. */
@@ -34,7 +34,7 @@ export type Rule<Options = unknown> = {
   ): RuleResult;
 };
 
-/** Returns the extra properties of a record, and the properties of the type that the schema requires. */
+/** Returns the extra properties of a record, and the known properties whose types conform to the schema. */
 export function getTypedFields(value: object): TypedFields {
   // No prototype, because a record may have keys such as `toString`.
   const fields: Record<string, unknown> = Object.create(null);
@@ -63,7 +63,7 @@ function normalizeName(name: string): string {
   return name.toLowerCase().replaceAll(/[-_\s]/g, '');
 }
 
-/** Lower-case values of `auth` without information. `open` and `anonymous` are informative. */
+/** Lower-case values of `auth` that carry no information. `open` and `anonymous` are informative. */
 export const EMPTY_AUTH_VALUES: ReadonlySet<string> = new Set(
   `none, no, nothing, nil, n/a, n.a, na, not applicable, off, disabled, false, no auth,
   no authentication, without auth, without authentication, unauthenticated, unknown, not known,

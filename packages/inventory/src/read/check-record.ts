@@ -71,7 +71,7 @@ export function* locateProblems(
   text: string,
   locatedValue: LocatedValue,
 ): Generator<LocatedProblem> {
-  // Details are computed on demand, because they may be many and long.
+  // Details are computed on demand, because they may be numerous and long.
   const entries: {
     position: OffsetPosition;
     createDetails: () => Omit<LocatedProblem, 'position'>;

@@ -144,7 +144,7 @@ function* readUntilInvalid(bytes: Buffer, offset: number): Generator<Buffer | En
   yield { code: 'encoding/utf-8', message };
 }
 
-/** Returns the length in bytes of a UTF-8 character by its first byte. Returns 1 for invalid first bytes. */
+/** Returns the length in bytes of a UTF-8 character, derived from its first byte. Returns 1 for invalid first bytes. */
 function getSequenceLength(leadByte = 0): number {
   if (leadByte < 0xc2 || leadByte > 0xf4) return 1;
   if (leadByte < 0xe0) return 2;
@@ -160,7 +160,7 @@ function countUnfinishedBytes(bytes: Buffer): number {
   return 0;
 }
 
-/** Encodings by their first bytes: byte order marks, then ASCII (`x`) between zero bytes. */
+/** Encodings by the first bytes of a text: a byte order mark, or ASCII characters padded with zero bytes. */
 const ENCODINGS: [name: string, pattern: RegExp][] = [
   ['UTF-32 (big-endian)', /^\0\0(?:\xfe\xff|\0[^\0])/],
   ['UTF-32 (little-endian)', /^(?:\xff\xfe|[^\0]\0)\0\0/],

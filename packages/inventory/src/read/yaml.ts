@@ -45,7 +45,7 @@ export class YamlError extends Error {
  */
 export function parseYaml(source: string, maxBytes: number): Document.Parsed {
   checkSize(source, maxBytes);
-  // Unique keys take quadratic time, and pretty errors copy the line of each error.
+  // The check for unique keys takes quadratic time, and pretty errors copy the line of each error.
   const document = parseDocument(source, { uniqueKeys: false, merge: true, prettyErrors: false });
   const [error] = document.errors;
   if (error === undefined) return document;

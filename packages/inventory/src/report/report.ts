@@ -91,7 +91,7 @@ function formatMarkdownRow(cells: readonly string[]): string {
   return `| ${cells.map((text) => formatMarkdownCell(text)).join(' | ')} |\n`;
 }
 
-/** Formulas are escaped, because spreadsheets would execute them. */
+/** CSV options. They escape formulas, because spreadsheets would execute them. */
 const CSV_OPTIONS = { escape_formulas: true, record_delimiter: 'windows' } as const;
 
 /** Formats records as CSV (RFC 4180), row by row: the columns of the specification, then extra properties. */
@@ -116,7 +116,7 @@ const [PAGE_TEMPLATE, PAGE_STYLE, PAGE_SCRIPT] = ['page.html', 'page.css', 'page
 ) as [string, string, string];
 const hashSource = (text: string) => `'sha256-${hash('sha256', text, 'base64')}'`;
 
-/** Allows only the page's own style and script, by their hashes. */
+/** Policy that allows only the page's own style and script, by their hashes. */
 const CONTENT_SECURITY_POLICY = `default-src 'none'; style-src ${hashSource(PAGE_STYLE)}; script-src ${hashSource(PAGE_SCRIPT)}; base-uri 'none'; form-action 'none'`;
 
 /** Placeholder for the rows. Escaped record text cannot contain it. */

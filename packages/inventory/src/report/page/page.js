@@ -26,7 +26,7 @@
     form.querySelector('output').textContent = `${shownCount} of ${rows.length} shown`;
   }
 
-  // The reader's languages define the sort order, such as that of і and й in Ukrainian.
+  // The reader's languages define the sort order, such as the order of і and й in Ukrainian.
   const { compare } = new Intl.Collator([...navigator.languages], { numeric: true });
 
   // Empty values are last in either direction.
