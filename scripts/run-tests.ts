@@ -1,7 +1,7 @@
 // Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because starting one
 // takes most of their time. Each database file runs in a separate process, because it leaves servers and timers open.
 //   --kind unit|database   only unit files or only database files
-//   --soak                 the long versions of the tests that have one
+//   --soak                 the long versions of the tests that have them
 
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
@@ -44,9 +44,9 @@ function canShare(file: string): boolean {
 /** Runs test files. Returns the exit status, and the output if `isShown` is false. */
 function run(options: readonly string[], group: readonly string[], isShown: boolean) {
   const flags = [
-    // No file uses its embedded database long enough for the optimizing compiler to pay off.
+    // No file uses its embedded database long enough for the optimizing WebAssembly compiler to pay off.
     '--liftoff-only',
-    // Collecting the default young generation would take a third of an app's startup time.
+    // With the default young generation, garbage collection would take a third of an app's startup time.
     '--min-semi-space-size=64',
     '--max-semi-space-size=128',
     '--import',

@@ -34,7 +34,7 @@ describe('auth', () => {
     new Map(
       authVariants.map(({ name }) => [
         name,
-        // Goals of speed use only these properties.
+        // The speed goals use only these properties.
         [1, 2].map(
           (round) => ({ requests: (rates[name] ?? 1000) / round, seconds: 1 }) as LoadSample,
         ),

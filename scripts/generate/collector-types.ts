@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** Resolves the generator from the assistant, because it needs a different version of TypeScript. */
+/** Resolves the generator from the assistant, because the generator needs a different version of TypeScript. */
 const resolve = createRequire(
   join(import.meta.dirname, '../../apps/assistant/package.json'),
 ).resolve;

@@ -13,7 +13,7 @@ const COLUMNS_QUERY = `
   where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
   order by c.relname, a.attnum`;
 
-// Excludes the not-null constraints, which only PostgreSQL 18 lists, because COLUMNS_QUERY returns them.
+// Excludes not-null constraints, which COLUMNS_QUERY returns. Only PostgreSQL 18 and later list them here.
 const CONSTRAINTS_QUERY = `
   select conrelid::regclass::text as "table", pg_get_constraintdef(oid) as text
   from pg_constraint

@@ -29,7 +29,7 @@ install_debootstrap() {
   [[ -n $(debian_mirror) ]] || fail "$unsupported"
 }
 
-# Builds in another folder and renames it at the end, so that the final folder is complete.
+# Builds in a temporary folder and renames it at the end, so that the final folder is complete.
 install_packages() {
   [[ -d $root ]] && return
   install_debootstrap
@@ -53,7 +53,7 @@ install_packages() {
   mv "$building" "$root"
 }
 
-# The socket needs no password. It is in the data folder, so its users can read the data anyway.
+# The socket needs no password: it is in the data folder, so users who can reach it can read the data anyway.
 create_data() {
   [[ -d $data ]] && return
   rm -rf "$data.new"
@@ -65,7 +65,7 @@ create_data() {
 debian_memory_mb() { awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo; }
 
 # Checks that a process runs postgres in the data folder, because another process may have reused
-# an ID from a file.
+# the process ID in a file.
 is_ours() { [[ /proc/$1/cwd -ef $data && $(cat "/proc/$1/comm" 2>/dev/null) == postgres ]]; }
 
 any_process() {
@@ -127,7 +127,7 @@ debian_stop() {
   in_root pg_ctl stop --mode=fast --wait --timeout=60 --pgdata="$home/$server" >/dev/null
 }
 
-# pg_ctl starts the server with the options of its last start.
+# pg_ctl restarts the server with the options of its last start.
 debian_restart() {
   (
     close_inherited_files

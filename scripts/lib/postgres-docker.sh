@@ -13,13 +13,13 @@ docker_memory_mb() { echo $(($(docker info --format '{{.MemTotal}}') / 1048576))
 docker_start() {
   # A stopped container keeps its old port, so a new container is created. The data are in the volume.
   docker rm "$container" >/dev/null 2>&1 || true
-  # The image requires a password for the superuser, who signs in from inside without a password.
+  # The image requires a password for the superuser, who signs in from inside the container without it.
   POSTGRES_PASSWORD=$(random_password) POSTGRES_INITDB_ARGS="${initdb_options[*]}" \
     docker run --detach --name "$container" --publish "127.0.0.1:$1:5432" \
     --volume "$container:/var/lib/postgresql/data" \
     --env POSTGRES_PASSWORD --env POSTGRES_INITDB_ARGS \
     pgvector/pgvector:pg17 postgres "${server_settings[@]}" >/dev/null
-  # If the container has ended already, wait_until_ready prints its log.
+  # If the container has already stopped, wait_until_ready prints its log.
   docker exec "$container" sh -c "$trust_vector" || true
 }
 
@@ -40,7 +40,7 @@ docker_psql() {
 
 docker_stop() { docker stop -t 60 "$container" >/dev/null; }
 
-# SIGINT requests a fast shutdown and SIGQUIT an immediate one, as pg_ctl does.
+# SIGINT requests a fast shutdown and SIGQUIT an immediate one, as with pg_ctl.
 docker_restart() {
   local signal=INT
   if [[ $1 == immediate ]]; then signal=QUIT; fi

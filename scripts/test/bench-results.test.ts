@@ -7,7 +7,7 @@ import { suites } from '../../bench/src/suites.ts';
 const BENCH = join(import.meta.dirname, '../../bench');
 const read = (path: string) => readFileSync(join(BENCH, path), 'utf8');
 
-/** Committed results. A file with a default name is a local result. */
+/** Committed result files. A file with a default name is a local result. */
 const resultFiles = globSync('results/*', { cwd: BENCH }).filter(
   (path) => !/Z\.(jsonl|md)$/.test(path),
 );

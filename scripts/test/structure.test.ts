@@ -21,7 +21,7 @@ function listImports(file: string): string[] {
 
 const imports = new Map(files.map((file) => [file, listImports(file)]));
 
-/** Returns the nodes on cycles and on paths between cycles. Repeatedly removes nodes without sources or targets. */
+/** Returns the nodes on and between cycles. Repeatedly removes nodes without incoming or outgoing edges. */
 function findCyclicNodes(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const nodes = new Map(graph);
   for (;;) {

@@ -168,7 +168,7 @@ const collector = await startServer(({ method }) => ({
   body: method === 'POST' ? results : listing,
 }));
 
-/** Blocks the slow model until it resolves. */
+/** Resolved to release the slow model. */
 let slowModel = Promise.withResolvers<void>();
 const model = await startModelServer(({ body }) => {
   const requestJson = JSON.stringify(body);

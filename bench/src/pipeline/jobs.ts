@@ -56,7 +56,7 @@ function hashPayload(payload: Payload): string {
   return createHash('sha256').update(JSON.stringify(payload)).digest('hex');
 }
 
-/** Results of a batch of jobs. in its queue. */
+/** Results of a batch of jobs. */
 export type JobResults = {
   /** Number of jobs with the status `completed`. */
   completedCount: number;

@@ -30,10 +30,7 @@ export type Question = {
   filters: Filters;
 };
 
-/**
- * Frequency ranks of words that occur in most listings, in one in 100, and in one in 10,000. in most listings, in one
- * of 100, and in one of 10,000.
- */
+/** Frequency ranks of words that occur in most listings, in one in 100, and in one in 10,000. */
 const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
   broad: [0, 8],
   medium: [300, 900],

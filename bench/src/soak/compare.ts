@@ -122,8 +122,7 @@ function countDeadPerLive(table: Table) {
 }
 
 /**
- * Compares the last five minutes with the first five. In a run under 30 minutes, compares the last sixth with the
- * first.
+ * Compares the last five minutes with the first five; in a run under 30 minutes, the last sixth with the first.
  * @param samples At least one sample.
  * @param seconds Duration of the run.
  */

@@ -43,7 +43,7 @@ test('the validator reports exactly the expected findings', async () => {
 const DOCUMENT: Document = { records: 40, faulty: 0.2, format: 'json' };
 const expected = [...expectedFindings(DOCUMENT)];
 
-/** Writes findings like the command, and compares them with the document. */
+/** Writes findings in the command's format, and compares them with the expected findings of the document. */
 async function compareFindings(findings: object[], records = DOCUMENT.records) {
   const output = join(folder, 'output.txt');
   const lines = findings.map((finding) => JSON.stringify({ file: 'x', ...finding }));

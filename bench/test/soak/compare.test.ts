@@ -49,7 +49,7 @@ test('the last sixth of a short run, or at least its last sample, is compared wi
   assert.deepEqual(listRatios([createSample(5, 3), createSample(5.4, 6)], 6), new Set([2]));
 });
 
-/** Evaluates the goal of a table's dead rows for one sample per minute of half an hour. */
+/** Evaluates the dead-row goal of a table for one sample per minute over half an hour. */
 function evaluateDeadRows(rowsAt: (minute: number) => { live: number; dead: number }) {
   const samples = Array.from({ length: 30 }, (_, minute) => {
     const sample = createSample(60 * minute + 30, 1);
@@ -142,7 +142,7 @@ test('a comparison includes the slope over all samples', () => {
   for (const { hourlySlope, name } of compare(samples, 3600)) {
     assert.equal(hourlySlope.toFixed(6), '60.000000', name);
   }
-  // The slope does not show a rise and fall between both ends.
+  // A rise and fall between the two ends cancel out in the slope.
   const hill = Array.from({ length: 61 }, (_, minute) =>
     createSample(60 * minute, minute * (60 - minute)),
   );
@@ -152,7 +152,7 @@ test('a comparison includes the slope over all samples', () => {
 
 test('zero that stays zero does not count as growth, and any growth from zero does', () => {
   assert.deepEqual(listRatios([createSample(1, 0), createSample(60, 0)], 60), new Set([1]));
-  // A fifth of a table's rows may always be dead.
+  // A share of dead rows below a fifth counts as a fifth.
   assert.deepEqual(
     listRatios([createSample(1, 0), createSample(60, 1)], 60),
     new Set([Infinity, 5]),

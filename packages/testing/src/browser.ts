@@ -5,7 +5,7 @@ export type Page = { url: URL; status: number; body: string; headers: Headers };
 
 const MAX_REDIRECTS = 20;
 
-/** Simulates a browser without scripts. It stores cookies by path, and shares them among all hosts and ports. */
+/** Simulated browser without scripts, which stores cookies by path and shares them among all hosts and ports. */
 export class Browser {
   readonly #cookies = new Map<string, { name: string; pair: string; path: string }>();
 

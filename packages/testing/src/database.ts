@@ -51,7 +51,7 @@ export async function openTestDatabase<Schema>(
   return { ...database, url: createdDatabase?.url, close };
 }
 
-/** Returns a name for the migrated state. It changes when a migration file or a variable changes. */
+/** Returns a name for the migrated state, which changes when a migration file or a variable changes. */
 async function hashState(migrations: readonly MigrateOptions[]): Promise<string> {
   const state = createHash('sha256').update(EMPTY_DATABASE.state);
   for (const { component, folder, variables = {} } of migrations) {

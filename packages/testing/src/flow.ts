@@ -1,7 +1,7 @@
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Default time limit. Much longer than any condition takes, even on a busy machine. */
+/** Default time limit. It is much longer than any condition takes, even on a busy machine. */
 const DEFAULT_LIMIT_MS = 60_000;
 
 const MIN_PAUSE_MS = 5;
@@ -23,7 +23,7 @@ after(() => cleanups.disposeAsync());
 
 /**
  * Registers a function that runs after the tests of the file. The functions run in reverse order, even if one of them
- * fails. Hooks of Node run in order of registration, and stop after a failure.
+ * fails. Node's `after` hooks would run in order of registration, and stop after a failure.
  */
 export function deferCleanup(work: () => Promise<void> | void): void {
   cleanups.defer(work);

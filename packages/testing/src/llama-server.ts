@@ -11,7 +11,7 @@ export { WIDTH } from './random-model.ts';
 
 const LLAMA_SERVER_PATH = join(import.meta.dirname, '../../../scripts/llama-server');
 
-/** Startup time limit, because the first startup downloads packages. */
+/** Startup time limit. The first startup downloads packages. */
 const START_TIMEOUT_MS = 180_000;
 
 /**

@@ -13,10 +13,10 @@ import manifest from '../package.json' with { type: 'json' };
 
 const CACHE_FOLDER = join(import.meta.dirname, '../../../node_modules/.cache/test-databases');
 
-/** Options of `initdb`. Clearing the default memory and log would take half of the time of opening a database. */
+/** Options of `initdb`. Clearing memory and log of the default sizes would take half the time to open a database. */
 const SMALL_DATABASE = ['--wal-segsize=1', '--set=shared_buffers=16MB'];
 
-/** State of a database without migrations, which other images are created from. */
+/** State of a database without migrations, from which other images are created. */
 export const EMPTY_DATABASE = {
   state: ['empty', manifest.dependencies['@electric-sql/pglite'], ...SMALL_DATABASE].join(' '),
   migrations: [],
@@ -41,8 +41,8 @@ export async function createImageFile(options: {
   const file = join(CACHE_FOLDER, `${options.state}.tar`);
   if (!existsSync(file)) {
     const image = await createImage(options.migrations);
-    // Concurrent processes may create the same file. The link makes the file appear complete, and the first file stays:
-    // a blob cannot be read after its file is replaced.
+    // Concurrent processes may create the same file. The link publishes only a complete file and keeps an existing one,
+    // because a blob cannot be read after its file is replaced.
     const partialFile = `${file}.${randomUUID()}`;
     await mkdir(CACHE_FOLDER, { recursive: true });
     await writeFile(partialFile, Buffer.from(await image.arrayBuffer()));

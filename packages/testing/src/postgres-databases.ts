@@ -75,7 +75,7 @@ function createUrl(server: string, name: string): string {
   return url.href;
 }
 
-/** Counts the open connections. Waits up to 5 s, because the server lists closed connections a little longer. */
+/** Counts the open connections. Waits up to 5 s, because the server lists closed connections for a short time. */
 async function countConnections(client: pg.Client, name: string): Promise<number> {
   for (let attempt = 0; ; attempt += 1) {
     const { rows } = await client.query<{ n: number }>(

@@ -69,7 +69,7 @@ export async function startProxy(target: string | URL): Promise<Proxy> {
     if (!server.listening) return;
     const closeEvent = once(server, 'close');
     server.close();
-    // After `resetAndDestroy` Node sometimes does not exit.
+    // Uses `destroy`, because Node sometimes does not exit after `resetAndDestroy`.
     for (const { clientSocket, serverSocket } of connections) {
       clientSocket.destroy();
       serverSocket.destroy();

@@ -51,7 +51,7 @@ function listByteCharacters(): string[] {
   );
 }
 
-/** Vocabulary words. All of their prefixes are also tokens, for the merge list. */
+/** Vocabulary words. All of their prefixes are also tokens, as the merge list requires. */
 const VOCABULARY_WORDS = ['flat', 'room', 'rent', 'sale', 'price', 'city', 'true', 'false', 'null'];
 
 function createVocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
@@ -84,14 +84,14 @@ function createRandom(): () => number {
   };
 }
 
-/** Bias of tokens in the output. Positive values make strings, lists and answers end. */
+/** Biases of output tokens. Positive values make strings, lists and answers end. */
 const TOKEN_BIASES: Readonly<Record<string, number>> = {
   '"': 1,
   ']': 0.7,
   '}': 0.7,
   '<|end|>': 0.8,
   '<tool_call>': 0.8,
-  // A number with an exponent of several digits is infinite.
+  // A number with an exponent of several digits may be infinite.
   e: -3,
   E: -3,
 };

@@ -22,12 +22,12 @@ export function createTallies(): Tallies {
   return new Map(EVALUATED_FIELDS.map((field) => [field, createTally()]));
 }
 
-/** Computes the precision: the correct share of the extracted values. Null if there are none. */
+/** Computes the precision: the correct share of the extracted values. Returns null if there are none. */
 export function computePrecision({ right, wrong }: Tally): number | null {
   return right + wrong === 0 ? null : right / (right + wrong);
 }
 
-/** Computes the recall: the extracted share of the expected values. Null if there are none. */
+/** Computes the recall: the extracted share of the expected values. Returns null if there are none. */
 export function computeRecall({ right, missed }: Tally): number | null {
   return right + missed === 0 ? null : right / (right + missed);
 }

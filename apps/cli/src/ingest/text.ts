@@ -14,8 +14,7 @@ export type ByteCounts = { bytes: number; utf8Bytes: number };
  * @param options.name The file's name, for error messages.
  * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
  * @param byteCounts Counters that grow as bytes are read.
- * @throws CommandError with the line if the bytes are invalid in this encoding. A wrong encoding would store garbled
- * text.
+ * @throws CommandError with the line if the bytes are invalid in this encoding, because a wrong one garbles the text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
