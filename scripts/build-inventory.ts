@@ -23,7 +23,7 @@ const PAGE_PATH = 'src/report/page';
 for (const [source, target] of [
   [`${PACKAGE_PATH}/endpoint.schema.json`, 'endpoint.schema.json'],
   [`${PACKAGE_PATH}/inventory.config.schema.json`, 'inventory.config.schema.json'],
-  // The README of the repository describes parts that the package lacks.
+  // The workspace's own README describes parts that the package lacks.
   [`${PACKAGE_PATH}/package-readme.md`, 'README.md'],
   ['LICENSE', 'LICENSE'],
   ['docs/inventory/rules', 'docs/inventory/rules'],

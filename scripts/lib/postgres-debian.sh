@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # scripts/postgres sets the variables that nothing here sets
+# shellcheck disable=SC2154 # scripts/postgres sets the other variables
 #
-# PostgreSQL from Debian's packages in a separate folder with its data, run by chroot. Needs root.
+# PostgreSQL from Debian's packages in a separate folder with its data, run with chroot. Needs root.
 # Sourced by scripts/postgres.
 
 root=$folder/root
@@ -9,7 +9,7 @@ home=/var/lib/postgresql # The home folder of the server's user, as seen inside 
 data=$root$home/$server
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# setpriv runs inside the root, because the ID of the user may differ there.
+# setpriv runs inside the root, because the user's ID may differ there.
 in_root() {
   chroot "$root" env HOME="$home" LC_ALL=C.UTF-8 PATH=/usr/lib/postgresql/17/bin:/usr/bin:/bin \
     setpriv --reuid=postgres --regid=postgres --init-groups "$@"
@@ -64,8 +64,7 @@ create_data() {
 
 debian_memory_mb() { awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo; }
 
-# Checks that a process runs postgres in the data folder, because another process may have reused
-# the process ID in a file.
+# Checks that a process runs postgres in the data folder, because its ID may have been reused since a file named it.
 is_ours() { [[ /proc/$1/cwd -ef $data && $(cat "/proc/$1/comm" 2>/dev/null) == postgres ]]; }
 
 any_process() {

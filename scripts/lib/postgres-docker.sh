@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # scripts/postgres sets the variables that nothing here sets
+# shellcheck disable=SC2154 # scripts/postgres sets the other variables
 #
 # PostgreSQL in a Docker container, with its data in a volume. Sourced by scripts/postgres.
 

@@ -34,7 +34,7 @@ const FILE_ERROR_REASONS: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
 };
 
-/** Creates the error of a file that cannot be read or written. */
+/** Creates the error for a file that cannot be read or written. */
 export function createFileError(
   name: string,
   action: 'read' | 'written',

@@ -67,7 +67,7 @@ async function startPlatform(...environments: Record<string, string>[]) {
 // Each command listens for Ctrl-C until its process ends. This process runs many commands.
 process.setMaxListeners(100);
 
-/** `oselya chat` in this process. */
+/** Terminal that runs `oselya chat` in this process. */
 class Terminal {
   readonly status: Promise<number>;
   readonly #stdin = Object.assign(new PassThrough(), { isTTY: false });

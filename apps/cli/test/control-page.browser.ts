@@ -96,7 +96,7 @@ test('a blocked account is signed out of the application by a webhook', async ()
     await list.first().innerText(),
     /user\.blocked Olena Koval[^]*responded with status 200/,
   );
-  // The notice has the focus for keyboards and screen readers.
+  // The notice has the focus, so that screen readers announce it.
   assert.equal(await page.evaluate('document.activeElement.getAttribute("role")'), 'status');
 
   await application.page.reload();

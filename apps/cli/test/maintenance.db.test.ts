@@ -271,7 +271,7 @@ test('a killed reprocess leaves no file, and the next run completes it', async (
   const remainingFiles = readdirSync(temporaryFolder).filter((name) => name.startsWith('oselya'));
   assert.deepEqual(remainingFiles, []);
 
-  // A worker reclaims the jobs of the killed run, and leaves the unchanged payloads.
+  // A worker reclaims the jobs of the killed run, but extracts nothing from unchanged payloads.
   await useCollector(waitUntilCompleted, variables);
   const remainingRun = await run(outdatedArgs, variables).ended;
   assert.equal(remainingRun.status, 0, remainingRun.stderr);

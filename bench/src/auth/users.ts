@@ -54,7 +54,7 @@ export class Browser {
     return response;
   }
 
-  /** Deletes the cookies whose names have the given suffix. */
+  /** Deletes the cookies whose names end with the given suffix. */
   deleteCookies(suffix: string): void {
     for (const name of this.#cookies.keys()) {
       if (name.endsWith(suffix)) this.#cookies.delete(name);

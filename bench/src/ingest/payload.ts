@@ -1,7 +1,7 @@
 /** Number of sources, typical of a large installation. */
 export const SOURCES = 200;
 
-/** Number of digits of a listing's ID. */
+/** Number of digits in a listing ID. */
 export const ID_DIGITS = 9;
 
 /**

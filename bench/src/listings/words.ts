@@ -2,7 +2,7 @@ import { createRandom, type Random } from './random.ts';
 
 export type Language = 'uk' | 'en';
 
-/** Number of words of a language. */
+/** Number of words in each language. */
 export const VOCABULARY = 50_000;
 
 /** Common words of listings, in descending order of frequency. */

@@ -18,7 +18,7 @@ export type Variant = {
   answerMs: number | undefined;
   slots: number;
   listings: number;
-  /** Number of images of each listing; 0 by default. */
+  /** Number of images per listing; 0 by default. */
   images?: number;
 };
 

@@ -9,7 +9,7 @@ export type Sample = JobResults & {
   variant: string;
   round: number;
   payloads: 'new' | 'unchanged';
-  /** Number of images of each listing. */
+  /** Number of images per listing. */
   images: number;
   /** Number of requests to the image host. */
   imageRequestCount: number;

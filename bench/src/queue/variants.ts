@@ -22,7 +22,7 @@ export const graphileWorker: Variant = {
   name: 'graphile-worker, defaults',
   module: moduleUrl('graphile-worker'),
 };
-/** Settings that graphile-worker's documentation recommends to start with: one job more than the concurrency. */
+/** Settings recommended as a start by graphile-worker's documentation: one job more than the concurrency. */
 export const graphileWorkerBatching: Variant = {
   name: 'graphile-worker, batching',
   module: moduleUrl('graphile-worker'),

@@ -110,7 +110,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   return { collector, load, monitor, url, imageHost };
 }
 
-/** Takes samples and deletes old payloads until the time is over. */
+/** Takes samples and deletes old payloads until the time has elapsed. */
 async function watch(
   { collector, load, monitor }: Parts,
   { results, signal, logProgress }: Context,

@@ -84,7 +84,7 @@ function canonicalizeHost(host: string): string {
   return toAsciiHost(normalizedHost) || normalizedHost;
 }
 
-/** Converts an international host name to ASCII (RFC 5890 §2.3.2.1). Returns an empty string for invalid names. */
+/** Converts an internationalized host name to ASCII (RFC 5890 §2.3.2.1). Returns an empty string for invalid names. */
 export function toAsciiHost(host: string): string {
   return isAscii(host) ? host : domainToASCII(host);
 }

@@ -59,7 +59,7 @@ function formatClosingLine(result: FileResult): string {
   return `${file}: ${formatCount(errors, 'error')}${warningNote}${scope}${recordCount}${hiddenNote}`;
 }
 
-/** Prints one finding per line in a format that editors recognize, and a summary line per file. */
+/** Creates a reporter of one finding per line, in a format that editors recognize, and a summary line per file. */
 function createTextReporter({ showsExcerpts, isColored }: TerminalOptions): Reporter {
   const style = (format: Parameters<typeof styleText>[0], text: string) =>
     isColored ? styleText(format, text, { validateStream: false }) : text;
@@ -171,7 +171,7 @@ const rules = Object.entries(RULES).map(([id, text]) => {
 });
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 
-/** Prints one SARIF log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). */
+/** Creates a reporter of one SARIF log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). */
 function createSarifReporter(): Reporter {
   const notifications: object[] = [];
   let resultCount = 0;

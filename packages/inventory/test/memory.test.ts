@@ -41,7 +41,7 @@ function* generateLargeInventory(rareRecord = RECORD): Generator<string> {
 
 type Source = AsyncIterable<string | Buffer> | Iterable<string>;
 
-/** Inventories that need much memory unless they are streamed, with the exit status of `validate`. */
+/** Inventories that need a lot of memory unless they are streamed, with the exit status of `validate`. */
 const SOURCES: [kind: string, status: number, createSource: () => Source, format?: string][] = [
   ['a large array', 0, () => generateLargeInventory()],
   ['invalid records', 1, () => generateLargeInventory('{"id":"faulty","id":"faulty"}')],

@@ -274,7 +274,7 @@ class Conversation {
     }
   }
 
-  /** @param reference Number of a session in the list, or the ID of a session. */
+  /** Opens a session. @param reference Number of the session in the list, or its ID. */
   async #openByReference(reference: string): Promise<void> {
     if (reference === '') return this.#writeNote('/open needs a number of /sessions, or an id.');
     let id: string | undefined = reference;

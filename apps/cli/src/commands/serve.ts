@@ -82,7 +82,7 @@ export function addSetUpCommands(program: Command, context: Context): void {
     const assistant = await import('@oselya/assistant');
     const collector = await import('@oselya/collector');
     const { loadConfig } = await import('@oselya/kit');
-    // The collector's schema reports all invalid values together.
+    // Validates with the collector's schema, so that one error names all invalid values.
     const config = loadConfig(collector.configSchema, env);
     await using database = await openDatabase<never>(config, context);
     for (const { migrateDatabase } of [assistant, collector]) {

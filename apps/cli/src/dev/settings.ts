@@ -73,7 +73,7 @@ function createAppEnvironment(
     BASE_URL: origin,
     IDP_BASE_URL: `http://${DEFAULT_HOST}:${ports.DEV_IDP_PORT}`,
     IDP_CLIENT_ID: 'oselya',
-    // An invalid origin is reported as an error of BASE_URL.
+    // An invalid origin is reported as an error in BASE_URL.
     IDP_REDIRECT_URI: URL.parse('/auth/callback', origin)?.href ?? '',
     SSRF_ALLOW: [env['SSRF_ALLOW'], DEFAULT_HOST].filter(Boolean).join(','),
   };

@@ -29,7 +29,7 @@ export type EvaluateOptions = {
 /**
  * Scores the configured model and the mock on the golden texts. Uses no database.
  * @param file File of golden texts. Defaults to the golden texts of Oselya.
- * @throws CommandError if the model's server fails.
+ * @throws CommandError if the file is invalid, the model's server fails, or the model gives no usable answer.
  */
 export async function evaluate(
   file: string | undefined,
@@ -73,7 +73,7 @@ export async function evaluate(
   }
 }
 
-/** @throws CommandError if the model returns no usable completion for any text, ModelError if its server fails. */
+/** Scores one model. @throws CommandError if no completion is usable, ModelError if the model's server fails. */
 async function evaluateModel(
   trial: Trial,
   texts: readonly GoldenText[],

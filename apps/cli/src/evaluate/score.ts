@@ -32,7 +32,7 @@ export function computeRecall({ right, missed }: Tally): number | null {
   return right + missed === 0 ? null : right / (right + missed);
 }
 
-/** Returns the sum of all fields except `is_listing`. */
+/** Returns the sum of the tallies of all fields except `is_listing`. */
 export function sumTallies(tallies: Tallies): Tally {
   const sum = createTally();
   for (const [field, tally] of tallies) if (field !== 'is_listing') addTally(sum, tally);

@@ -17,7 +17,7 @@ export type Row = GoodRow | BadRow;
 
 const MAX_TEXT_LENGTH = 1000;
 
-/** Creates a row that is not a record. The row contains the beginning of the text. */
+/** Creates a row for text that is not a record. The row contains the beginning of the text. */
 export function createInvalidRow(position: RowPosition, reason: string, text: string): BadRow {
   return { ...position, reason, text: text.slice(0, MAX_TEXT_LENGTH).toWellFormed() };
 }

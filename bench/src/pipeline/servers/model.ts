@@ -18,7 +18,7 @@ export type Counts = {
 
 /** Methods of the model server process. */
 export type ModelServer = {
-  /** Starts the server and returns MODEL_BASE_URL. */
+  /** Starts the server and returns the value of MODEL_BASE_URL. */
   start: (settings: { answerMs: number; dimensions: number }) => Promise<string>;
   /** Returns the counts since the last call. */
   counts: () => Counts;

@@ -159,7 +159,7 @@ export class Printer {
     });
   }
 
-  /** @throws WriteError if the text cannot be written. */
+  /** Writes text. @throws WriteError if the text cannot be written. */
   async write(text: string): Promise<void> {
     if (this.isClosed || text === '') return;
     const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {

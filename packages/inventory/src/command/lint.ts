@@ -113,7 +113,7 @@ async function readAndParse<T>(
   }
 }
 
-/** @throws UsageError if the baseline cannot be read or is invalid, or if an update lacks `--baseline`. */
+/** Opens the baseline. @throws UsageError if it cannot be read or is invalid, or if an update lacks `--baseline`. */
 async function openBaseline(file: string | undefined, isUpdate: boolean): Promise<Baseline | null> {
   if (file === undefined) {
     if (isUpdate) throw new UsageError('--update-baseline needs --baseline FILE');

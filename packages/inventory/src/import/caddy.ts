@@ -88,7 +88,7 @@ function isSite(head: Line, result: ImportResult): boolean {
   return false;
 }
 
-/** @param outerBlock The block itself if it is nested: its first word, and the part of the site to which it applies. */
+/** Reads a site or a nested block. @param outerBlock First word of the nested block, and its part of the site. */
 function readSite(
   lines: Lines,
   site: Site,

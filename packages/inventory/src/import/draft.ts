@@ -29,13 +29,13 @@ export class ImportResult {
   readonly skippedParts: string[] = [];
   extraSkipCount = 0;
 
-  /** @throws ImportError if the import exceeds the endpoint limit. */
+  /** Adds an endpoint. @throws ImportError if the import exceeds the endpoint limit. */
   add(endpoint: ImportedEndpoint): void {
     this.checkEndpointCount(this.endpoints.length + 1);
     this.endpoints.push(endpoint);
   }
 
-  /** @throws ImportError */
+  /** @throws ImportError if the endpoints exceed the limit. */
   checkEndpointCount(endpoints: number): void {
     if (endpoints <= MAX_IMPORTED_RECORDS) return;
     throw new ImportError(
@@ -43,7 +43,7 @@ export class ImportResult {
     );
   }
 
-  /** @param describe Returns the description. Not called for parts that are only counted. */
+  /** Records a skipped part. @param describe Returns the description. Not called for parts that are only counted. */
   skip(describe: () => string): void {
     if (this.skippedParts.length === MAX_SKIPPED_LINES) this.extraSkipCount += 1;
     else {
@@ -99,7 +99,7 @@ function createSlug(words: readonly (string | number)[]): string {
   return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
-/** @param usedIds Used IDs, each with the last appended number. */
+/** Makes a slug unique. @param usedIds Used IDs, each with the last appended number. */
 function createUniqueId(slug: string, usedIds: Map<string, number>): string {
   let id = slug;
   let number = usedIds.get(slug) ?? 0;

@@ -87,7 +87,7 @@ function readDirective(
   else if (name === 'allow' || name === 'deny') accessRules.push(`${name} ${value}`);
 }
 
-/** @param location Nested block to read, such as a location. Its settings do not apply to the whole server. */
+/** Reads a server or a nested block. @param location Nested block, whose settings do not apply to the whole server. */
 function readServer(
   directives: Directives,
   server: Server,

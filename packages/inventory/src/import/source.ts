@@ -42,7 +42,7 @@ export class IncludedFiles {
   #fileCount = 0;
   #byteCount = 0;
 
-  /** @throws File system errors. */
+  /** @throws File system errors, if the folder or the file does not exist. */
   constructor({ path, file }: ImportFolder, result: ImportResult) {
     this.#folder = realpathSync(path);
     this.#result = result;

@@ -55,9 +55,9 @@ export const MAX_CONCURRENT_PROBES = 64;
 export const MAX_PROBES_PER_SECOND = 1000;
 
 export type ProbeAllOptions = {
-  /** Maximum concurrent probes, up to 64. Defaults to 4. */
+  /** Maximum number of concurrent probes, at most 64. Defaults to 4. */
   concurrency?: number;
-  /** Maximum probes started per second, up to 1000. Defaults to 5. */
+  /** Maximum number of probes started per second, at most 1000. Defaults to 5. */
   perSecond?: number;
 } & ProbeOptions;
 
@@ -244,7 +244,7 @@ function* findCertificateProblems(
   }
 }
 
-/** @param error Null for a timeout. */
+/** Describes a failed probe. @param error Null for a timeout. */
 function describeFailure(
   { isReachable }: Observation,
   error: unknown,

@@ -22,10 +22,10 @@ export type InspectedRecord = {
   position: Position;
 };
 
-/** Record property problem. An empty key means the whole record. */
+/** Problem of a record property. An empty key stands for the whole record. */
 export type PropertyProblem = {
   key: string;
-  /** The unambiguous correct value. */
+  /** Correct value, if it is unambiguous. */
   fixedValue?: string | number;
 } & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
