@@ -83,7 +83,8 @@ async function runShared(): Promise<number> {
 
 async function runIsolated(): Promise<number> {
   if (isolatedFiles.length === 0) return 0;
-  // Tests wait a third of their time, so one extra process keeps the cores busy. Fault tests start several processes each.
+  // Tests wait a third of their time, so one extra process keeps the cores busy, except for fault tests, which start
+  // several processes each.
   const isFaults = isolatedFiles.every((file) => file.endsWith('.faults.ts'));
   const concurrency = values.soak ? 1 : availableParallelism() + (isFaults ? 0 : 1);
   return (await run([`--test-concurrency=${concurrency}`], isolatedFiles, true)).status;
