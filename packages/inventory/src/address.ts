@@ -143,7 +143,7 @@ export function getNetworkScope(host: string): NetworkScope | null {
   return range === 'unicast' ? 'global' : null;
 }
 
-/** Returns whether a host may be reachable from the internet: a global address, a wildcard or a full name. */
+/** Returns whether a host may be reachable from the internet: a global address, a wildcard or a public domain name. */
 export function canBePublic(host: string): boolean {
   const scope = getNetworkScope(host);
   if (scope !== null) return scope === 'global';

@@ -174,7 +174,7 @@ test('A user has at most 2,000 facts', async () => {
   assert.deepEqual(statuses, [201, 409, 409]);
 });
 
-/** Stores facts and summaries of two users and without an owner, each older than the previous one. */
+/** Stores a fact and a summary for each of two users and for no owner. Each pair is older than the previous one. */
 async function addOwnedRows() {
   for (const [index, user_id] of ['olena', 'taras', null].entries()) {
     const value = `of ${user_id ?? 'no-owner'}`;

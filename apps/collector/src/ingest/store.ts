@@ -204,9 +204,10 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
 
 /**
  * Stores payloads in order, or finds the earlier payloads with the same idempotency keys. Among concurrent requests
- * with one key, later ones wait for the first. All payloads are committed on return. Contract 4, Answers.
+ * with one key, later ones wait for the first. Every returned payload is committed. Contract 4, Answers.
  * @param onError Called if blocked payloads could not be unblocked. The queue's sweep retries this.
- * @returns The stored payload or an error per input: `idempotency_conflict` if the key belongs to a different payload.
+ * @returns For each input, the stored payload or an error: `idempotency_conflict` if the key belongs to a different
+ *   payload, or the reason why the key could not be resolved.
  * @throws DatabaseError; nothing is stored in this case.
  */
 export async function storeRaws(

@@ -231,7 +231,7 @@ function listChanges(
     .execute();
 }
 
-/** Assigns positions to all changes in batches until the signal aborts, so that the next reader waits less. */
+/** Assigns positions to all changes in batches, so that the next reader waits less. Stops early if the signal aborts. */
 export async function assignChangePositions(
   db: Kysely<Tables>,
   signal: AbortSignal,
@@ -240,7 +240,7 @@ export async function assignChangePositions(
 }
 
 /**
- * Deletes expired changes in batches until the signal aborts.
+ * Deletes expired changes in batches. Stops early if the signal aborts.
  * @returns The number of deleted changes.
  */
 export async function removeOldChanges(db: Kysely<Tables>, signal: AbortSignal): Promise<number> {

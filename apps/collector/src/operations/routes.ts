@@ -149,7 +149,7 @@ export function registerOperationRoutes(
         },
       }),
       preValidation: (request, _reply, done) => {
-        // Every member has a default, so the body may be missing.
+        // All members are optional, so the body may be missing.
         request.body ??= {};
         done();
       },

@@ -64,7 +64,8 @@ function* findPortMismatches(address: ParsedUrl, { port }: TypedFields): Generat
 const WEB_PROTOCOLS = new Set(['http', 'https', 'ws', 'wss']);
 
 /**
- * Compares the protocol with the URL scheme. Other protocols, such as `tcp` or `grpc`, are compatible with all schemes.
+ * Compares the protocol with the URL scheme. A protocol that is not a known URL scheme, such as `tcp` or `grpc`, is
+ * compatible with every scheme.
  */
 function* findProtocolMismatches(
   address: ParsedUrl,

@@ -68,7 +68,7 @@ class InventoryReader {
   /** Yields the findings of each chunk, until the end of the source or an unrecoverable error. */
   async *read(): AsyncGenerator<Iterable<Finding>> {
     if (this.#format === 'yaml') {
-      // Imported on demand, because the YAML parser uses much memory.
+      // Imported on demand, because the YAML parser uses a lot of memory.
       const { YamlScanner } = await import('./yaml.ts');
       this.#scanner = new YamlScanner();
     }
