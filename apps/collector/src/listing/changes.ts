@@ -26,7 +26,6 @@ const MAX_SCANNED_POSITIONS = 50_000;
 const CHANGE_LOG: Log = {
   table: 'listing_changes',
   sequence: 'listing_changes_positions',
-  channel: 'listing_changes',
   // "feed" in ASCII.
   lockKey: 0x66_65_65_64,
 };
