@@ -71,7 +71,7 @@ export function registerModelMetrics(
 ): void {
   const openGauge = new Gauge({
     name: 'collector_model_breaker_open',
-    help: '1 while a breaker of the model server is open or half-open.',
+    help: '1 while a breaker of the model server is open or its probe is in progress.',
     registers: [registry],
     collect() {
       openGauge.set(breaker.isOpen ? 1 : 0);
@@ -127,10 +127,11 @@ export function readPrompt(version: string, module: string): Prompt {
   return { version, text: readFileSync(new URL(`prompts/${version}.md`, module), 'utf8') };
 }
 
-export type ModelCostCounter = ReturnType<typeof createModelCostCounter>;
+/** Counter of the requests and tokens of a job or command. */
+export type ModelUsageCounter = ReturnType<typeof createModelUsageCounter>;
 
 /** Creates a counter of model usage. Unreported tokens count as 0. */
-export function createModelCostCounter() {
+export function createModelUsageCounter() {
   const totalUsage: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {
     /** Adds the usage of a request, even if the request failed. */

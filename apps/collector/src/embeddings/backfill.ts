@@ -1,7 +1,7 @@
 import { retryConflicts, formatVector } from '@oselya/db';
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
-import { createModelCostCounter } from '../model.ts';
+import { createModelUsageCounter } from '../model.ts';
 import { sumModelUsage } from '../queue/transitions.ts';
 import type { ModelUsage, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
@@ -53,7 +53,7 @@ export async function backfillEmbeddings(
    */
   async function embedBatch(listings: readonly OutdatedListing[]): Promise<void> {
     const requests = listings.map(({ id, text }) => {
-      const cost = createModelCostCounter();
+      const cost = createModelUsageCounter();
       return { listingId: id, text, signal, observe: cost.observe, cost };
     });
     const results = await embedTogether(model, requests);

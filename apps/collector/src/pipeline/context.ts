@@ -6,7 +6,7 @@ import type { TextEmbedding } from '../embeddings/batches.ts';
 import type { ImageService } from '../images/image-service.ts';
 import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
-import type { ModelCostCounter } from '../model.ts';
+import type { ModelUsageCounter } from '../model.ts';
 import type { Payload } from '../ingest/payload.ts';
 import type { Job, JobOutcome } from '../queue/job-types.ts';
 import type { StageOutcome } from '../schemas.ts';
@@ -17,7 +17,7 @@ import type { Facts } from './merge.ts';
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
   /** Embeds text. One request may embed the texts of several jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
-  observe: ModelCostCounter['observe'];
+  observe: ModelUsageCounter['observe'];
 };
 
 export type StageDeps = {

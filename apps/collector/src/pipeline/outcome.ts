@@ -79,8 +79,8 @@ export function toFailureResult(
   );
 }
 
-function createPostponedResult(retryMs: number, error?: RawError): StageResult {
-  return { outcome: 'postponed', jobOutcome: { status: 'returned', retryDelayMs: retryMs, error } };
+function createPostponedResult(retryDelayMs: number, error?: RawError): StageResult {
+  return { outcome: 'postponed', jobOutcome: { status: 'returned', retryDelayMs, error } };
 }
 
 function createFailedResult(error: RawError): StageResult {

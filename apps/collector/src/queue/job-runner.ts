@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import { repeat, waitWithTimeout } from '../async/wait.ts';
 import type { StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
-import { createModelCostCounter, type ModelCostCounter } from '../model.ts';
+import { createModelUsageCounter, type ModelUsageCounter } from '../model.ts';
 import {
   type ClaimResult,
   type Job,
@@ -33,7 +33,7 @@ type RunningJob = {
   job: Job;
   controller: AbortController;
   stages: StageRecord[];
-  usage: ModelCostCounter;
+  usage: ModelUsageCounter;
 };
 
 /** Runner of the jobs of a worker, a request or a command. */
@@ -128,7 +128,7 @@ export function createJobRunner(deps: RunnerOptions) {
      */
     run(job: Job, handler: JobHandler): Promise<ClaimResult> {
       const controller = new AbortController();
-      const runningJob = { job, controller, stages: [], usage: createModelCostCounter() };
+      const runningJob = { job, controller, stages: [], usage: createModelUsageCounter() };
       if (isClosing) controller.abort(new Error('The process is shutting down'));
       const completion = withLogFields(getJobLogFields(job), async () => {
         const startedAt = performance.now();

@@ -1,5 +1,5 @@
 import type { RawError, StageRecord } from '../tables.ts';
-import type { ModelCostCounter } from '../model.ts';
+import type { ModelUsageCounter } from '../model.ts';
 
 /** Identity of a claim on a raw record. Each write of the job requires this claim. Contract 4, Stages. */
 export type FencingToken = { rawId: number; attempt: number };
@@ -10,6 +10,7 @@ export type ClaimTerms = { worker: string; leaseMs: number };
 /** Key of a listing, whose payloads are processed one after another. */
 export type ListingKey = { sourceSlug: string; externalId: string };
 
+/** Claimed payload. */
 export type Job = FencingToken &
   ListingKey & {
     contentHash: string;
@@ -29,13 +30,14 @@ export type JobOutcome = {
 /** Status at the end of a claim. `lost`: another worker may hold the job. */
 export type ClaimResult = JobOutcome['status'] | 'lost';
 
+/** Resources of a running job. */
 export type JobRun = {
   /** Aborted when the claim is lost or the process ends. */
   signal: AbortSignal;
   /** Receives a record of each finished stage. */
   stages: StageRecord[];
   /** Counts the requests to the model. */
-  usage: ModelCostCounter;
+  usage: ModelUsageCounter;
 };
 
 /** Processes a job, but does not store its status. */

@@ -90,7 +90,7 @@ export const endTransition = sql`
     when 'completed' then false when 'returned' then uploads is not null else true end,
   stages = ${mergeStages(sql`ending.stages`)},
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
-  -- A worker that lost track of a job does not know its usage.
+  -- A worker that lost track of a job does not know its usage. Of two objects, jsonb compares calls first.
   model_usage = ${sumModelUsage(sql`nullif(greatest(ending.model_usage, raw_data.attempt_usage),
     case ending.status when 'returned' then ${noUsage} end)`)},
   ${resetClaim}`;

@@ -79,6 +79,7 @@ export function startWorker(options: WorkerOptions) {
 
   async function run(job: Job, handler: JobHandler): Promise<void> {
     if ((await runner.run(job, handler)) === 'lost') canHaveOrphanedJobs = true;
+    // The next payload of the listing is unblocked now.
     if (slotLimit.pendingCount === 0) wake();
   }
 
@@ -107,6 +108,7 @@ export function startWorker(options: WorkerOptions) {
     const jobs = await claimJobs(db, { worker, leaseMs, count, lastSource });
     lastSource = jobs.at(-1)?.sourceSlug ?? lastSource;
     const runs = jobs.map((job) => run(job, (jobRun) => processInSlot(job, jobRun)));
+    // A claim that was in progress at the stop returns its jobs.
     if (stopping.signal.aborted) await Promise.all(runs);
     return jobs.length > 0;
   }

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { toError } from '../async/group-commit.ts';
 import type { ImageService } from '../images/image-service.ts';
 import { MODEL_FIELDS } from '../listing/fields.ts';
-import { createModelCostCounter } from '../model.ts';
+import { createModelUsageCounter } from '../model.ts';
 import type { JobInput } from '../pipeline/context.ts';
 import {
   type ExtractionRecord,
@@ -103,7 +103,7 @@ export function createReprocessService(
     const { id: listingId, raw_id: rawId, payload } = listing;
     if (listing.has_unfinished_payload) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
-    const cost = createModelCostCounter();
+    const cost = createModelUsageCounter();
     let extractionRecord: ExtractionRecord;
     try {
       extractionRecord = await extractListing(model, payload, { signal, observe: cost.observe });

@@ -34,7 +34,7 @@ import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
 import { hashContent, type Payload } from '../../src/ingest/payload.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { createModelCostCounter } from '../../src/model.ts';
+import { createModelUsageCounter } from '../../src/model.ts';
 import type {
   JobContext,
   JobInput,
@@ -251,7 +251,7 @@ export function createStageRunner(
 ): (context: JobContext, name: StageName) => Promise<StageResult> {
   const model = createCountingModel();
   const embedText = createBatchingEmbedder(model);
-  const { observe } = createModelCostCounter();
+  const { observe } = createModelUsageCounter();
   const jobModel: StageDeps['model'] = {
     ...model,
     embed: (text, signal) => embedText({ text, signal, observe }),
