@@ -82,7 +82,7 @@ test('Retry-After is a number of seconds or a date in UTC, within the limit of t
 test('the next page keeps any query with a new cursor', async () => {
   const app = Fastify({ logger: false });
   app.get<{ Querystring: { limit: number } }>('/rows', (request, reply) =>
-    paginate([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
+    paginate([1, 2, 3], { limit: 2, getCursor: (row) => `after ${row}`, request, reply }),
   );
   const queryPart = fc.string({ unit: 'grapheme' });
   await fc.assert(

@@ -178,7 +178,7 @@ export function registerAuditRoute(app: Server, db: Kysely<Tables>): void {
       };
       const rows = await listAudit(db, filter, limit + 1);
       const encodeCursor = ({ id }: { id: number }) => entryCursorCodec.write(id);
-      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((row) => ({
+      return paginate(rows, { limit, getCursor: encodeCursor, request, reply }).map((row) => ({
         ...row,
         created_at: row.created_at.toISOString(),
       }));

@@ -116,7 +116,7 @@ export function registerAdminRoutes(app: Server, deps: AdminDeps): void {
       }
       const rows = await query.execute();
       const encodeCursor = ({ id }: { id: string }) => userCursorCodec.write(id);
-      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((row) => ({
+      return paginate(rows, { limit, getCursor: encodeCursor, request, reply }).map((row) => ({
         ...row,
         display_name: row.display_name ?? '',
         role: readRole(row.role),

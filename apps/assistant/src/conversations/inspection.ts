@@ -227,7 +227,7 @@ export function registerInspectionRoutes(
       await readAsAdmin(getSignedInUser(request), sessionId, 'session_planning');
       const rows = await listSteps(db, { sessionId, before, limit: limit + 1 });
       const getCursor = ({ position }: { position: number }) => stepCursors.write(position);
-      const page = paginate(rows, { limit, cursorOf: getCursor, request, reply });
+      const page = paginate(rows, { limit, getCursor, request, reply });
       return { session_id: sessionId, steps: page.toReversed().map(presentStep) };
     },
   );

@@ -66,7 +66,7 @@ export function registerSessionRoutes(app: Server, sessions: SessionService): vo
       );
       const pageMessages = paginate(messages, {
         limit,
-        cursorOf: ({ position }) => messageCursors.write(position),
+        getCursor: ({ position }) => messageCursors.write(position),
         request,
         reply,
       });
@@ -124,6 +124,6 @@ export function createListHandler({ listSessions }: Pick<SessionService, 'listSe
     const { user_id: userId, limit = SESSIONS_PAGE_LIMITS.limit, cursor } = request.query;
     const after = positionCursors.read(cursor);
     const rows = await listSessions(getSignedInUser(request), { userId, after, limit: limit + 1 });
-    return paginate(rows, { limit, cursorOf: getCursor, request, reply }).map(presentSession);
+    return paginate(rows, { limit, getCursor, request, reply }).map(presentSession);
   };
 }

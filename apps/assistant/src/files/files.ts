@@ -137,7 +137,7 @@ export function createFileService({
           .where('name', '=', name)
           .executeTakeFirstOrThrow();
         if (numDeletedRows === 0n) throw problem('file_not_found');
-        const access = { user, ownerId: userId, key, isDeletion: true };
+        const access = { user, ownerId: userId, key, deleted: true as const };
         await recordAccess(trx, 'others_data_changed', access);
       });
     },
@@ -202,14 +202,14 @@ export function createFileService({
 function recordAccess(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
-  access: { user: User; ownerId: string | null; key: FileKey; isDeletion?: boolean },
+  access: { user: User; ownerId: string | null; key: FileKey; deleted?: true },
 ): Promise<void> {
-  const { user, ownerId, key, isDeletion } = access;
+  const { user, ownerId, key, ...extraDetails } = access;
   const details = {
     data: 'session_file',
     session_id: key.sessionId,
     name: key.name,
-    ...(isDeletion && { deleted: true }),
+    ...extraDetails,
   };
   return recordOthersData(db, action, { actorId: user.id, ownerId, details });
 }

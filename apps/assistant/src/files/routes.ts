@@ -106,7 +106,7 @@ export async function registerFileRoutes(
       };
       const rows = await files.listFiles(getSignedInUser(request), page);
       const encodeCursor = ({ name }: FileInfo) => nameCursorCodec.write(name);
-      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map((file) => ({
+      return paginate(rows, { limit, getCursor: encodeCursor, request, reply }).map((file) => ({
         ...presentFile(file),
         created_at: file.created_at.toISOString(),
       }));

@@ -87,7 +87,7 @@ export function registerOwnSignInRoutes(
         );
       }
       const rows = await query.execute();
-      const page = paginate(rows, { limit, cursorOf: signInCursorCodec.write, request, reply });
+      const page = paginate(rows, { limit, getCursor: signInCursorCodec.write, request, reply });
       return page.map(({ createdAtMicros: _micros, ...row }) => ({
         ...row,
         created_at: row.created_at.toISOString(),

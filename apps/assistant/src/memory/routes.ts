@@ -138,7 +138,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
       const after = positionCursors.read(cursor);
       const query = { scope: requestedScope, category, q, limit: limit + 1, after };
       const rows = await memory.listFacts(getSignedInUser(request), query);
-      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(presentFact);
+      return paginate(rows, { limit, getCursor: encodeCursor, request, reply }).map(presentFact);
     },
   );
 
@@ -211,7 +211,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
       if (requestedScope !== 'all') return presentSummary(await memory.findSummary(user));
       const after = positionCursors.read(cursor);
       const rows = await memory.listSummaries(user, { limit: limit + 1, after });
-      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(presentSummary);
+      return paginate(rows, { limit, getCursor: encodeCursor, request, reply }).map(presentSummary);
     },
   );
 
@@ -248,7 +248,7 @@ export function registerMemoryRoutes(app: Server, memory: Memory): void {
         limit: limit + 1,
         after: positionCursors.read(cursor),
       });
-      const page = paginate(facts, { limit, cursorOf: encodeCursor, request, reply });
+      const page = paginate(facts, { limit, getCursor: encodeCursor, request, reply });
       return { facts: page.map(presentFact), count };
     },
   );

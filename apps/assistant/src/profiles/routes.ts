@@ -166,7 +166,7 @@ function selectPage(
   const encodeCursor = () => offsetCodec.write(offset + limit);
   return paginate(allProfiles.slice(offset, offset + limit + 1), {
     limit,
-    cursorOf: encodeCursor,
+    getCursor: encodeCursor,
     request,
     reply,
   });

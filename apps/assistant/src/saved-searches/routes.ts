@@ -143,7 +143,7 @@ export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearc
       const { limit = PAGE_LIMITS.limit, cursor } = request.query;
       const pageQuery = { after: positionCursors.read(cursor), limit: limit + 1 };
       const rows = await savedSearches.list(getSignedInUser(request), pageQuery);
-      return paginate(rows, { limit, cursorOf: encodeCursor, request, reply }).map(
+      return paginate(rows, { limit, getCursor: encodeCursor, request, reply }).map(
         ({ position: _position, ...savedSearch }) => presentSearch(savedSearch),
       );
     },

@@ -240,7 +240,7 @@ function registerLedgerRoute(app: Server, db: Kysely<Tables>): void {
         limit: limit + 1,
       });
       const encodeCursor = ({ id }: { id: number }) => ledgerCursorCodec.write(id);
-      const page = paginate(rows, { limit, cursorOf: encodeCursor, request, reply });
+      const page = paginate(rows, { limit, getCursor: encodeCursor, request, reply });
       return page.map((row) => ({ ...row, received_at: row.received_at.toISOString() }));
     },
   );

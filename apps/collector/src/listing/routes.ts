@@ -195,7 +195,7 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
       const rows = await listSnapshots(db, id, { limit: limit + 1, beforeSnapshot });
       const writeCursor = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
         historyCursorCodec.write({ rawId, revision });
-      return paginate(rows, { limit, cursorOf: writeCursor, request, reply }).map(
+      return paginate(rows, { limit, getCursor: writeCursor, request, reply }).map(
         ({ revision, ...row }) => ({
           ...row,
           reprocessed: revision > 0,
@@ -223,7 +223,7 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
       await requireListing(db, id);
       const rows = await listImages(db, id, { limit: limit + 1, afterPosition });
       const writeCursor = (row: (typeof rows)[number]) => imageCursorCodec.write(row.position);
-      return paginate(rows, { limit, cursorOf: writeCursor, request, reply });
+      return paginate(rows, { limit, getCursor: writeCursor, request, reply });
     },
   );
 }

@@ -130,7 +130,7 @@ export function registerPayloadRoutes(
       const { limit = PAGE_SIZE } = request.query;
       const rows = await listRaw(db, { ...request.query, limit: limit + 1 });
       const getCursor = ({ at, id }: (typeof rows)[number]) => cursorCodec.write({ at, id });
-      const page = paginate(rows, { limit, cursorOf: getCursor, request, reply });
+      const page = paginate(rows, { limit, getCursor, request, reply });
       return page.map(({ id, at: _at, ...row }) => ({
         ...row,
         raw_id: id,

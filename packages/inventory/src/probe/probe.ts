@@ -70,10 +70,10 @@ type FinishedProbe = { observation: Observation; promise: Promise<FinishedProbe>
  */
 export async function* probeAll(
   records: Iterable<EndpointRecord>,
-  { concurrency = 4, perSecond: probesPerSecond = 5, signal, ...options }: ProbeAllOptions = {},
+  { concurrency = 4, perSecond = 5, signal, ...options }: ProbeAllOptions = {},
 ): AsyncGenerator<Observation, void, undefined> {
   checkRange('concurrency', concurrency, MAX_CONCURRENT_PROBES);
-  checkRange('perSecond', probesPerSecond, MAX_PROBES_PER_SECOND);
+  checkRange('perSecond', perSecond, MAX_PROBES_PER_SECOND);
   const stopController = new AbortController();
   const combinedSignal = combineSignals(stopController.signal, signal);
   const inProgress = new Set<Promise<FinishedProbe>>();
@@ -97,7 +97,7 @@ export async function* probeAll(
       // If several probes fail, only the first failure is awaited.
       promise.catch(() => undefined);
       inProgress.add(promise);
-      pause = sleep(1000 / probesPerSecond, null, { signal: combinedSignal });
+      pause = sleep(1000 / perSecond, null, { signal: combinedSignal });
       pause.catch(() => undefined);
     }
     while (inProgress.size > 0) {

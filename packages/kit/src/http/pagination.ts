@@ -6,18 +6,18 @@ import { commonProblem } from '../problems.ts';
 /**
  * Returns the rows of a page. If there is a next page, adds a `Link` header with its URL. Contract 2.
  * @param rows At most `limit` + 1 rows. The extra row indicates a next page.
- * @param cursorOf Returns the cursor of the page that follows a row.
+ * @param getCursor Returns the cursor of the page that follows a row.
  */
 export function paginate<Row>(
   rows: readonly Row[],
   options: {
     limit: number;
-    cursorOf: (row: Row) => number | string;
+    getCursor: (row: Row) => number | string;
     request: Pick<FastifyRequest, 'url'>;
     reply: FastifyReply;
   },
 ): Row[] {
-  const { limit, cursorOf, request, reply } = options;
+  const { limit, getCursor, request, reply } = options;
   const page = rows.slice(0, limit);
   const lastRow = page.at(-1);
   if (rows.length > limit && lastRow !== undefined) {
@@ -25,7 +25,7 @@ export function paginate<Row>(
     const [path = '', ...queryParts] = request.url.split('?');
     const parameters = new URLSearchParams(queryParts.join('?'));
     parameters.set('limit', String(limit));
-    parameters.set('cursor', String(cursorOf(lastRow)));
+    parameters.set('cursor', String(getCursor(lastRow)));
     void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);
   }
   return page;
