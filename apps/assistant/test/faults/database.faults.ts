@@ -9,12 +9,10 @@ import { createGate } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import {
   interruptDatabase,
-  listBlocked,
   send,
   startProcess,
   type Replica,
   type SentRequest,
-  waitUntilBlocked,
   withLock,
 } from './helpers.ts';
 import { connect } from '@oselya/db';
@@ -164,9 +162,9 @@ suite('answers over restarts and kills', async () => {
       t.after(restGate.open);
       model.scripts.push({ words: [restGate.opened, 'Готово.'] });
       const answer = olena.say(id, 'Кажи');
-      await withLock(db, sql`select pg_advisory_xact_lock(4711)`, async () => {
+      await withLock(db, sql`select pg_advisory_xact_lock(4711)`, async (waitUntilBlocked) => {
         restGate.open();
-        await waitUntilBlocked(db, 'advisory');
+        await waitUntilBlocked();
         await proxy.interrupt();
       });
       await until(async () => (await readMessages(id)).length === 2);
@@ -504,10 +502,10 @@ suite('interrupted transactions', async () => {
         const browser = await signInUser(app);
         const request = await action.request(browser);
         const earlierRows = await readWrittenRows();
-        await withLock(db, lockStatement, async () => {
+        await withLock(db, lockStatement, async (waitUntilBlocked) => {
           const lostRequest = send(killedProcess, browser, request);
           const rejection = assert.rejects(lostRequest);
-          await waitUntilBlocked(db);
+          await waitUntilBlocked();
           await killedProcess.kill();
           await rejection;
         });
@@ -581,10 +579,10 @@ suite('order of locks', async () => {
         const id = await client.newSession();
         const concurrentRequests: Promise<unknown>[] = [];
         const lock = sql`select from conversation_sessions where id = ${id} for update`;
-        await withLock(db, lock, async () => {
+        await withLock(db, lock, async (waitUntilBlocked) => {
           for (const [index, name] of [first, second].entries()) {
             concurrentRequests.push(actions[name]({ client, id, sid }));
-            await until(async () => (await listBlocked(db)).length === index + 1);
+            await waitUntilBlocked(index + 1);
           }
         });
         assert.deepEqual(await Promise.all(concurrentRequests), expected);
@@ -606,9 +604,9 @@ suite('order of locks', async () => {
         answer: createStreamedResponse([() => toolCallSent.opened, call, finalChunk]),
       });
       await olena.say(id, 'Львів');
-      await withLock(db, lock, async () => {
+      await withLock(db, lock, async (waitUntilBlocked) => {
         toolCallSent.open();
-        await until(async () => (await listBlocked(db)).length === 1);
+        await waitUntilBlocked();
         olena.send({ type: 'message.cancel', session_id: id });
         const { message } = await olena.waitFor('message.completed');
         assert.partialDeepStrictEqual(message, { status: 'cancelled' });

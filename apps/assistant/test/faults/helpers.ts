@@ -31,38 +31,39 @@ export async function interruptDatabase(databaseUrl: string) {
   };
 }
 
-/** Holds the locks of a statement while `work` runs. */
+/**
+ * Holds the locks of a statement while `work` runs.
+ * @param work Receives a function that waits until `count` connections (1 by default) wait for these locks, also behind
+ * each other, and returns their process IDs.
+ */
 export async function withLock(
   db: Kysely<Tables>,
   lock: RawBuilder<unknown>,
-  work: () => Promise<void>,
+  work: (waitUntilBlocked: (count?: number) => Promise<number[]>) => Promise<void>,
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
+    const holder = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(trx);
     await lock.execute(trx);
-    await work();
+    await work(async (count = 1) => {
+      let pids: number[] = [];
+      await until(async () => (pids = await listBlocked(db, holder.rows[0]?.pid)).length >= count);
+      return pids;
+    });
   });
 }
 
-/**
- * Returns the process IDs of the connections that wait for a lock.
- * @param kind The `wait_event` of the lock; any by default.
- */
-export async function listBlocked(
-  db: Kysely<Tables> | Transaction<Tables>,
-  kind?: 'advisory',
-): Promise<number[]> {
+/** Background work can wait for locks of its own, so only connections behind one holder count. */
+async function listBlocked(db: Kysely<Tables>, holder: number | undefined): Promise<number[]> {
   const { rows } = await sql<{ pid: number }>`
-    select pid from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'
-      and wait_event = coalesce(${kind ?? null}, wait_event)`.execute(db);
+    with recursive blocked(pid) as (
+      values (${holder}::integer)
+      union
+      select activity.pid from pg_stat_activity activity
+        join blocked on blocked.pid = any (pg_blocking_pids(activity.pid))
+      where activity.wait_event_type = 'Lock'
+    )
+    select pid from blocked where pid <> ${holder}`.execute(db);
   return rows.map(({ pid }) => pid);
-}
-
-/** Waits until another connection waits for a lock, and returns its process ID. */
-export async function waitUntilBlocked(...options: Parameters<typeof listBlocked>) {
-  await until(async () => (await listBlocked(...options)).length > 0);
-  const [pid = assert.fail()] = await listBlocked(...options);
-  return pid;
 }
 
 /** An assistant in a separate process. */

@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict';
 import { openAssistant, type Browser } from '../helpers/assistant.ts';
 import { type Fault } from '../scripted-provider.ts';
-import {
-  send,
-  startProcess,
-  startReplicas,
-  type AssistantProcess,
-  waitUntilBlocked,
-  withLock,
-} from './helpers.ts';
+import { send, startProcess, startReplicas, type AssistantProcess, withLock } from './helpers.ts';
 import { sql } from 'kysely';
 import { once } from 'node:events';
 import { type ServerResponse } from 'node:http';
@@ -260,9 +253,9 @@ suite('refresh of tokens', async () => {
     const rejection = assert.rejects(send(killedProcess, browser, meRequest));
     await until(() => provider.count('token') === 1);
     const lockStatement = sql`select from user_auth_sessions where id = ${browser.sid} for update`;
-    await withLock(db, lockStatement, async () => {
+    await withLock(db, lockStatement, async (waitUntilBlocked) => {
       release();
-      const pid = await waitUntilBlocked(db);
+      const [pid] = await waitUntilBlocked();
       await killedProcess.kill();
       await sql`select pg_terminate_backend(${pid})`.execute(db);
     });

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { composeDigest } from '../../src/saved-searches/digest-text.ts';
 import { findCandidates } from '../../src/saved-searches/feed.ts';
 import { openChatClient } from '../conversations/stage.ts';
-import { startProcess, waitUntilBlocked, withLock } from '../faults/helpers.ts';
+import { startProcess, withLock } from '../faults/helpers.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { createGate } from '../helpers/scripted-model.ts';
 import { DIGEST_PERMISSIONS, openDigestStage, sortIds } from './stage.ts';
@@ -371,9 +371,9 @@ if (stage.engine === 'postgres') {
     });
     const ids: number[] = [];
     const lock = sql`lock table conversation_messages in share row exclusive mode`;
-    await withLock(db, lock, async () => {
+    await withLock(db, lock, async (waitUntilBlocked) => {
       ids.push(addListing(), addListing(), addListing());
-      await waitUntilBlocked(db);
+      await waitUntilBlocked();
       await killedProcess.kill();
     });
     assert.deepEqual(await listReported(sessionId), []);
