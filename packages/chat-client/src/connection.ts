@@ -97,6 +97,7 @@ type PendingRequest = {
 /** Resolves after a delay in milliseconds, or never if the signal is aborted first. */
 export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    if (signal?.aborted) return;
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener('abort', () => clearTimeout(timer));
   });

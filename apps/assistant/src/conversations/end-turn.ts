@@ -37,7 +37,7 @@ export type PartialAnswer = { content: string; toolCalls: readonly StoredToolCal
 /**
  * Stores the answer and the end of a turn in one transaction, then publishes the end. The call can be repeated if
  * the reply to the commit was lost.
- * @returns False if another process aborted the turn, or its session was deleted.
+ * @returns False if the turn has ended with another status, or its session was deleted.
  */
 export async function finishTurn(
   db: Kysely<Tables>,
