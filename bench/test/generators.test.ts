@@ -11,7 +11,7 @@ import {
 } from '../src/listings/listing.ts';
 import { createRandom } from '../src/listings/random.ts';
 import { formatArray, formatRow } from '../src/listings/rows.ts';
-import { createVectors } from '../src/listings/vector.ts';
+import { createVectorGenerator } from '../src/listings/vector.ts';
 import { CITIES, getWord, VOCABULARY } from '../src/listings/words.ts';
 import { createBody, createQuestions, formatGroup, KINDS } from '../src/search/questions.ts';
 import { createPayloadForRound } from '../src/soak/payload.ts';
@@ -19,7 +19,7 @@ import { createPayloadForRound } from '../src/soak/payload.ts';
 const COUNT = 5000;
 const generator = { seed: 7 };
 const listings = Array.from({ length: COUNT }, (_, index) => createListing(generator, index));
-const vectors = createVectors(64);
+const vectorGenerator = createVectorGenerator(64);
 const questionSettings = { count: 48, seed: 1, dimensions: 8 };
 
 test('equal seeds make equal listings in any order, and other seeds make other listings', () => {
@@ -98,10 +98,10 @@ test('vectors are equal for equal seeds and form clusters', () => {
   const dot = (one: Int16Array, other: Int16Array) =>
     one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
   const cosine = (a: Int16Array, b: Int16Array) => dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
-  const first = vectors.of(createRandom(1, 0));
-  assert.deepEqual(createVectors(64).of(createRandom(1, 0)), first);
+  const first = vectorGenerator.next(createRandom(1, 0));
+  assert.deepEqual(createVectorGenerator(64).next(createRandom(1, 0)), first);
   const similarities = Array.from({ length: 599 }, (_, index) =>
-    cosine(first, vectors.of(createRandom(1, index + 1))),
+    cosine(first, vectorGenerator.next(createRandom(1, index + 1))),
   ).toSorted((a, b) => b - a);
   assert.ok((similarities[0] ?? 0) > 0.3, `maximum: ${similarities[0]}`);
   const median = similarities[299] ?? 1;

@@ -18,7 +18,7 @@ function startConversation(
   options: { sessionId?: string; connectionEnd?: Promise<never> } = {},
 ) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
-  const status = converse(
+  const statusPromise = converse(
     {
       client: client as ChatClient,
       connectionEnd: new Promise(() => undefined),
@@ -30,7 +30,7 @@ function startConversation(
     },
     { stdin, stdout, env: { NO_COLOR: '1' } } as never,
   );
-  return { stdin, stdout, status };
+  return { stdin, stdout, status: statusPromise };
 }
 
 /** IDs in each event of an answer. */
@@ -64,7 +64,7 @@ test('a digest is shown after the answer in progress', async () => {
     send: () => answer(),
   } as unknown as ChatClient;
   const { stdin, stdout, status } = startConversation(client, { sessionId: 's' });
-  const output = text(stdout);
+  const outputPromise = text(stdout);
   stdin.write('Що є?\n');
   await requestStarted.promise;
   onArrived?.({ sessionId: 's', message: createDigest('Нових: 1\u001B[2J') });
@@ -74,7 +74,7 @@ test('a digest is shown after the answer in progress', async () => {
   stdin.end();
   assert.equal(await status, 0);
   stdout.end();
-  const screen = await output;
+  const screen = await outputPromise;
   assert.match(screen, /Є дві\.[^]*Нових: 1[^]*Another session has a new message: \/open s2/);
   assert.doesNotMatch(screen, /Не тут/);
   assert.ok(!screen.includes('\u001B[2J'));

@@ -51,10 +51,10 @@ function startIngest(
   });
   child.stdin?.on('error', () => undefined).write(input);
   if (endsInput) child.stdin?.end();
-  const exit = ended.then(({ status, stdout, stderr }) => {
+  const exitPromise = ended.then(({ status, stdout, stderr }) => {
     return { status, lines: stdout.split('\n').slice(0, -1), stderr };
   });
-  return { child, exit };
+  return { child, exit: exitPromise };
 }
 
 const ingest = (args: string[], options = {}) => startIngest(args, options).exit;

@@ -172,7 +172,7 @@ test('confirmed data survives SIGKILL, and samples are loaded once', async () =>
 });
 
 test('Ctrl-C stops it, and it starts again', async () => {
-  // After its child ends, npm ends with the same signal.
+  // npm ends with the signal of its child, so it has no exit status to check.
   kill(runningProcess.child, 'SIGINT');
   await runningProcess.ended;
   assert.equal(runningProcess.errors(), '');

@@ -86,9 +86,9 @@ async function ingest(index: number, fields: object = {}): Promise<number> {
   });
   let listingId: number | null = null;
   await until(async () => {
-    const raw = await request<{ status: string; listing_id: number | null }>(`/raw/${rawId}`);
-    listingId = raw.listing_id;
-    return raw.status === 'completed';
+    const rawRecord = await request<{ status: string; listing_id: number | null }>(`/raw/${rawId}`);
+    listingId = rawRecord.listing_id;
+    return rawRecord.status === 'completed';
   });
   assert.ok(listingId !== null);
   return listingId;

@@ -179,9 +179,9 @@ test('Metrics are served while the database does not respond', async () => {
   });
   try {
     await lockAcquired.promise;
-    const response = collector.get('/metrics');
-    assert.ok(await waitWithTimeout(response, 25_000), 'a scrape waits for the database');
-    const { text } = await response;
+    const responsePromise = collector.get('/metrics');
+    assert.ok(await waitWithTimeout(responsePromise, 25_000), 'a scrape waits for the database');
+    const { text } = await responsePromise;
     assert.match(text, pendingJobs, 'the last known value');
     assert.match(text, /^collector_model_breaker_open 0$/m);
     assert.match(text, /^process_cpu_seconds_total /m);

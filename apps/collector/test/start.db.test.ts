@@ -78,8 +78,8 @@ test('Startup returns the jobs of lost workers and fails jobs after three attemp
     for each row when (new.attempt > old.attempt) execute function note_claim()`.execute(db);
   await using _ = await startCollector(database, { COLLECTOR_LEASE_SECONDS: '6' });
   await waitUntilCompleted(db, retriedId);
-  const failedRaw = await readRawRecord(db, failedId);
-  assert.deepEqual([failedRaw.status, failedRaw.error?.code], ['failed', 'lease_lost']);
+  const failedRecord = await readRawRecord(db, failedId);
+  assert.deepEqual([failedRecord.status, failedRecord.error?.code], ['failed', 'lease_lost']);
   const { rows } = await sql`select distinct seconds from claims`.execute(db);
   assert.deepEqual(rows, [{ seconds: 6 }]);
   await sql`drop trigger note_claim on raw_data`.execute(db);

@@ -1,7 +1,7 @@
 import { normalizeText, buildSearchText } from '@oselya/collector/internals';
 import { type Generator, createListing } from './listing.ts';
 import { createRandom } from './random.ts';
-import { createVectors, type Vectors } from './vector.ts';
+import { createVectorGenerator, type VectorGenerator } from './vector.ts';
 
 /** Columns of `property_listings` in the order of the rows. */
 export const COLUMNS = [
@@ -43,11 +43,11 @@ const VECTOR_SEED = 0x5eed;
 
 /** Returns the vector of a listing; a duplicate has the vector of its original. */
 function createVector(
-  vectors: Vectors,
+  vectorGenerator: VectorGenerator,
   { seed }: Generator,
   { index, copyOf }: { index: number; copyOf: number | null },
 ): Int16Array {
-  return vectors.of(createRandom(seed ^ VECTOR_SEED, copyOf ?? index));
+  return vectorGenerator.next(createRandom(seed ^ VECTOR_SEED, copyOf ?? index));
 }
 
 /** Returns a function that creates the row of the listing at the given index, as the pipeline would store it. */
@@ -55,10 +55,10 @@ export function createRowFormatter(
   generator: Generator,
   dimensions: number,
 ): (index: number) => string {
-  const vectors = createVectors(dimensions);
+  const vectorGenerator = createVectorGenerator(dimensions);
   return (index) => {
     const listing = createListing(generator, index);
-    const vector = createVector(vectors, generator, { index, copyOf: listing.copy_of });
+    const vector = createVector(vectorGenerator, generator, { index, copyOf: listing.copy_of });
     const values = {
       ...listing,
       city_key: normalizeText(listing.city),

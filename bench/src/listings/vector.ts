@@ -4,9 +4,9 @@ import { createRandom, type Random } from './random.ts';
  * Generator of vectors that resemble embeddings: they cluster by topic and vary in few directions. A vector is a
  * topic's centre, shifted along the shared directions, plus noise in every element.
  */
-export type Vectors = {
+export type VectorGenerator = {
   /** Returns a vector of whole numbers, near the other vectors of its topic. */
-  of(random: Random): Int16Array;
+  next(random: Random): Int16Array;
 };
 
 const TOPICS = 256;
@@ -21,7 +21,7 @@ const SCALE = 100;
  * Returns a generator of vectors.
  * @param dimensions Number of elements of a vector.
  */
-export function createVectors(dimensions: number): Vectors {
+export function createVectorGenerator(dimensions: number): VectorGenerator {
   const random = createRandom(dimensions, DIRECTIONS);
   const normals = (count: number) =>
     Array.from({ length: count }, () =>
@@ -30,7 +30,7 @@ export function createVectors(dimensions: number): Vectors {
   const topics = normals(TOPICS);
   const directions = normals(DIRECTIONS);
   return {
-    of(vectorRandom) {
+    next(vectorRandom) {
       const vector = Float32Array.from(vectorRandom.pick(topics));
       for (const direction of directions) {
         const distance = SPREAD * vectorRandom.normal();

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { createRandom } from '../listings/random.ts';
-import { createVectors } from '../listings/vector.ts';
+import { createVectorGenerator } from '../listings/vector.ts';
 import type { Context } from '../suite.ts';
 import { measureRecall, type Recall } from './check.ts';
 import { openExact } from './exact.ts';
@@ -56,7 +56,7 @@ export async function measureChurn(
 async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
-  const vectors = createVectors(DIMENSIONS);
+  const vectorGenerator = createVectorGenerator(DIMENSIONS);
   try {
     // An automatic vacuum during the measurement would make the results ambiguous.
     await client.query('alter table property_listings set (autovacuum_enabled = off)');
@@ -72,7 +72,7 @@ async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
            updated_at = now()
          from unnest($1::bigint[], $2::text[]) as changed (id, vector)
          where property_listings.id = changed.id`,
-        [batch, batch.map((id) => `[${vectors.of(createRandom(SEED, id)).join(',')}]`)],
+        [batch, batch.map((id) => `[${vectorGenerator.next(createRandom(SEED, id)).join(',')}]`)],
       );
     }
     await client.query('update property_listings set archived_at = now() where id % 50 = 7');

@@ -1,5 +1,5 @@
 import { createRandom, type Random } from '../listings/random.ts';
-import { createVectors, type Vectors } from '../listings/vector.ts';
+import { createVectorGenerator, type VectorGenerator } from '../listings/vector.ts';
 import { getWord } from '../listings/words.ts';
 
 /** Kinds of search, as in the paths of the API. */
@@ -46,7 +46,7 @@ export function createQuestions(
   kind: Kind,
   { count, seed, dimensions }: { count: number; seed: number; dimensions: number },
 ): Question[] {
-  const vectors = createVectors(dimensions);
+  const vectorGenerator = createVectorGenerator(dimensions);
   const filters = Object.keys(FILTERS);
   return Array.from({ length: count }, (_, index) => {
     const random = createRandom(seed, index);
@@ -57,7 +57,7 @@ export function createQuestions(
         : BREADTHS[Math.floor(index / filters.length) % BREADTHS.length];
     const content =
       breadth === undefined
-        ? { embedding: createVector(vectors, random) }
+        ? { embedding: createVector(vectorGenerator, random) }
         : { query: createWords(breadth, random) };
     return { kind, breadth, filter, filters: random.pick(FILTERS[filter] ?? [{}]), ...content };
   });
@@ -74,13 +74,13 @@ export function formatGroup({ breadth, filter }: Pick<Question, 'breadth' | 'fil
 }
 
 /** Returns the vector of a text. The same text always has the same vector. */
-export function createTextVector(vectors: Vectors, text: string): number[] {
+export function createTextVector(vectorGenerator: VectorGenerator, text: string): number[] {
   const hash = Buffer.from(text).reduce((sum, byte) => Math.imul(sum, 31) + byte, 7);
-  return createVector(vectors, createRandom(hash));
+  return createVector(vectorGenerator, createRandom(hash));
 }
 
-function createVector(vectors: Vectors, random: Random): number[] {
-  return Array.from(vectors.of(random));
+function createVector(vectorGenerator: VectorGenerator, random: Random): number[] {
+  return Array.from(vectorGenerator.next(random));
 }
 
 function createWords(breadth: Breadth, random: Random): string {

@@ -30,7 +30,7 @@ export async function takeSample(
     monitor,
   }: { outcome: Outcome; collector: RemoteProcess<CollectorProcess>; monitor: DatabaseMonitor },
 ): Promise<Sample> {
-  const claimMs = await monitor.claimMs();
+  const claimMs = await monitor.measureClaimMs();
   const tables = await monitor.tables();
   const resources = await collector.call('resources');
   const searchP95 = Object.fromEntries(
@@ -87,7 +87,7 @@ export type DatabaseMonitor = AsyncDisposable & {
    * Returns the median duration of a claim during a source's backlog, in milliseconds. Creates the backlog and claims
    * its jobs in a transaction that is rolled back.
    */
-  claimMs(): Promise<number>;
+  measureClaimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableStatistics>>;
   counts(): Promise<Counts>;
   /** Deletes completed payloads older than the given number of seconds. Returns the number of deleted payloads. */
@@ -123,7 +123,7 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
   });
 
   return {
-    async claimMs() {
+    async measureClaimMs() {
       const times: number[] = [];
       const rollback = db.transaction().execute(async (trx) => {
         await trx.insertInto('sources').values({ slug: 'backlog' }).execute();

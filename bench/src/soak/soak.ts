@@ -33,7 +33,7 @@ const COLLECTOR_MODULE = new URL('servers/collector.ts', import.meta.url);
 const LOAD_MODULE = new URL('load.ts', import.meta.url);
 const HOST_MODULE = new URL('../images/servers/host.ts', import.meta.url);
 
-type Parts = {
+type SoakEnvironment = {
   collector: RemoteProcess<CollectorProcess>;
   load: RemoteProcess<LoadGenerator>;
   monitor: DatabaseMonitor;
@@ -51,16 +51,16 @@ export async function measureSoak(context: Context): Promise<Report> {
   const settings = options.isSmokeRun ? SMOKE : FULL;
   const seconds = (options.minutes ?? settings.minutes) * 60;
   await using scope = new AsyncDisposableStack();
-  const parts = await open(scope, context);
-  const { load, monitor } = parts;
-  const { url, imageHost } = parts;
+  const environment = await open(scope, context);
+  const { load, monitor } = environment;
+  const { url, imageHost } = environment;
   const plan: Load = { ...settings, url, imageHost, dimensions: DIMENSIONS };
   logProgress(`sending ${settings.listings} listings`);
   await load.call('fill', plan);
   await waitUntilDrained(monitor);
   const fillOutcome = await load.call('take');
   await load.call('start', plan);
-  const { samples, removedCount, unexpectedResponses } = await watch(parts, context, {
+  const { samples, removedCount, unexpectedResponses } = await watch(environment, context, {
     seconds,
     sampleSeconds: settings.sampleSeconds,
   });
@@ -86,7 +86,10 @@ export async function measureSoak(context: Context): Promise<Report> {
   return { text, failures };
 }
 
-async function open(scope: AsyncDisposableStack, { databases, signal }: Context): Promise<Parts> {
+async function open(
+  scope: AsyncDisposableStack,
+  { databases, signal }: Context,
+): Promise<SoakEnvironment> {
   const database = scope.use(await databases.createDatabase());
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   scope.defer(() => rm(folder, { recursive: true, force: true }));
@@ -112,7 +115,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
 
 /** Takes samples and deletes old payloads until the time has elapsed. */
 async function watch(
-  { collector, load, monitor }: Parts,
+  { collector, load, monitor }: SoakEnvironment,
   { results, signal, logProgress }: Context,
   { seconds, sampleSeconds }: { seconds: number; sampleSeconds: number },
 ): Promise<{ samples: Sample[]; removedCount: number; unexpectedResponses: string[] }> {

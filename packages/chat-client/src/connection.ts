@@ -73,7 +73,7 @@ type ConnectionHandlers = {
   onOpen: () => void;
   onEvent: (event: SequencedEvent) => void;
   /** Called when a connection closes. The client may reconnect. */
-  onLost: (closing: ConnectionClose) => void;
+  onLost: (connectionClose: ConnectionClose) => void;
   /** Called when the client does not reconnect. */
   onEnd: (error: ChatError) => void;
 };
@@ -293,7 +293,7 @@ export class ChatConnection {
     request.reject(new ChatError('rejected', describeProblem(frame.problem), frame.problem));
   }
 
-  #onClose(closing: ConnectionClose): void {
+  #onClose(connectionClose: ConnectionClose): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#socket = undefined;
@@ -303,26 +303,26 @@ export class ChatConnection {
     const requests = [...this.#pendingRequests.values()];
     this.#pendingRequests.clear();
     for (const { reject } of requests) reject(new ConnectionLostError('The connection was lost'));
-    this.#handlers.onLost(closing);
+    this.#handlers.onLost(connectionClose);
     if (this.endError !== undefined) return;
-    const delayMs = this.#computeReconnectDelay(closing);
+    const delayMs = this.#computeReconnectDelay(connectionClose);
     if (delayMs === null) {
-      const error = createCloseError(closing);
+      const error = createCloseError(connectionClose);
       this.#finish(error);
       this.#options.onStatus({ type: 'ended', error });
       return;
     }
     this.#attemptCount += 1;
-    const { code, reason } = closing;
+    const { code, reason } = connectionClose;
     this.#options.onStatus({ type: 'waiting', code, reason, delayMs });
     void delay(delayMs, this.#stopController.signal).then(() => this.#connect());
   }
 
   /** Returns the delay before the next attempt; null if the client must give up. */
-  #computeReconnectDelay(closing: ConnectionClose): number | null {
-    if (this.connectionCount === 0 || isNoAssistant(closing)) return null;
+  #computeReconnectDelay(connectionClose: ConnectionClose): number | null {
+    if (this.connectionCount === 0 || isNoAssistant(connectionClose)) return null;
     const { getDelayMs, reconnectTimeoutMs } = this.#options;
-    const delayMs = getDelayMs(closing.code, this.#attemptCount);
+    const delayMs = getDelayMs(connectionClose.code, this.#attemptCount);
     if (delayMs === null) return null;
     this.#lostAt ??= performance.now();
     const lostMs = performance.now() - this.#lostAt;

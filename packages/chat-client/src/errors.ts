@@ -54,9 +54,9 @@ export const isNoAssistant = ({ status }: ConnectionClose): boolean =>
   status !== undefined && status !== 429 && status < 500;
 
 /** Creates the error for a close after which the client does not reconnect. docs/protocol.md, Close codes. */
-export function createCloseError(closing: ConnectionClose): ChatError {
-  const { code, reason, status } = closing;
-  if (isNoAssistant(closing)) {
+export function createCloseError(connectionClose: ConnectionClose): ChatError {
+  const { code, reason, status } = connectionClose;
+  if (isNoAssistant(connectionClose)) {
     return new ChatError('no_assistant', `the handshake was rejected with HTTP ${status}`);
   }
   switch (code) {

@@ -56,12 +56,12 @@ test('a prepared statement has one name for all values, and works after a failed
 test('a conflict with another transaction is retried at most twice, and other errors are not', async () => {
   const countAttempts = async (...codes: string[]) => {
     let attempts = 0;
-    const result = retryConflicts(async () => {
+    const resultPromise = retryConflicts(async () => {
       const code = codes[attempts];
       attempts += 1;
       if (code !== undefined) throw Object.assign(new Error(code), { code });
     });
-    await result.catch(() => undefined);
+    await resultPromise.catch(() => undefined);
     return attempts;
   };
   assert.equal(await countAttempts('40001', '40P01'), 3);

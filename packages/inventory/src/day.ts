@@ -19,7 +19,7 @@ export function toDay(date: Date): Day {
   return date.toISOString().slice(0, 10) as Day;
 }
 
-/** Adds days to a day. */
+/** Returns the day that is `days` after a day, or before it if the number is negative. */
 export function addDays(day: Day, days: number): Day {
   return toDay(new Date(Date.parse(day) + days * DAY_MS));
 }

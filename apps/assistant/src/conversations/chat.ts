@@ -161,7 +161,7 @@ export function createChat({
     /**
      * Stores a message of the session's owner and begins its turn. Does not store a repeated message.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
-     *   `message_name_taken`, `turn_running` or `too_many_turns`.
+     *   `message_name_taken`, `turn_running` or `too_many_turns`; `unavailable` during shutdown.
      */
     send: (
       user: User,

@@ -4,7 +4,7 @@ import { isRejection, type MeasureRequest, ProviderError } from './provider/tran
 
 const LATENCY_BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Result of a token refresh. `waited` means that another request refreshed the token. */
+/** Result of a token refresh. `waited` means that another process held the lease. */
 export type RefreshOutcome = 'refreshed' | 'refused' | 'unavailable' | 'waited';
 
 /** Reason why an auth session ended before it expired. `refused` means that the provider rejected its tokens. */

@@ -208,16 +208,16 @@ suite('revocation during a request', async () => {
     provider.reset();
     provider.user = accounts[actor];
     const release = provider.holdNext('userinfo');
-    const response = send(actor, row, { at: app });
+    const responsePromise = send(actor, row, { at: app });
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
     const eventResponse = await sendEvent(receiver, { event, user_id: USER_IDS[actor] });
     assert.equal(eventResponse.statusCode, 200);
     release();
-    await Promise.race([response, until(() => provider.count('userinfo') === 2)]);
+    await Promise.race([responsePromise, until(() => provider.count('userinfo') === 2)]);
     provider.user = changedUser;
     releaseAgain();
-    return response;
+    return responsePromise;
   }
 
   for (const row of rows) {

@@ -206,7 +206,7 @@ for (const message of [...changingMessages, { type: 'message.cancel', ...session
 for (const message of changingMessages.slice(0, 2)) {
   test(`A pending ${message.type} gets permissions that change on another process`, async () => {
     const { socket, release } = await openPendingSocket();
-    const outcome = socket.outcome(message);
+    const outcomePromise = socket.outcome(message);
     await until(() => provider.count('userinfo') === 1);
     const releaseAgain = provider.holdNext('userinfo');
     await send(secondApp, { event: 'client.roles_changed', user_id: 'u-1' });
@@ -214,7 +214,7 @@ for (const message of changingMessages.slice(0, 2)) {
     await until(() => provider.count('userinfo') === 2);
     provider.user = createPerson('u-1');
     releaseAgain();
-    assert.equal(await outcome, 'permission_missing');
+    assert.equal(await outcomePromise, 'permission_missing');
     socket.socket.close();
   });
 }
@@ -330,21 +330,21 @@ test('A tool does not run after the loss of svc.tools.use', async (t) => {
 });
 
 test('A profile for admins runs no tool after the loss of the role', async (t) => {
-  const { sid } = await signInUser(firstApp, createPerson('u-chief', { isAdmin: true }));
-  const chief = await openRawClient(t, { url, sid });
+  const { sid } = await signInUser(firstApp, createPerson('u-other-admin', { isAdmin: true }));
+  const adminClient = await openRawClient(t, { url, sid });
   const lookupCall = { name: 'lookup_endpoint', arguments: '{"words":"http"}' };
   const releaseSecondTool = scriptTwoTools(t, lookupCall);
   const createAdminSession = { ...createMessage, profile_id: 'diagnostics' };
-  const { session_id: id } = await chief.ask(createAdminSession);
-  await chief.say(String(id), 'Чому не працює?');
-  await chief.waitFor('tool.finished');
+  const { session_id: id } = await adminClient.ask(createAdminSession);
+  await adminClient.say(String(id), 'Чому не працює?');
+  await adminClient.waitFor('tool.finished');
 
-  provider.user = createPerson('u-chief', { permissions: [...CHAT_PERMISSIONS] });
-  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
-  await until(async () => (await chief.outcome(createAdminSession)) === 'admin_only');
+  provider.user = createPerson('u-other-admin', { permissions: [...CHAT_PERMISSIONS] });
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-other-admin' }));
+  await until(async () => (await adminClient.outcome(createAdminSession)) === 'admin_only');
   releaseSecondTool();
   await waitForDeniedTool(
-    chief,
+    adminClient,
     'For administrators only. This profile needs the role `admin`. Start a session with a different profile.',
   );
 });

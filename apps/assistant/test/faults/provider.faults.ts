@@ -281,14 +281,14 @@ suite('refresh of tokens', async () => {
     const lease = (await findAuthSession(browser.sid))?.refresh_lease_until;
     assert.ok(lease && lease.getTime() > Date.now(), 'the lease outlives its holder');
     let isAnswered = false;
-    const response = send(survivor, browser, meRequest).finally(() => {
+    const responsePromise = send(survivor, browser, meRequest).finally(() => {
       isAnswered = true;
     });
     await waitUntilPolled();
     assert.equal(isAnswered, false);
     assert.equal(provider.count('token'), 1, 'the token is not redeemed while the lease lasts');
     await expireLeases();
-    return response;
+    return responsePromise;
   }
 
   test('A process that resumes after the expiry of its lease changes nothing', async () => {
@@ -357,8 +357,8 @@ suite('refresh of tokens', async () => {
       await killedProcess.kill();
       await rejection;
       const leasedRow = await findAuthSession(browser.sid);
-      const requests = Array.from({ length: 5 }, () => send(survivor, browser, meRequest));
-      for (const { status, headers } of await Promise.all(requests)) {
+      const responsePromises = Array.from({ length: 5 }, () => send(survivor, browser, meRequest));
+      for (const { status, headers } of await Promise.all(responsePromises)) {
         assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
         assert.equal(headers.get('set-cookie'), null);
       }
@@ -395,7 +395,7 @@ suite('refresh of tokens', async () => {
         const browser = await signInUser(app);
         await expireToken(browser);
         const release = provider.holdNext('token');
-        const requests = Array.from({ length: REQUEST_COUNT }, (_, index) => {
+        const responsePromises = Array.from({ length: REQUEST_COUNT }, (_, index) => {
           const replica = replicas[index % replicas.length];
           assert.ok(replica !== undefined);
           return send(replica, browser, { path: '/auth/me' });
@@ -405,7 +405,7 @@ suite('refresh of tokens', async () => {
         for (const { url } of replicas) assert.equal((await fetch(`${url}/health`)).status, 200);
         await sleep(delayMs);
         release();
-        const responses = await Promise.all(requests);
+        const responses = await Promise.all(responsePromises);
         t.diagnostic(
           `requests: ${REQUEST_COUNT}, for new tokens: ${provider.count('token', 'refresh_token')}`,
         );

@@ -68,12 +68,12 @@ suite('user data', () => {
     const otherBrowser = await signInUser(watchedApp);
     readCount = 0;
     const release = provider.holdNext('userinfo');
-    const requests = Array.from({ length: 20 }, () => requestMe(browser, watchedApp));
+    const responsePromises = Array.from({ length: 20 }, () => requestMe(browser, watchedApp));
     await until(() => readCount === 20 && provider.count('userinfo') === 1);
     // When a later request of another session is answered, all earlier requests have reached the fetch.
     assert.equal((await requestMe(otherBrowser, watchedApp)).statusCode, 200);
     release();
-    await assertSuccessful(requests);
+    await assertSuccessful(responsePromises);
     assert.equal(provider.count('userinfo'), 2);
   });
 
@@ -197,7 +197,7 @@ suite('user data up to an age', async () => {
     await setUserAge(browser, 60);
     provider.user = ADMIN;
     const release = provider.holdNext('userinfo');
-    const response = requestMe(browser, reusingApp);
+    const responsePromise = requestMe(browser, reusingApp);
     await until(() => countFetches() === 1);
     await db.transaction().execute((trx) => setCachedRole(trx, 'u-1', 'user'));
     const releaseAgain = provider.holdNext('userinfo');
@@ -207,7 +207,7 @@ suite('user data up to an age', async () => {
     assert.equal(role, 'user');
     provider.user = OLENA;
     releaseAgain();
-    assert.equal((await response).json().role, 'user');
+    assert.equal((await responsePromise).json().role, 'user');
     assert.equal(await fetchRole(browser), 'user');
     assert.equal(countFetches(), 2);
   });
@@ -247,10 +247,10 @@ suite('token refresh', () => {
     await expireToken(browser);
     provider.expireRefreshTokens();
     const release = provider.holdNext('token');
-    const requests = requestManyTimes(browser, 10);
+    const responsePromises = requestManyTimes(browser, 10);
     await until(() => provider.count('token') === 1);
     release();
-    for (const response of await Promise.all(requests)) {
+    for (const response of await Promise.all(responsePromises)) {
       assert.deepEqual([response.statusCode, response.json().code], [401, 'not_signed_in']);
       assert.equal(response.cookies.length, 1);
       assert.partialDeepStrictEqual(response.cookies, [{ name: 'svc_auth_session', maxAge: 0 }]);
@@ -269,14 +269,14 @@ suite('token refresh', () => {
       await expireToken({ sid });
       provider.faults.set('token', fault);
       const release = provider.holdNext('token');
-      const request = requestMe({ sid }, impatientApp);
+      const responsePromise = requestMe({ sid }, impatientApp);
       await until(() => provider.count('token') === 1);
       // Simulates that another process acquires the expired lease.
       await sql`update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
         where id = ${sid}`.execute(db);
       const leasedRow = await findAuthSession(sid);
       release();
-      assert.equal((await request).statusCode, 503);
+      assert.equal((await responsePromise).statusCode, 503);
       assert.deepEqual(await findAuthSession(sid), leasedRow);
     });
   }

@@ -111,9 +111,11 @@ test('Searches of a user run one at a time, and too many concurrent searches are
   });
   const memory = createMemoryService({ db: slowDb });
   const query = { scope: 'own', limit: 10, after: undefined } as const;
-  const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...query, q: 'v' }));
-  const settledAnswers = Promise.allSettled(answers);
-  await assert.rejects(answers[5] ?? Promise.resolve(), {
+  const factPromises = Array.from({ length: 7 }, () =>
+    memory.listFacts(user, { ...query, q: 'v' }),
+  );
+  const settledAnswers = Promise.allSettled(factPromises);
+  await assert.rejects(factPromises[5] ?? Promise.resolve(), {
     code: 'rate_limited',
     headers: {
       'ratelimit-limit': '5',

@@ -143,12 +143,12 @@ for (const [claims, status] of [
     const browser = new Browser(app);
     const callback = await browser.begin(provider);
     const release = provider.holdNext('userinfo');
-    const response = browser.get(callback);
+    const responsePromise = browser.get(callback);
     await until(() => provider.count('userinfo') === 1);
     const token = await sign({ ...createClaims(), ...claims });
     assert.equal((await send(otherApp, token)).statusCode, 200);
     release();
-    assert.equal((await response).statusCode, status);
+    assert.equal((await responsePromise).statusCode, status);
   });
 }
 

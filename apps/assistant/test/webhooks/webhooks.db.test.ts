@@ -391,14 +391,14 @@ for (const [endpoint, event, hasSignedIn, status] of [
     const callback = await browser.begin(provider);
     provider.calls.length = 0;
     const release = provider.holdNext(endpoint);
-    const response = browser.get(callback);
+    const responsePromise = browser.get(callback);
     await until(() => provider.count(endpoint) === 1);
     assert.equal((await send(secondApp, event)).statusCode, 200);
     release();
-    assert.equal((await response).statusCode, status);
+    assert.equal((await responsePromise).statusCode, status);
     assert.equal((await listSessionUsers()).length, status === 302 ? earlierCount + 1 : 0);
     if (status === 302) return;
-    assert.equal((await response).json().code, 'login_refused');
+    assert.equal((await responsePromise).json().code, 'login_refused');
     assert.ok(!browser.cookies.has('svc_auth_session'));
     assert.equal((await browser.signIn(provider)).statusCode, 302);
   });
@@ -409,13 +409,14 @@ test('A revocation during a refresh ends the session', async () => {
   const { sid } = browser;
   await expireToken(browser);
   const release = provider.holdNext('token');
-  const requests = [app, app, secondApp].map((server) =>
+  const responsePromises = [app, app, secondApp].map((server) =>
     server.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } }),
   );
   await until(() => provider.count('token') === 1);
   assert.equal((await send(secondApp, REVOKED)).statusCode, 200);
   release();
-  for (const response of await Promise.all(requests)) assert.equal(response.statusCode, 401);
+  for (const response of await Promise.all(responsePromises))
+    assert.equal(response.statusCode, 401);
   assert.equal(await findAuthSession(sid), undefined);
   assert.equal(provider.count('token'), 1);
 });

@@ -55,7 +55,7 @@ export async function* decodeText(
   }
 }
 
-/** Returns advice about the likely encoding, or undefined if the first bytes match the chosen encoding. */
+/** Returns advice if the first bytes have a different encoding than the chosen one, or undefined if that is unknown. */
 function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
   const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {

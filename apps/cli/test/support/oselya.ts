@@ -22,10 +22,10 @@ export async function oselya(
 ) {
   const stdin = Readable.from(typeof input === 'string' ? [Buffer.from(input)] : input);
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const output = Promise.all([text(stdout), text(stderr)]);
+  const outputPromise = Promise.all([text(stdout), text(stderr)]);
   const status = await run([...args], { env, stdin, stdout, stderr });
   stdout.end();
   stderr.end();
-  const [out, errors] = await output;
+  const [out, errors] = await outputPromise;
   return { status, stdout: out, lines: out.split('\n').slice(0, -1), stderr: errors };
 }

@@ -88,15 +88,15 @@ test('the migrations of the earlier version are unchanged', () => {
   }
 });
 
-type Raw = { id: number; status: string; listing_id: number };
+type RawRecord = { id: number; status: string; listing_id: number };
 
 test('a pending payload of the earlier version is processed', async () => {
   const waitingRecordQuery = `select id, status, listing_id from raw_data where external_id = 'waiting'`;
-  const raw = await until('the payload', async () => {
-    const [row] = await query<Raw>(waitingRecordQuery);
+  const rawRecord = await until('the payload', async () => {
+    const [row] = await query<RawRecord>(waitingRecordQuery);
     return row?.status === 'completed' && row;
   });
-  const listing = await request<Record<string, unknown>>(`/listings/${raw.listing_id}`);
+  const listing = await request<Record<string, unknown>>(`/listings/${rawRecord.listing_id}`);
   assert.deepEqual(
     [listing['city'], listing['rooms'], listing['price'], listing['year_built']],
     ['Полтава', 4, 95_000, 2011],

@@ -7,11 +7,12 @@ import type { ImageStore } from './store.ts';
 /** Maximum number of thumbnails in progress for requests. The last one already waits a few seconds. */
 const MAX_REQUEST_THUMBNAILS = 32;
 
-/** JPEG copies of stored images with sides of at most `side` pixels. */
+/** The thumbnail service. See {@link createThumbnails}. */
 export type Thumbnails = ReturnType<typeof createThumbnails>;
 
 /**
- * Creates the thumbnail service of a process, which creates each thumbnail once and stores it.
+ * Creates the thumbnail service of a process, which creates each thumbnail once and stores it. Thumbnails are JPEG
+ * copies of stored images whose sides have at most `side` pixels.
  * @param onError Called if a thumbnail could not be stored; it is still returned.
  */
 export function createThumbnails(

@@ -9,7 +9,7 @@ import { uploadOutcomeSchema } from '../schemas.ts';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../tables.ts';
 import type { Form } from './form.ts';
 import { hashContent } from './payload.ts';
-import type { Ingest, StoredRaw } from './store.ts';
+import type { Ingest, StoredRawRecord } from './store.ts';
 
 /** Response to a payload that was processed within its request. Contract 4, Answers. */
 export const processedFormSchema = Type.Object({
@@ -44,13 +44,13 @@ export function createProcessForm(deps: {
   return async (
     { payload, files, requestId }: Form & { requestId?: string },
     idempotencyKey: string | undefined,
-    onStored: (storedRaw: StoredRaw) => void,
+    onStored: (storedRecord: StoredRawRecord) => void,
   ): Promise<Static<typeof processedFormSchema>> => {
     const { source_slug: sourceSlug, external_id: externalId } = payload;
     const hasUploads = files.length > 0;
     const images = files.map(({ sha256 }) => sha256);
     const hash = hashContent(hasUploads ? { payload, images } : payload);
-    const storedRaw = await store({
+    const storedRecord = await store({
       source_slug: sourceSlug,
       external_id: externalId,
       payload: JSON.stringify(payload),
@@ -59,8 +59,8 @@ export function createProcessForm(deps: {
       request_id: requestId,
       claim: { worker: claimantName, leaseMs, hasUploads },
     });
-    onStored(storedRaw);
-    const { id: rawId, isNew } = storedRaw;
+    onStored(storedRecord);
+    const { id: rawId, isNew } = storedRecord;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
       const uploads = hasUploads ? files : undefined;

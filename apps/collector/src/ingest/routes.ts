@@ -18,7 +18,7 @@ import {
   stageSchema,
 } from '../schemas.ts';
 import { checkValues, type Payload, PayloadSchema } from './payload.ts';
-import type { Ingest, StoredRaw } from './store.ts';
+import type { Ingest, StoredRawRecord } from './store.ts';
 
 /** Headers of the routes that accept payloads. Contract 4, Answers. */
 export const ingestHeaders = Type.Object({
@@ -119,12 +119,12 @@ export function registerIngestRoutes(
       const payload = request.body;
       checkValues(payload);
       requireSource(request, payload.source_slug);
-      const storedRaw = await admit(getBodyBytes(request), async () => {
+      const storedRecord = await admit(getBodyBytes(request), async () => {
         reply.headers(await limit(payload.source_slug, getCallerKey(request)));
         return ingest.accept(payload, request.headers['idempotency-key'], request.id);
       });
-      markReplayed(reply, storedRaw);
-      return reply.status(202).send({ raw_id: storedRaw.id, status: 'pending' as const });
+      markReplayed(reply, storedRecord);
+      return reply.status(202).send({ raw_id: storedRecord.id, status: 'pending' as const });
     },
   );
 
@@ -140,11 +140,11 @@ export function registerIngestRoutes(
       },
     },
     async (request) => {
-      const raw = await ingest.find(parseId(request.params.raw_id));
-      if (raw === undefined || !canUseSource(request, raw.source_slug)) {
+      const rawRecord = await ingest.find(parseId(request.params.raw_id));
+      if (rawRecord === undefined || !canUseSource(request, rawRecord.source_slug)) {
         throw problem('raw_not_found');
       }
-      return raw;
+      return rawRecord;
     },
   );
 }
@@ -193,7 +193,7 @@ export function mapIngestError(error: Error): never {
 /** Sets the headers of the response to a repeated idempotency key. Contract 4, Answers. */
 export function markReplayed(
   reply: FastifyReply,
-  { isNew, status }: Pick<StoredRaw, 'isNew' | 'status'>,
+  { isNew, status }: Pick<StoredRawRecord, 'isNew' | 'status'>,
 ): void {
   if (!isNew) reply.headers({ 'idempotent-replayed': 'true', 'raw-status': status });
 }

@@ -22,7 +22,7 @@ type NewRawRecord = {
 };
 
 /** Stored payload, or the earlier payload with the same idempotency key. */
-export type StoredRaw = {
+export type StoredRawRecord = {
   id: number;
   contentHash: string;
   status: RawStatus;
@@ -31,7 +31,9 @@ export type StoredRaw = {
   isBlocked: boolean;
 };
 
-type IndexedRow<Column extends keyof StoredRaw> = Pick<StoredRaw, Column> & { index: number };
+type IndexedRow<Column extends keyof StoredRawRecord> = Pick<StoredRawRecord, Column> & {
+  index: number;
+};
 
 /** Service that stores payloads and finds their raw records. */
 export type Ingest = ReturnType<typeof createIngest>;
@@ -46,15 +48,15 @@ const GROUP_LIMITS = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
  */
 export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void; log: Logger }) {
   const { db, onAccepted, log } = deps;
-  const store = createGroupCommit<NewRawRecord, StoredRaw>({
+  const store = createGroupCommit<NewRawRecord, StoredRawRecord>({
     ...GROUP_LIMITS,
     getBytes: ({ payload }) => Buffer.byteLength(payload),
-    async write(raws) {
-      const storedRaws = await storeRaws(db, raws, (error) =>
+    async write(rawRecords) {
+      const storedRecords = await storeRawRecords(db, rawRecords, (error) =>
         log.warn({ err: error }, 'blocked payloads could not be unblocked'),
       );
       onAccepted();
-      return storedRaws;
+      return storedRecords;
     },
   });
   return {
@@ -67,7 +69,11 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
      * Stores a payload for a worker, with the status `pending`.
      * @throws ProblemError `idempotency_conflict`.
      */
-    accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<StoredRaw> {
+    accept(
+      payload: Payload,
+      idempotencyKey?: string,
+      requestId?: string,
+    ): Promise<StoredRawRecord> {
       // Hash and store the same canonical JSON, because jsonb ignores key order.
       const json = toCanonicalJson(payload);
       return store({
@@ -103,18 +109,18 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
  * start as `processing`, because no worker may claim them. Specification 001, Raw data status.
  * @returns The stored payloads by index, without payloads whose idempotency keys are in use.
  */
-export async function insertRaws(
+export async function insertRawRecords(
   db: Kysely<Tables>,
-  raws: readonly NewRawRecord[],
-): Promise<Map<number, StoredRaw>> {
-  const hasKeys = raws.some((raw) => raw.idempotency_key !== undefined);
+  rawRecords: readonly NewRawRecord[],
+): Promise<Map<number, StoredRawRecord>> {
+  const hasKeys = rawRecords.some((rawRecord) => rawRecord.idempotency_key !== undefined);
   // Keys are inserted in order, because otherwise two statements with the same keys could deadlock.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
   const { rows } = await sql<IndexedRow<'id' | 'status' | 'isBlocked'>>`${prepared}
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
-      from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
+      from jsonb_to_recordset(${toJson(rawRecords)}::jsonb) as item (
         index integer, source_slug text, external_id text, payload jsonb, content_hash text,
         idempotency_key text, request_id text, worker text, lease_ms integer, uploads jsonb)),
     source as (
@@ -142,18 +148,18 @@ export async function insertRaws(
   return new Map(
     rows.map(({ index, ...row }) => [
       index,
-      { ...row, isNew: true, contentHash: raws[index]?.content_hash ?? '' },
+      { ...row, isNew: true, contentHash: rawRecords[index]?.content_hash ?? '' },
     ]),
   );
 }
 
 /** Serializes raw records without parsing their payloads, which are already JSON. */
-function toJson(raws: readonly NewRawRecord[]): string {
-  const jsonItems = raws.map(({ payload, claim, ...raw }, index) => {
+function toJson(rawRecords: readonly NewRawRecord[]): string {
+  const jsonItems = rawRecords.map(({ payload, claim, ...rawRecord }, index) => {
     const { worker, leaseMs, hasUploads } = claim ?? {};
     // The job stores the outcomes of the uploads later.
     const uploads = hasUploads === true ? [] : undefined;
-    const recordJson = JSON.stringify({ index, ...raw, worker, lease_ms: leaseMs, uploads });
+    const recordJson = JSON.stringify({ index, ...rawRecord, worker, lease_ms: leaseMs, uploads });
     return `${recordJson.slice(0, -1)},"payload":${payload}}`;
   });
   return `[${jsonItems.join(',')}]`;
@@ -167,37 +173,37 @@ const hasExpiredKey = sql`(created_at < now() - interval '24 hours' or inline an
 
 async function findEarlier(
   db: Kysely<Tables>,
-  raws: ReadonlyMap<number, NewRawRecord>,
-): Promise<Map<number, StoredRaw>> {
+  rawRecords: ReadonlyMap<number, NewRawRecord>,
+): Promise<Map<number, StoredRawRecord>> {
   const { rows } = await sql<IndexedRow<'id' | 'status' | 'contentHash'>>`
     select lookup.index, raw_data.id, raw_data.status, raw_data.content_hash as "contentHash"
-    from ${selectKeys(raws)}
+    from ${selectKeys(rawRecords)}
     join raw_data using (source_slug, idempotency_key)
     where not ${hasExpiredKey}`.execute(db);
   return new Map(
-    rows.map(({ index, ...earlierRaw }) => [
+    rows.map(({ index, ...earlierRecord }) => [
       index,
-      { ...earlierRaw, isNew: false, isBlocked: false },
+      { ...earlierRecord, isNew: false, isBlocked: false },
     ]),
   );
 }
 
 async function clearExpiredKeys(
   db: Kysely<Tables>,
-  raws: ReadonlyMap<number, NewRawRecord>,
+  rawRecords: ReadonlyMap<number, NewRawRecord>,
 ): Promise<void> {
   await sql`
     update raw_data set idempotency_key = null
     where id in (
-      select raw_data.id from ${selectKeys(raws)}
+      select raw_data.id from ${selectKeys(rawRecords)}
       join raw_data using (source_slug, idempotency_key)
       where ${hasExpiredKey} order by raw_data.id for update of raw_data)`.execute(db);
 }
 
-function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
-  const indexes = [...raws.keys()];
-  const sources = [...raws.values()].map((raw) => raw.source_slug);
-  const keys = [...raws.values()].map((raw) => raw.idempotency_key);
+function selectKeys(rawRecords: ReadonlyMap<number, NewRawRecord>) {
+  const indexes = [...rawRecords.keys()];
+  const sources = [...rawRecords.values()].map((rawRecord) => rawRecord.source_slug);
+  const keys = [...rawRecords.values()].map((rawRecord) => rawRecord.idempotency_key);
   return sql`unnest(${indexes}::integer[], ${sources}::text[], ${keys}::text[])
     as lookup (index, source_slug, idempotency_key)`;
 }
@@ -210,24 +216,24 @@ function selectKeys(raws: ReadonlyMap<number, NewRawRecord>) {
  *   payload, or the reason why the key could not be resolved.
  * @throws DatabaseError; nothing is stored in this case.
  */
-export async function storeRaws(
+export async function storeRawRecords(
   db: Kysely<Tables>,
-  raws: readonly NewRawRecord[],
+  rawRecords: readonly NewRawRecord[],
   onError: (error: unknown) => void,
-): Promise<(StoredRaw | Error)[]> {
-  const storedRaws = await insertRaws(db, raws);
+): Promise<(StoredRawRecord | Error)[]> {
+  const storedRecords = await insertRawRecords(db, rawRecords);
   // A failure affects only the missing payloads, because the others are committed.
-  const failure = await resolveKeys(db, raws, storedRaws).catch(toError);
-  // The preceding payloads may have ended before the new ones were visible.
-  const blockedListings = raws
-    .filter((_, index) => storedRaws.get(index)?.isBlocked)
-    .map((raw) => ({ sourceSlug: raw.source_slug, externalId: raw.external_id }));
+  const failure = await resolveKeys(db, rawRecords, storedRecords).catch(toError);
+  // A job that ended before the new payloads were visible could not unblock them.
+  const blockedListings = rawRecords
+    .filter((_, index) => storedRecords.get(index)?.isBlocked)
+    .map((rawRecord) => ({ sourceSlug: rawRecord.source_slug, externalId: rawRecord.external_id }));
   await unblockPayloads(db, blockedListings).catch(onError);
-  return raws.map(({ content_hash }, index) => {
-    const raw = storedRaws.get(index);
-    if (raw === undefined)
+  return rawRecords.map(({ content_hash }, index) => {
+    const rawRecord = storedRecords.get(index);
+    if (rawRecord === undefined)
       return failure ?? new Error('The idempotency key expired in the meantime');
-    return raw.contentHash === content_hash ? raw : problem('idempotency_conflict');
+    return rawRecord.contentHash === content_hash ? rawRecord : problem('idempotency_conflict');
   });
 }
 
@@ -237,21 +243,26 @@ export async function storeRaws(
  */
 async function resolveKeys(
   db: Kysely<Tables>,
-  raws: readonly NewRawRecord[],
-  storedRaws: Map<number, StoredRaw>,
+  rawRecords: readonly NewRawRecord[],
+  storedRecords: Map<number, StoredRawRecord>,
 ): Promise<void> {
-  const missingRaws = new Map([...raws.entries()].filter(([index]) => !storedRaws.has(index)));
-  const addStored = (index: number, raw: StoredRaw) => {
-    storedRaws.set(index, raw);
-    missingRaws.delete(index);
+  const missingRecords = new Map(
+    [...rawRecords.entries()].filter(([index]) => !storedRecords.has(index)),
+  );
+  const addStored = (index: number, rawRecord: StoredRawRecord) => {
+    storedRecords.set(index, rawRecord);
+    missingRecords.delete(index);
   };
-  for (let attempt = 1; missingRaws.size > 0 && attempt <= MAX_KEY_ATTEMPTS; attempt += 1) {
-    await clearExpiredKeys(db, missingRaws);
-    const indexes = [...missingRaws.keys()];
-    for (const [missingIndex, raw] of await insertRaws(db, [...missingRaws.values()])) {
-      addStored(indexes[missingIndex] ?? 0, raw);
+  for (let attempt = 1; missingRecords.size > 0 && attempt <= MAX_KEY_ATTEMPTS; attempt += 1) {
+    await clearExpiredKeys(db, missingRecords);
+    const indexes = [...missingRecords.keys()];
+    for (const [missingIndex, rawRecord] of await insertRawRecords(db, [
+      ...missingRecords.values(),
+    ])) {
+      addStored(indexes[missingIndex] ?? 0, rawRecord);
     }
-    if (missingRaws.size === 0) return;
-    for (const [index, raw] of await findEarlier(db, missingRaws)) addStored(index, raw);
+    if (missingRecords.size === 0) return;
+    for (const [index, rawRecord] of await findEarlier(db, missingRecords))
+      addStored(index, rawRecord);
   }
 }

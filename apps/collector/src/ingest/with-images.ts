@@ -188,8 +188,8 @@ export async function registerUploadRoutes(
           processForm(
             { ...form, requestId: request.id },
             request.headers['idempotency-key'],
-            (storedRaw) => {
-              markReplayed(reply, storedRaw);
+            (storedRecord) => {
+              markReplayed(reply, storedRecord);
               acceptedRequests.add(request);
               countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
             },

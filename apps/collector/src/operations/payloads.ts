@@ -128,7 +128,7 @@ export function registerPayloadRoutes(
     }),
     async (request, reply) => {
       const { limit = PAGE_SIZE } = request.query;
-      const rows = await listRaw(db, { ...request.query, limit: limit + 1 });
+      const rows = await listRawRecords(db, { ...request.query, limit: limit + 1 });
       const getCursor = ({ at, id }: (typeof rows)[number]) => cursorCodec.write({ at, id });
       const page = paginate(rows, { limit, getCursor, request, reply });
       return page.map(({ id, at: _at, ...row }) => ({
@@ -209,7 +209,7 @@ export function registerPayloadRoutes(
   );
 }
 
-function listRaw(
+function listRawRecords(
   db: Kysely<Tables>,
   filter: Static<typeof rawListQuerySchema> & { limit: number },
 ) {

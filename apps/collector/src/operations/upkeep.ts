@@ -15,7 +15,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** Maximum number of listings per archive check. With slow sites, the deadline ends the check earlier. */
 const MAX_LISTINGS_PER_CHECK = 1000;
 
-/** Schedules of tasks. A running task holds its lease for `durationMs`. A failed run is retried after `retryMs`. */
+/** A running task renews its lease, which lasts for `durationMs`. A failed run is retried after `retryMs`. */
 const MINUTELY_SCHEDULE = { durationMs: MINUTE_MS, everyMs: MINUTE_MS, retryMs: MINUTE_MS };
 const DAILY_SCHEDULE = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 10 * MINUTE_MS };
 

@@ -43,7 +43,7 @@ type StageOutputs = {
   provenance: Provenance;
   /** Set by `load` or `upsert`. */
   listingId: number;
-  /** Set by `load` if the payload is unchanged, but some of its images are missing. */
+  /** Set by `load` if only images need processing: some are missing, or they are described again. */
   isImagesOnly: true;
 };
 

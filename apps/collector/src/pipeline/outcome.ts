@@ -19,7 +19,7 @@ export const UNCHANGED_RESULT: StageResult = {
   outcome: 'unchanged',
   jobOutcome: COMPLETED_OUTCOME,
 };
-/** Result for unchanged content with missing images. The image stages still run. */
+/** Result for unchanged content whose images are missing or are described again. The image stages still run. */
 export const UNCHANGED_TEXT_RESULT: StageResult = { outcome: 'unchanged' };
 /** Result for a payload that is older than the latest payload of the listing. */
 export const SUPERSEDED_RESULT: StageResult = {

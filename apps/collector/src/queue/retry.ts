@@ -21,14 +21,14 @@ export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<v
     sql`id = ${rawId} and status in ('failed', 'invalid') for update`,
   );
   if (count === 1) return;
-  const raw = await db
+  const rawRecord = await db
     .selectFrom('raw_data')
     .select(['status', hasDeletedUploads.as('hasDeletedUploads')])
     .where('id', '=', rawId)
     .executeTakeFirst();
-  if (raw === undefined) throw problem('raw_not_found');
-  const hasDeletedImages = raw.hasDeletedUploads && raw.status !== 'processing';
-  const detail = hasDeletedImages ? UPLOADS_DELETED_DETAIL : `The payload is ${raw.status}.`;
+  if (rawRecord === undefined) throw problem('raw_not_found');
+  const hasDeletedImages = rawRecord.hasDeletedUploads && rawRecord.status !== 'processing';
+  const detail = hasDeletedImages ? UPLOADS_DELETED_DETAIL : `The payload is ${rawRecord.status}.`;
   throw problem('not_retryable', { detail });
 }
 

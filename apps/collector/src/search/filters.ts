@@ -103,10 +103,10 @@ export function getFirstIdOfBand(band: number): number {
 }
 
 /**
- * Returns the conditions of the index partitions that a search reads: live listings, and archived listings if
+ * Returns the conditions of the partial indexes that a search reads: live listings, and archived listings if
  * requested.
  */
-export function listPartitionConditions(filters: SearchFilters): Expression<SqlBool>[] {
+export function listIndexConditions(filters: SearchFilters): Expression<SqlBool>[] {
   const liveCondition = sql<SqlBool>`archived_at is null`;
   return filters.include_archived === true
     ? [liveCondition, sql<SqlBool>`archived_at is not null`]
@@ -114,7 +114,7 @@ export function listPartitionConditions(filters: SearchFilters): Expression<SqlB
 }
 
 /**
- * Returns the condition of the filters within an index partition; equivalent to `whereFilters`, but evaluated by the
+ * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but evaluated by the
  * index. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
 export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {

@@ -3,7 +3,7 @@ import { type ModelClient, ModelError } from '@oselya/model';
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { whereFilterTerms, whereFilters, listPartitionConditions } from './filters.ts';
+import { whereFilterTerms, whereFilters, listIndexConditions } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 export type QueryEmbedder = Pick<ModelClient, 'embed'>;
@@ -102,14 +102,14 @@ function whereCandidate(query: NearestQuery): Expression<SqlBool> {
 /** Computes all distances. `materialized` keeps the planner from using the index. */
 async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
-  const partitionQueries = listPartitionConditions(filters).map(
-    (partitionCondition) => sql`
+  const indexQueries = listIndexConditions(filters).map(
+    (indexCondition) => sql`
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
-      where ${partitionCondition} and ${whereFilterTerms(filters)} and ${whereCandidate(query)}`,
+      where ${indexCondition} and ${whereFilterTerms(filters)} and ${whereCandidate(query)}`,
   );
   const { rows } = await sql<Neighbour>`
-    with candidates as materialized (${sql.join(partitionQueries, sql` union all `)})
+    with candidates as materialized (${sql.join(indexQueries, sql` union all `)})
     select id, distance, "group" from candidates
     where distance <> 'NaN' order by distance, id limit ${limit}
   `.execute(db);

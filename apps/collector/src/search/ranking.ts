@@ -6,7 +6,7 @@ import {
   whereInBands,
   whereFilterTerms,
   whereInNewestBands,
-  listPartitionConditions,
+  listIndexConditions,
 } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
@@ -129,15 +129,15 @@ function selectMatches(options: {
 }): RawBuilder<MatchRow[]> {
   const { text, filters, bandCondition, limit } = options;
   const tsQuery = sql`plainto_tsquery('simple', ${text})`;
-  const partitionQueries = listPartitionConditions(filters).map(
-    (partitionCondition) => sql`(
+  const indexQueries = listIndexConditions(filters).map(
+    (indexCondition) => sql`(
       select id, ts_rank_cd(search_vector, ${tsQuery}) as rank, duplicate_group
       from property_listings
-      where ${partitionCondition} and search_vector @@ ${tsQuery} and ${whereFilterTerms(filters)} and ${bandCondition}
+      where ${indexCondition} and search_vector @@ ${tsQuery} and ${whereFilterTerms(filters)} and ${bandCondition}
       order by id + 0 desc limit ${limit})`,
   );
   return sql`
     select coalesce(json_agg(json_build_array(id, rank, duplicate_group)), '[]')
-    from (select * from (${sql.join(partitionQueries, sql` union all `)}) as part
+    from (select * from (${sql.join(indexQueries, sql` union all `)}) as part
       order by id desc limit ${limit}) as match`;
 }

@@ -199,8 +199,10 @@ test('The limit of a key holds over concurrent requests of several processes', a
   const processes = Array.from({ length: 3 }, () =>
     createRateLimit({ pool, table: 'rate_limits', name: 'shared', perMinute: 10 }),
   );
-  const uses = processes.flatMap((limit) => Array.from({ length: 10 }, () => limit('a key')));
-  const outcomes = await Promise.allSettled(uses);
+  const usePromises = processes.flatMap((limit) =>
+    Array.from({ length: 10 }, () => limit('a key')),
+  );
+  const outcomes = await Promise.allSettled(usePromises);
   const rejections = outcomes.filter((outcome) => outcome.status === 'rejected');
   assert.equal(rejections.length, 20);
   for (const { reason } of rejections) assert.equal(reason.code, 'rate_limited');

@@ -24,14 +24,14 @@ function createHeldWork(count: number) {
 test('mapInOrder bounds the work ahead of a slow value and yields in order', async () => {
   const { startedItems, values, map, end } = createHeldWork(10);
   const results = mapInOrder(values, 2, map);
-  const first = results.next();
+  const firstPromise = results.next();
   await tick();
   assert.deepEqual(startedItems, [0, 1]);
   for (const index of [1, 2, 3]) end(index);
   await tick();
   assert.deepEqual(startedItems, [0, 1, 2, 3]);
   end(0);
-  assert.deepEqual(await first, { done: false, value: 0 });
+  assert.deepEqual(await firstPromise, { done: false, value: 0 });
   for (const index of values.slice(4)) end(index);
   assert.deepEqual(await Array.fromAsync(results), values.slice(1));
 });
@@ -40,15 +40,16 @@ for (const stop of ['a failure', 'the end of the iteration']) {
   test(`mapInOrder begins nothing after ${stop} and waits for the work in progress`, async () => {
     const { startedItems, values, map, ends, end } = createHeldWork(10);
     const results = mapInOrder(values, 2, map);
-    const first = results.next();
+    const firstPromise = results.next();
     await tick();
     if (stop === 'a failure') ends[0]?.reject(new Error('broken'));
     else end(0);
-    if (stop !== 'a failure') await first;
+    if (stop !== 'a failure') await firstPromise;
     await tick();
     const startedBefore = [...startedItems];
     let isOver = false;
-    const stopResult = stop === 'a failure' ? assert.rejects(first, /broken/) : results.return(0);
+    const stopResult =
+      stop === 'a failure' ? assert.rejects(firstPromise, /broken/) : results.return(0);
     const settlement = Promise.resolve(stopResult).finally(() => (isOver = true));
     await tick();
     assert.equal(isOver, false);
@@ -61,9 +62,9 @@ for (const stop of ['a failure', 'the end of the iteration']) {
 test('mapInOrder begins nothing after a failure while its consumer handles a result', async () => {
   const { startedItems, values, map, ends, end } = createHeldWork(3);
   const results = mapInOrder(values, 2, map, 2);
-  const first = results.next();
+  const firstPromise = results.next();
   end(0);
-  assert.deepEqual(await first, { done: false, value: 0 });
+  assert.deepEqual(await firstPromise, { done: false, value: 0 });
   ends[1]?.reject(new Error('broken'));
   end(2);
   await tick();
@@ -102,9 +103,9 @@ test('Items that arrive while groups are in flight form one group, in order', as
     maxItems: 100,
     maxInFlight: 2,
   });
-  const results: Promise<string>[] = [];
+  const resultPromises: Promise<string>[] = [];
   for (const items of ['a', 'b', 'cdef']) {
-    results.push(...items.split('').map((item) => commit(item)));
+    resultPromises.push(...items.split('').map((item) => commit(item)));
     await settle();
   }
   const listGroups = () => groups.map(({ items }) => items.join(''));
@@ -114,7 +115,7 @@ test('Items that arrive while groups are in flight form one group, in order', as
   assert.deepEqual(listGroups(), ['a', 'b', 'cdef']);
   groups[2]?.answer.resolve(['C', 'D', 'E', 'F']);
   groups[0]?.answer.resolve(['A']);
-  assert.deepEqual(await Promise.all(results), ['A', 'B', 'C', 'D', 'E', 'F']);
+  assert.deepEqual(await Promise.all(resultPromises), ['A', 'B', 'C', 'D', 'E', 'F']);
 });
 
 test('A group is bounded in items and bytes', async () => {
@@ -258,9 +259,9 @@ test('A scrape does not wait for its reading and shows the old value for five mi
       mock.timers.reset();
     }
   };
-  const first = collect();
+  const firstPromise = collect();
   readings[0]?.resolve(1);
-  await first;
+  await firstPromise;
   state.now = 300_000;
   await scrapeWithoutReading();
   await scrapeWithoutReading();

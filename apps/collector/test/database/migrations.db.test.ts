@@ -201,8 +201,8 @@ for (const count of [2, 5, 7, 11, 13, 22, migrationFiles.length - 1]) {
 
     // Pending payloads are processed, and new ones continue the history.
     await until('the pending payload', async () => {
-      const raw = (await collector.get('/api/v1/raw/3')).json<{ status: string }>();
-      return raw.status === 'completed';
+      const rawRecord = (await collector.get('/api/v1/raw/3')).json<{ status: string }>();
+      return rawRecord.status === 'completed';
     });
     await processPayload(collector, { ...payload, price: 57_000 });
     assert.deepEqual((await readPriceChanges()).slice(0, 2), [

@@ -87,15 +87,18 @@ test('Missing and outdated embeddings are made, of archived listings too', async
 
 /** Returns the model calls of each payload, and the input tokens of all payloads. */
 async function readCosts() {
-  const raws = await db
+  const rawRecords = await db
     .selectFrom('raw_data')
     .select(['id', 'model_usage'])
     .orderBy('id')
     .execute();
-  const calls = raws.map(({ model_usage: usage }) => usage?.calls ?? 0);
+  const calls = rawRecords.map(({ model_usage: usage }) => usage?.calls ?? 0);
   return {
     calls,
-    inputTokens: raws.reduce((sum, { model_usage: usage }) => sum + (usage?.input_tokens ?? 0), 0),
+    inputTokens: rawRecords.reduce(
+      (sum, { model_usage: usage }) => sum + (usage?.input_tokens ?? 0),
+      0,
+    ),
   };
 }
 

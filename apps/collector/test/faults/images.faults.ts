@@ -100,14 +100,14 @@ async function startTestWorker({
 
 /** Waits until all payloads end, and checks them. Returns the number of descriptions, and the rejections. */
 async function checkOutcome(hasTimeouts = false) {
-  const raws = await until('all jobs to end', async () => {
+  const rawRecords = await until('all jobs to end', async () => {
     const records = await db.selectFrom('raw_data').selectAll().execute();
     return records.every(({ status }) => !['pending', 'processing'].includes(status)) && records;
   });
-  assert.ok(raws.every(({ status, attempts }) => status === 'completed' && attempts === 1));
+  assert.ok(rawRecords.every(({ status, attempts }) => status === 'completed' && attempts === 1));
   if (!hasTimeouts)
     assert.equal(server.state.chatRequestCount, JOB_COUNT, 'each text was read once');
-  const listingIds = raws.map(({ listing_id: id }) => id ?? 0);
+  const listingIds = rawRecords.map(({ listing_id: id }) => id ?? 0);
   assert.equal(new Set(listingIds).size, JOB_COUNT);
   const images = await db
     .selectFrom('listing_images')

@@ -80,7 +80,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
     socket.write(encodeRequestHead('/api/v1/ingest/with-images', headers) + partialForm);
   }
   const payloads = Array.from({ length: jobCount }, () => createPayload());
-  const responses = Promise.allSettled(
+  const responsesPromise = Promise.allSettled(
     payloads.map((payload) => sendForm(killedCollector.url, createForm(payload, [file]))),
   );
   await until('the jobs at the model', () => extractionCount === jobCount);
@@ -89,7 +89,7 @@ test('A collector killed during uploads and processing leaves no payload undecid
     async () => (await listTemporaryFiles(folder)).length === uploadCount + jobCount,
   );
   await killedCollector.kill();
-  assert.ok((await responses).every(({ status }) => status === 'rejected'));
+  assert.ok((await responsesPromise).every(({ status }) => status === 'rejected'));
   assert.equal((await listTemporaryFiles(folder)).length, uploadCount + jobCount);
   await waitUntilResourcesAreFree({
     servers: [silentModelServer, { connections: countOpenConnections }],
@@ -98,15 +98,15 @@ test('A collector killed during uploads and processing leaves no payload undecid
   const restartedCollector = await start();
   assert.deepEqual(await listTemporaryFiles(folder), [], 'startup removes leftover files');
   const get = (path: string) => fetch(`${restartedCollector.url}/api/v1/${path}`);
-  type Raw = { status: string; error: { code: string; message: string } };
+  type RawRecord = { status: string; error: { code: string; message: string } };
   const rawIds = payloads.map((_, index) => index + 1);
   for (const rawId of rawIds) {
-    const raw = await until('the rescue', async () => {
-      const record = (await (await get(`raw/${rawId}`)).json()) as Raw;
+    const rawRecord = await until('the rescue', async () => {
+      const record = (await (await get(`raw/${rawId}`)).json()) as RawRecord;
       return record.status !== 'processing' && record;
     });
-    assert.deepEqual([raw.status, raw.error.code], ['failed', 'lease_lost']);
-    assert.match(raw.error.message, /[Ss]end the payload again/);
+    assert.deepEqual([rawRecord.status, rawRecord.error.code], ['failed', 'lease_lost']);
+    assert.match(rawRecord.error.message, /[Ss]end the payload again/);
   }
   assert.equal(
     (await get(`raw/${rawIds.length + 1}`)).status,

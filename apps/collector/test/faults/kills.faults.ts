@@ -99,10 +99,18 @@ if (database?.url !== undefined) {
     await processWithCut(target);
     for (const faultPoint of STATEMENT_KILL_POINTS) {
       const checkLeaks = await createResourceLeakCheck({ database, dataDir, host });
-      const { raw, cutCount, extractionCount } = await processWithCut(target, faultPoint);
+      const {
+        raw: rawRecord,
+        cutCount,
+        extractionCount,
+      } = await processWithCut(target, faultPoint);
       const point = `${faultPoint.when} ${faultPoint.name}`;
       assert.equal(cutCount, 1, point);
-      assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1], point);
+      assert.deepEqual(
+        [rawRecord.status, rawRecord.error, rawRecord.attempts],
+        ['completed', null, 1],
+        point,
+      );
       assert.ok(extractionCount <= 2, `${point}: the payload is read at most twice`);
       await checkLeaks();
       const connections = () => countConnections(db, CUT_CONNECTION_NAME);
@@ -156,7 +164,7 @@ async function processWithCut(
   });
   const stop = () => worker.stop({ timeoutMs: 20_000 });
   resources.defer(stop);
-  const raw = await until('the job to end', async () => {
+  const rawRecord = await until('the job to end', async () => {
     const record = await readRawRecord(db, rawId);
     return record.status !== 'pending' && record.status !== 'processing' && record;
   });
@@ -167,7 +175,7 @@ async function processWithCut(
     'no connection is in use',
   );
   assert.deepEqual(await listTemporaryFiles(dataDir), []);
-  return { raw, cutCount, extractionCount };
+  return { raw: rawRecord, cutCount, extractionCount };
 }
 
 /** Repeatedly kills a worker that uses the embedded database. Only one process at a time can open its folder. */

@@ -277,25 +277,28 @@ async function checkIngest(
   maxAttempts: number,
 ): Promise<string> {
   assert.deepEqual(unexpectedResponses, []);
-  const raws = await findRaws(db, source);
-  assert.deepEqual(new Map(raws.map(({ idempotency_key: key, id }) => [key, id])), acceptedIds);
+  const rawRecords = await findRawRecords(db, source);
+  assert.deepEqual(
+    new Map(rawRecords.map(({ idempotency_key: key, id }) => [key, id])),
+    acceptedIds,
+  );
   const { counts, invalidCount } = await checkCounts(db, [...acceptedIds.values()], source);
   assert.equal(invalidCount, 0);
-  const highestAttempts = Math.max(...raws.map((raw) => raw.attempts));
+  const highestAttempts = Math.max(...rawRecords.map((rawRecord) => rawRecord.attempts));
   assert.ok(highestAttempts <= maxAttempts, `an outage cost a job ${highestAttempts} attempts`);
   // Each listing has a constant image, and an image of its newest payload.
   assert.deepEqual(await countImages(db, source), {
-    listings: new Set(raws.map(({ external_id: id }) => id)).size,
+    listings: new Set(rawRecords.map(({ external_id: id }) => id)).size,
     images: 2,
   });
 
   assert.ok(uploadedIds.size > 0);
-  const formRaws = await findRaws(db, getUploadSource(source));
+  const formRecords = await findRawRecords(db, getUploadSource(source));
   assert.deepEqual(
-    formRaws.filter(({ status }) => status === 'completed').map(({ id }) => id),
+    formRecords.filter(({ status }) => status === 'completed').map(({ id }) => id),
     [...uploadedIds.values()].toSorted((left, right) => left - right),
   );
-  for (const { status, error } of formRaws) {
+  for (const { status, error } of formRecords) {
     const isExpected = error?.code === 'interrupted' || error?.code === 'lease_lost';
     assert.ok(status === 'completed' || (status === 'failed' && isExpected), error?.code);
   }
@@ -304,7 +307,7 @@ async function checkIngest(
   return counts;
 }
 
-function findRaws(db: Kysely<Tables>, source: string) {
+function findRawRecords(db: Kysely<Tables>, source: string) {
   return db
     .selectFrom('raw_data')
     .select(['idempotency_key', 'id', 'external_id', 'attempts', 'status', 'error'])

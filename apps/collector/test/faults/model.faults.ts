@@ -181,8 +181,8 @@ for (const [name, writeResponse, requestCount, inputTokens, reason] of uselessRe
     await addJobs(JOB_COUNT);
     await using testWorker = startTestWorker();
     assert.deepEqual(await waitUntilEnded(), { completed: 0, failed: JOB_COUNT });
-    const raws = await db.selectFrom('raw_data').selectAll().execute();
-    for (const { error, model_usage: usage, attempts } of raws) {
+    const rawRecords = await db.selectFrom('raw_data').selectAll().execute();
+    for (const { error, model_usage: usage, attempts } of rawRecords) {
       assert.equal(error?.code, 'model_failed');
       assert.match(error.message, reason);
       assert.deepEqual([usage?.input_tokens, attempts], [inputTokens, 1]);
@@ -233,11 +233,14 @@ test('The record and the health name the reason why a payload waits', async () =
     path.endsWith('/models') ? undefined : { status: 503, body: { error: { message } } };
   await using collector = await startCollector(database, { ...MODEL_ENV, MODEL_API_KEY: secret });
   const [id] = await addJobs(1, { description });
-  type Raw = { status: string; error: { code: string; message: string; stage: string } | null };
-  const getRaw = async () => (await collector.get(`/api/v1/raw/${id}`)).json<Raw>();
+  type RawRecord = {
+    status: string;
+    error: { code: string; message: string; stage: string } | null;
+  };
+  const getRawRecord = async () => (await collector.get(`/api/v1/raw/${id}`)).json<RawRecord>();
   const { error } = await until('the payload to be returned to the queue', async () => {
-    const raw = await getRaw();
-    return raw.status === 'pending' && raw.error !== null && raw;
+    const rawRecord = await getRawRecord();
+    return rawRecord.status === 'pending' && rawRecord.error !== null && rawRecord;
   });
   assert.deepEqual([error?.code, error?.stage], ['model_unavailable', 'validate']);
   const REASON_PATTERN = /503 .*: no slot at http:\/\/\[credentials\]@gpu for \[key\]: \[…\]/;
@@ -245,7 +248,7 @@ test('The record and the health name the reason why a payload waits', async () =
   // The error stays while the payload waits and is retried. The test skips the delay of 45 s.
   await until('several attempts', async () => {
     await makeJobsDue(db);
-    assert.match((await getRaw()).error?.message ?? '', REASON_PATTERN);
+    assert.match((await getRawRecord()).error?.message ?? '', REASON_PATTERN);
     const row = await db.selectFrom('raw_data').select('attempt').executeTakeFirstOrThrow();
     return row.attempt >= 2;
   });
@@ -255,7 +258,7 @@ test('The record and the health name the reason why a payload waits', async () =
   const { status, checks } = health.json<Health>();
   assert.deepEqual([status, checks.model.status], ['degraded', 'degraded']);
   assert.match(checks.model.detail ?? '', REASON_PATTERN);
-  const exposedText = health.text + JSON.stringify(await getRaw());
+  const exposedText = health.text + JSON.stringify(await getRawRecord());
   assert.ok(
     !exposedText.includes('very-secret') && !exposedText.includes('двокімнатну'),
     exposedText,

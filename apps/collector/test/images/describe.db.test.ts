@@ -229,10 +229,13 @@ test('A listing with a rejected image is complete and calls the model again only
   const payload = createPayload({ image_urls: [badImage.url, goodImage.url] });
   const model = createCountingModel();
   const harness = createHarness(db, { model, images: openService(vision).images });
-  const raw = await harness.process(payload);
-  assert.deepEqual([raw.status, raw.error, vision.visionRequests.length], ['completed', null, 2]);
+  const rawRecord = await harness.process(payload);
+  assert.deepEqual(
+    [rawRecord.status, rawRecord.error, vision.visionRequests.length],
+    ['completed', null, 2],
+  );
   assert.ok((await findListing(db, payload))?.embedding);
-  const readSummary = async () => (await readEnrichments(db, raw.listing_id))['images'];
+  const readSummary = async () => (await readEnrichments(db, rawRecord.listing_id))['images'];
   assert.deepEqual(await readSummary(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
   const secondRun = await harness.process(payload);
   assert.deepEqual([secondRun.status, secondRun.stages.length], ['completed', 1]);
@@ -241,7 +244,9 @@ test('A listing with a rejected image is complete and calls the model again only
   const betterVision = createVisionModel();
   const reprocess = openReprocess(db, model, openService(betterVision).images);
   for (let run = 0; run < 2; run += 1) {
-    const [reading] = filterExtracted(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
+    const [reading] = filterExtracted(
+      await readAll(reprocess, { listingId: rawRecord.listing_id ?? 0 }),
+    );
     assert.ok(reading);
     assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
     assert.deepEqual(

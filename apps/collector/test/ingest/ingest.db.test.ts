@@ -52,9 +52,9 @@ test('A payload is accepted and stored as pending', async () => {
   const row = await readRawRecord(db, acceptedBody.raw_id);
   assert.deepEqual(row.payload, payload);
 
-  const raw = await unlimitedCollector.get(`/api/v1/raw/${acceptedBody.raw_id}`);
-  assert.equal(raw.status, 200);
-  const { created_at, updated_at, ...otherFields } = raw.json<Record<string, unknown>>();
+  const rawRecord = await unlimitedCollector.get(`/api/v1/raw/${acceptedBody.raw_id}`);
+  assert.equal(rawRecord.status, 200);
+  const { created_at, updated_at, ...otherFields } = rawRecord.json<Record<string, unknown>>();
   assert.deepEqual(otherFields, {
     raw_id: acceptedBody.raw_id,
     source_slug: 'first-source',

@@ -75,7 +75,7 @@ test('Excess payloads are rejected immediately while the database stalls at the 
         stalledStep,
         bounds,
       );
-      const responses = [1, 2, 3].map(() => send(largePayload));
+      const responsePromises = [1, 2, 3].map(() => send(largePayload));
       await until('three to wait', () => countWaiting() === 3);
       const rejectedResponse = await send(largePayload);
       assert.equal(rejectedResponse.statusCode, 503);
@@ -83,7 +83,7 @@ test('Excess payloads are rejected immediately while the database stalls at the 
       assert.match(String(rejectedResponse.headers['retry-after']), /^\d+$/);
       assert.equal(countWaiting(), 3);
       release();
-      const statuses = (await Promise.all(responses)).map(({ statusCode }) => statusCode);
+      const statuses = (await Promise.all(responsePromises)).map(({ statusCode }) => statusCode);
       assert.deepEqual(statuses, [202, 202, 202]);
       assert.equal((await send(largePayload)).statusCode, 202);
       assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);

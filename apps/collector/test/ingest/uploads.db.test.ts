@@ -104,7 +104,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   const forms = [1, 2, 3].map(() =>
     createForm(createPayload(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
   );
-  const responses = forms.map((form) => sendForm(limitedCollector.url, form));
+  const responsePromises = forms.map((form) => sendForm(limitedCollector.url, form));
   await until(
     'all to be received',
     async () => (await listTemporaryFiles(otherFolder)).length === 3,
@@ -113,7 +113,7 @@ test('COLLECTOR_UPLOADS limits the received forms in progress, and the others wa
   // Long enough for a second form to start if there were no limit.
   await sleep(200);
   gate.resolve();
-  const statuses = (await Promise.all(responses)).map(({ status }) => status);
+  const statuses = (await Promise.all(responsePromises)).map(({ status }) => status);
   assert.deepEqual([statuses, maxActiveRequests], [[200, 200, 200], 1]);
 });
 

@@ -5,7 +5,7 @@ import { readdir } from 'node:fs/promises';
 import { afterEach, test } from 'node:test';
 import { createApiKeyStore } from '../../src/access/api-keys.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { createIngest, storeRaws } from '../../src/ingest/store.ts';
+import { createIngest, storeRawRecords } from '../../src/ingest/store.ts';
 import { createProcessForm } from '../../src/ingest/process-form.ts';
 import type { RawStatus } from '../../src/tables.ts';
 import { createImage } from '../support/images.ts';
@@ -62,14 +62,17 @@ test('A payload with images is processed before the response, in any order of pa
       { error: 'The file is not a JPEG, PNG, WebP, AVIF or GIF image' },
       { ...storedImage, duplicate: true },
     ]);
-    const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<{
+    const rawRecord = (await collector.get(`/api/v1/raw/${rawId}`)).json<{
       status: string;
       attempts: number;
       listing_id: number;
       stages: { stage: string }[];
     }>();
-    assert.deepEqual([raw.status, raw.attempts, raw.listing_id], ['completed', 1, listingId]);
-    assert.equal(raw.stages.length, 8);
+    assert.deepEqual(
+      [rawRecord.status, rawRecord.attempts, rawRecord.listing_id],
+      ['completed', 1, listingId],
+    );
+    assert.equal(rawRecord.stages.length, 8);
     const listedImages = (await collector.get(`/api/v1/listings/${listingId}/images`)).json<
       { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
@@ -134,8 +137,8 @@ test('A queued payload is not overtaken and does not overwrite a later payload',
   const response = await send(createForm(newer, [redFile]));
   assert.equal(response.status, 200, JSON.stringify(response.body));
   await using _ = await start({ COLLECTOR_WORKER: 'true' });
-  const raw = await waitUntilCompleted(db, rawId);
-  assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
+  const rawRecord = await waitUntilCompleted(db, rawId);
+  assert.equal(rawRecord.stages.at(-1)?.outcome, 'superseded');
   const address = `/api/v1/listings/${response.body.listing_id}`;
   assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
   const listedImages = (await collector.get(`${address}/images`)).json<{ sha256: string }[]>();
@@ -194,17 +197,17 @@ test('An idempotency key is valid on both routes, and the response has the statu
 
   // A payload that failed within its request can only be sent again.
   await setFailed(first.body.raw_id, true);
-  const repeatedRaw = await sendJson(payload);
-  assert.deepEqual(repeatedRaw.replay, [null, null]);
-  assert.notEqual(repeatedRaw.rawId, first.body.raw_id);
+  const repeatedRecord = await sendJson(payload);
+  assert.deepEqual(repeatedRecord.replay, [null, null]);
+  assert.notEqual(repeatedRecord.rawId, first.body.raw_id);
 
   // A payload that failed in the queue can be retried.
   const waitingResponse = await send(createForm(payload, []), keyHeaders);
   assert.equal(waitingResponse.body.code, 'still_processing');
   assert.deepEqual(getReplayHeaders(waitingResponse.headers), ['true', 'pending']);
-  await setFailed(repeatedRaw.rawId, false);
+  await setFailed(repeatedRecord.rawId, false);
   const failedHeaders = ['true', 'failed'];
-  assert.deepEqual(await sendJson(payload), { rawId: repeatedRaw.rawId, replay: failedHeaders });
+  assert.deepEqual(await sendJson(payload), { rawId: repeatedRecord.rawId, replay: failedHeaders });
   const endedResponse = await send(createForm(payload, []), keyHeaders);
   assert.equal(endedResponse.body.code, 'model_failed');
   assert.deepEqual(getReplayHeaders(endedResponse.headers), failedHeaders);
@@ -212,7 +215,7 @@ test('An idempotency key is valid on both routes, and the response has the statu
 
 test('A payload whose key expires between two statements is stored again', async () => {
   const payload = createPayload();
-  const raw = {
+  const rawRecord = {
     source_slug: payload.source_slug,
     external_id: payload.external_id,
     payload: JSON.stringify(payload),
@@ -220,14 +223,14 @@ test('A payload whose key expires between two statements is stored again', async
     idempotency_key: 'expiring',
     claim: { worker: 'test', leaseMs: 60_000, hasUploads: false },
   };
-  const [first] = await storeRaws(db, [raw], assert.ifError);
+  const [first] = await storeRawRecords(db, [rawRecord], assert.ifError);
   assert.ok(first !== undefined && 'id' in first);
   const racingDb = watchDatabase(db, {
     async after(text) {
       if (text.includes('set idempotency_key = null')) await setFailed(first.id, true);
     },
   });
-  const [second] = await storeRaws(racingDb, [raw], assert.ifError);
+  const [second] = await storeRawRecords(racingDb, [rawRecord], assert.ifError);
   assert.ok(second !== undefined && 'id' in second && second.isNew && second.id !== first.id);
 });
 
@@ -287,8 +290,8 @@ test('Every failure has a documented status', async () => {
     // A payload without images returns to the queue.
     [503, 'interrupted', 'pending'],
   ];
-  for (const [status, code, raw] of rawEndings) {
-    const end = { status: raw, error: JSON.stringify({ code, message: 'Why.' }) };
+  for (const [status, code, rawRecord] of rawEndings) {
+    const end = { status: rawRecord, error: JSON.stringify({ code, message: 'Why.' }) };
     await assert.rejects(processWithEnd(end), { status, code });
     assert.ok(route?.errorCodesByStatus[status]?.includes(code), code);
   }
@@ -303,8 +306,8 @@ test('A payload that is not a listing is 422 with the reason, and its images are
   const response = await send(createForm(payload, [await createImageFile('maroon')]));
   assert.deepEqual([response.status, response.body.code], [422, 'not_a_listing']);
   const { raw_id: rawId } = response.body;
-  const raw = await readRawRecord(db, rawId);
-  assert.equal(raw.status, 'invalid');
+  const rawRecord = await readRawRecord(db, rawId);
+  assert.equal(rawRecord.status, 'invalid');
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
   assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
   assert.match(retry.text, /were uploaded with it/);

@@ -33,12 +33,12 @@ const collector = await startCollector(database, {
   COLLECTOR_WORKER: 'false',
 });
 const apiKeyStore = createApiKeyStore({ db });
-const createAuthorization = async (sources?: string[]) => {
+const createAuthHeaders = async (sources?: string[]) => {
   const scopes = ['search' as const];
   const { key } = await apiKeyStore.create({ name: 'reader', scopes, ...(sources && { sources }) });
   return { authorization: `Bearer ${key}` };
 };
-const headersForAllSources = await createAuthorization();
+const headersForAllSources = await createAuthHeaders();
 
 async function poll(after?: string, limit = 100, headers = headersForAllSources): Promise<Feed> {
   const query = new URLSearchParams({
@@ -177,7 +177,7 @@ test('Concurrent readers get each change of concurrent writers once, in the same
 });
 
 test('A key with a list of sources gets the changes of only these sources', async () => {
-  const headers = await createAuthorization(['theirs']);
+  const headers = await createAuthHeaders(['theirs']);
   const { cursor } = await poll();
   await addListing();
   const foreignId = await addListing('theirs');
@@ -240,7 +240,7 @@ test('A request assigns a thousand positions and reports that there are more', a
 });
 
 test('A page advances past many changes of other sources', async () => {
-  const headers = await createAuthorization(['rare']);
+  const headers = await createAuthHeaders(['rare']);
   const { cursor } = await poll(undefined, 1, headers);
   await addListing();
   await poll();

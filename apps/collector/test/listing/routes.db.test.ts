@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
-import { processPayload, type Raw, readPages, startCollector } from '../support/collector.ts';
+import { processPayload, type RawRecord, readPages, startCollector } from '../support/collector.ts';
 import { until } from '@oselya/testing';
 import {
   openDatabase,
@@ -17,10 +17,10 @@ const { db } = database;
 const collector = await startCollector(database);
 
 /** Sends a payload and waits until its job has created the listing. */
-async function processCompletely(payload: object): Promise<Raw> {
-  const raw = await processPayload(collector, payload);
-  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
-  return raw;
+async function processCompletely(payload: object): Promise<RawRecord> {
+  const rawRecord = await processPayload(collector, payload);
+  assert.equal(rawRecord.status, 'completed', JSON.stringify(rawRecord.error));
+  return rawRecord;
 }
 
 type Listing = Record<string, unknown> & {
@@ -56,12 +56,12 @@ test('A payload becomes a listing with its history and images, page by page', as
     currency: 'USD',
     image_urls: [1, 2, 3].map((position) => `http://127.0.0.1:9/${position}.jpg`),
   });
-  const firstRaw = await processCompletely(payload);
-  const secondRaw = await processCompletely({ ...payload, price: 60_000 });
-  assert.equal(secondRaw.listing_id, firstRaw.listing_id);
-  const listing = await readListing(firstRaw.listing_id);
+  const firstRecord = await processCompletely(payload);
+  const secondRecord = await processCompletely({ ...payload, price: 60_000 });
+  assert.equal(secondRecord.listing_id, firstRecord.listing_id);
+  const listing = await readListing(firstRecord.listing_id);
   assert.partialDeepStrictEqual(listing, {
-    listing_id: firstRaw.listing_id,
+    listing_id: firstRecord.listing_id,
     external_id: payload.external_id,
     price: 60_000,
     rooms: 2,
@@ -69,16 +69,16 @@ test('A payload becomes a listing with its history and images, page by page', as
   });
   assert.ok(!('embedding' in listing));
 
-  const history = await readHistory(firstRaw.listing_id);
+  const history = await readHistory(firstRecord.listing_id);
   const extraction = { model: 'mock', prompt_version: extractionPrompt.version };
   assert.equal(history.length, 2);
   assert.partialDeepStrictEqual(history, [
-    { raw_id: secondRaw.raw_id, listing: { price: 60_000 }, ...extraction },
-    { raw_id: firstRaw.raw_id, listing: { price: 62_000 }, ...extraction },
+    { raw_id: secondRecord.raw_id, listing: { price: 60_000 }, ...extraction },
+    { raw_id: firstRecord.raw_id, listing: { price: 62_000 }, ...extraction },
   ]);
   assert.deepEqual(history[0]?.changes, { price: { from: 62_000, to: 60_000 } });
 
-  const listingPath = `/api/v1/listings/${firstRaw.listing_id}`;
+  const listingPath = `/api/v1/listings/${firstRecord.listing_id}`;
   const images = (await collector.get(`${listingPath}/images`)).json<
     { position: number; url: string; sha256: null; error: string }[]
   >();
@@ -147,11 +147,11 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
     floor: 9,
     floors_total: 5,
   });
-  const raw = await processCompletely(payload);
-  const { provenance, ...listing } = await readListing(raw.listing_id);
+  const rawRecord = await processCompletely(payload);
+  const { provenance, ...listing } = await readListing(rawRecord.listing_id);
   const { fields, ...origin } = provenance;
   assert.deepEqual(origin, {
-    raw_id: raw.raw_id,
+    raw_id: rawRecord.raw_id,
     model: 'mock',
     prompt_version: extractionPrompt.version,
   });
@@ -166,8 +166,12 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
   });
   assert.equal(listing.price_per_m2, 1148.15);
   const update = { area_total: null };
-  await db.updateTable('property_listings').set(update).where('id', '=', raw.listing_id).execute();
-  assert.equal((await readListing(raw.listing_id)).price_per_m2, null);
+  await db
+    .updateTable('property_listings')
+    .set(update)
+    .where('id', '=', rawRecord.listing_id)
+    .execute();
+  assert.equal((await readListing(rawRecord.listing_id)).price_per_m2, null);
   assert.deepEqual([listing['floor'], listing['floors_total']], [null, null]);
   const identityFields = 'listing_id source_slug external_id created_at updated_at'.split(' ');
   for (const [key, value] of Object.entries(listing)) {
@@ -178,17 +182,17 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
 
 test('The origin is the last payload with the content, and null once that was removed', async () => {
   const payload = createPayload({ price: 100, currency: 'USD' });
-  const firstRaw = await processCompletely(payload);
-  const getOriginId = async () => (await readListing(firstRaw.listing_id)).provenance.raw_id;
-  const secondRaw = await processCompletely({ ...payload, price: 90 });
-  assert.equal(await getOriginId(), secondRaw.raw_id);
-  const thirdRaw = await processCompletely({ ...payload, price: 90 });
-  assert.equal(await getOriginId(), thirdRaw.raw_id);
-  for (const [deletedRaw, expectedId] of [
-    [secondRaw, thirdRaw.raw_id],
-    [thirdRaw, null],
+  const firstRecord = await processCompletely(payload);
+  const getOriginId = async () => (await readListing(firstRecord.listing_id)).provenance.raw_id;
+  const secondRecord = await processCompletely({ ...payload, price: 90 });
+  assert.equal(await getOriginId(), secondRecord.raw_id);
+  const thirdRecord = await processCompletely({ ...payload, price: 90 });
+  assert.equal(await getOriginId(), thirdRecord.raw_id);
+  for (const [deletedRecord, expectedId] of [
+    [secondRecord, thirdRecord.raw_id],
+    [thirdRecord, null],
   ] as const) {
-    await db.deleteFrom('raw_data').where('id', '=', deletedRaw.raw_id).execute();
+    await db.deleteFrom('raw_data').where('id', '=', deletedRecord.raw_id).execute();
     assert.equal(await getOriginId(), expectedId);
   }
 });
@@ -234,7 +238,7 @@ test('A listing shows its likely duplicates with reasons while they are offered'
     price: 90_000,
   });
   const { listing_id: duplicateId } = await processCompletely(copyPayload);
-  const rentedRaw = await processCompletely(
+  const rentedRecord = await processCompletely(
     createPayload({ ...FLAT_FACTS, deal_type: 'rent', price: 700 }),
   );
   const { duplicates } = await until('the duplicate is found', async () => {
@@ -267,7 +271,7 @@ test('A listing shows its likely duplicates with reasons while they are offered'
   assert.equal(duplicateListing.duplicates.length, 1);
   assert.partialDeepStrictEqual(duplicateListing, expected);
   assert.equal((await readListing(listingId)).duplicate_group, listingId);
-  assert.deepEqual((await readListing(rentedRaw.listing_id)).duplicates, []);
+  assert.deepEqual((await readListing(rentedRecord.listing_id)).duplicates, []);
 
   // The response omits an archived duplicate before its group is updated.
   await archive(duplicateId);

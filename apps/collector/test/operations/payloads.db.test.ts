@@ -13,7 +13,7 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database);
 
-type ListedRaw = {
+type ListedRawRecord = {
   raw_id: number;
   status: string;
   error: { code: string } | null;
@@ -21,7 +21,7 @@ type ListedRaw = {
 };
 
 /** Stores payloads of a source with the given age, updated a microsecond apart. */
-async function storeRaws(
+async function storeRawRecords(
   source: string,
   { days = 0, hours = 0, count = 1, status = 'completed', key = null as string | null },
 ): Promise<number[]> {
@@ -38,10 +38,10 @@ async function storeRaws(
 }
 
 test('Payloads of a status are listed in pages, the last changed first', async () => {
-  const ids = await storeRaws('listed', { status: 'failed', count: 7 });
-  await storeRaws('listed', { status: 'invalid', count: 2 });
-  await storeRaws('other', { status: 'failed' });
-  const pages = await readPages<ListedRaw>(
+  const ids = await storeRawRecords('listed', { status: 'failed', count: 7 });
+  await storeRawRecords('listed', { status: 'invalid', count: 2 });
+  await storeRawRecords('other', { status: 'failed' });
+  const pages = await readPages<ListedRawRecord>(
     collector,
     '/api/v1/admin/raw?status=failed&source_slug=listed&limit=3',
   );
@@ -51,12 +51,13 @@ test('Payloads of a status are listed in pages, the last changed first', async (
   );
   assert.equal(pages[0]?.[0]?.error?.code, 'model_failed');
   assert.equal(
-    (await readPages<ListedRaw>(collector, '/api/v1/admin/raw?status=failed')).flat().length,
+    (await readPages<ListedRawRecord>(collector, '/api/v1/admin/raw?status=failed')).flat().length,
     8,
   );
-  assert.deepEqual(await readPages<ListedRaw>(collector, '/api/v1/admin/raw?status=completed'), [
-    [],
-  ]);
+  assert.deepEqual(
+    await readPages<ListedRawRecord>(collector, '/api/v1/admin/raw?status=completed'),
+    [[]],
+  );
 });
 
 test('A listed payload has its request ID but not its content', async () => {
@@ -66,9 +67,9 @@ test('A listed payload has its request ID but not its content', async () => {
   const path = '/api/v1/admin/raw?status=completed&source_slug=traced';
   const item = await until(
     'the payload',
-    async () => (await readPages<ListedRaw>(collector, path))[0]?.[0],
+    async () => (await readPages<ListedRawRecord>(collector, path))[0]?.[0],
   );
-  assert.equal(item.raw_id, sentResponse.json<ListedRaw>().raw_id);
+  assert.equal(item.raw_id, sentResponse.json<ListedRawRecord>().raw_id);
   assert.equal(item.request_id, 'a-request');
   assert.ok(!('payload' in item));
 });
@@ -105,18 +106,18 @@ async function removeOlderThan(days: number): Promise<number> {
 
 test('The API removes old payloads and keeps the history of their listing', async () => {
   const payload = createPayload({ source_slug: 'cleaned', currency: 'USD' });
-  const firstRaw = await processPayload(collector, { ...payload, price: 50_000 });
-  const secondRaw = await processPayload(collector, { ...payload, price: 49_000 });
+  const firstRecord = await processPayload(collector, { ...payload, price: 50_000 });
+  const secondRecord = await processPayload(collector, { ...payload, price: 49_000 });
   assert.equal(await removeOlderThan(1), 0);
   const deletedCount = await removeOlderThan(0);
   assert.ok(deletedCount >= 2);
-  for (const { raw_id: id } of [firstRaw, secondRaw]) {
+  for (const { raw_id: id } of [firstRecord, secondRecord]) {
     assert.equal((await collector.get(`/api/v1/raw/${id}`)).status, 404);
   }
-  const history = await collector.get(`/api/v1/listings/${secondRaw.listing_id}/history`);
+  const history = await collector.get(`/api/v1/listings/${secondRecord.listing_id}/history`);
   assert.deepEqual(
-    history.json<ListedRaw[]>().map((item) => item.raw_id),
-    [secondRaw.raw_id, firstRaw.raw_id],
+    history.json<ListedRawRecord[]>().map((item) => item.raw_id),
+    [secondRecord.raw_id, firstRecord.raw_id],
   );
   const metrics = (await collector.get('/metrics')).text;
   assert.ok(metrics.includes(`collector_raw_deleted_total ${deletedCount}\n`));
@@ -134,10 +135,10 @@ async function findRemaining(source: string): Promise<number[]> {
 }
 
 test('Only old completed payloads are removed', async () => {
-  await storeRaws('ages', { days: 31 });
-  const remainingIds = await storeRaws('ages', { days: 29 });
+  await storeRawRecords('ages', { days: 31 });
+  const remainingIds = await storeRawRecords('ages', { days: 29 });
   for (const status of ['pending', 'processing', 'invalid', 'failed']) {
-    remainingIds.push(...(await storeRaws('ages', { days: 900, status })));
+    remainingIds.push(...(await storeRawRecords('ages', { days: 900, status })));
   }
   assert.equal(await cleanup({ olderThanDays: 30 }), 1);
   assert.deepEqual(await findRemaining('ages'), remainingIds);
@@ -146,23 +147,23 @@ test('Only old completed payloads are removed', async () => {
 });
 
 test('An idempotency key is kept for 24 hours', async () => {
-  await storeRaws('keys', { hours: 25, key: 'old' });
-  const freshIds = await storeRaws('keys', { hours: 23, key: 'fresh' });
+  await storeRawRecords('keys', { hours: 25, key: 'old' });
+  const freshIds = await storeRawRecords('keys', { hours: 23, key: 'fresh' });
   assert.equal(await cleanup({ olderThanDays: 0 }), 1);
   assert.deepEqual(await findRemaining('keys'), freshIds);
 });
 
 test('An aborted removal ends after the batch in progress', async () => {
-  await storeRaws('ending', { days: 10, count: 1500 });
+  await storeRawRecords('ending', { days: 10, count: 1500 });
   const firstCount = await cleanup({ olderThanDays: 9, signal: AbortSignal.abort() });
   assert.ok(firstCount > 0 && firstCount <= 1000, String(firstCount));
   assert.equal(await cleanup({ olderThanDays: 9 }), 1500 - firstCount);
 });
 
 test('A retry returns failed payloads to the queue in batches of at most 1000', async () => {
-  await storeRaws('many-failed', { status: 'failed', count: 2001 });
-  await storeRaws('another', { status: 'failed' });
-  await storeRaws('many-failed', { status: 'invalid' });
+  await storeRawRecords('many-failed', { status: 'failed', count: 2001 });
+  await storeRawRecords('another', { status: 'failed' });
+  await storeRawRecords('many-failed', { status: 'invalid' });
   await sql`update raw_data set attempts = 3 where error is not null`.execute(db);
   let notifyCount = 0;
   const retry = (filter: Parameters<typeof retryPayloads>[1]) =>
@@ -198,7 +199,7 @@ test('A retry returns failed payloads to the queue in batches of at most 1000', 
 });
 
 test('A retry does not return payloads that fail again', async () => {
-  await storeRaws('doshka', { status: 'failed', count: 1000 });
+  await storeRawRecords('doshka', { status: 'failed', count: 1000 });
   await sql`create function fail_again() returns trigger language plpgsql as $$
     begin new.status = 'failed'; new.updated_at = now() + interval '1 ms'; return new; end $$`.execute(
     db,

@@ -120,14 +120,14 @@ test('A payload that a newer one overtakes before its snapshot adds no snapshot'
     assert.equal((await run(context, stage)).outcome, 'done');
   }
   await updateRawRecord(db, olderId, { status: 'failed' });
-  const newerRaw = await createHarness(db).process({ ...payload, price: 900 });
+  const newerRecord = await createHarness(db).process({ ...payload, price: 900 });
   await updateRawRecord(db, olderId, { status: 'processing' });
   assert.equal((await run(context, 'snapshot')).outcome, 'superseded');
   assert.deepEqual(
     (await readSnapshots(db, first.listing_id)).map(({ raw_id, changes }) => [raw_id, changes]),
     [
       [first.id, {}],
-      [newerRaw.id, { price: { from: 1000, to: 900 } }],
+      [newerRecord.id, { price: { from: 1000, to: 900 } }],
     ],
     'each snapshot has the changes since the previous one',
   );

@@ -50,14 +50,15 @@ test('An outage of the model postpones a job that can wait, and other errors fai
     const model = createFailingModel('generateObject', error);
     const id = await store(db, createPayload());
     assert.equal(await createHarness(db, { model }).runNext(options), outcome, code);
-    const raw = await readRawRecord(db, id);
-    assert.deepEqual(raw.error, {
+    const rawRecord = await readRawRecord(db, id);
+    assert.deepEqual(rawRecord.error, {
       code: outcome === 'returned' ? 'model_unavailable' : 'model_failed',
       message: `It was ${code}.`,
       stage: 'validate',
     });
-    if (outcome === 'returned') assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
-    else assert.deepEqual(getOutcomes(raw), { load: 'done', validate: 'failed' });
+    if (outcome === 'returned')
+      assert.deepEqual([rawRecord.status, rawRecord.attempts], ['pending', 0]);
+    else assert.deepEqual(getOutcomes(rawRecord), { load: 'done', validate: 'failed' });
     await db.deleteFrom('raw_data').where('id', '=', id).execute();
   }
 });
@@ -95,13 +96,13 @@ test('Reasons are storable, and unexpected errors have no message', async () => 
     'generateObject',
     new ModelError('MODEL_REJECTED', 'a\0b\uD800'),
   );
-  const rejectedRaw = await createHarness(db, { model }).process(createPayload());
-  assert.deepEqual([rejectedRaw.status, rejectedRaw.error?.message], ['failed', 'ab\uFFFD']);
+  const rejectedRecord = await createHarness(db, { model }).process(createPayload());
+  assert.deepEqual([rejectedRecord.status, rejectedRecord.error?.message], ['failed', 'ab\uFFFD']);
   const processRemote = () => Promise.reject(new Error('secret inside'));
   const images = { ...emptyImageService, processRemote };
-  const failedRaw = await createHarness(db, { images }).process(createPayload());
-  assert.deepEqual([failedRaw.status, failedRaw.error?.code], ['failed', 'internal_error']);
-  assert.ok(!failedRaw.error?.message.includes('secret'));
+  const failedRecord = await createHarness(db, { images }).process(createPayload());
+  assert.deepEqual([failedRecord.status, failedRecord.error?.code], ['failed', 'internal_error']);
+  assert.ok(!failedRecord.error?.message.includes('secret'));
 });
 
 const OUTAGE_ERROR = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
@@ -123,9 +124,9 @@ async function createPostponedJob() {
   const { model, state } = createModelWithoutEmbeddings();
   const harness = createHarness(db, { model });
   const payload = createPayload();
-  const raw = await harness.process(payload);
-  assert.deepEqual([raw.status, raw.attempts, model.calls.chat], ['pending', 0, 1]);
-  return { ...harness, model, state, payload, rawId: raw.id };
+  const rawRecord = await harness.process(payload);
+  assert.deepEqual([rawRecord.status, rawRecord.attempts, model.calls.chat], ['pending', 0, 1]);
+  return { ...harness, model, state, payload, rawId: rawRecord.id };
 }
 
 test('A postponed payload is not extracted again', async () => {
@@ -148,9 +149,9 @@ test('A postponed payload is not extracted again', async () => {
   state.error = undefined;
   assert.equal(await runNext(), 'completed');
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
-  const raw = await readRawRecord(db, rawId);
-  assert.equal(raw.model_usage?.calls, 2);
-  const outcomes = getOutcomes(raw);
+  const rawRecord = await readRawRecord(db, rawId);
+  assert.equal(rawRecord.model_usage?.calls, 2);
+  const outcomes = getOutcomes(rawRecord);
   assert.deepEqual([outcomes['validate'], outcomes['upsert']], ['skipped', 'done']);
   assert.deepEqual(await findReadings(rawId), []);
 });

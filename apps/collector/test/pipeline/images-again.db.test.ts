@@ -40,8 +40,9 @@ const IMAGE_OUTCOMES = [
   ['embed', 'skipped'],
 ];
 
-type Raw = Awaited<ReturnType<typeof readRawRecord>>;
-const listOutcomes = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
+type RawRecord = Awaited<ReturnType<typeof readRawRecord>>;
+const listOutcomes = ({ stages }: RawRecord) =>
+  stages.map(({ stage, outcome }) => [stage, outcome]);
 
 /** Processes a listing with images at the given paths. */
 async function processListing(
@@ -51,9 +52,9 @@ async function processListing(
   const model = createCountingModel();
   const harness = createHarness(db, { model, images: openService({ model: vision.model }).images });
   const payload: Payload = createPayload({ image_urls: paths.map((path) => host + path) });
-  const raw = await harness.process(payload);
-  assert.deepEqual([raw.status, model.calls], ['completed', { chat: 1, embed: 1 }]);
-  const listingId = raw.listing_id ?? 0;
+  const rawRecord = await harness.process(payload);
+  assert.deepEqual([rawRecord.status, model.calls], ['completed', { chat: 1, embed: 1 }]);
+  const listingId = rawRecord.listing_id ?? 0;
   return {
     ...harness,
     model,
@@ -87,9 +88,12 @@ test('An image of a temporarily failed host is fetched by a later unchanged payl
   assert.deepEqual(requestedPaths, []);
 
   await listing.makeDownloadsDue();
-  const repeatedRaw = await listing.process(listing.payload);
-  assert.deepEqual([repeatedRaw.status, listOutcomes(repeatedRaw)], ['completed', IMAGE_OUTCOMES]);
-  assert.equal(repeatedRaw.listing_id, listing.listingId);
+  const repeatedRecord = await listing.process(listing.payload);
+  assert.deepEqual(
+    [repeatedRecord.status, listOutcomes(repeatedRecord)],
+    ['completed', IMAGE_OUTCOMES],
+  );
+  assert.equal(repeatedRecord.listing_id, listing.listingId);
   assert.deepEqual(requestedPaths, ['/b.png'], 'stored and missing images are left alone');
   const rows = await readRows(listing.listingId);
   assert.deepEqual(
@@ -122,8 +126,8 @@ test('A dead host is requested by one unchanged payload a day and by each change
     assert.deepEqual(listOutcomes(await listing.process(listing.payload)), UNCHANGED_OUTCOMES);
   }
   assert.equal(requestedPaths.length, 3);
-  const changedRaw = await listing.process({ ...listing.payload, price: 61_000 });
-  assert.equal(changedRaw.status, 'completed');
+  const changedRecord = await listing.process({ ...listing.payload, price: 61_000 });
+  assert.equal(changedRecord.status, 'completed');
   assert.equal(requestedPaths.length, 6);
 });
 

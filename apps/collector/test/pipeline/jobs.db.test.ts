@@ -99,20 +99,24 @@ test('The record of a payload has the cost of all its attempts, images included'
     return Promise.reject(new ModelError('MODEL_REJECTED', 'too long'));
   };
   const payload = createPayload();
-  const failedRaw = await createHarness(db, { model: { ...model, embed }, images }).process(
+  const failedRecord = await createHarness(db, { model: { ...model, embed }, images }).process(
     payload,
   );
-  const { calls, input_tokens: input = 0, output_tokens: output = 0 } = failedRaw.model_usage ?? {};
-  assert.deepEqual([failedRaw.status, calls], ['failed', 3]);
-  assert.ok(input > 170 && output > 57, JSON.stringify(failedRaw.model_usage));
-  await retryPayload(db, failedRaw.id);
+  const {
+    calls,
+    input_tokens: input = 0,
+    output_tokens: output = 0,
+  } = failedRecord.model_usage ?? {};
+  assert.deepEqual([failedRecord.status, calls], ['failed', 3]);
+  assert.ok(input > 170 && output > 57, JSON.stringify(failedRecord.model_usage));
+  await retryPayload(db, failedRecord.id);
   const harness = createHarness(db);
   await harness.runNext();
-  const { model_usage: usage } = await readRawRecord(db, failedRaw.id);
+  const { model_usage: usage } = await readRawRecord(db, failedRecord.id);
   assert.equal(usage?.calls, 5);
   assert.ok(usage.output_tokens > output);
-  const unchangedRaw = await harness.process(payload);
-  assert.deepEqual(unchangedRaw.model_usage, { calls: 0, input_tokens: 0, output_tokens: 0 });
+  const unchangedRecord = await harness.process(payload);
+  assert.deepEqual(unchangedRecord.model_usage, { calls: 0, input_tokens: 0, output_tokens: 0 });
 });
 
 /** Calls the model once, and then waits for the abort. */

@@ -35,8 +35,8 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
     published_at: '2025-03-01T10:00:00+23:30',
   });
   const harness = createHarness(db, { model: { ...model, generateObject } });
-  const raw = await harness.process(payload);
-  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  const rawRecord = await harness.process(payload);
+  assert.equal(rawRecord.status, 'completed', JSON.stringify(rawRecord.error));
   const title = 'Квартира «Люкс»';
   const description = 'Продам двокімнатну квартиру у Львові\nЦіна 49 900 $\n54 м²';
   assert.deepEqual(requests, [{ ...payload, title, description }]);
@@ -47,15 +47,15 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   );
   assert.deepEqual(listing?.published_at, new Date('2025-02-28T10:30:00.000Z'));
   assert.doesNotMatch(listing?.search_text ?? '', /nbsp|laquo|\bli\b/);
-  assert.deepEqual(raw.payload, payload);
-  const { fields } = (await readEnrichments(db, raw.listing_id))['provenance'] as Provenance;
+  assert.deepEqual(rawRecord.payload, payload);
+  const { fields } = (await readEnrichments(db, rawRecord.listing_id))['provenance'] as Provenance;
   const decodedOrigin = { origin: 'rule', rule: 'plain_text', of: 'payload' };
   assert.deepEqual([fields['title'], fields['description']], [decodedOrigin, decodedOrigin]);
   assert.deepEqual(getOutcomes(await harness.process(payload)), { load: 'unchanged' });
   // The same text with different markup is not a change.
-  const plainRaw = await harness.process({ ...payload, title, description });
-  assert.equal(getOutcomes(plainRaw)['validate'], 'done');
-  assert.equal((await readSnapshots(db, raw.listing_id)).length, 1);
+  const plainRecord = await harness.process({ ...payload, title, description });
+  assert.equal(getOutcomes(plainRecord)['validate'], 'done');
+  assert.equal((await readSnapshots(db, rawRecord.listing_id)).length, 1);
 });
 
 test('A payload that is not a listing is invalid, with the reason', async () => {
@@ -63,11 +63,11 @@ test('A payload that is not a listing is invalid, with the reason', async () => 
     title: 'Ремонт телефонів',
     description: 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
   });
-  const raw = await createHarness(db).process(payload);
-  assert.equal(raw.status, 'invalid');
-  assert.equal(raw.error?.code, 'not_a_listing');
-  assert.ok(raw.error?.message);
-  assert.deepEqual(getOutcomes(raw), { load: 'done', validate: 'invalid' });
+  const rawRecord = await createHarness(db).process(payload);
+  assert.equal(rawRecord.status, 'invalid');
+  assert.equal(rawRecord.error?.code, 'not_a_listing');
+  assert.ok(rawRecord.error?.message);
+  assert.deepEqual(getOutcomes(rawRecord), { load: 'done', validate: 'invalid' });
   assert.equal(await findListing(db, payload), undefined);
   // The model extracts an invalid payload again when it is sent again.
   const model = createCountingModel();
@@ -78,11 +78,11 @@ test('A payload that is not a listing is invalid, with the reason', async () => 
     Object.assign(answer.value, { is_listing: true });
     return answer;
   };
-  const thirdRaw = await createHarness(db, {
+  const thirdRecord = await createHarness(db, {
     model: { ...model, generateObject: generateImproved },
   }).process(payload);
-  assert.equal(thirdRaw.status, 'completed');
-  assert.equal((await findListing(db, payload))?.id, thirdRaw.listing_id);
+  assert.equal(thirdRecord.status, 'completed');
+  assert.equal((await findListing(db, payload))?.id, thirdRecord.listing_id);
 });
 
 test('A fact that a payload lacks now is removed', async () => {
@@ -105,7 +105,7 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   // The embedded summary contains the price, so a new price needs a new embedding.
   const summary = (await findListing(db, payload))?.summary;
   const second = await harness.process({ ...payload, price: 59_000 });
-  const thirdRaw = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
+  const thirdRecord = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
   assert.equal(second.listing_id, first.listing_id);
   const snapshots = await readSnapshots(db, first.listing_id);
   assert.deepEqual(
@@ -116,7 +116,7 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   assert.equal((await findListing(db, payload))?.price, 59_000);
   assert.notEqual((await findListing(db, payload))?.summary, summary);
   assert.equal(getOutcomes(second)['embed'], 'done');
-  assert.equal(getOutcomes(thirdRaw)['embed'], 'skipped');
+  assert.equal(getOutcomes(thirdRecord)['embed'], 'skipped');
   assert.deepEqual(model.calls, { chat: 3, embed: 2 });
 });
 
@@ -248,14 +248,14 @@ test('After a payload fails past its update, the previous payload is processed a
     ...emptyImageService,
     processRemote: () => Promise.reject(new Error('broken')),
   };
-  const failedRaw = await createHarness(db, { images: brokenImages }).process({
+  const failedRecord = await createHarness(db, { images: brokenImages }).process({
     ...payload,
     price: 90,
   });
-  assert.equal(failedRaw.status, 'failed');
+  assert.equal(failedRecord.status, 'failed');
   assert.equal((await findListing(db, payload))?.price, 90);
-  const repeatedRaw = await harness.process(payload);
-  assert.equal(getOutcomes(repeatedRaw)['upsert'], 'done');
+  const repeatedRecord = await harness.process(payload);
+  assert.equal(getOutcomes(repeatedRecord)['upsert'], 'done');
   assert.equal((await findListing(db, payload))?.price, 100);
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
-import { insertRaws } from '../../src/ingest/store.ts';
+import { insertRawRecords } from '../../src/ingest/store.ts';
 import { retryPayload, retryPayloads } from '../../src/queue/retry.ts';
 import { hashContent } from '../../src/ingest/payload.ts';
 import {
@@ -87,10 +87,10 @@ const readWaitFlags = (ids: readonly number[]) =>
 async function storeWithoutUnblocking(): Promise<number> {
   const payload = createPayload(sameListing);
   const content_hash = hashContent(payload);
-  const raw = { ...sameListing, payload: JSON.stringify(payload), content_hash };
-  const storedRaw = (await insertRaws(db, [raw])).get(0);
-  assert.ok(storedRaw);
-  return storedRaw.id;
+  const rawRecord = { ...sameListing, payload: JSON.stringify(payload), content_hash };
+  const storedRecord = (await insertRawRecords(db, [rawRecord])).get(0);
+  assert.ok(storedRecord);
+  return storedRecord.id;
 }
 
 /** Returns the number of payloads that a claim reads. */
@@ -254,11 +254,11 @@ test('Storing, renewing and ending use indexes with any number of completed payl
   for (const overrides of [sameListing, {}]) await storePayloads(1, overrides);
   await sql`analyze raw_data`.execute(db);
   const jobs = await claim({ count: 2 });
-  const raw = { ...sameListing, payload: '{}', content_hash: '', idempotency_key: 'key' };
+  const rawRecord = { ...sameListing, payload: '{}', content_hash: '', idempotency_key: 'key' };
   const renewedJobs = jobs.map((job) => createJobProgress(job));
   const endedJobs = jobs.map((job) => ({ ...job, ...completedEnd }));
   const statements: [title: string, (db: Kysely<Tables>) => Promise<unknown>][] = [
-    ['storing', (explainedDb) => insertRaws(explainedDb, [raw])],
+    ['storing', (explainedDb) => insertRawRecords(explainedDb, [rawRecord])],
     ['renewing', (explainedDb) => renewLeases(explainedDb, renewedJobs, LEASE_MS)],
     ['ending', (explainedDb) => endJobs(explainedDb, endedJobs)],
     ['unblocking', (explainedDb) => unblockPayloads(explainedDb, [listingKey])],

@@ -5,7 +5,7 @@ import type { ModelCallEvent } from '@oselya/model';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
-import { insertRaws } from '../../src/ingest/store.ts';
+import { insertRawRecords } from '../../src/ingest/store.ts';
 import { createJobRunner, type JobRunner } from '../../src/queue/job-runner.ts';
 import type { JobHandler, JobOutcome } from '../../src/queue/job-types.ts';
 import { endJobs, rescueJobs } from '../../src/queue/job-writes.ts';
@@ -428,10 +428,12 @@ afterEach(async () => {
 /** Stores and claims a payload as `POST /ingest/with-images` does. */
 async function storeInline({ hasUploads = true, leaseMs = 60_000 } = {}) {
   const { source_slug: sourceSlug, external_id: externalId } = createPayload();
-  const raw = { source_slug: sourceSlug, external_id: externalId, payload: '{}' };
+  const rawRecord = { source_slug: sourceSlug, external_id: externalId, payload: '{}' };
   const claim = { worker: 'test', leaseMs, hasUploads };
-  const storedRaws = await insertRaws(db, [{ ...raw, content_hash: externalId, claim }]);
-  const rawId = storedRaws.get(0)?.id ?? 0;
+  const storedRecords = await insertRawRecords(db, [
+    { ...rawRecord, content_hash: externalId, claim },
+  ]);
+  const rawId = storedRecords.get(0)?.id ?? 0;
   return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
 }
 
@@ -458,9 +460,9 @@ test('An expired lease fails an inline job with lost images and returns other jo
   const { status, error } = await readRawRecord(db, lostJob.rawId);
   assert.deepEqual([status, error?.code], ['failed', 'lease_lost']);
   assert.match(error?.message ?? '', /[Ss]end the payload again/);
-  const returnedRaw = await readRawRecord(db, otherJob.rawId);
+  const returnedRecord = await readRawRecord(db, otherJob.rawId);
   assert.deepEqual(
-    [returnedRaw.status, returnedRaw.error, returnedRaw.inline],
+    [returnedRecord.status, returnedRecord.error, returnedRecord.inline],
     ['pending', null, false],
   );
 });
@@ -479,11 +481,11 @@ test('Closing a runner waits for its jobs, and aborts slow and new jobs', async 
 
   const [slowJob, otherJob] = [await storeInline(), await storeInline({ hasUploads: false })];
   const hastyRunner = openRunner();
-  const outcomes = Promise.all(
+  const outcomesPromise = Promise.all(
     [slowJob, otherJob].map((job) => hastyRunner.run(job, handleEndlessly)),
   );
   await hastyRunner.close(NO_WAIT);
-  assert.deepEqual(await outcomes, ['failed', 'returned']);
+  assert.deepEqual(await outcomesPromise, ['failed', 'returned']);
   for (const { rawId } of [lateJob, slowJob]) {
     assert.equal((await readRawRecord(db, rawId)).error?.code, 'interrupted');
   }

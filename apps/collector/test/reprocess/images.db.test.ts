@@ -57,9 +57,9 @@ function openReprocessImages(vision: VisionClient) {
 /** Processes a payload with images, and describes all of them. */
 async function addListing(...image_urls: string[]) {
   const payload = createPayload({ image_urls });
-  const raw = await createHarness(db, { images: openService().images }).process(payload);
-  assert.equal(raw.status, 'completed');
-  return { payload, raw, listingId: raw.listing_id ?? 0 };
+  const rawRecord = await createHarness(db, { images: openService().images }).process(payload);
+  assert.equal(rawRecord.status, 'completed');
+  return { payload, raw: rawRecord, listingId: rawRecord.listing_id ?? 0 };
 }
 
 const readDescriptions = () =>
@@ -184,14 +184,14 @@ test('Listings without a complete payload are left, and a systemic failure ends 
   assert.equal(vision.visionRequests.length, 0);
 
   for (let index = 0; index < 20; index += 1) await addListing(hallImage.url);
-  const raws = () =>
+  const rawRecords = () =>
     db
       .selectFrom('raw_data')
       .innerJoin('listing_payloads as current', 'current.raw_id', 'raw_data.id')
       .select(['raw_data.id', 'status', 'error', 'completed_hash'])
       .orderBy('raw_data.id')
       .execute();
-  const rawsBefore = await raws();
+  const rawsBefore = await rawRecords();
   for (const error of [
     new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 }),
     new ModelError('MODEL_UNREACHABLE', 'no server'),
@@ -204,7 +204,7 @@ test('Listings without a complete payload are left, and a systemic failure ends 
       failingVision.visionRequests.length <= 4,
       `${failingVision.visionRequests.length} requests`,
     );
-    assert.deepEqual(await raws(), rawsBefore);
+    assert.deepEqual(await rawRecords(), rawsBefore);
   }
   // A stopped run completes the listing in progress.
   const stopController = new AbortController();

@@ -54,40 +54,41 @@ test('An extraction shows the changes and stores only its cost', async () => {
   );
   assert.deepEqual(model.calls, { chat: 2, embed: 0 });
   const rowsAfter = await readAllRows(db);
-  const getUsages = (raws: typeof rowsBefore.raws) => raws.map(({ model_usage: usage }) => usage);
+  const getUsages = (rawRecords: typeof rowsBefore.raws) =>
+    rawRecords.map(({ model_usage: usage }) => usage);
   for (const [index, usage] of getUsages(rowsAfter.raws).entries()) {
     const earlierUsage = rowsBefore.raws[index]?.model_usage;
     assert.ok(usage && earlierUsage);
     assert.equal(usage.calls, earlierUsage.calls + 1);
     assert.ok(usage.input_tokens > earlierUsage.input_tokens);
   }
-  const withoutCost = ({ raws, ...otherRows }: typeof rowsBefore) => ({
+  const withoutCost = ({ raws: rawRecords, ...otherRows }: typeof rowsBefore) => ({
     ...otherRows,
-    raws: raws.map(({ model_usage: _cost, ...raw }) => raw),
+    raws: rawRecords.map(({ model_usage: _cost, ...rawRecord }) => rawRecord),
   });
   assert.deepEqual(withoutCost(rowsAfter), withoutCost(rowsBefore));
 });
 
 test('An extraction is written without another call to the model', async () => {
   const payload = createPayload();
-  const raw = await createHarness(db).process(payload);
+  const rawRecord = await createHarness(db).process(payload);
   const model = createBetterModel();
   const { reprocess, reading } = await readOne(model);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
   const listing = await findListing(db, payload);
   assert.equal(listing?.rooms, 9);
-  const rawAfter = await readRawRecord(db, raw.id);
+  const rawAfter = await readRawRecord(db, rawRecord.id);
   assert.deepEqual(
     [rawAfter.status, rawAfter.attempts, rawAfter.attempt, rawAfter.error, rawAfter.claimed_by],
     ['completed', 1, 2, null, null],
   );
-  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, rawRecord.content_hash);
   const { provenance } = await readEnrichments(db, listing.id);
   assert.partialDeepStrictEqual(provenance, {
     model: 'better-2026',
     requested_model: 'better',
-    raw_id: raw.id,
+    raw_id: rawRecord.id,
   });
 });
 
@@ -95,7 +96,7 @@ test('A payload that the current model rejects is not extracted again', async ()
   const harness = createHarness(db);
   const payload = createPayload({ external_id: 'rejected' });
   await harness.process(payload);
-  const failedRaw = await harness.process(
+  const failedRecord = await harness.process(
     createPayload({ external_id: 'failed', title: 'failed' }),
   );
   const rejectingModel = createBetterModel((read) => {
@@ -108,7 +109,7 @@ test('A payload that the current model rejects is not extracted again', async ()
   assert.equal((await readAll(reprocess, { outdated })).length, 2);
   assert.deepEqual(
     (await readAll(reprocess, { outdated })).map(({ outcome, listingId }) => [outcome, listingId]),
-    [['failed', failedRaw.listing_id]],
+    [['failed', failedRecord.listing_id]],
   );
   assert.deepEqual(await db.selectFrom('property_listings').selectAll().execute(), listings);
 
@@ -128,11 +129,11 @@ test('The last payload is extracted again, and an archived listing stays archive
   const payload = createPayload();
   const harness = createHarness(db);
   await harness.process(payload);
-  const lastRaw = await harness.process(payload);
+  const lastRecord = await harness.process(payload);
   const archived_at = new Date('2026-01-02T03:04:05Z');
   await db.updateTable('property_listings').set({ archived_at }).execute();
   const { reprocess, reading } = await readOne(createBetterModel());
-  assert.equal(reading.rawId, lastRaw.id);
+  assert.equal(reading.rawId, lastRecord.id);
   assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   const listing = await findListing(db, payload);
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
@@ -203,7 +204,7 @@ test('A failure that affects every listing ends the run', async () => {
 
 test('A failed embedding leaves the listing written and the payload complete', async () => {
   const payload = createPayload();
-  const raw = await createHarness(db).process(payload);
+  const rawRecord = await createHarness(db).process(payload);
   const model = createBetterModel();
   const { reading } = await readOne(model);
   const createFailure = (failure: ModelError) =>
@@ -214,14 +215,14 @@ test('A failed embedding leaves the listing written and the payload complete', a
     error: tooLongError,
   });
   assert.equal((await findListing(db, payload))?.rooms, 9);
-  assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
+  assert.equal((await readRawRecord(db, rawRecord.id)).status, 'completed');
   const unknownModelError = new ModelError('MODEL_REJECTED', 'no such model', { status: 404 });
   await assert.rejects(createFailure(unknownModelError).write(reading), unknownModelError);
 });
 
 test('A write that fails before its first change keeps the payload completed', async () => {
   const payload = createPayload();
-  const raw = await createHarness(db).process(payload);
+  const rawRecord = await createHarness(db).process(payload);
   const { reprocess, reading } = await readOne(createBetterModel());
   const rowsBefore = await readAllRows(db);
   const extraction = { ...reading.extractionRecord.extraction, is_listing: false };
@@ -233,19 +234,19 @@ test('A write that fails before its first change keeps the payload completed', a
     outcome: 'kept',
     error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
   });
-  const rawAfter = await readRawRecord(db, raw.id);
+  const rawAfter = await readRawRecord(db, rawRecord.id);
   assert.deepEqual(
     [rawAfter.status, rawAfter.error, rawAfter.listing_id],
-    ['completed', null, raw.listing_id],
+    ['completed', null, rawRecord.listing_id],
   );
-  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, rawRecord.content_hash);
   assert.deepEqual((await readAllRows(db)).snapshots, rowsBefore.snapshots);
   assert.equal((await findListing(db, payload))?.rooms, 2);
 });
 
 test('A worker continues a write whose result an outage hides', async () => {
   const payload = createPayload();
-  const raw = await createHarness(db).process(payload);
+  const rawRecord = await createHarness(db).process(payload);
   const model = createBetterModel();
   const lossyDb = watchDatabase(db, {
     after(text) {
@@ -258,15 +259,15 @@ test('A worker continues a write whose result an outage hides', async () => {
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'queued');
   assert.equal((await findListing(db, payload))?.rooms, 9);
-  assert.equal((await readRawRecord(db, raw.id)).status, 'pending');
+  assert.equal((await readRawRecord(db, rawRecord.id)).status, 'pending');
   assert.equal(await createHarness(db, { model }).runNext(), 'completed');
-  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
-  assert.equal((await readSnapshots(db, raw.listing_id)).length, 2);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, rawRecord.content_hash);
+  assert.equal((await readSnapshots(db, rawRecord.listing_id)).length, 2);
 });
 
 test('A payload whose write a timeout hides does not stay completed', async () => {
   const payload = createPayload();
-  const raw = await createHarness(db).process(payload);
+  const rawRecord = await createHarness(db).process(payload);
   const slowDb = watchDatabase(db, {
     after(text) {
       if (text.includes('insert into property_listings')) throw new StageTimeoutError('too slow');
@@ -277,46 +278,46 @@ test('A payload whose write a timeout hides does not stay completed', async () =
   assert.ok(reading);
   assert.equal((await reprocess.write(reading)).outcome, 'failed');
   assert.equal((await findListing(db, payload))?.rooms, 9);
-  assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
+  assert.equal((await readRawRecord(db, rawRecord.id)).status, 'failed');
 });
 
 test('A worker continues the write of a killed process, or leaves the payload as it was', async () => {
   const payload = createPayload();
   const harness = createHarness(db);
-  const raw = await harness.process(payload);
-  assert.ok(raw.listing_id);
+  const rawRecord = await harness.process(payload);
+  assert.ok(rawRecord.listing_id);
   const claimTerms = { worker: 'killed', leaseMs: 60_000 };
   const model = createBetterModel();
   const recover = async () => {
     await rescueJobs({ db, log }, { maxAttempts: 3, isExclusive: true });
     assert.equal(await createHarness(db, { model }).runNext(), 'completed');
   };
-  const job = await claimForReprocessing(db, raw.id, claimTerms);
+  const job = await claimForReprocessing(db, rawRecord.id, claimTerms);
   assert.deepEqual([job?.attempt, job?.earlierStatus], [2, 'completed']);
   await recover();
   assert.equal((await findListing(db, payload))?.rooms, 2);
   assert.equal(model.calls.chat, 0);
 
-  assert.ok(await claimForReprocessing(db, raw.id, claimTerms));
+  assert.ok(await claimForReprocessing(db, rawRecord.id, claimTerms));
   // Simulates a kill after the listing was written: the write has cleared completed_hash.
   await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await recover();
   assert.equal((await findListing(db, payload))?.rooms, 9);
-  assert.equal((await findListingPayloads(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await findListingPayloads(db, payload))?.completed_hash, rawRecord.content_hash);
 });
 
 test('A failed payload is extracted again', async () => {
   const payload = createPayload();
   const failingModel = { ...createCountingModel(), embed: () => Promise.reject(new Error('no')) };
-  const raw = await createHarness(db, { model: failingModel }).process(payload);
-  assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
+  const rawRecord = await createHarness(db, { model: failingModel }).process(payload);
+  assert.deepEqual([rawRecord.status, rawRecord.error?.stage], ['failed', 'embed']);
   const [reading] = filterExtracted(await readAll(openWithModel(createBetterModel())));
   assert.ok(reading);
   const failingReprocess = openWithModel({ ...createBetterModel(), embed: failingModel.embed });
   assert.equal((await failingReprocess.write(reading)).outcome, 'failed');
-  assert.equal((await readRawRecord(db, raw.id)).status, 'failed');
+  assert.equal((await readRawRecord(db, rawRecord.id)).status, 'failed');
   assert.deepEqual(await openWithModel(createBetterModel()).write(reading), { outcome: 'written' });
-  assert.equal((await readRawRecord(db, raw.id)).status, 'completed');
+  assert.equal((await readRawRecord(db, rawRecord.id)).status, 'completed');
 });
 
 test('A dry run writes nothing', async () => {

@@ -408,13 +408,13 @@ for (const kind of ['similar', 'hybrid']) {
         ...(signal && { signal }),
       });
     const waitingModel = createSlowModel();
-    const response = request(await (await serve({ model: waitingModel.model })).listen());
+    const responsePromise = request(await (await serve({ model: waitingModel.model })).listen());
     const waitingSignal = await waitingModel.called;
     // The end of the request body arrives within ten iterations of the event loop.
     for (let steps = 0; steps < 10; steps += 1) await setImmediate();
     assert.equal(waitingSignal?.aborted, false);
     waitingModel.release.resolve();
-    assert.equal((await response).status, 200);
+    assert.equal((await responsePromise).status, 200);
 
     const abandonedModel = createSlowModel();
     const clientController = new AbortController();

@@ -65,7 +65,7 @@ export async function startCollector(
 type Collector = Pick<Awaited<ReturnType<typeof startCollector>>, 'get' | 'post'>;
 
 /** Fields of a raw record that tests read. */
-export type Raw = {
+export type RawRecord = {
   raw_id: number;
   status: string;
   listing_id: number;
@@ -74,11 +74,11 @@ export type Raw = {
 };
 
 /** Sends a payload, waits until its job ends, and returns the raw record. */
-export async function processPayload(collector: Collector, payload: object): Promise<Raw> {
-  const { raw_id: rawId } = (await collector.post('/api/v1/ingest', payload)).json<Raw>();
+export async function processPayload(collector: Collector, payload: object): Promise<RawRecord> {
+  const { raw_id: rawId } = (await collector.post('/api/v1/ingest', payload)).json<RawRecord>();
   return until(`raw record ${rawId}`, async () => {
-    const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<Raw>();
-    return raw.status !== 'pending' && raw.status !== 'processing' && raw;
+    const rawRecord = (await collector.get(`/api/v1/raw/${rawId}`)).json<RawRecord>();
+    return rawRecord.status !== 'pending' && rawRecord.status !== 'processing' && rawRecord;
   });
 }
 
@@ -117,15 +117,15 @@ export async function forkCollector(env: Record<string, string>): Promise<Collec
       ...env,
     },
   });
-  const exit = once(child, 'exit');
-  const firstMessage: unknown[] = await Promise.race([once(child, 'message'), exit]);
+  const exitPromise = once(child, 'exit');
+  const firstMessage: unknown[] = await Promise.race([once(child, 'message'), exitPromise]);
   const [url] = firstMessage;
   if (typeof url !== 'string') throw new Error(`The collector did not start: ${String(url)}`);
   return {
     url,
     async kill() {
       child.kill('SIGKILL');
-      await exit;
+      await exitPromise;
     },
   };
 }

@@ -32,7 +32,7 @@ import type { Dispatcher } from 'undici';
 import { getMigrateOptions } from '../../src/database.ts';
 import { createBatchingEmbedder } from '../../src/embeddings/batches.ts';
 import { hashContent, type Payload } from '../../src/ingest/payload.ts';
-import { storeRaws } from '../../src/ingest/store.ts';
+import { storeRawRecords } from '../../src/ingest/store.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createModelUsageCounter } from '../../src/model.ts';
 import type {
@@ -65,15 +65,15 @@ export function openDatabase(): Promise<TestDatabase<Tables>> {
 
 /** Stores a payload without ingest limits and checks. */
 export async function store(db: Kysely<Tables>, payload: Payload): Promise<number> {
-  const raw = {
+  const rawRecord = {
     source_slug: payload.source_slug,
     external_id: payload.external_id,
     payload: JSON.stringify(payload),
     content_hash: hashContent(payload),
   };
-  const [storedRaw] = await storeRaws(db, [raw], assert.ifError);
-  assert.ok(storedRaw !== undefined && 'id' in storedRaw);
-  return storedRaw.id;
+  const [storedRecord] = await storeRawRecords(db, [rawRecord], assert.ifError);
+  assert.ok(storedRecord !== undefined && 'id' in storedRecord);
+  return storedRecord.id;
 }
 
 export function readRawRecord(db: Kysely<Tables>, rawId: number) {
@@ -267,8 +267,8 @@ export function createStageRunner(
 }
 
 /** Returns the outcomes of stages by name. */
-export const getOutcomes = (raw: { stages: { stage: string; outcome: string }[] }) =>
-  Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
+export const getOutcomes = (rawRecord: { stages: { stage: string; outcome: string }[] }) =>
+  Object.fromEntries(rawRecord.stages.map(({ stage, outcome }) => [stage, outcome]));
 
 /** Reads all rows that the pipeline writes. */
 export async function readAllRows(db: Kysely<Tables>) {

@@ -1,5 +1,5 @@
 import { createConstantHandler, startModelServer } from '@oselya/model/testing';
-import { createVectors } from '../../listings/vector.ts';
+import { createVectorGenerator } from '../../listings/vector.ts';
 import { EMBEDDING_MODEL } from '../../listings/rows.ts';
 import { serveMethods } from '../../process/child.ts';
 import { createTextVector } from '../questions.ts';
@@ -13,8 +13,8 @@ serveMethods(methods);
  * @returns The value of MODEL_BASE_URL.
  */
 async function start({ dimensions }: { dimensions: number }): Promise<string> {
-  const vectors = createVectors(dimensions);
-  const createVector = (text: string) => createTextVector(vectors, text);
+  const vectorGenerator = createVectorGenerator(dimensions);
+  const createVector = (text: string) => createTextVector(vectorGenerator, text);
   const { url } = await startModelServer(
     createConstantHandler({ model: EMBEDDING_MODEL, createVector }),
   );

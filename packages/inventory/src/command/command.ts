@@ -69,8 +69,8 @@ export function parseArguments<Options extends Record<string, Option>>(
 ): { values: OptionValues<Options>; positionals: string[] } {
   const { values, positionals } = parseStrings(command, args, options);
   const parsedValues = Object.entries(values).map(([name, optionValue]) => {
-    const parse = (text: string | boolean) =>
-      typeof text === 'string' ? options[name]?.parse(text, `--${name}`) : text;
+    const parse = (value: string | boolean) =>
+      typeof value === 'string' ? options[name]?.parse(value, `--${name}`) : value;
     return [name, Array.isArray(optionValue) ? optionValue.map(parse) : parse(optionValue ?? '')];
   });
   // Each value has the type of its option's parser.

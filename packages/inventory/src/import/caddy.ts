@@ -136,8 +136,8 @@ const ADDRESS_PATTERN =
   /^(?:(?<scheme>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<port>\d{1,5}))?(?<path>\/.*)?$/iu;
 
 /**
- * Parses `[SCHEME://][HOST][:PORT][/PATH]`. HTTPS is the default, except for port 80 and for addresses without a host.
- * Returns null if the address is invalid.
+ * Parses `[SCHEME://][HOST][:PORT][/PATH]`. HTTPS is the default, except for port 80, and for addresses without a host
+ * unless they have port 443 or the site configures TLS. Returns null if the address is invalid.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
 function parseSiteAddress(address: string, hasTls: boolean): ImportedEndpoint | null {

@@ -314,7 +314,7 @@ function describeControlCharacter(unit: number, { line, column }: Position): str
     : `the string contains the control character ${formatCharacter(String.fromCharCode(unit))}; write it as an escape`;
 }
 
-/** Thrown for invalid JSON and repeated keys. The message contains the position. */
+/** Thrown for invalid JSON, repeated keys and text that is nested too deep. The message begins with LINE:COLUMN. */
 export class JsonTextError extends Error {
   override name = 'JsonTextError';
   readonly isTooDeep: boolean;
