@@ -1,7 +1,6 @@
-import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { deferCleanup, startProcess as start, until } from '@oselya/testing';
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
