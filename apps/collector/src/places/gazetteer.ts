@@ -4,7 +4,7 @@ import { normalizeText } from '../text.ts';
 import { inflect } from './inflection.ts';
 import { createLatinKey } from './transliteration.ts';
 
-type PlaceKind = 'country' | 'region' | 'raion' | 'city' | 'district';
+export type PlaceKind = 'country' | 'region' | 'raion' | 'city' | 'district';
 
 /** Country, region, raion, city or district of the gazetteer. */
 export type Place = {
@@ -14,19 +14,29 @@ export type Place = {
   path: readonly number[];
   latitude: number;
   longitude: number;
+  /** Undefined if unknown. */
+  population: number | undefined;
   names: { uk: string; ru: string; en: string };
 };
 
-/** Places by the keys of their names, read from `places.tsv` on first use. */
-let placesByKey: Map<string, Place[]> | undefined;
+type PlaceIndex = { byId: Map<number, Place>; byKey: Map<string, Place[]> };
+
+/** Places by ID and by the keys of their names. */
+let placeIndex: PlaceIndex | undefined;
+
+/** Returns the indexed gazetteer, and reads it on first use. */
+function getPlaceIndex(): PlaceIndex {
+  placeIndex ??= indexPlaces(readFileSync(join(import.meta.dirname, 'places.tsv'), 'utf8'));
+  return placeIndex;
+}
 
 /** Indexes the gazetteer. Its source and licence are in `places.md`. */
-function indexPlaces(table: string): Map<string, Place[]> {
+function indexPlaces(table: string): PlaceIndex {
   const byId = new Map<number, Place>();
   const byKey = new Map<string, Place[]>();
   for (const row of table.trimEnd().split('\n').slice(1)) {
-    const [id, kind, parent, latitude, longitude, , uk = '', ru = '', en = '', other = ''] =
-      row.split('\t');
+    const [id, kind, parent, latitude, longitude, ...texts] = row.split('\t');
+    const [population, uk = '', ru = '', en = '', other = ''] = texts;
     const place: Place = {
       id: Number(id),
       // A test checks the kinds in the table.
@@ -34,31 +44,43 @@ function indexPlaces(table: string): Map<string, Place[]> {
       path: [Number(id), ...(byId.get(Number(parent))?.path ?? [])],
       latitude: Number(latitude),
       longitude: Number(longitude),
+      population: Number(population) || undefined,
       names: { uk, ru, en },
     };
     byId.set(place.id, place);
-    const names = [uk, ru, en, ...other.split(',')].filter((name) => name !== '');
-    for (const key of createKeys(names)) {
+    const keys = [
+      ...createKeys(uk, ['uk']),
+      ...createKeys(ru, ['ru']),
+      ...[en, ...other.split(',')].flatMap((name) => [...createKeys(name, ['uk', 'ru'])]),
+    ];
+    for (const key of new Set(keys)) {
       const places = byKey.get(key);
       if (places === undefined) byKey.set(key, [place]);
       else places.push(place);
     }
   }
-  return byKey;
+  return { byId, byKey };
 }
 
-function createKeys(names: readonly string[]): Set<string> {
-  const keys = new Set<string>();
-  for (const name of names) {
-    const words = normalizeText(name);
-    keys.add(words).add(createLatinKey(name));
-    if (!/\p{Script=Cyrillic}/u.test(words)) continue;
-    for (const language of ['uk', 'ru'] as const) {
-      for (const form of inflect(words, language)) keys.add(form);
-    }
-    keys.add(createLatinKey(name, 'ru'));
+/** Returns the place with an ID. Undefined if the gazetteer has no such place. */
+export function getPlace(id: number): Place | undefined {
+  return getPlaceIndex().byId.get(id);
+}
+
+/** Returns the smallest place of a kind that a place lies in, or the place itself. */
+export function getAncestor(place: Place, kind: PlaceKind): Place | undefined {
+  return place.path.map(getPlace).find((ancestor) => ancestor?.kind === kind);
+}
+
+function createKeys(name: string, languages: readonly ('uk' | 'ru')[]): Set<string> {
+  if (name === '') return new Set();
+  const words = normalizeText(name);
+  const keys = new Set([words, createLatinKey(name)]);
+  if (!/\p{Script=Cyrillic}/u.test(words)) return keys;
+  for (const language of languages) {
+    for (const form of inflect(words, language)) keys.add(form);
   }
-  return keys;
+  return keys.add(createLatinKey(name, 'ru'));
 }
 
 /** Kinds of places by the words that denote them. */
@@ -67,13 +89,15 @@ const KINDS_BY_WORD = new Map<string, readonly PlaceKind[]>(
     'м місто г гор город city town смт пгт с село сел селище поселок пос village': [
       'city',
     ] as const,
-    'обл область области області oblast region': ['region'] as const,
-    'р н район району районі районе района raion district мкр мікрорайон микрорайон масив массив жк':
+    'обл область області oblast region': ['region'] as const,
+    'р н район району районі районе района raion rayon district мкр мкрн мікр микр мікрорайон микрорайон mikroraion mikrorayon масив массив ж жм житломасив жилмассив жк':
       ['district', 'raion'] as const,
   }).flatMap(([words, kinds]) => words.split(' ').map((word) => [word, kinds] as const)),
 );
 
-const PREPOSITIONS = new Set(['у', 'в', 'во', 'in']);
+const PREPOSITIONS = new Set(['у', 'в', 'во', 'на', 'in', 'on']);
+
+const isNumber = (word: string) => /^\d+$/u.test(word);
 
 /** Finds the places with a name in any language, grammatical case and spelling, such as "м. Львів" or "во Львове". */
 export function findPlaces(text: string): Place[] {
@@ -87,40 +111,85 @@ export function findPlaces(text: string): Place[] {
   const matches = lookUp(name);
   const matchesOfKind = matches.filter(({ kind }) => kinds.has(kind));
   if (matchesOfKind.length > 0) return matchesOfKind;
-  return kinds.has('region') ? lookUp(`${name} область`) : matches;
+  if (kinds.has('region')) return findRegions(name);
+  if (matches.length > 0) return matches;
+  // Parts of a district have numbers: "Тополя-2".
+  const wholeDistricts = lookUp(nameWords.filter((word) => !isNumber(word)).join(' '));
+  if (wholeDistricts.length > 0) return wholeDistricts;
+  return kinds.has('raion') ? lookUp(`${name} район`) : [];
+}
+
+/** Finds places as `findPlaces` does, and raions by their name without the word for raion. */
+export function findDistricts(name: string): Place[] {
+  const places = findPlaces(name);
+  return places.length > 0 ? places : findPlaces(`${name} район`);
+}
+
+/** Finds regions by their name without the word for region, such as "Одеська". */
+export function findRegions(name: string): Place[] {
+  const normalizedName = normalizeText(name);
+  return ['область', 'oblast']
+    .flatMap((word) => lookUp(`${normalizedName} ${word}`))
+    .filter(({ kind }) => kind === 'region');
 }
 
 function lookUp(name: string): Place[] {
-  placesByKey ??= indexPlaces(readFileSync(join(import.meta.dirname, 'places.tsv'), 'utf8'));
-  const places = placesByKey.get(name);
+  const { byKey } = getPlaceIndex();
+  const places = byKey.get(name);
   if (places !== undefined) return places;
   const isLatin = /^[\p{Script=Latin}\p{N} ]+$/u.test(name);
-  return (isLatin ? placesByKey.get(createLatinKey(name)) : undefined) ?? [];
+  return (isLatin ? byKey.get(createLatinKey(name)) : undefined) ?? [];
 }
 
-/** Resolved place. Undefined if the text names no known place, or several (`isAmbiguous`). */
-export type Resolution = { place: Place | undefined; isAmbiguous: boolean };
+/** Fields of a listing that name its place. */
+export type PlaceFields = {
+  city: string | null;
+  district?: string | null;
+  address?: string | null;
+  /** Text of the listing. Regions in it decide between places of one name. */
+  text?: string | null;
+};
 
 const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
 
 /**
- * Resolves the place that the fields of a listing name. If several places have the city's name, selects the one that
- * contains the other named places or lies in one of them.
+ * Returns the place that the fields of a listing name; several if they have the same name and nothing decides between
+ * them; none if the name is unknown. The first name of the city field decides: names that are neither in this place nor
+ * contain it are ignored.
  */
-export function resolvePlace(fields: {
-  city: string | null;
-  district?: string | null;
-  address?: string | null;
-}): Resolution {
-  const parts = [
-    ...findPlacesOfParts(fields.city).map(preferLargePlaces),
-    ...findPlacesOfParts(fields.district),
-    // Street names often match the names of districts elsewhere.
-    ...findPlacesOfParts(fields.address).map(selectLargePlaces),
-  ].filter((places) => places.length > 0);
-  const places = new Set(parts.length === 0 ? [] : selectBestPlaces(parts));
-  const [place] = places;
-  return { place: places.size === 1 ? place : undefined, isAmbiguous: places.size > 1 };
+export function resolvePlaces(fields: PlaceFields): Place[] {
+  const cityParts = findPlacesOfParts(fields.city);
+  const districtParts = findPlacesOfParts(fields.district, findDistricts);
+  const [firstPart, ...otherParts] = [...cityParts, ...districtParts];
+  if (firstPart === undefined) return [];
+  const hasCity = cityParts.length > 0;
+  // Streets often have the names of districts elsewhere.
+  const addressParts = findPlacesOfParts(fields.address).map(selectLargePlaces);
+  const parts = [...otherParts, ...addressParts];
+  const namedPlaces = hasCity ? preferLargePlaces(firstPart) : firstPart;
+  const basePlaces = findOtherRegion(namedPlaces, parts) ?? namedPlaces;
+  const relatedParts = parts.map((places) =>
+    places.filter((place) => basePlaces.some((base) => areRelated(base, place))),
+  );
+  const candidates = selectBestPlaces([
+    basePlaces,
+    ...relatedParts.filter((places) => places.length > 0),
+  ]);
+  if (candidates.length <= 1) return candidates;
+  // A district that occurs twice in the city does not make the city ambiguous.
+  if (basePlaces.length === 1) return basePlaces;
+  return preferPopulousPlaces(preferNamedRegions(candidates, fields.text));
+}
+
+/** Returns a region that a part names if none of the places is in it. Then the place itself is unknown. */
+function findOtherRegion(places: Place[], parts: Place[][]): Place[] | undefined {
+  return parts.find(
+    (regions) =>
+      regions.length > 0 &&
+      regions.every(
+        (region) => region.kind === 'region' && !places.some((place) => areRelated(place, region)),
+      ),
+  );
 }
 
 /** Omits districts if a larger place has the same name. */
@@ -131,12 +200,17 @@ function preferLargePlaces(places: Place[]): Place[] {
 
 const selectLargePlaces = (places: Place[]) => places.filter(({ kind }) => kind !== 'district');
 
-const findPlacesOfParts = (text: string | null | undefined) =>
-  (text ?? '').split(PART_SEPARATOR_PATTERN).map(findPlaces);
+const areRelated = (a: Place, b: Place) => a.path.includes(b.id) || b.path.includes(a.id);
+
+const findPlacesOfParts = (text: string | null | undefined, find = findPlaces) =>
+  (text ?? '')
+    .split(PART_SEPARATOR_PATTERN)
+    .map(find)
+    .filter((places) => places.length > 0);
 
 /** Returns the places that match the most parts, without places that contain another match. */
 function selectBestPlaces(parts: Place[][]): Place[] {
-  const candidates = parts.flat();
+  const candidates = [...new Set(parts.flat())];
   const countParts = (place: Place) =>
     parts.filter((places) => places.some(({ id }) => place.path.includes(id))).length;
   const maxCount = Math.max(...candidates.map(countParts));
@@ -144,4 +218,33 @@ function selectBestPlaces(parts: Place[][]): Place[] {
   return bestPlaces.filter(
     (place) => !bestPlaces.some(({ id, path }) => id !== place.id && path.includes(place.id)),
   );
+}
+
+/** Omits places outside of the regions that a text names, unless none is in them. */
+function preferNamedRegions(places: Place[], text: string | null | undefined): Place[] {
+  const words = normalizeText(text ?? '').split(' ');
+  const regionIds = new Set(
+    words
+      .flatMap((word, index) => [lookUp(word), findPlaces(`${word} ${words[index + 1] ?? ''}`)])
+      .flat()
+      .filter(({ kind }) => kind === 'region')
+      .map(({ id }) => id),
+  );
+  const placesInRegions = places.filter(({ path }) => path.some((id) => regionIds.has(id)));
+  return placesInRegions.length > 0 ? placesInRegions : places;
+}
+
+/** The largest of several places is meant if it has this many times the population of the next one. */
+const MIN_POPULATION_RATIO = 5;
+
+/** Population of a place whose population is unknown; most are villages. */
+const DEFAULT_POPULATION = 3000;
+
+/** Selects a place that is much larger than all others of its name. Districts have no population. */
+function preferPopulousPlaces(places: Place[]): Place[] {
+  if (places.some(({ kind }) => kind !== 'city')) return places;
+  const getPopulation = ({ population = DEFAULT_POPULATION }: Place) => population;
+  const [largest, next] = places.toSorted((a, b) => getPopulation(b) - getPopulation(a));
+  if (largest === undefined || next === undefined) return places;
+  return getPopulation(largest) >= MIN_POPULATION_RATIO * getPopulation(next) ? [largest] : places;
 }

@@ -80,6 +80,10 @@ const DECLENSIONS: Record<Language, readonly Declension[]> = {
 
 const CASE_COUNT = 5;
 
+const getSplitDeclensions = (language: Language) =>
+  DECLENSIONS[language].map(([ending, cases]) => ({ ending, caseEndings: cases.split(' ') }));
+const SPLIT_DECLENSIONS = { uk: getSplitDeclensions('uk'), ru: getSplitDeclensions('ru') };
+
 /**
  * Returns the forms of a place name that a text may contain, without the nominative. Some forms are not real words,
  * because every declension that matches the ending applies.
@@ -106,12 +110,12 @@ export function inflect(name: string, language: Language): Set<string> {
 function declineWord(word: string, language: Language): string[][] {
   const unchanged = Array<string>(CASE_COUNT).fill(word);
   if (!/\p{L}{2}/u.test(word)) return [unchanged];
-  const declinedForms = DECLENSIONS[language]
-    .filter(
-      ([ending]) => word.endsWith(ending) && (ending !== '' || /[^аеиоуюяіїєыьйэё]$/u.test(word)),
-    )
-    .map(([ending, cases]) =>
-      cases.split(' ').map((caseEnding) => word.slice(0, word.length - ending.length) + caseEnding),
-    );
+  const endsWithConsonant = /[^аеиоуюяіїєыьйэё]$/u.test(word);
+  const declinedForms = SPLIT_DECLENSIONS[language]
+    .filter(({ ending }) => (ending === '' ? endsWithConsonant : word.endsWith(ending)))
+    .map(({ ending, caseEndings }) => {
+      const stem = word.slice(0, word.length - ending.length);
+      return caseEndings.map((caseEnding) => stem + caseEnding);
+    });
   return [unchanged, ...declinedForms];
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { findPlaces, resolvePlace } from '../../src/places/gazetteer.ts';
+import { findPlaces, getAncestor, getPlace, resolvePlaces } from '../../src/places/gazetteer.ts';
 import { inflect } from '../../src/places/inflection.ts';
 
 test('Each row of the table has a known kind, and its parent above it', () => {
@@ -15,14 +15,23 @@ test('Each row of the table has a known kind, and its parent above it', () => {
   }
 });
 
-function resolve(city: string | null, district?: string, address?: string): string {
-  const { place, isAmbiguous } = resolvePlace({
+function resolve(city: string | null, district?: string, address?: string, text?: string): string {
+  const [place, ...otherPlaces] = resolvePlaces({
     city,
     district: district ?? null,
     address: address ?? null,
+    text: text ?? null,
   });
-  return isAmbiguous ? 'ambiguous' : (place?.names.uk ?? 'unknown');
+  return otherPlaces.length > 0 ? 'ambiguous' : (place?.names.uk ?? 'unknown');
 }
+
+test('A path has at most six places, which the index of filters requires', () => {
+  const path = new URL('../../src/places/places.tsv', import.meta.url);
+  for (const row of readFileSync(path, 'utf8').trimEnd().split('\n').slice(1)) {
+    const place = getPlace(Number(row.split('\t')[0]));
+    assert.ok(place !== undefined && place.path.length <= 6, row);
+  }
+});
 
 test('Names in other languages, cases and spellings resolve to one place', () => {
   const spellings = {
@@ -53,22 +62,48 @@ test('Names in other languages, cases and spellings resolve to one place', () =>
 });
 
 test('A region, district or parent decides between places of one name', () => {
-  assert.equal(resolve('Миколаїв'), 'ambiguous');
   assert.equal(resolve('Городок'), 'ambiguous');
   assert.equal(resolve(null, 'Шевченківський'), 'ambiguous');
   const [smallTown] = findPlaces('Миколаїв').toSorted((a, b) => b.latitude - a.latitude);
-  for (const text of ['Миколаїв, Львівська область', 'Миколаїв (Львівська обл.)']) {
-    assert.deepEqual(resolvePlace({ city: text }).place, smallTown);
+  assert.ok(smallTown !== undefined);
+  for (const city of ['Миколаїв, Львівська область', 'Миколаїв (Львівська обл.)']) {
+    assert.deepEqual(resolvePlaces({ city }), [smallTown]);
+  }
+  for (const text of ['у м. Миколаїв Львівської області', 'Mykolaiv, Lviv oblast', 'Львівщина!']) {
+    assert.deepEqual(resolvePlaces({ city: 'Миколаїв', text }), [smallTown], text);
   }
   assert.equal(resolve('Николаев', 'Корабельний'), 'Корабельний');
   assert.equal(resolve('Київ', 'Шевченківський'), 'Шевченківський');
+  assert.equal(resolve('Калинівка', 'Васильківський р-н'), 'Калинівка');
   assert.equal(resolve("П'ятихатки"), "П'ятихатки");
+  assert.equal(resolve("Харків, П'ятихатки"), "П'ятихатки");
   assert.equal(resolve('Київ', undefined, 'вул. Одеська 5'), 'Київ');
+});
+
+test('A much larger city is meant if nothing else decides', () => {
+  const [place] = resolvePlaces({ city: 'Николаев', address: 'пр. Мира 46' });
+  assert.equal(place && getAncestor(place, 'region')?.names.uk, 'Миколаївська область');
+  assert.equal(resolvePlaces({ city: 'Миколаїв' }).length, 1);
+  assert.equal(resolve('Калинівка'), 'ambiguous');
+});
+
+test('A district that the city does not have leaves the city as it is', () => {
+  assert.equal(resolve('Полтава', 'Троєщина'), 'Полтава');
+  assert.equal(resolve('Полтава', 'Вигадане'), 'Полтава');
+  assert.equal(resolve('Львів, Сокільники'), 'Львів');
+  assert.equal(resolve('Полтава', undefined, 'Київ, вул. Зелена 1'), 'Полтава');
+});
+
+test('A village does not resolve to a district of its name in another city', () => {
+  for (const city of ['Petrivka', 'Лески']) assert.equal(resolve(city), 'ambiguous', city);
+  assert.equal(resolve('Троєщина, Одеська область'), 'Одеська область');
 });
 
 test('A district without a city resolves, and unknown names do not', () => {
   assert.equal(resolve(null, 'Троєщина'), 'Троєщина');
   assert.equal(resolve('Kyiv', 'Pozniaky'), 'Позняки');
+  assert.equal(resolve('Дніпро', 'район Тополя-2'), 'Тополя');
+  assert.equal(resolve('Запоріжжя', 'на Бабурці'), 'Бабурка');
   for (const text of ['', '   ', 'Лондон', '12345', '…']) assert.equal(resolve(text), 'unknown');
 });
 
