@@ -1,6 +1,7 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
 import type { Extraction, FieldName, FieldValues, FIELDS } from './listing/fields.ts';
 import type { Static } from 'typebox';
+import type { PlaceColumns } from './places/listing-place.ts';
 import type {
   modelUsageSchema,
   RAW_STATUSES,
@@ -57,6 +58,12 @@ export type Tables = {
     source_slug: string;
     external_id: string;
     city_key: string | null;
+    /** Null in rows from before migration 0028 until the upkeep resolves their places; likewise the place columns. */
+    district_key: string | null;
+    place_id: PlaceColumns['place_id'];
+    place_path: PlaceColumns['place_path'];
+    place_text: PlaceColumns['place_text'];
+    place_status: PlaceColumns['place_status'] | null;
     search_text: string;
     search_vector: ColumnType<string, never, never>;
     embedding: string | null;

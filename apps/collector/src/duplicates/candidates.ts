@@ -18,6 +18,7 @@ const COMPARED_COLUMNS = [
   'city',
   'city_key',
   'district',
+  'place_path',
   'address',
   'rooms',
   'area_total',

@@ -1,4 +1,5 @@
 import { MAX_COPY_DISTANCE, getHammingDistance } from '../images/decode.ts';
+import { areSameCity, areSameDistrict } from '../places/listing-place.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normalizeText } from '../text.ts';
 import {
@@ -88,15 +89,23 @@ export function compareListings(a: ComparedListing, b: ComparedListing): Compari
 /** Rounds a score to the three decimals that are stored and shown. */
 const roundScore = (value: number) => Number(value.toFixed(3));
 
-/** Facts on which listings of the same property agree. */
-const IDENTIFYING_FACTS = ['deal_type', 'city_key', 'rooms', 'floor'] as const;
+/** Listings of the same property agree on these facts. */
+const IDENTIFYING_FACTS = ['deal_type', 'rooms', 'floor'] as const;
 
 function areContradictory(a: ComparedListing, b: ComparedListing): boolean {
   return (
     IDENTIFYING_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
+    areInDifferentCities(a, b) ||
     areDifferentAreas(a.area_total, b.area_total) ||
     (getDistanceMetres(a, b) ?? 0) > MAX_DISTANCE_METRES
   );
+}
+
+/** Compares places if both are known, otherwise the spelling of the cities. */
+function areInDifferentCities(a: ComparedListing, b: ComparedListing): boolean {
+  if (a.place_path !== null && b.place_path !== null)
+    return !areSameCity(a.place_path, b.place_path);
+  return a.city_key !== null && b.city_key !== null && a.city_key !== b.city_key;
 }
 
 function areDifferentAreas(a: number | null, b: number | null): boolean {
@@ -221,7 +230,10 @@ function scoreDistrict(a: ComparedListing, b: ComparedListing): Evidence {
   const [districtA, districtB] = [normalizeText(a.district ?? ''), normalizeText(b.district ?? '')];
   if (districtA === '' || districtB === '') return undefined;
   // "Шевченківський" and "Шевченківський район" are the same district.
-  return districtA.includes(districtB) || districtB.includes(districtA)
+  const haveSameName = districtA.includes(districtB) || districtB.includes(districtA);
+  const isSamePlace =
+    a.place_path && b.place_path ? areSameDistrict(a.place_path, b.place_path) : undefined;
+  return (isSamePlace ?? haveSameName)
     ? { part: WEIGHTS.sameDistrict, detail: 'same district' }
     : { part: WEIGHTS.otherDistrict, detail: 'another district' };
 }

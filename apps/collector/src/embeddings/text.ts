@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { Tables } from '../tables.ts';
+import { joinNames } from '../places/listing-place.ts';
 import { truncateText } from '../text.ts';
 
 /** Maximum length of an embedded text, in UTF-16 code units. */
@@ -13,6 +14,7 @@ export const EMBEDDED_COLUMNS = [
   'property_type',
   'city',
   'district',
+  'place_text',
   'address',
   'rooms',
   'area_total',
@@ -31,7 +33,8 @@ export function buildEmbeddingText(listing: EmbeddedListing): string {
     listing.title,
     listing.summary,
     joinKnownValues([listing.deal_type, listing.property_type], ' '),
-    joinKnownValues([listing.city, listing.district, listing.address], ', '),
+    // As written, so that embeddings from before migration 0028 stay valid.
+    joinKnownValues([listing.place_text ?? joinNames(listing), listing.address], ', '),
     joinKnownValues(sizeParts, ', '),
     listing.features.join(', '),
     listing.description,

@@ -1,6 +1,7 @@
 import type { JoinBuilder, Selectable } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { Tables } from '../tables.ts';
+import { placeSchema, presentPlace } from '../places/listing-place.ts';
 import { nullable } from '../schemas.ts';
 import { listingFieldSchemas, FIELD_NAMES } from './fields.ts';
 
@@ -9,6 +10,8 @@ export const listingColumns = [
   'source_slug',
   'external_id',
   ...FIELD_NAMES,
+  'place_id',
+  'place_text',
   'archived_at',
   'created_at',
   'updated_at',
@@ -24,6 +27,7 @@ export const listingSchema = Type.Object({
   source_slug: Type.String(),
   external_id: Type.String(),
   ...listingFieldSchemas,
+  place: placeSchema,
   archived_at: nullable(timestampSchema),
   created_at: timestampSchema,
   updated_at: timestampSchema,
@@ -32,13 +36,14 @@ export const listingSchema = Type.Object({
 export type Listing = Static<typeof listingSchema>;
 
 /** Converts a row of `property_listings` to an API listing. */
-export function presentListing({ id, ...row }: ListingRow): Listing {
+export function presentListing({ id, place_id, place_text, ...row }: ListingRow): Listing {
   const entries = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
-  // Apart from the ID, the row and the response differ only in the type of their timestamps.
-  return { listing_id: id, ...Object.fromEntries(entries) } as Listing;
+  // The row and the response differ only in the type of their times.
+  const values = Object.fromEntries(entries) as Omit<Listing, 'listing_id' | 'place'>;
+  return { listing_id: id, ...values, place: presentPlace(place_id, place_text) };
 }
 
 /** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */

@@ -14,6 +14,7 @@ export const RULES = {
   shortened: 'truncated to the maximum length',
   not_valid: 'omitted, since it violates a rule for payloads',
   contradiction: 'omitted, since it contradicts another fact',
+  place_name: 'written as the gazetteer of places names it',
   leap_second: 'converted from a leap second to the preceding second',
   price_by_area: 'the price divided by the total area',
 } as const;

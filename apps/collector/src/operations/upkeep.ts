@@ -5,6 +5,7 @@ import { repeat } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import type { ImageService } from '../images/image-service.ts';
 import { removeOldChanges, assignChangePositions } from '../listing/changes.ts';
+import { resolveStoredPlaces } from '../places/backfill.ts';
 import type { Tables } from '../tables.ts';
 import type { ArchiveCheck } from './archive-check.ts';
 import type { RawCleanup } from './payloads.ts';
@@ -70,6 +71,10 @@ export function startUpkeep(deps: {
     startTask('change_places', MINUTELY_SCHEDULE, (taskSignal) =>
       assignChangePositions(db, taskSignal),
     ),
+    startTask('places', MINUTELY_SCHEDULE, async (taskSignal) => {
+      const listings = await resolveStoredPlaces(db, taskSignal);
+      if (listings > 0) log.info({ listings }, 'places of older listings were resolved');
+    }),
     startTask('change_cleanup', DAILY_SCHEDULE, (taskSignal) =>
       logRemoval('old changes of listings', removeOldChanges(db, taskSignal)),
     ),

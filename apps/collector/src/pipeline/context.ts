@@ -7,6 +7,7 @@ import type { ImageService } from '../images/image-service.ts';
 import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
 import type { ModelUsageCounter } from '../model.ts';
+import type { PlaceColumns } from '../places/listing-place.ts';
 import type { Payload } from '../ingest/payload.ts';
 import type { Job, JobOutcome } from '../queue/job-types.ts';
 import type { StageOutcome } from '../schemas.ts';
@@ -41,6 +42,8 @@ type StageOutputs = {
   facts: Facts;
   /** Set by `normalize`. */
   provenance: Provenance;
+  /** Set by `normalize`. */
+  place: PlaceColumns;
   /** Set by `load` or `upsert`. */
   listingId: number;
   /** Set by `load` if only images need processing: some are missing, or they are described again. */

@@ -8,6 +8,7 @@ import {
   mapFields,
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
+import { joinNames } from '../places/listing-place.ts';
 import { truncateText, normalizeText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
@@ -71,10 +72,18 @@ export function isMaterialChange(
 /** Maximum length, because PostgreSQL rejects search vectors above 1 MiB. A character takes up to 6 bytes of one. */
 const MAX_SEARCH_TEXT_LENGTH = 150_000;
 
-/** Returns the normalized text of a listing for full-text search. */
-export function buildSearchText(state: Partial<ListingState>): string {
+/**
+ * Returns the normalized text of a listing for full-text search.
+ * @param placeText City and district as written, which are found like their canonical names.
+ */
+export function buildSearchText(
+  state: Partial<ListingState>,
+  placeText: string | null = null,
+): string {
   const texts = FIELD_NAMES.filter((name) => getField(name).isSearched).flatMap(
     (name) => state[name] ?? [],
   );
+  const { city = null, district = null } = state;
+  if (placeText !== null && placeText !== joinNames({ city, district })) texts.push(placeText);
   return truncateText(normalizeText(texts.join('\n')), MAX_SEARCH_TEXT_LENGTH);
 }

@@ -18,6 +18,7 @@ import {
   type Rule,
   traceOrigin,
 } from '../listing/provenance.ts';
+import { type PlaceColumns, resolveListingPlace } from '../places/listing-place.ts';
 import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts';
 import { cleanList, cleanText, truncateText, normalizeSpelling } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
@@ -39,13 +40,16 @@ const VALUE_RULES: Record<
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
 
-/** Merges the fields of a payload and its extraction, and returns them with their provenance. */
+/** Merges the fields of a payload and its extraction, resolves their place, and returns them with their provenance. */
 export function mergeFields(
   rawId: number,
   payload: Payload,
   { extraction, model, requestedModel }: ExtractionRecord,
-): { facts: Facts; provenance: Provenance } {
-  const { facts, origins } = mergeFacts(payload, extraction);
+): { facts: Facts; provenance: Provenance; place: PlaceColumns } {
+  const { facts, origins, place } = resolvePlaceOfFacts(
+    mergeFacts(payload, extraction),
+    payload.description,
+  );
   const fields = { ...origins };
   if (getPricePerArea(facts) !== undefined)
     fields['price_per_m2'] = createRuleOrigin('price_by_area');
@@ -58,7 +62,27 @@ export function mergeFields(
       prompt_version: extractionPrompt.version,
       fields,
     },
+    place,
   };
+}
+
+/** Resolves the place that the facts name, and writes its city and district as the gazetteer names them. */
+function resolvePlaceOfFacts(
+  { facts, origins }: MergedFacts,
+  description: string,
+): MergedFacts & { place: PlaceColumns } {
+  const { city = null, district = null, address = null, title = null } = facts;
+  const resolution = resolveListingPlace({ city, district, address, title, description });
+  const newFacts = { ...facts };
+  const newOrigins = { ...origins };
+  for (const name of ['city', 'district'] as const) {
+    const value = resolution[name];
+    if (value === null || value === facts[name]) continue;
+    newFacts[name] = value;
+    const provider = getProvider(origins[name] ?? origins['city'] ?? origins['district']);
+    newOrigins[name] = createRuleOrigin('place_name', provider);
+  }
+  return { facts: newFacts, origins: newOrigins, place: resolution.columns };
 }
 
 /**

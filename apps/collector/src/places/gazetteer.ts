@@ -141,6 +141,23 @@ function lookUp(name: string): Place[] {
   return (isLatin ? byKey.get(createLatinKey(name)) : undefined) ?? [];
 }
 
+/** Finds the places that a filter by city names; all places of the name if nothing decides between them. */
+export const findFilterCities = (city: string): Place[] => resolvePlaces({ city });
+
+/** Finds the districts and raions that a filter by district names, in any city; other places if there are none. */
+export function findFilterDistricts(name: string): Place[] {
+  const places = findDistricts(name);
+  const districts = places.filter(({ kind }) => kind === 'district' || kind === 'raion');
+  return districts.length > 0 ? districts : places;
+}
+
+/** Finds the regions that a filter by region names, with or without the word for region; other places if there are none. */
+export function findFilterRegions(name: string): Place[] {
+  const places = findPlaces(name);
+  const regions = [...places, ...findRegions(name)].filter(({ kind }) => kind === 'region');
+  return regions.length > 0 ? regions : preferLargePlaces(places);
+}
+
 /** Fields of a listing that name its place. */
 export type PlaceFields = {
   city: string | null;

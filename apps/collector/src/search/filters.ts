@@ -1,5 +1,6 @@
 import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
+import { findFilterCities, findFilterDistricts, findFilterRegions } from '../places/gazetteer.ts';
 import type { Tables } from '../tables.ts';
 import { normalizeText, normalizeSpelling } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
@@ -11,7 +12,8 @@ const RANGE_FILTERS = [
 ] as const;
 
 type RangeColumn = (typeof RANGE_FILTERS)[number][0];
-type ValueColumn = 'deal_type' | 'city_key' | 'property_type' | 'source_slug';
+type ValueColumn = 'deal_type' | 'property_type' | 'source_slug';
+type KeyColumn = 'city_key' | 'district_key';
 
 function listRangeFilters(filters: SearchFilters) {
   return RANGE_FILTERS.map(([column, min, max]) => ({
@@ -21,15 +23,11 @@ function listRangeFilters(filters: SearchFilters) {
   })).filter(({ min, max }) => min !== undefined || max !== undefined);
 }
 
-/**
- * Returns the exact-match filters by column. City names match in any spelling, and property types are converted to
- * their stored spelling.
- */
+/** Returns the exact-match filters by column. Property types are converted to their stored spelling. */
 function listValueFilters(filters: SearchFilters): [column: ValueColumn, value: string][] {
-  const { deal_type, city, property_type, source_slug } = filters;
+  const { deal_type, property_type, source_slug } = filters;
   const values: Record<ValueColumn, string | undefined> = {
     deal_type,
-    city_key: city === undefined ? undefined : normalizeText(city),
     property_type: property_type === undefined ? undefined : normalizeSpelling(property_type),
     source_slug,
   };
@@ -38,6 +36,27 @@ function listValueFilters(filters: SearchFilters): [column: ValueColumn, value: 
     ValueColumn,
     string,
   ][];
+}
+
+/** Places that a filter names, and the normalized names by which listings without a known place are found. */
+type PlaceFilter = { placeIds: number[]; keyColumn: KeyColumn | undefined; keys: string[] };
+
+const PLACE_FILTERS = [
+  ['city', 'city_key', findFilterCities],
+  ['district', 'district_key', findFilterDistricts],
+  ['region', undefined, findFilterRegions],
+] as const;
+
+/** Returns the filters by place. Each has alternative values, and names match in any spelling. */
+function listPlaceFilters(filters: SearchFilters): PlaceFilter[] {
+  return PLACE_FILTERS.flatMap(([name, keyColumn, findPlaces]) => {
+    const value = filters[name];
+    if (value === undefined) return [];
+    const names = [value].flat();
+    const placeIds = new Set(names.flatMap(findPlaces).map(({ id }) => id));
+    const keys = keyColumn === undefined ? [] : names.map(normalizeText);
+    return [{ placeIds: [...placeIds], keyColumn, keys }];
+  });
 }
 
 /**
@@ -57,7 +76,15 @@ export function validateRanges(filters: SearchFilters): void {
  */
 export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions = listValueFilters(filters).map(([column, value]) => eb(column, '=', value));
+  const conditions: Expression<SqlBool>[] = listValueFilters(filters).map(([column, value]) =>
+    eb(column, '=', value),
+  );
+  for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
+    const isInPlace = sql<SqlBool>`place_path && ${placeIds}::integer[]`;
+    conditions.push(
+      keyColumn === undefined ? isInPlace : eb.or([eb(keyColumn, 'in', keys), isInPlace]),
+    );
+  }
   for (const { column, min, max } of listRangeFilters(filters)) {
     if (min !== undefined) conditions.push(eb(column, '>=', min));
     if (max !== undefined) conditions.push(eb(column, '<=', max));
@@ -66,7 +93,7 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-/** Sizes of bands and blocks. The SQL function `listing_facets` uses the same numbers. */
+/** The SQL function `listing_terms` uses the same numbers. */
 const IDS_PER_BAND = 2 ** 10;
 const BANDS_PER_BLOCK = 2 ** 5;
 
@@ -79,12 +106,13 @@ const MAX_INDEXED_AMOUNT = 1e14;
 /** Relative tolerance, larger than any rounding error of a logarithm, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
-/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals the indexed one. */
-const FILTER_TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
+/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
+const FILTER_TERMS = sql`listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)`;
 
-const TERM_PREFIXES: Record<ValueColumn | RangeColumn, string> = {
+const TERM_PREFIXES: Record<ValueColumn | KeyColumn | RangeColumn, string> = {
   deal_type: 'deal',
   city_key: 'city',
+  district_key: 'district',
   property_type: 'type',
   source_slug: 'source',
   price: 'price',
@@ -125,6 +153,12 @@ export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   );
   if (valueTerms.length > 0)
     conditions.push(sql<SqlBool>`${FILTER_TERMS} @> ${valueTerms}::text[]`);
+  for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
+    const keyTerms =
+      keyColumn === undefined ? [] : keys.map((key) => `${TERM_PREFIXES[keyColumn]}:${key}`);
+    const terms = [...keyTerms, ...placeIds.map((id) => `place:${id}`)];
+    conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`);
+  }
   for (const { column, min, max } of listRangeFilters(filters)) {
     const firstStep = computeStep(column, (min ?? 0) * (1 - ROUNDING_TOLERANCE));
     const lastStep = computeStep(column, (max ?? MAX_INDEXED_AMOUNT) * (1 + ROUNDING_TOLERANCE));

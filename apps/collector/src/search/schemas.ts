@@ -20,13 +20,37 @@ const STORABLE_PATTERN = '^[^\\u0000\\p{Cs}]*$';
 
 const createTextFilter = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, pattern: STORABLE_PATTERN, description }));
+const MAX_PLACES_PER_FILTER = 50;
+
+/** One name, or several of which one must match. A type array keeps the paths of errors and the bounds in one schema. */
+const createPlaceFilter = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<string | string[]>({
+      type: ['string', 'array'],
+      minLength: 1,
+      maxLength: 200,
+      pattern: STORABLE_PATTERN,
+      items: { type: 'string', minLength: 1, maxLength: 200, pattern: STORABLE_PATTERN },
+      minItems: 1,
+      maxItems: MAX_PLACES_PER_FILTER,
+      description: `${description} Several names are alternatives.`,
+    }),
+  );
 const priceSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
 const roomsSchema = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
 const areaSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
 const filterSchemas = {
   deal_type: Type.Optional(dealTypeSchema),
-  city: createTextFilter(200, 'City in any spelling: "Івано-Франківськ" finds "івано франківськ".'),
+  city: createPlaceFilter(
+    'City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling.',
+  ),
+  district: createPlaceFilter(
+    'District or raion by any of its names in any spelling, in every city unless `city` is given.',
+  ),
+  region: createPlaceFilter(
+    'Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing.',
+  ),
   property_type: createTextFilter(
     100,
     'Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',

@@ -19,6 +19,7 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
     city,
     city_key: city === null ? null : normalizeText(city),
     district: null,
+    place_path: null,
     address: null,
     rooms: null,
     area_total: null,

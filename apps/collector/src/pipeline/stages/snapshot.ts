@@ -2,6 +2,7 @@ import { LeaseLostError } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
+import { resolveListingPlace } from '../../places/listing-place.ts';
 import { writeToListing } from '../../queue/fence.ts';
 import type { FencingToken } from '../../queue/job-types.ts';
 import { type JobContext, requireOutput, type StageRun } from '../context.ts';
@@ -28,7 +29,10 @@ export const snapshot: StageRun = async (context, { db }) => {
     pictures: getImages(context, priorStates),
   };
   const { model, prompt_version: promptVersion, fields } = requireOutput(context, 'provenance');
-  const changes = earlierState === null ? {} : diffStates(earlierState, state, TRACKED_FIELDS);
+  const changes =
+    earlierState === null
+      ? {}
+      : diffStates(withCanonicalPlace(earlierState), state, TRACKED_FIELDS);
   const isChanged =
     revision > 0
       ? Object.keys(changes).length > 0
@@ -63,6 +67,23 @@ function getImages(context: JobContext, { samePayloadState, earlierState }: Prio
 }
 
 type StoredState = Readonly<Record<string, unknown>>;
+
+/** Returns a stored state with the canonical names of its place, which states from before migration 0028 lack. */
+function withCanonicalPlace(state: StoredState): StoredState {
+  const getText = (name: string) => {
+    const value = state[name];
+    return typeof value === 'string' ? value : null;
+  };
+  if (getText('city') === null && getText('district') === null) return state;
+  const { city, district } = resolveListingPlace({
+    city: getText('city'),
+    district: getText('district'),
+    address: getText('address'),
+    title: getText('title'),
+    description: getText('description') ?? '',
+  });
+  return { ...state, city, district };
+}
 
 type PriorStates = {
   /** Last attempt that reprocessed the payload; 0 if the payload was never reprocessed. */

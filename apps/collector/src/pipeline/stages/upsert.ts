@@ -4,21 +4,26 @@ import type { Tables } from '../../tables.ts';
 import type { Provenance } from '../../listing/provenance.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
 import type { Job } from '../../queue/job-types.ts';
-import { normalizeText } from '../../text.ts';
+import { getPlaceKeys, type PlaceColumns } from '../../places/listing-place.ts';
 import { requireOutput, type StageRun } from '../context.ts';
 import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
 import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
-/** Creates or updates the listing and its provenance, unless a newer payload has updated the listing. */
+/** Columns that follow from the state of a listing. */
+type DerivedColumns = PlaceColumns & ReturnType<typeof getPlaceKeys> & { search_text: string };
+
+/** Creates or updates the listing and its provenance, unless a newer payload has updated it. */
 export const upsert: StageRun = async (context, { db }) => {
   const state = buildListingState(
     requireOutput(context, 'payload'),
     requireOutput(context, 'facts'),
   );
+  const place = requireOutput(context, 'place');
   const row = {
     ...state,
-    city_key: state.city === null ? null : normalizeText(state.city),
-    search_text: buildSearchText(state),
+    ...place,
+    ...getPlaceKeys(state),
+    search_text: buildSearchText(state, place.place_text),
   };
   const provenance = requireOutput(context, 'provenance');
   const listingId = await upsertListing(db, context.job, row, provenance);
@@ -39,7 +44,7 @@ export const upsert: StageRun = async (context, { db }) => {
 async function upsertListing(
   db: Kysely<Tables>,
   job: Job,
-  row: ListingState & { city_key: string | null; search_text: string },
+  row: ListingState & DerivedColumns,
   provenance: Provenance,
 ): Promise<number | undefined> {
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };

@@ -15,7 +15,7 @@ export const validate: StageRun = async (context, { model }, signal) => {
   return earlierExtraction === undefined ? DONE_RESULT : SKIPPED_RESULT;
 };
 
-/** Merges the fields of the payload and the extraction. */
+/** Merges the fields of the payload and the extraction, and resolves their place. */
 export const normalize: StageRun = async (context) => {
   const payload = requireOutput(context, 'payload');
   const extractionRecord = requireOutput(context, 'extractionRecord');

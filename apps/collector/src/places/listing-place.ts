@@ -1,0 +1,125 @@
+import { type Static, Type } from 'typebox';
+import { nullable } from '../schemas.ts';
+import { normalizeText } from '../text.ts';
+import { findDistricts, getAncestor, getPlace, type Place, resolvePlaces } from './gazetteer.ts';
+
+/** Whether the gazetteer has one place for the names of a listing, several, or none. */
+export type PlaceStatus = 'resolved' | 'ambiguous' | 'unknown';
+
+/** Columns of `property_listings` with the place of a listing. */
+export type PlaceColumns = {
+  place_id: number | null;
+  /** IDs of the place and of the places that contain it, smallest first. */
+  place_path: number[] | null;
+  /** City and district as the source or the model wrote them. */
+  place_text: string | null;
+  place_status: PlaceStatus;
+};
+
+/** Place in API responses. */
+export const placeSchema = nullable(
+  Type.Object(
+    {
+      place_id: Type.Integer(),
+      city: nullable(Type.String()),
+      district: nullable(Type.String()),
+      region: nullable(Type.String()),
+      text: nullable(Type.String({ description: 'City and district as the listing has them.' })),
+    },
+    {
+      description:
+        'Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places.',
+    },
+  ),
+);
+
+type NamedPlace = { city: string | null; district: string | null };
+
+/**
+ * Resolves the place of a listing, and returns its columns with the canonical names of city and district. A name without
+ * a place stays as written.
+ */
+export function resolveListingPlace(
+  fields: NamedPlace & { address: string | null; title: string | null; description: string },
+): NamedPlace & { columns: PlaceColumns } {
+  const { city, district, address, title, description } = fields;
+  const text = `${title ?? ''}\n${description}`;
+  const [place, ...otherPlaces] = resolvePlaces({ city, district, address, text });
+  const place_text = joinNames(fields);
+  if (place === undefined || otherPlaces.length > 0) {
+    const place_status = place === undefined ? 'unknown' : 'ambiguous';
+    const columns = { place_id: null, place_path: null, place_text, place_status } as const;
+    return { city, district, columns };
+  }
+  return {
+    city: getAncestor(place, 'city')?.names.uk ?? city,
+    district: getDistrictName(place, district),
+    columns: {
+      place_id: place.id,
+      place_path: [...place.path],
+      place_text,
+      place_status: 'resolved',
+    },
+  };
+}
+
+/** Joins the names of city and district; null if both are unknown. */
+export function joinNames({ city, district }: NamedPlace): string | null {
+  return [city, district].filter((name) => name !== null).join(', ') || null;
+}
+
+/** Returns the name of the district, or of the raion if the written district is one. */
+function getDistrictName(place: Place, district: string | null): string | null {
+  if (place.kind === 'district') return place.names.uk;
+  const raion = findDistricts(district ?? '').find(
+    ({ id, kind }) => kind === 'raion' && place.path.includes(id),
+  );
+  return raion?.names.uk ?? district;
+}
+
+/** Returns the names by which unknown places are found. */
+export function getPlaceKeys({ city, district }: NamedPlace) {
+  return {
+    city_key: city === null ? null : normalizeText(city),
+    district_key: district === null ? null : normalizeText(district),
+  };
+}
+
+/** Returns the place of a listing for API responses; null if the gazetteer has no such place. */
+export function presentPlace(
+  placeId: number | null,
+  text: string | null,
+): Static<typeof placeSchema> {
+  const place = placeId === null ? undefined : getPlace(placeId);
+  if (place === undefined) return null;
+  return {
+    place_id: place.id,
+    city: getAncestor(place, 'city')?.names.uk ?? null,
+    district: place.kind === 'district' ? place.names.uk : null,
+    region: getAncestor(place, 'region')?.names.uk ?? null,
+    text,
+  };
+}
+
+/** Returns whether two places are the same city, or one lies in the other. */
+export function areSameCity(pathA: readonly number[], pathB: readonly number[]): boolean {
+  const [cityA, cityB] = [findId(pathA, 'city'), findId(pathB, 'city')];
+  if (cityA !== undefined && cityB !== undefined) return cityA === cityB;
+  return contains(pathA, pathB) || contains(pathB, pathA);
+}
+
+/** Returns whether two districts are the same, or one lies in the other. Undefined if a place is no district. */
+export function areSameDistrict(
+  pathA: readonly number[],
+  pathB: readonly number[],
+): boolean | undefined {
+  const areDistricts = [pathA, pathB].every((path) => findId(path, 'district') !== undefined);
+  return areDistricts ? contains(pathA, pathB) || contains(pathB, pathA) : undefined;
+}
+
+const findId = (path: readonly number[], kind: Place['kind']) =>
+  path.find((id) => getPlace(id)?.kind === kind);
+
+/** Returns whether the place of the first path lies in the place of the second path, or is the same. */
+const contains = (path: readonly number[], [outerId]: readonly number[]) =>
+  outerId !== undefined && path.includes(outerId);
