@@ -8,6 +8,7 @@ export { createMetrics } from './metrics.ts';
 export { createRawCleanup } from './operations/payloads.ts';
 export { getMigrateOptions } from './database.ts';
 export { buildSearchText } from './pipeline/listing-state.ts';
+export { getPlaceKeys, resolveListingPlace } from './places/listing-place.ts';
 export { claimJobs } from './queue/claim.ts';
 export { createJobNotifier, QUEUE_CHANNEL } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';

@@ -1,4 +1,4 @@
-import { normalizeText, buildSearchText } from '@oselya/collector/internals';
+import { buildSearchText, getPlaceKeys, resolveListingPlace } from '@oselya/collector/internals';
 import { type Generator, createListing } from './listing.ts';
 import { createRandom } from './random.ts';
 import { createVectorGenerator, type VectorGenerator } from './vector.ts';
@@ -18,6 +18,11 @@ export const COLUMNS = [
   'city',
   'city_key',
   'district',
+  'district_key',
+  'place_id',
+  'place_path',
+  'place_text',
+  'place_status',
   'address',
   'rooms',
   'area_total',
@@ -59,9 +64,12 @@ export function createRowFormatter(
   return (index) => {
     const listing = createListing(generator, index);
     const vector = createVector(vectorGenerator, generator, { index, copyOf: listing.copy_of });
+    const { columns: place } = resolveListingPlace(listing);
     const values = {
       ...listing,
-      city_key: normalizeText(listing.city),
+      ...getPlaceKeys(listing),
+      ...place,
+      place_path: place.place_path && `{${place.place_path.join(',')}}`,
       phones: formatArray(listing.phones),
       features: formatArray(listing.features),
       search_text: buildSearchText({ ...listing, summary: null }),

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { ComparedImage, ComparedListing } from '../../src/duplicates/candidates.ts';
 import { compareListings, MIN_DUPLICATE_SCORE } from '../../src/duplicates/compare.ts';
 import { findComponents, type DuplicatePair } from '../../src/duplicates/groups.ts';
+import { resolvePlaces } from '../../src/places/gazetteer.ts';
 import { normalizeText } from '../../src/text.ts';
 
 let listingCount = 0;
@@ -305,6 +306,41 @@ test('The threshold separates the golden pairs with a margin', () => {
       assert.equal(score >= threshold, isSame, `${title}: ${score}`);
     }
   }
+});
+
+test('Known places decide whether cities and districts are the same', () => {
+  const comparePlaces = (
+    namesA: Parameters<typeof resolvePlaces>[0],
+    namesB: Parameters<typeof resolvePlaces>[0],
+  ) => {
+    const [a, b] = [namesA, namesB].map((names) => {
+      const [place] = resolvePlaces(names);
+      const place_path = place === undefined ? null : [...place.path];
+      const { city, district = null } = names;
+      const facts = { ...FRANKA_FLAT, address: null, images: [] };
+      return createListing({ ...facts, city, district, place_path });
+    });
+    assert.ok(a !== undefined && b !== undefined);
+    const comparison = compareListings(a, b);
+    return comparison?.reasons.find(({ reason }) => reason === 'place')?.detail ?? comparison;
+  };
+  assert.equal(
+    comparePlaces({ city: 'Львів', district: 'Сихів' }, { city: 'Lwów', district: 'Sykhiv' }),
+    'same district',
+  );
+  assert.equal(
+    comparePlaces({ city: 'Львів', district: 'Сихів' }, { city: 'Львов', district: 'Сыховский' }),
+    'same district',
+  );
+  assert.equal(
+    comparePlaces({ city: 'Львів', district: 'Сихів' }, { city: 'Львів', district: 'Левандівка' }),
+    'another district',
+  );
+  assert.equal(
+    comparePlaces({ city: 'Миколаїв' }, { city: 'Миколаїв', address: 'Львівська область' }),
+    undefined,
+  );
+  assert.equal(comparePlaces({ city: 'Вигадане' }, { city: 'Львів' }), undefined);
 });
 
 const nullableFrom = <Value>(values: readonly Value[]) => fc.constantFrom(null, ...values);

@@ -9,7 +9,7 @@ import {
   extractListing,
   findRejectionReason,
 } from '../../src/pipeline/extraction.ts';
-import { mergeFacts } from '../../src/pipeline/merge.ts';
+import { mergeFacts, mergeFields } from '../../src/pipeline/merge.ts';
 import type { Rule } from '../../src/listing/provenance.ts';
 import { createPayload } from '../support/pipeline.ts';
 
@@ -44,6 +44,53 @@ test('The payload wins, the model fills in, and each fact has its origin', () =>
     phones: fromModel,
     summary: fromModel,
   });
+});
+
+test('City and district have the names of the gazetteer, and the written names are kept', () => {
+  const merge = (city: string | null, district: string | null, payload: Partial<Payload> = {}) => {
+    const record = { model: 'test', requestedModel: 'test' };
+    const extraction = { ...EMPTY_EXTRACTION, city, district };
+    const { facts, provenance, place } = mergeFields(
+      1,
+      { ...MINIMAL_PAYLOAD, ...payload },
+      { extraction, ...record },
+    );
+    const { place_text, place_status, place_path } = place;
+    assert.equal(place.place_id, place_path?.[0] ?? null);
+    return {
+      names: [facts.city, facts.district],
+      origins: [provenance.fields['city'], provenance.fields['district']],
+      place: [place_text, place_status],
+    };
+  };
+  const byRule = (provider: 'payload' | 'model') => createRuleOrigin('place_name', provider);
+  assert.deepEqual(merge('Киев', 'Оболонь'), {
+    names: ['Київ', 'Оболонь'],
+    origins: [byRule('model'), fromModel],
+    place: ['Киев, Оболонь', 'resolved'],
+  });
+  assert.deepEqual(merge(null, 'Троещина', { city: 'Kyiv' }), {
+    names: ['Київ', 'Троєщина'],
+    origins: [byRule('payload'), byRule('model')],
+    place: ['Kyiv, Троещина', 'resolved'],
+  });
+  assert.deepEqual(merge(null, 'на Троєщині'), {
+    names: ['Київ', 'Троєщина'],
+    origins: [byRule('model'), byRule('model')],
+    place: ['на Троєщині', 'resolved'],
+  });
+  assert.deepEqual(merge('Полтава', 'біля вокзалу').names, ['Полтава', 'біля вокзалу']);
+  assert.deepEqual(merge('Городок', null).place, ['Городок', 'ambiguous']);
+  assert.deepEqual(merge('Городок', null, { description: 'Хмельницька обл.' }).place, [
+    'Городок',
+    'resolved',
+  ]);
+  assert.deepEqual(merge('Вигадане', null), {
+    names: ['Вигадане', undefined],
+    origins: [fromModel, undefined],
+    place: ['Вигадане', 'unknown'],
+  });
+  assert.deepEqual(merge(null, null).place, [null, 'unknown']);
 });
 
 test('An empty text of the source yields to the model, and property types are in lower case', () => {

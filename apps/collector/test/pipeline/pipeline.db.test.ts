@@ -4,6 +4,7 @@ import { ModelError, type ModelClient } from '@oselya/model';
 import { sql } from 'kysely';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { buildSearchText } from '../../src/pipeline/listing-state.ts';
+import { resolveStoredPlaces } from '../../src/places/backfill.ts';
 import {
   createCountingModel,
   createHarness,
@@ -118,6 +119,62 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
   assert.equal(getOutcomes(second)['embed'], 'done');
   assert.equal(getOutcomes(thirdRecord)['embed'], 'skipped');
   assert.deepEqual(model.calls, { chat: 3, embed: 2 });
+});
+
+test('A listing has its place, and is found by the written and the canonical names', async () => {
+  const payload = createPayload({ city: 'Киев', district: 'Оболонь' });
+  const raw = await createHarness(db).process(payload);
+  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  const listing = await findListing(db, payload);
+  assert.partialDeepStrictEqual(listing, {
+    city: 'Київ',
+    city_key: 'київ',
+    district: 'Оболонь',
+    district_key: 'оболонь',
+    place_text: 'Киев, Оболонь',
+    place_status: 'resolved',
+  });
+  assert.equal(listing?.place_id, listing?.place_path?.[0]);
+  for (const word of ['киев', 'київ']) assert.match(listing?.search_text ?? '', RegExp(word));
+});
+
+test('The upkeep resolves the places of older listings, which is no change of them', async () => {
+  const model = createCountingModel();
+  const harness = createHarness(db, { model });
+  const payload = createPayload({
+    city: 'Николаев',
+    district: 'Соляные',
+    price: 1,
+    currency: 'USD',
+  });
+  const { listing_id: id } = await harness.process(payload);
+  const newListing = await findListing(db, payload);
+  // The state of the listing before migration 0028.
+  await sql`update property_listings set city = 'Николаев', city_key = 'николаев', district = 'Соляные',
+    district_key = null, place_id = null, place_path = null, place_text = null, place_status = null,
+    search_text = replace(search_text, 'миколаїв', '')
+    where id = ${id}`.execute(db);
+  await sql`update listing_snapshots
+    set listing = listing || '{"city": "Николаев", "district": "Соляные"}'
+    where listing_id = ${id}`.execute(db);
+  const countRows = async () => {
+    const { rows } = await sql`select (select count(*) from listing_snapshots) as snapshots,
+      (select count(*) from listing_changes) as changes`.execute(db);
+    return rows;
+  };
+  const rowsBefore = await countRows();
+  assert.equal(await resolveStoredPlaces(db, AbortSignal.abort()), 0);
+  assert.equal((await findListing(db, payload))?.place_status, null);
+  assert.ok((await resolveStoredPlaces(db, new AbortController().signal)) >= 1);
+  assert.deepEqual(await findListing(db, payload), newListing);
+  assert.equal(await resolveStoredPlaces(db, new AbortController().signal), 0);
+  assert.deepEqual(await countRows(), rowsBefore);
+
+  // The next payload does not report the canonical names as a change.
+  const nextRaw = await harness.process({ ...payload, contact_name: 'Оксана' });
+  assert.equal(getOutcomes(nextRaw)['embed'], 'skipped');
+  const changes = (await readSnapshots(db, id)).at(-1)?.changes;
+  assert.deepEqual(changes, { contact_name: { from: null, to: 'Оксана' } });
 });
 
 test('Each field that a payload changes is in its snapshot', async () => {

@@ -6,6 +6,7 @@ import { getMigrateOptions } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
+import { getPlaceKeys, resolveListingPlace } from '../../src/places/listing-place.ts';
 import { normalizeText } from '../../src/text.ts';
 import { type SearchRouteDeps, registerSearchRoutes } from '../../src/search/routes.ts';
 import { createTestServer } from '../support/pipeline.ts';
@@ -25,6 +26,8 @@ export type ListingSeed = Partial<{
   embedding: number[];
   embedding_model: string;
   archived: boolean;
+  /** Names of a place to resolve. A listing with only a `city` is like one from before the places. */
+  place: { city?: string; district?: string; address?: string };
 }>;
 
 type Model = SearchRouteDeps['model'];
@@ -60,16 +63,27 @@ export async function openSearch() {
       .values(slugs.map((slug) => ({ slug })))
       .onConflict((conflict) => conflict.doNothing())
       .execute();
-    const rows = seeds.map(({ archived, embedding, source_slug = 'board', ...seed }) => {
+    const rows = seeds.map(({ archived, embedding, place, source_slug = 'board', ...seed }) => {
       addedCount += 1;
       const description = seed.description ?? 'оселя';
+      const { city = seed.city ?? null, district = null, address = null } = place ?? {};
+      const names = { city, district };
+      const { columns, ...canonicalNames } = resolveListingPlace({
+        ...names,
+        address,
+        title: null,
+        description,
+      });
+      const storedNames = place === undefined ? names : canonicalNames;
       return {
         ...seed,
+        ...storedNames,
+        ...getPlaceKeys(storedNames),
+        ...(place !== undefined && columns),
         description,
         source_slug,
         external_id: String(addedCount),
-        city_key: seed.city === undefined ? null : normalizeText(seed.city),
-        search_text: normalizeText([seed.title, description, seed.city].join(' ')),
+        search_text: normalizeText([seed.title, description, city].join(' ')),
         embedding: embedding === undefined ? null : formatVector(embedding),
         embedding_model: seed.embedding_model ?? null,
         archived_at: archived === true ? '2026-01-02T03:04:05Z' : null,

@@ -300,7 +300,7 @@ suite('Ranking', () => {
       const filters = { city: 'Київ', price_max: 500, include_archived: true };
       const query = { text: 'слово', filters, maxMatches: 5 };
       const { indexes } = await explain(trx, (explained) => rankMatches(explained, query));
-      for (const index of ['property_listings_search', 'property_listings_search_archived']) {
+      for (const index of ['property_listings_terms', 'property_listings_terms_archived']) {
         assert.ok(indexes.includes(index), String(indexes));
       }
     });

@@ -124,6 +124,56 @@ test('Each filter leaves out the other listings', async () => {
   }
 });
 
+test('Filters by place find every spelling, and unknown names as they are written', async () => {
+  const description = 'місцина';
+  const [sykhivId, lvivId, smallTownId, kyivId, districtId, unknownId, oldId] = await add(
+    { description, place: { city: 'Львов', district: 'Сихов' } },
+    { description, place: { city: 'Lviv', district: 'Вигаданий' } },
+    { description, place: { city: 'Миколаїв', address: 'Львівська область' } },
+    { description, place: { city: 'Киев' } },
+    { description, place: { district: 'Троєщина' } },
+    { description, place: { city: 'Нетутешнє', district: 'Край' } },
+    { description, city: 'Львів' },
+  );
+  const cases: [object, (number | undefined)[]][] = [
+    [{ city: 'во Львове' }, [lvivId, sykhivId]],
+    [{ city: 'Львів' }, [oldId, lvivId, sykhivId]],
+    [{ city: ['Kyiv', 'нетутешнє'] }, [unknownId, districtId, kyivId]],
+    [{ city: 'Миколаїв (Львівська обл.)' }, [smallTownId]],
+    [{ city: 'Троещина' }, [districtId]],
+    [{ district: 'Sykhiv' }, [sykhivId]],
+    [{ district: 'Сихівський район', city: 'Львов' }, [sykhivId]],
+    [{ district: ['Деснянський', 'КРАЙ'] }, [unknownId, districtId]],
+    [{ district: 'вигаданий' }, [lvivId]],
+    [{ region: 'Львовская обл.' }, [smallTownId, lvivId, sykhivId]],
+    [{ region: ['Львівщина', 'Одеська'] }, [smallTownId, lvivId, sykhivId]],
+    [{ region: 'Lviv Oblast', city: 'Миколаїв' }, [smallTownId]],
+    [{ region: 'Київ' }, [districtId, kyivId]],
+    [{ region: 'Невідома' }, []],
+    [{ city: 'Сам собою', region: 'Львівська' }, []],
+  ];
+  const searchedIds = [sykhivId, lvivId, smallTownId, kyivId, districtId, unknownId, oldId];
+  for (const [filters, expectedIds] of cases) {
+    const body = await searchOk('fulltext', { query: description, ...filters });
+    assert.deepEqual(getListingIds(body), expectedIds, JSON.stringify(filters));
+    const matches = await searchOk('matches', { ids: searchedIds, ...filters });
+    assert.deepEqual(getListingIds(matches).toReversed(), expectedIds, JSON.stringify(filters));
+  }
+  const { items } = await searchOk('matches', { ids: searchedIds });
+  const places = items.map((item: { listing: { place: object | null } }) => item.listing.place);
+  const region = 'Львівська область';
+  assert.partialDeepStrictEqual(places, [
+    { city: 'Львів', district: 'Сихів', region, text: 'Львов, Сихов' },
+    { city: 'Львів', district: null, region, text: 'Lviv, Вигаданий' },
+    { city: 'Миколаїв', district: null, region, text: 'Миколаїв' },
+    { city: 'Київ', district: null, region: null, text: 'Киев' },
+    { city: 'Київ', district: 'Троєщина', region: null, text: 'Троєщина' },
+    null,
+    null,
+  ]);
+  assert.ok(places.slice(0, 5).every(({ place_id }: { place_id: number }) => place_id > 0));
+});
+
 test('Operators and quotes are plain text, and a query without a word finds nothing', async () => {
   const [id] = await add({ description: 'операторний & текст | без ! дужок (тут)' });
   const body = await searchOk('fulltext', { query: "текст & (операторний) | !'" });
@@ -181,6 +231,11 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ query: 'а'.repeat(513) }, 'body/query'],
     [{ query: 'a\0b' }, 'body/query'],
     [{ query: 'a', city: 'a\0' }, 'body/city'],
+    [{ query: 'a', city: '' }, 'body/city'],
+    [{ query: 'a', city: 5 }, 'body/city'],
+    [{ query: 'a', city: [] }, 'body/city'],
+    [{ query: 'a', district: ['a', 'a\0'] }, 'body/district/1'],
+    [{ query: 'a', region: Array.from({ length: 51 }, String) }, 'body/region'],
     [{ query: 'a', property_type: 'a\0' }, 'body/property_type'],
     [{ query: 'a', sort: 'price' }, 'body'],
     [{ query: 'a', deal_type: 'gift' }, 'body/deal_type'],
