@@ -385,6 +385,24 @@ suite('tools', async () => {
       summary: '1 of 1',
     },
     {
+      label: 'A search in several places',
+      name: 'search_listings',
+      input: { query: 'хата', mode: 'words', region: 'Львівщина', city: ['Львів', 'Стрий'] },
+      request: {
+        path: '/api/v1/search/fulltext',
+        body: {
+          query: 'хата',
+          region: 'Львівщина',
+          city: ['Львів', 'Стрий'],
+          limit: 5,
+          fold_duplicates: true,
+        },
+      },
+      ...listOutput,
+      title: 'Searching listings · хата · Львів, Стрий · Львівщина',
+      summary: '1 of 1',
+    },
+    {
       label: 'A search for similar listings',
       name: 'similar_listings',
       input: { listing_id: 3, area_min: 40 },

@@ -105,6 +105,8 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
     [{ rooms_min: 2, rooms_max: 1 }, 'body/search/rooms_min'],
     [{ area_min: 2, area_max: 1 }, 'body/search/area_min'],
     [{ query: '' }, 'body/search/query'],
+    [{ city: [] }, 'body/search/city'],
+    [{ region: ['Львівщина', ''] }, 'body/search/region/1'],
     [{ limit: 5 }, 'body/search'],
     [{}, 'body/search'],
   ] as const) {

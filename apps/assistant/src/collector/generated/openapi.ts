@@ -814,6 +814,15 @@ export interface paths {
                                 [key: string]: unknown;
                             };
                             published_at: string | null;
+                            /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
+                            place: {
+                                place_id: number;
+                                city: string | null;
+                                district: string | null;
+                                region: string | null;
+                                /** @description City and district as the listing has them. */
+                                text: string | null;
+                            } | null;
                             archived_at: string | null;
                             /** Format: date-time */
                             created_at: string;
@@ -2953,8 +2962,12 @@ export interface components {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description City in any spelling: "Івано-Франківськ" finds "івано франківськ". */
-            city?: string;
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several names are alternatives. */
+            city?: string | string[];
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives. */
+            district?: string | string[];
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
+            region?: string | string[];
             /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
@@ -3012,6 +3025,15 @@ export interface components {
                     [key: string]: unknown;
                 };
                 published_at: string | null;
+                /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
+                place: {
+                    place_id: number;
+                    city: string | null;
+                    district: string | null;
+                    region: string | null;
+                    /** @description City and district as the listing has them. */
+                    text: string | null;
+                } | null;
                 archived_at: string | null;
                 /** Format: date-time */
                 created_at: string;
@@ -3048,8 +3070,12 @@ export interface components {
             embedding?: number[];
             listing_id?: number;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description City in any spelling: "Івано-Франківськ" finds "івано франківськ". */
-            city?: string;
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several names are alternatives. */
+            city?: string | string[];
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives. */
+            district?: string | string[];
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
+            region?: string | string[];
             /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
@@ -3104,6 +3130,15 @@ export interface components {
                         [key: string]: unknown;
                     };
                     published_at: string | null;
+                    /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
+                    place: {
+                        place_id: number;
+                        city: string | null;
+                        district: string | null;
+                        region: string | null;
+                        /** @description City and district as the listing has them. */
+                        text: string | null;
+                    } | null;
                     archived_at: string | null;
                     /** Format: date-time */
                     created_at: string;
@@ -3136,8 +3171,12 @@ export interface components {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description City in any spelling: "Івано-Франківськ" finds "івано франківськ". */
-            city?: string;
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several names are alternatives. */
+            city?: string | string[];
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives. */
+            district?: string | string[];
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
+            region?: string | string[];
             /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
@@ -3186,6 +3225,15 @@ export interface components {
                         [key: string]: unknown;
                     };
                     published_at: string | null;
+                    /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
+                    place: {
+                        place_id: number;
+                        city: string | null;
+                        district: string | null;
+                        region: string | null;
+                        /** @description City and district as the listing has them. */
+                        text: string | null;
+                    } | null;
                     archived_at: string | null;
                     /** Format: date-time */
                     created_at: string;
@@ -3414,11 +3462,58 @@ export const searchFilters = {
     ]
   },
   "city": {
-    "type": "string",
+    "type": [
+      "string",
+      "array"
+    ],
     "minLength": 1,
     "maxLength": 200,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
-    "description": "City in any spelling: \"Івано-Франківськ\" finds \"івано франківськ\"."
+    "items": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 200,
+      "pattern": "^[^\\u0000\\p{Cs}]*$"
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "City by any of its names in any spelling: \"Lwów\" and \"Львов\" find \"Львів\". An unknown name finds cities of this spelling. Several names are alternatives."
+  },
+  "district": {
+    "type": [
+      "string",
+      "array"
+    ],
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "items": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 200,
+      "pattern": "^[^\\u0000\\p{Cs}]*$"
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives."
+  },
+  "region": {
+    "type": [
+      "string",
+      "array"
+    ],
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "items": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 200,
+      "pattern": "^[^\\u0000\\p{Cs}]*$"
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "Region by any of its names, such as \"Львівська область\" or \"Львівщина\". An unknown name finds nothing. Several names are alternatives."
   },
   "property_type": {
     "type": "string",

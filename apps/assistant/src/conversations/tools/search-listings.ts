@@ -22,6 +22,15 @@ const roomsSchema = Type.Optional(
   Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
 );
 
+const placeName = Type.String({ minLength: 1, maxLength: searchFilters.city.maxLength });
+const createPlaceSchema = (description: string) =>
+  Type.Optional(
+    Type.Union(
+      [placeName, Type.Array(placeName, { minItems: 1, maxItems: searchFilters.city.maxItems })],
+      { description: `${description}; a list of names finds each of them` },
+    ),
+  );
+
 /** Filters for the search tools, with the collector's bounds. Contract 4, Search. */
 const listingFilters = {
   deal_type: Type.Optional(
@@ -29,7 +38,9 @@ const listingFilters = {
       description: 'sale; rent by the month; daily_rent by the day',
     }),
   ),
-  city: Type.Optional(Type.String({ minLength: 1, maxLength: searchFilters.city.maxLength })),
+  city: createPlaceSchema('city, in any language and spelling'),
+  district: createPlaceSchema('district or neighbourhood of a city, such as Сихів'),
+  region: createPlaceSchema('region of the country, such as Львівська область'),
   property_type: Type.Optional(
     Type.String({
       minLength: 1,
@@ -132,10 +143,10 @@ export const similarListings = defineTool({
 
 /** Formats search filters for people: "rent · Львів · rooms 2 · price ≤ 15 000". */
 function formatFilters(filters: Static<TObject<typeof listingFilters>>): string {
-  const { deal_type, city, property_type } = filters;
+  const { deal_type, city, district, region, property_type } = filters;
   return [
     deal_type,
-    city,
+    ...[city, district, region].map(formatNames),
     property_type,
     formatRange('rooms', filters.rooms_min, filters.rooms_max),
     formatRange('price', filters.price_min, filters.price_max),
@@ -144,6 +155,8 @@ function formatFilters(filters: Static<TObject<typeof listingFilters>>): string 
     .filter(Boolean)
     .join(' · ');
 }
+
+const formatNames = (names: string | string[] | undefined) => [names ?? []].flat().join(', ');
 
 function formatRange(unit: string, min: number | undefined, max: number | undefined): string {
   if (min === undefined) return max === undefined ? '' : `${unit} ≤ ${formatNumber(max)}`;
