@@ -103,12 +103,13 @@ const isNumber = (word: string) => /^\d+$/u.test(word);
 export function findPlaces(text: string): Place[] {
   const normalizedText = normalizeText(text);
   const exactMatches = lookUp(normalizedText);
-  if (exactMatches.length > 0) return exactMatches;
+  // A raion may have the name of a district: "Дніпровський район".
+  if (exactMatches.some(({ kind }) => kind !== 'raion')) return exactMatches;
   const words = normalizedText.split(' ');
   const kinds = new Set(words.flatMap((word) => KINDS_BY_WORD.get(word) ?? []));
   const nameWords = words.filter((word) => !KINDS_BY_WORD.has(word) && !PREPOSITIONS.has(word));
   const name = nameWords.join(' ');
-  const matches = lookUp(name);
+  const matches = [...new Set([...exactMatches, ...lookUp(name)])];
   const matchesOfKind = matches.filter(({ kind }) => kinds.has(kind));
   if (matchesOfKind.length > 0) return matchesOfKind;
   if (kinds.has('region')) return findRegions(name);
@@ -177,29 +178,40 @@ const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
 export function resolvePlaces(fields: PlaceFields): Place[] {
   const cityParts = findPlacesOfParts(fields.city);
   const districtParts = findPlacesOfParts(fields.district, findDistricts);
-  const [firstPart, ...otherParts] = [...cityParts, ...districtParts];
-  if (firstPart === undefined) return [];
-  const hasCity = cityParts.length > 0;
+  const nameParts = [...cityParts, ...districtParts];
+  const mainPart = nameParts.find(namesCityOrDistrict) ?? nameParts[0];
+  if (mainPart === undefined) return [];
   // Streets often have the names of districts elsewhere.
   const addressParts = findPlacesOfParts(fields.address).map(selectLargePlaces);
-  const parts = [...otherParts, ...addressParts];
-  const namedPlaces = hasCity ? preferLargePlaces(firstPart) : firstPart;
+  const parts = [...nameParts.filter((part) => part !== mainPart), ...addressParts];
+  const namedPlaces = cityParts.includes(mainPart) ? preferLargePlaces(mainPart) : mainPart;
   const basePlaces = findOtherRegion(namedPlaces, parts) ?? namedPlaces;
   const relatedParts = parts.map((places) =>
     places.filter((place) => basePlaces.some((base) => areRelated(base, place))),
   );
-  const candidates = selectBestPlaces([
-    basePlaces,
-    ...relatedParts.filter((places) => places.length > 0),
-  ]);
-  if (candidates.length <= 1) return candidates;
+  const supportingParts = relatedParts.filter((places) => places.length > 0);
+  const candidates = selectBestPlaces([basePlaces, ...supportingParts]);
+  const [candidate, ...otherCandidates] = candidates;
+  if (candidate === undefined || otherCandidates.length === 0) {
+    if (supportingParts.length > 0) return candidates;
+    if (candidate?.kind === 'district') return candidates.filter(isDistinctive);
+    return isSmallPlace(candidate) ? dropOutsideOfRegions(candidates, fields.text) : candidates;
+  }
   // A district that occurs twice in the city does not make the city ambiguous.
   if (basePlaces.length === 1) return basePlaces;
-  return preferPopulousPlaces(preferNamedRegions(candidates, fields.text));
+  const placesInRegions = dropOutsideOfRegions(candidates, fields.text);
+  return preferPopulousPlaces(placesInRegions.length > 0 ? placesInRegions : candidates);
 }
 
-/** Returns a region that a part names if none of the places is in it. Then the place itself is unknown. */
+const namesCityOrDistrict = (places: Place[]) =>
+  places.some(({ kind }) => kind === 'city' || kind === 'district');
+
+/**
+ * Returns a region that a part names if the places are small and none is in it. Then the place itself is unknown. Kyiv is
+ * not in its region.
+ */
 function findOtherRegion(places: Place[], parts: Place[][]): Place[] | undefined {
+  if (places.some((place) => place.kind !== 'district' && !isSmallPlace(place))) return undefined;
   return parts.find(
     (regions) =>
       regions.length > 0 &&
@@ -207,6 +219,20 @@ function findOtherRegion(places: Place[], parts: Place[][]): Place[] | undefined
         (region) => region.kind === 'region' && !places.some((place) => areRelated(place, region)),
       ),
   );
+}
+
+/** Population of cities whose districts are known by their name alone. */
+const MIN_POPULATION_OF_KNOWN_DISTRICTS = 700_000;
+
+/** Adjectives, and words that many cities or villages have as a name. */
+const COMMON_NAME_PATTERN =
+  /н(?:ий|ій)$|берег$|квартал$|^(?:центр|острів|перемога|тополя|парус|сокіл|основа|піски|воля|охота|космос|слобідка|пасічна|комунар|рогань|нові будинки|старе місто)$/u;
+
+/** Returns whether a district is known without the name of its city. */
+function isDistinctive(district: Place): boolean {
+  const { population = 0 } = getAncestor(district, 'city') ?? {};
+  const isOfLargeCity = population >= MIN_POPULATION_OF_KNOWN_DISTRICTS;
+  return isOfLargeCity && !COMMON_NAME_PATTERN.test(normalizeText(district.names.uk));
 }
 
 /** Omits districts if a larger place has the same name. */
@@ -237,19 +263,33 @@ function selectBestPlaces(parts: Place[][]): Place[] {
   );
 }
 
-/** Omits places outside of the regions that a text names, unless none is in them. */
-function preferNamedRegions(places: Place[], text: string | null | undefined): Place[] {
-  const words = normalizeText(text ?? '').split(' ');
-  const regionIds = new Set(
-    words
-      .flatMap((word, index) => [lookUp(word), findPlaces(`${word} ${words[index + 1] ?? ''}`)])
-      .flat()
-      .filter(({ kind }) => kind === 'region')
-      .map(({ id }) => id),
-  );
-  const placesInRegions = places.filter(({ path }) => path.some((id) => regionIds.has(id)));
-  return placesInRegions.length > 0 ? placesInRegions : places;
+/** Omits places outside of the regions that a text names, if it names any. */
+function dropOutsideOfRegions(places: Place[], text: string | null | undefined): Place[] {
+  const regionIds = findRegionIds(text ?? '');
+  return regionIds.size === 0
+    ? places
+    : places.filter(({ path }) => path.some((id) => regionIds.has(id)));
 }
+
+/** Returns the IDs of the regions in a text, such as "Львівська обл." and "Львівщина". */
+function findRegionIds(text: string): Set<number> {
+  const words = normalizeText(text).split(' ');
+  const isRegionWord = (word: string) => KINDS_BY_WORD.get(word)?.includes('region') === true;
+  const regions = words
+    .flatMap((word, index) => [
+      ...lookUp(word),
+      ...(isRegionWord(word) ? findPlaces(`${words[index - 1] ?? ''} ${word}`) : []),
+    ])
+    .filter(({ kind }) => kind === 'region');
+  return new Set(regions.map(({ id }) => id));
+}
+
+/** Smaller places may have the name of villages that the gazetteer does not have. */
+const MAX_POPULATION_OF_SMALL_PLACES = 20_000;
+
+const isSmallPlace = (place: Place | undefined) =>
+  place?.kind === 'city' &&
+  (place.population ?? DEFAULT_POPULATION) <= MAX_POPULATION_OF_SMALL_PLACES;
 
 /** The largest of several places is meant if it has this many times the population of the next one. */
 const MIN_POPULATION_RATIO = 5;

@@ -82,7 +82,11 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
     const isInPlace = sql<SqlBool>`place_path && ${placeIds}::integer[]`;
     conditions.push(
-      keyColumn === undefined ? isInPlace : eb.or([eb(keyColumn, 'in', keys), isInPlace]),
+      eb.or([
+        ...(keyColumn === undefined ? [] : [eb(keyColumn, 'in', keys)]),
+        // A condition that no row meets would hide better plans.
+        ...(placeIds.length === 0 ? [] : [isInPlace]),
+      ]),
     );
   }
   for (const { column, min, max } of listRangeFilters(filters)) {

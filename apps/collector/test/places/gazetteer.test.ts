@@ -78,6 +78,14 @@ test('A region, district or parent decides between places of one name', () => {
   assert.equal(resolve("П'ятихатки"), "П'ятихатки");
   assert.equal(resolve("Харків, П'ятихатки"), "П'ятихатки");
   assert.equal(resolve('Київ', undefined, 'вул. Одеська 5'), 'Київ');
+  assert.equal(resolve('Київ', 'Подільський район'), 'Подільський');
+  assert.equal(resolve('Дніпровський р-н, м. Київ'), 'Дніпровський');
+  assert.equal(resolve('Тернопіль', 'Сонячний'), 'Сонячний');
+  assert.equal(resolve('Сонячний, Тернопіль'), 'Сонячний');
+  for (const city of ['Київ, Київська область, Україна', 'Київська обл., м. Київ']) {
+    assert.equal(resolve(city), 'Київ', city);
+  }
+  assert.equal(resolve('Київська область', 'Бучанський район', 'м. Ірпінь'), 'Ірпінь');
 });
 
 test('A much larger city is meant if nothing else decides', () => {
@@ -99,8 +107,20 @@ test('A village does not resolve to a district of its name in another city', () 
   assert.equal(resolve('Троєщина, Одеська область'), 'Одеська область');
 });
 
+test('A small place is another one of its name if the text names another region', () => {
+  const resolveIn = (text: string) => resolve('Ходосівка', undefined, undefined, text);
+  assert.equal(resolveIn('Ділянка біля Києва'), 'Ходосівка');
+  assert.equal(resolveIn('Київська обл., с. Ходосівка'), 'Ходосівка');
+  assert.equal(resolveIn('Полтавщина, с. Ходосівка'), 'unknown');
+  assert.equal(resolve('Львів', undefined, undefined, 'Полтавська область'), 'Львів');
+});
+
 test('A district without a city resolves, and unknown names do not', () => {
   assert.equal(resolve(null, 'Троєщина'), 'Троєщина');
+  assert.equal(resolve(null, 'на Салтовке'), 'Салтівка');
+  for (const name of ['центр', 'Лівий берег', 'Острів', 'Сонячний', 'Богунія']) {
+    assert.equal(resolve(null, name), 'unknown', name);
+  }
   assert.equal(resolve('Kyiv', 'Pozniaky'), 'Позняки');
   assert.equal(resolve('Дніпро', 'район Тополя-2'), 'Тополя');
   assert.equal(resolve('Запоріжжя', 'на Бабурці'), 'Бабурка');
