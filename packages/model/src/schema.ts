@@ -23,8 +23,8 @@ export const listModelSchemas = (): ReadonlyMap<string, ModelSchema> => schemasB
 /**
  * Converts a schema to the subset of JSON Schema that all servers support: llama.cpp, Ollama, vLLM, and the strict mode
  * of OpenAI. The subset has `type`, `enum` of strings, `items`, and `properties` that are all required. Optional keys
- * become nullable. Patterns, formats and bounds are omitted, because some servers reject or misinterpret them.
- * Completions are validated against the original schema.
+ * become nullable. A union of a list and its item becomes the list. Patterns, formats and bounds are omitted, because
+ * some servers reject or misinterpret them. Completions are validated against the original schema.
  * @param name Name of the schema in requests.
  * @throws TypeError for a schema that cannot be converted.
  * @see docs/models.md#what-is-sent
@@ -59,11 +59,16 @@ function convert(source: SourceSchema, path: string): ModelSchema {
 
 function convertType(source: SourceSchema, path: string): Omit<ModelSchema, typeof brand> {
   if (source.anyOf !== undefined) {
-    const [valueSchema, nullSchema, ...otherSchemas] = source.anyOf;
-    if (valueSchema !== undefined && nullSchema?.type === 'null' && otherSchemas.length === 0) {
+    const [valueSchema, otherSchema, ...moreSchemas] = source.anyOf;
+    if (valueSchema !== undefined && otherSchema?.type === 'null' && moreSchemas.length === 0) {
       return makeNullable(convert(valueSchema, path));
     }
-    throw new TypeError(`${path}: a model schema has no unions, except with null`);
+    const isListOrItem =
+      valueSchema?.type === 'array' && valueSchema.items?.type === otherSchema?.type;
+    if (isListOrItem && moreSchemas.length === 0) return convertType(valueSchema, path);
+    throw new TypeError(
+      `${path}: a model schema has no unions, except with null, or of a list and its item`,
+    );
   }
   if (source.enum?.every((value) => typeof value === 'string')) {
     return { type: 'string', enum: source.enum };

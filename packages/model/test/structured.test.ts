@@ -220,6 +220,7 @@ suite('a schema', () => {
       size: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
       seen: Type.Optional(Type.Boolean()),
       tags: Type.Array(Type.String({ maxLength: 5 }), { maxItems: 3 }),
+      places: Type.Optional(Type.Union([Type.Array(Type.String()), Type.String()])),
     });
     assert.deepEqual(defineModelSchema('thing', schema), {
       type: 'object',
@@ -229,8 +230,9 @@ suite('a schema', () => {
         size: { type: ['integer', 'null'] },
         seen: { type: ['boolean', 'null'] },
         tags: { type: 'array', items: { type: 'string' } },
+        places: { type: ['array', 'null'], items: { type: 'string' } },
       },
-      required: ['name', 'kind', 'size', 'seen', 'tags'],
+      required: ['name', 'kind', 'size', 'seen', 'tags', 'places'],
       additionalProperties: false,
     });
   });

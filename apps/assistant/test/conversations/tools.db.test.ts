@@ -387,7 +387,13 @@ suite('tools', async () => {
     {
       label: 'A search in several places',
       name: 'search_listings',
-      input: { query: 'хата', mode: 'words', region: 'Львівщина', city: ['Львів', 'Стрий'] },
+      input: {
+        query: 'хата',
+        mode: 'words',
+        region: 'Львівщина',
+        city: ['Львів', 'Стрий'],
+        district: [],
+      },
       request: {
         path: '/api/v1/search/fulltext',
         body: {

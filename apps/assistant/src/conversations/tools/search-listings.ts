@@ -25,10 +25,9 @@ const roomsSchema = Type.Optional(
 const placeName = Type.String({ minLength: 1, maxLength: searchFilters.city.maxLength });
 const createPlaceSchema = (description: string) =>
   Type.Optional(
-    Type.Union(
-      [placeName, Type.Array(placeName, { minItems: 1, maxItems: searchFilters.city.maxItems })],
-      { description: `${description}; a list of names finds each of them` },
-    ),
+    Type.Union([Type.Array(placeName, { maxItems: searchFilters.city.maxItems }), placeName], {
+      description: `${description}; several names find listings in any of them`,
+    }),
   );
 
 /** Filters for the search tools, with the collector's bounds. Contract 4, Search. */
@@ -91,7 +90,7 @@ export const searchListings = defineTool({
   title: ({ query, ...filters }) =>
     ['Searching listings', query, formatFilters(filters)].filter(Boolean).join(' · '),
   async run({ mode = 'both', limit = DEFAULT_LIMIT, ...search }, { collector, signal }) {
-    const body = { ...search, limit, fold_duplicates: true };
+    const body = { ...omitEmptyLists(search), limit, fold_duplicates: true };
     const kind = mode === 'words' ? 'fulltext' : 'hybrid';
     return presentPage(await collector.search(kind, body, signal));
   },
@@ -131,7 +130,7 @@ export const similarListings = defineTool({
     if ((search.listing_id === undefined) === (search.query === undefined)) {
       throw new ToolError('give either listing_id or query');
     }
-    const body = { ...search, limit, fold_duplicates: true };
+    const body = { ...omitEmptyLists(search), limit, fold_duplicates: true };
     return presentPage(await collector.searchSimilar(body, signal));
   },
   mock: {
@@ -140,6 +139,14 @@ export const similarListings = defineTool({
     answer: formatPage,
   },
 });
+
+/** Omits the filters for which a model names no places. */
+function omitEmptyLists<Search extends object>(search: Search): Search {
+  const entries = Object.entries(search).filter(
+    ([, value]) => !(Array.isArray(value) && value.length === 0),
+  );
+  return Object.fromEntries(entries) as Search;
+}
 
 /** Formats search filters for people: "rent · Львів · rooms 2 · price ≤ 15 000". */
 function formatFilters(filters: Static<TObject<typeof listingFilters>>): string {
