@@ -89,7 +89,7 @@ const KINDS_BY_WORD = new Map<string, readonly PlaceKind[]>(
     'м місто г гор город city town смт пгт с село сел селище поселок пос village': [
       'city',
     ] as const,
-    'обл область області oblast region': ['region'] as const,
+    'обл область области області oblast region': ['region'] as const,
     'р н район району районі районе района raion rayon district мкр мкрн мікр микр мікрорайон микрорайон mikroraion mikrorayon масив массив ж жм житломасив жилмассив жк':
       ['district', 'raion'] as const,
   }).flatMap(([words, kinds]) => words.split(' ').map((word) => [word, kinds] as const)),
@@ -179,10 +179,12 @@ export function resolvePlaces(fields: PlaceFields): Place[] {
   const cityParts = findPlacesOfParts(fields.city);
   const districtParts = findPlacesOfParts(fields.district, findDistricts);
   const nameParts = [...cityParts, ...districtParts];
-  const mainPart = nameParts.find(namesCityOrDistrict) ?? nameParts[0];
-  if (mainPart === undefined) return [];
   // Streets often have the names of districts elsewhere.
   const addressParts = findPlacesOfParts(fields.address).map(selectLargePlaces);
+  // The place of an unknown name is the region of its address.
+  const mainPart =
+    nameParts.find(namesCityOrDistrict) ?? nameParts[0] ?? addressParts.find(namesRegion);
+  if (mainPart === undefined) return [];
   const parts = [...nameParts.filter((part) => part !== mainPart), ...addressParts];
   const namedPlaces = cityParts.includes(mainPart) ? preferLargePlaces(mainPart) : mainPart;
   const basePlaces = findOtherRegion(namedPlaces, parts) ?? namedPlaces;
@@ -202,6 +204,9 @@ export function resolvePlaces(fields: PlaceFields): Place[] {
   const placesInRegions = dropOutsideOfRegions(candidates, fields.text);
   return preferPopulousPlaces(placesInRegions.length > 0 ? placesInRegions : candidates);
 }
+
+const namesRegion = (places: Place[]) =>
+  places.length === 1 && places.every(({ kind }) => kind === 'region' || kind === 'raion');
 
 const namesCityOrDistrict = (places: Place[]) =>
   places.some(({ kind }) => kind === 'city' || kind === 'district');

@@ -69,7 +69,12 @@ test('A region, district or parent decides between places of one name', () => {
   for (const city of ['Миколаїв, Львівська область', 'Миколаїв (Львівська обл.)']) {
     assert.deepEqual(resolvePlaces({ city }), [smallTown]);
   }
-  for (const text of ['у м. Миколаїв Львівської області', 'Mykolaiv, Lviv oblast', 'Львівщина!']) {
+  for (const text of [
+    'у м. Миколаїв Львівської області',
+    'Mykolaiv, Lviv oblast',
+    'во Львовской области',
+    'Львівщина!',
+  ]) {
     assert.deepEqual(resolvePlaces({ city: 'Миколаїв', text }), [smallTown], text);
   }
   assert.equal(resolve('Николаев', 'Корабельний'), 'Корабельний');
@@ -105,6 +110,15 @@ test('A district that the city does not have leaves the city as it is', () => {
 test('A village does not resolve to a district of its name in another city', () => {
   for (const city of ['Petrivka', 'Лески']) assert.equal(resolve(city), 'ambiguous', city);
   assert.equal(resolve('Троєщина, Одеська область'), 'Одеська область');
+});
+
+test('An unknown village is in its region', () => {
+  for (const [city, address] of [
+    ['с. Вигадане, Львівська обл.', undefined],
+    ['Вигадане', 'Львівська область, вул. Зелена 5'],
+  ] as const) {
+    assert.equal(resolve(city, undefined, address), 'Львівська область', city);
+  }
 });
 
 test('A small place is another one of its name if the text names another region', () => {
