@@ -1,5 +1,5 @@
 import { MAX_COPY_DISTANCE, getHammingDistance } from '../images/decode.ts';
-import { areSameCity, areSameDistrict } from '../places/listing-place.ts';
+import { areInSameCity, areSameDistrict } from '../places/listing-place.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normalizeText } from '../text.ts';
 import {
@@ -101,10 +101,11 @@ function areContradictory(a: ComparedListing, b: ComparedListing): boolean {
   );
 }
 
-/** Compares places if both are known, otherwise the spelling of the cities. */
+/** Compares the cities of the places if both are known, otherwise their spelling. */
 function areInDifferentCities(a: ComparedListing, b: ComparedListing): boolean {
-  if (a.place_path !== null && b.place_path !== null)
-    return !areSameCity(a.place_path, b.place_path);
+  const isSameCity =
+    a.place_path && b.place_path ? areInSameCity(a.place_path, b.place_path) : undefined;
+  if (isSameCity !== undefined) return !isSameCity;
   return a.city_key !== null && b.city_key !== null && a.city_key !== b.city_key;
 }
 

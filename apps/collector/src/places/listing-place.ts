@@ -101,11 +101,13 @@ export function presentPlace(
   };
 }
 
-/** Returns whether two places are the same city, or one lies in the other. */
-export function areSameCity(pathA: readonly number[], pathB: readonly number[]): boolean {
+/** Returns whether two places are in the same city. Undefined if one of them is in no city. */
+export function areInSameCity(
+  pathA: readonly number[],
+  pathB: readonly number[],
+): boolean | undefined {
   const [cityA, cityB] = [findId(pathA, 'city'), findId(pathB, 'city')];
-  if (cityA !== undefined && cityB !== undefined) return cityA === cityB;
-  return contains(pathA, pathB) || contains(pathB, pathA);
+  return cityA === undefined || cityB === undefined ? undefined : cityA === cityB;
 }
 
 /** Returns whether two districts are the same, or one lies in the other. Undefined if a place is no district. */
