@@ -89,7 +89,7 @@ export function compareListings(a: ComparedListing, b: ComparedListing): Compari
 /** Rounds a score to the three decimals that are stored and shown. */
 const roundScore = (value: number) => Number(value.toFixed(3));
 
-/** Listings of the same property agree on these facts. */
+/** Facts on which listings of the same property agree. */
 const IDENTIFYING_FACTS = ['deal_type', 'rooms', 'floor'] as const;
 
 function areContradictory(a: ComparedListing, b: ComparedListing): boolean {

@@ -41,7 +41,7 @@ export function presentListing({ id, place_id, place_text, ...row }: ListingRow)
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
-  // The row and the response differ only in the type of their times.
+  // Apart from the ID and the place, the row and the response differ only in the type of their timestamps.
   const values = Object.fromEntries(entries) as Omit<Listing, 'listing_id' | 'place'>;
   return { listing_id: id, ...values, place: presentPlace(place_id, place_text) };
 }

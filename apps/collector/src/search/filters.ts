@@ -97,7 +97,7 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
-/** The SQL function `listing_terms` uses the same numbers. */
+/** Sizes of bands and blocks. The SQL function `listing_terms` uses the same numbers. */
 const IDS_PER_BAND = 2 ** 10;
 const BANDS_PER_BLOCK = 2 ** 5;
 
@@ -110,7 +110,7 @@ const MAX_INDEXED_AMOUNT = 1e14;
 /** Relative tolerance, larger than any rounding error of a logarithm, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
-/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals its definition. */
+/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals the indexed one. */
 const FILTER_TERMS = sql`listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)`;
 
 const TERM_PREFIXES: Record<ValueColumn | KeyColumn | RangeColumn, string> = {

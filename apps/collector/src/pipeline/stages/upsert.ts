@@ -12,7 +12,7 @@ import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 /** Columns that follow from the state of a listing. */
 type DerivedColumns = PlaceColumns & ReturnType<typeof getPlaceKeys> & { search_text: string };
 
-/** Creates or updates the listing and its provenance, unless a newer payload has updated it. */
+/** Creates or updates the listing and its provenance, unless a newer payload has updated the listing. */
 export const upsert: StageRun = async (context, { db }) => {
   const state = buildListingState(
     requireOutput(context, 'payload'),
