@@ -343,6 +343,11 @@ create table property_listings (
   updated_at timestamp with time zone not null default now(),
   duplicate_group bigint,
   year_built integer,
+  place_id integer,
+  place_path integer[],
+  place_text text,
+  place_status text,
+  district_key text,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),
   PRIMARY KEY (id),
   UNIQUE (source_slug, external_id)
@@ -351,8 +356,9 @@ CREATE INDEX property_listings_alike ON public.property_listings USING btree (ci
 CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
 CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
-CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
-CREATE INDEX property_listings_search_archived ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
+CREATE INDEX property_listings_terms ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
+CREATE INDEX property_listings_terms_archived ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
+CREATE INDEX property_listings_unplaced ON public.property_listings USING btree (id) WHERE (place_status IS NULL);
 
 create table rate_limits (
   key character varying(255) not null,

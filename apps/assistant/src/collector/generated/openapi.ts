@@ -814,13 +814,11 @@ export interface paths {
                                 [key: string]: unknown;
                             };
                             published_at: string | null;
-                            /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
                             place: {
                                 place_id: number;
                                 city: string | null;
                                 district: string | null;
                                 region: string | null;
-                                /** @description City and district as the listing has them. */
                                 text: string | null;
                             } | null;
                             archived_at: string | null;
@@ -837,7 +835,7 @@ export interface paths {
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
-                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the spelling that filters use; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
+                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the spelling that filters use; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
                                         /** @description Provider of the value that the rule changed or omitted. */
                                         of?: string;
@@ -3025,13 +3023,11 @@ export interface components {
                     [key: string]: unknown;
                 };
                 published_at: string | null;
-                /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
                 place: {
                     place_id: number;
                     city: string | null;
                     district: string | null;
                     region: string | null;
-                    /** @description City and district as the listing has them. */
                     text: string | null;
                 } | null;
                 archived_at: string | null;
@@ -3130,13 +3126,11 @@ export interface components {
                         [key: string]: unknown;
                     };
                     published_at: string | null;
-                    /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
                     place: {
                         place_id: number;
                         city: string | null;
                         district: string | null;
                         region: string | null;
-                        /** @description City and district as the listing has them. */
                         text: string | null;
                     } | null;
                     archived_at: string | null;
@@ -3225,13 +3219,11 @@ export interface components {
                         [key: string]: unknown;
                     };
                     published_at: string | null;
-                    /** @description Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places. */
                     place: {
                         place_id: number;
                         city: string | null;
                         district: string | null;
                         region: string | null;
-                        /** @description City and district as the listing has them. */
                         text: string | null;
                     } | null;
                     archived_at: string | null;
