@@ -349,15 +349,17 @@ const modelCall: ModelCallEvent = {
 
 test('A stop returns slow jobs with their cost and stages and without an attempt', async () => {
   await storePayloads(10);
+  let startedCount = 0;
   const worker = start(
     (_, { signal, stages, usage }) => {
       stages.push(stage);
       usage.observe(modelCall);
+      startedCount += 1;
       return untilAborted(signal);
     },
     { slots: 10 },
   );
-  await waitForStatuses({ processing: 10 });
+  await until('all jobs', () => startedCount === 10);
   await worker.stop(NO_WAIT);
   await waitForStatuses({ pending: 10 });
   for (const row of await db.selectFrom('raw_data').selectAll().execute()) {
