@@ -276,10 +276,11 @@ function dropOutsideOfRegions(places: Place[], text: string | null | undefined):
     : places.filter(({ path }) => path.some((id) => regionIds.has(id)));
 }
 
+const isRegionWord = (word: string) => KINDS_BY_WORD.get(word)?.includes('region') === true;
+
 /** Returns the IDs of the regions in a text, such as "Львівська обл." and "Львівщина". */
 function findRegionIds(text: string): Set<number> {
   const words = normalizeText(text).split(' ');
-  const isRegionWord = (word: string) => KINDS_BY_WORD.get(word)?.includes('region') === true;
   const regions = words
     .flatMap((word, index) => [
       ...lookUp(word),

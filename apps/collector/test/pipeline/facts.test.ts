@@ -47,7 +47,11 @@ test('The payload wins, the model fills in, and each fact has its origin', () =>
 });
 
 test('City and district have the names of the gazetteer, and the written names are kept', () => {
-  const merge = (city: string | null, district: string | null, payload: Partial<Payload> = {}) => {
+  const mergePlace = (
+    city: string | null,
+    district: string | null,
+    payload: Partial<Payload> = {},
+  ) => {
     const record = { model: 'test', requestedModel: 'test' };
     const extraction = { ...EMPTY_EXTRACTION, city, district };
     const { facts, provenance, place } = mergeFields(
@@ -64,33 +68,33 @@ test('City and district have the names of the gazetteer, and the written names a
     };
   };
   const byRule = (provider: 'payload' | 'model') => createRuleOrigin('place_name', provider);
-  assert.deepEqual(merge('Киев', 'Оболонь'), {
+  assert.deepEqual(mergePlace('Киев', 'Оболонь'), {
     names: ['Київ', 'Оболонь'],
     origins: [byRule('model'), fromModel],
     place: ['Киев, Оболонь', 'resolved'],
   });
-  assert.deepEqual(merge(null, 'Троещина', { city: 'Kyiv' }), {
+  assert.deepEqual(mergePlace(null, 'Троещина', { city: 'Kyiv' }), {
     names: ['Київ', 'Троєщина'],
     origins: [byRule('payload'), byRule('model')],
     place: ['Kyiv, Троещина', 'resolved'],
   });
-  assert.deepEqual(merge(null, 'на Троєщині'), {
+  assert.deepEqual(mergePlace(null, 'на Троєщині'), {
     names: ['Київ', 'Троєщина'],
     origins: [byRule('model'), byRule('model')],
     place: ['на Троєщині', 'resolved'],
   });
-  assert.deepEqual(merge('Полтава', 'біля вокзалу').names, ['Полтава', 'біля вокзалу']);
-  assert.deepEqual(merge('Городок', null).place, ['Городок', 'ambiguous']);
-  assert.deepEqual(merge('Городок', null, { description: 'Хмельницька обл.' }).place, [
+  assert.deepEqual(mergePlace('Полтава', 'біля вокзалу').names, ['Полтава', 'біля вокзалу']);
+  assert.deepEqual(mergePlace('Городок', null).place, ['Городок', 'ambiguous']);
+  assert.deepEqual(mergePlace('Городок', null, { description: 'Хмельницька обл.' }).place, [
     'Городок',
     'resolved',
   ]);
-  assert.deepEqual(merge('Вигадане', null), {
+  assert.deepEqual(mergePlace('Вигадане', null), {
     names: ['Вигадане', undefined],
     origins: [fromModel, undefined],
     place: ['Вигадане', 'unknown'],
   });
-  assert.deepEqual(merge(null, null).place, [null, 'unknown']);
+  assert.deepEqual(mergePlace(null, null).place, [null, 'unknown']);
 });
 
 test('An empty text of the source yields to the model, and property types are in lower case', () => {

@@ -123,8 +123,8 @@ test('A changed price is in the snapshot, and an equal text is not embedded agai
 
 test('A listing has its place, and is found by the written and the canonical names', async () => {
   const payload = createPayload({ city: 'Киев', district: 'Оболонь' });
-  const raw = await createHarness(db).process(payload);
-  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  const rawRecord = await createHarness(db).process(payload);
+  assert.equal(rawRecord.status, 'completed', JSON.stringify(rawRecord.error));
   const listing = await findListing(db, payload);
   assert.partialDeepStrictEqual(listing, {
     city: 'Київ',
@@ -171,8 +171,8 @@ test('The upkeep resolves the places of older listings, which is no change of th
   assert.deepEqual(await countRows(), rowsBefore);
 
   // The next payload does not report the canonical names as a change.
-  const nextRaw = await harness.process({ ...payload, contact_name: 'Оксана' });
-  assert.equal(getOutcomes(nextRaw)['embed'], 'skipped');
+  const nextRecord = await harness.process({ ...payload, contact_name: 'Оксана' });
+  assert.equal(getOutcomes(nextRecord)['embed'], 'skipped');
   const changes = (await readSnapshots(db, id)).at(-1)?.changes;
   assert.deepEqual(changes, { contact_name: { from: null, to: 'Оксана' } });
 });
