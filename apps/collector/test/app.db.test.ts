@@ -52,6 +52,30 @@ test('Every sample listing passes the whole pipeline', async () => {
   assert.ok(response.json<{ items: object[] }>().items.length > 0);
 });
 
+test('Any spelling of a city finds its listings, and a name of several places stays as written', async () => {
+  const names = ['Київ', 'Киев', 'Kyiv', 'Kiev', 'м. Київ', 'в Києві', 'КИЇВ'];
+  const payloads = [...names, 'Городок'].map((city) =>
+    createPayload({ city, description: 'Продам квартиру, назвослово, 2 кімнати' }),
+  );
+  const rawRecords = await Promise.all(
+    payloads.map((payload) => processPayload(collector, payload)),
+  );
+  const ids = rawRecords.map(({ listing_id: id }) => id);
+  type Page = { items: { listing: { listing_id: number; city: string } }[] };
+  for (const city of names) {
+    const response = await collector.post('/api/v1/search/fulltext', { query: 'назвослово', city });
+    const listings = response.json<Page>().items.map(({ listing }) => listing);
+    const foundIds = listings.map(({ listing_id: id }) => id);
+    assert.deepEqual(new Set(foundIds), new Set(ids.slice(0, -1)), city);
+    assert.ok(listings.every((listing) => listing.city === 'Київ'));
+  }
+  const response = await collector.get(`/api/v1/listings/${ids.at(-1)}`);
+  assert.partialDeepStrictEqual(response.json<object>(), {
+    city: 'Городок',
+    place: { status: 'ambiguous', place_id: null, text: 'Городок' },
+  });
+});
+
 const createFailedPayload = async (source_slug: string) => {
   const { raw_id: id } = await processPayload(collector, createPayload({ source_slug }));
   await updateRawRecord(db, id, { status: 'failed', attempts: 3 });

@@ -12,6 +12,7 @@ export const listingColumns = [
   ...FIELD_NAMES,
   'place_id',
   'place_text',
+  'place_status',
   'archived_at',
   'created_at',
   'updated_at',
@@ -36,14 +37,15 @@ export const listingSchema = Type.Object({
 export type Listing = Static<typeof listingSchema>;
 
 /** Converts a row of `property_listings` to an API listing. */
-export function presentListing({ id, place_id, place_text, ...row }: ListingRow): Listing {
+export function presentListing(listing: ListingRow): Listing {
+  const { id, place_id, place_text, place_status, ...row } = listing;
   const entries = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
   // Apart from the ID and the place, the row and the response differ only in the type of their timestamps.
   const values = Object.fromEntries(entries) as Omit<Listing, 'listing_id' | 'place'>;
-  return { listing_id: id, ...values, place: presentPlace(place_id, place_text) };
+  return { listing_id: id, ...values, place: presentPlace({ place_id, place_text, place_status }) };
 }
 
 /** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */

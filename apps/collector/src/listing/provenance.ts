@@ -15,6 +15,7 @@ export const RULES = {
   not_valid: 'omitted, since it violates a rule for payloads',
   contradiction: 'omitted, since it contradicts another fact',
   place_name: 'written as the gazetteer of places names it',
+  place_by_names: 'the place in the gazetteer that city, district and address name',
   leap_second: 'converted from a leap second to the preceding second',
   price_by_area: 'the price divided by the total area',
 } as const;

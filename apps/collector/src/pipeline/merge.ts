@@ -53,6 +53,7 @@ export function mergeFields(
   const fields = { ...origins };
   if (getPricePerArea(facts) !== undefined)
     fields['price_per_m2'] = createRuleOrigin('price_by_area');
+  fields['place'] = createRuleOrigin('place_by_names');
   return {
     facts,
     provenance: {

@@ -1,10 +1,11 @@
 import { type Static, Type } from 'typebox';
-import { nullable } from '../schemas.ts';
+import { choice, nullable } from '../schemas.ts';
 import { normalizeText } from '../text.ts';
 import { findDistricts, getAncestor, getPlace, type Place, resolvePlaces } from './gazetteer.ts';
 
 /** Whether the gazetteer has one place for the names of a listing, several, or none. */
-export type PlaceStatus = 'resolved' | 'ambiguous' | 'unknown';
+const PLACE_STATUSES = ['resolved', 'ambiguous', 'unknown'] as const;
+export type PlaceStatus = (typeof PLACE_STATUSES)[number];
 
 /** Columns of `property_listings` with the place of a listing. */
 export type PlaceColumns = {
@@ -16,11 +17,19 @@ export type PlaceColumns = {
   place_status: PlaceStatus;
 };
 
+type PlaceRow = Pick<PlaceColumns, 'place_id' | 'place_text'> & {
+  place_status: PlaceStatus | null;
+};
+
 /** Place in API responses. */
 export const placeSchema = nullable(
   Type.Object(
     {
-      place_id: Type.Integer(),
+      status: choice(PLACE_STATUSES, {
+        description:
+          '`ambiguous` if several places have the name, `unknown` if none has it: the names are then as written.',
+      }),
+      place_id: nullable(Type.Integer()),
       city: nullable(Type.String()),
       district: nullable(Type.String()),
       region: nullable(Type.String()),
@@ -28,7 +37,7 @@ export const placeSchema = nullable(
     },
     {
       description:
-        'Place in the gazetteer, with its names in Ukrainian; null if the listing names no known place, or one of several places.',
+        'Place in the gazetteer, with its names in Ukrainian; null if the listing names no place.',
     },
   ),
 );
@@ -85,18 +94,18 @@ export function getPlaceKeys({ city, district }: NamedPlace) {
   };
 }
 
-/** Returns the place of a listing for API responses; null if the gazetteer has no such place. */
-export function presentPlace(
-  placeId: number | null,
-  text: string | null,
-): Static<typeof placeSchema> {
-  const place = placeId === null ? undefined : getPlace(placeId);
-  if (place === undefined) return null;
+/** Returns the place of a listing for API responses; null if the listing names none, or the upkeep has yet to resolve it. */
+export function presentPlace(row: PlaceRow): Static<typeof placeSchema> {
+  const { place_id, place_text: text, place_status: status } = row;
+  if (status === null || (place_id === null && text === null)) return null;
+  const place = place_id === null ? undefined : getPlace(place_id);
+  const getName = (kind: Place['kind']) => place && getAncestor(place, kind)?.names.uk;
   return {
-    place_id: place.id,
-    city: getAncestor(place, 'city')?.names.uk ?? null,
-    district: place.kind === 'district' ? place.names.uk : null,
-    region: getAncestor(place, 'region')?.names.uk ?? null,
+    status,
+    place_id,
+    city: getName('city') ?? null,
+    district: getName('district') ?? null,
+    region: getName('region') ?? null,
     text,
   };
 }

@@ -163,6 +163,7 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
     price: createRuleOrigin('rounded', 'payload'),
     floor: createRuleOrigin('contradiction', 'payload'),
     price_per_m2: createRuleOrigin('price_by_area'),
+    place: createRuleOrigin('place_by_names'),
   });
   assert.equal(listing.price_per_m2, 1148.15);
   const update = { area_total: null };

@@ -163,12 +163,19 @@ test('Filters by place find every spelling, and unknown names as they are writte
   const places = items.map((item: { listing: { place: object | null } }) => item.listing.place);
   const region = 'Львівська область';
   assert.partialDeepStrictEqual(places, [
-    { city: 'Львів', district: 'Сихів', region, text: 'Львов, Сихов' },
+    { status: 'resolved', city: 'Львів', district: 'Сихів', region, text: 'Львов, Сихов' },
     { city: 'Львів', district: null, region, text: 'Lviv, Вигаданий' },
     { city: 'Миколаїв', district: null, region, text: 'Миколаїв' },
     { city: 'Київ', district: null, region: null, text: 'Киев' },
     { city: 'Київ', district: 'Троєщина', region: null, text: 'Троєщина' },
-    null,
+    {
+      status: 'unknown',
+      place_id: null,
+      city: null,
+      district: null,
+      region: null,
+      text: 'Нетутешнє, Край',
+    },
     null,
   ]);
   assert.ok(places.slice(0, 5).every(({ place_id }: { place_id: number }) => place_id > 0));

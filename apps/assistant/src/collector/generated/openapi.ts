@@ -815,7 +815,9 @@ export interface paths {
                             };
                             published_at: string | null;
                             place: {
-                                place_id: number;
+                                /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                                status: "resolved" | "ambiguous" | "unknown";
+                                place_id: number | null;
                                 city: string | null;
                                 district: string | null;
                                 region: string | null;
@@ -835,7 +837,7 @@ export interface paths {
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
-                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the spelling that filters use; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
+                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the spelling that filters use; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
                                         /** @description Provider of the value that the rule changed or omitted. */
                                         of?: string;
@@ -3024,7 +3026,9 @@ export interface components {
                 };
                 published_at: string | null;
                 place: {
-                    place_id: number;
+                    /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                    status: "resolved" | "ambiguous" | "unknown";
+                    place_id: number | null;
                     city: string | null;
                     district: string | null;
                     region: string | null;
@@ -3127,7 +3131,9 @@ export interface components {
                     };
                     published_at: string | null;
                     place: {
-                        place_id: number;
+                        /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                        status: "resolved" | "ambiguous" | "unknown";
+                        place_id: number | null;
                         city: string | null;
                         district: string | null;
                         region: string | null;
@@ -3220,7 +3226,9 @@ export interface components {
                     };
                     published_at: string | null;
                     place: {
-                        place_id: number;
+                        /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                        status: "resolved" | "ambiguous" | "unknown";
+                        place_id: number | null;
                         city: string | null;
                         district: string | null;
                         region: string | null;
