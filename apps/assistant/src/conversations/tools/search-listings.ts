@@ -14,53 +14,64 @@ import {
 const MAX_LISTINGS = 10;
 
 const { price_min, rooms_min, area_min } = searchFilters;
-const priceSchema = Type.Optional(
-  Type.Number({ ...price_min, description: 'in the currency of the listing' }),
-);
-const areaSchema = Type.Optional(Type.Number({ ...area_min, description: 'square metres in all' }));
-const roomsSchema = Type.Optional(
-  Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
-);
-
 const placeName = Type.String({ minLength: 1, maxLength: searchFilters.city.maxLength });
-const createPlaceSchema = (description: string) =>
-  Type.Optional(
-    Type.Union([Type.Array(placeName, { maxItems: searchFilters.city.maxItems }), placeName], {
-      description: `${description}; several names find listings in any of them`,
-    }),
-  );
 
-/** Filters for the search tools, with the collector's bounds. Contract 4, Search. */
-const listingFilters = {
-  deal_type: Type.Optional(
-    Type.Enum(['sale', 'rent', 'daily_rent'], {
-      description: 'sale; rent by the month; daily_rent by the day',
-    }),
-  ),
-  city: createPlaceSchema('city, in any language and spelling'),
-  district: createPlaceSchema('district or neighbourhood of a city, such as Сихів'),
-  region: createPlaceSchema('region of the country, such as Львівська область'),
-  property_type: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: searchFilters.property_type.maxLength,
-      description: 'such as apartment, house, room, land, garage, office',
-    }),
-  ),
-  price_min: priceSchema,
-  price_max: priceSchema,
-  rooms_min: roomsSchema,
-  rooms_max: roomsSchema,
-  area_min: areaSchema,
-  area_max: areaSchema,
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: MAX_LISTINGS,
-      description: `how many, up to ${MAX_LISTINGS}; 5 without it`,
-    }),
-  ),
-};
+/**
+ * Creates the filters of a search tool, with the collector's bounds. Contract 4, Search.
+ * @param options.isDescribed Whether the filters have descriptions. Repeated in each tool, they would fill small windows.
+ */
+function createFilters({ isDescribed }: { isDescribed: boolean }) {
+  const describe = (description: string) => (isDescribed ? { description } : {});
+  const createPlaceSchema = (description: string) =>
+    Type.Optional(
+      Type.Union(
+        [Type.Array(placeName, { maxItems: searchFilters.city.maxItems }), placeName],
+        describe(description),
+      ),
+    );
+  const priceSchema = Type.Optional(
+    Type.Number({ ...price_min, ...describe('in the currency of the listing') }),
+  );
+  const areaSchema = Type.Optional(
+    Type.Number({ ...area_min, ...describe('square metres in all') }),
+  );
+  const roomsSchema = Type.Optional(
+    Type.Integer({ ...rooms_min, ...describe('without kitchen and bathroom') }),
+  );
+  return {
+    deal_type: Type.Optional(
+      Type.Enum(
+        ['sale', 'rent', 'daily_rent'],
+        describe('sale; rent by the month; daily_rent by the day'),
+      ),
+    ),
+    city: createPlaceSchema('in any language and spelling; several names mean any of them'),
+    district: createPlaceSchema('of a city, such as Сихів'),
+    region: createPlaceSchema('such as Львівська область'),
+    property_type: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: searchFilters.property_type.maxLength,
+        ...describe('such as apartment, house, room, land, garage, office'),
+      }),
+    ),
+    price_min: priceSchema,
+    price_max: priceSchema,
+    rooms_min: roomsSchema,
+    rooms_max: roomsSchema,
+    area_min: areaSchema,
+    area_max: areaSchema,
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MAX_LISTINGS,
+        ...describe(`how many, up to ${MAX_LISTINGS}; 5 without it`),
+      }),
+    ),
+  };
+}
+
+type ListingFilters = Static<TObject<ReturnType<typeof createFilters>>>;
 
 const DEFAULT_LIMIT = 5;
 
@@ -82,7 +93,7 @@ export const searchListings = defineTool({
             'both (without it): words or meaning. words: only listings that have every word, for names of streets and the like',
         }),
       ),
-      ...listingFilters,
+      ...createFilters({ isDescribed: true }),
     },
     { additionalProperties: false },
   ),
@@ -109,12 +120,12 @@ export const searchListings = defineTool({
 export const similarListings = defineTool({
   name: 'similar_listings',
   description:
-    'Finds listings that are like one listing (listing_id), or that mean what a text says (query); give one of the two. For "more like this one" and for wishes that filters cannot say.',
+    'Finds listings that are like one listing (listing_id), or that mean what a text says (query); give one of the two. For "more like this one" and for wishes that filters cannot say. The filters are those of search_listings.',
   input: Type.Object(
     {
       listing_id: Type.Optional(Type.Integer({ minimum: 1 })),
       query: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })),
-      ...listingFilters,
+      ...createFilters({ isDescribed: false }),
     },
     { additionalProperties: false },
   ),
@@ -149,7 +160,7 @@ function omitEmptyLists<Search extends object>(search: Search): Search {
 }
 
 /** Formats search filters for people: "rent · Львів · rooms 2 · price ≤ 15 000". */
-function formatFilters(filters: Static<TObject<typeof listingFilters>>): string {
+function formatFilters(filters: ListingFilters): string {
   const { deal_type, city, district, region, property_type } = filters;
   return [
     deal_type,
