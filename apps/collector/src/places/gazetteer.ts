@@ -86,9 +86,8 @@ function createKeys(name: string, languages: readonly ('uk' | 'ru')[]): Set<stri
 /** Kinds of places by the words that denote them. */
 const KINDS_BY_WORD = new Map<string, readonly PlaceKind[]>(
   Object.entries({
-    'м місто г гор город city town смт пгт с село сел селище поселок пос village': [
-      'city',
-    ] as const,
+    'м місто місті г гор город городе city town смт пгт с село селі селе сел селище селищі поселок поселке пос village':
+      ['city'] as const,
     'обл область области області oblast region': ['region'] as const,
     'р н район району районі районе района raion rayon district мкр мкрн мікр микр мікрорайон микрорайон mikroraion mikrorayon масив массив ж жм житломасив жилмассив жк':
       ['district', 'raion'] as const,
@@ -118,6 +117,13 @@ export function findPlaces(text: string): Place[] {
   const wholeDistricts = lookUp(nameWords.filter((word) => !isNumber(word)).join(' '));
   if (wholeDistricts.length > 0) return wholeDistricts;
   return kinds.has('raion') ? lookUp(`${name} район`) : [];
+}
+
+/** Normalizes the name of an unknown place without the words before it: "с. Вигадане" and "у селі Вигадане" are equal. */
+export function createPlaceKey(name: string): string {
+  const words = normalizeText(name).split(' ');
+  const start = words.findIndex((word) => !KINDS_BY_WORD.has(word) && !PREPOSITIONS.has(word));
+  return words.slice(Math.max(0, start)).join(' ');
 }
 
 /** Finds places as `findPlaces` does, and raions by their name without the word for raion. */

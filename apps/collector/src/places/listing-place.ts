@@ -1,7 +1,13 @@
 import { type Static, Type } from 'typebox';
 import { choice, nullable } from '../schemas.ts';
-import { normalizeText } from '../text.ts';
-import { findDistricts, getAncestor, getPlace, type Place, resolvePlaces } from './gazetteer.ts';
+import {
+  createPlaceKey,
+  findDistricts,
+  getAncestor,
+  getPlace,
+  type Place,
+  resolvePlaces,
+} from './gazetteer.ts';
 
 /** Whether the gazetteer has one place for the names of a listing, several, or none. */
 const PLACE_STATUSES = ['resolved', 'ambiguous', 'unknown'] as const;
@@ -89,8 +95,8 @@ function getDistrictName(place: Place, district: string | null): string | null {
 /** Returns the names by which unknown places are found. */
 export function getPlaceKeys({ city, district }: NamedPlace) {
   return {
-    city_key: city === null ? null : normalizeText(city),
-    district_key: district === null ? null : normalizeText(district),
+    city_key: city === null ? null : createPlaceKey(city),
+    district_key: district === null ? null : createPlaceKey(district),
   };
 }
 

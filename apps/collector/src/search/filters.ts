@@ -1,6 +1,11 @@
 import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
-import { findFilterCities, findFilterDistricts, findFilterRegions } from '../places/gazetteer.ts';
+import {
+  createPlaceKey,
+  findFilterCities,
+  findFilterDistricts,
+  findFilterRegions,
+} from '../places/gazetteer.ts';
 import type { Tables } from '../tables.ts';
 import { normalizeText, normalizeSpelling } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
@@ -54,8 +59,12 @@ function listPlaceFilters(filters: SearchFilters): PlaceFilter[] {
     if (value === undefined) return [];
     const names = [value].flat();
     const placeIds = new Set(names.flatMap(findPlaces).map(({ id }) => id));
-    const keys = keyColumn === undefined ? [] : names.map(normalizeText);
-    return [{ placeIds: [...placeIds], keyColumn, keys }];
+    // Listings have the full name until the upkeep has resolved their place.
+    const keys = names.flatMap((placeName) => [
+      createPlaceKey(placeName),
+      normalizeText(placeName),
+    ]);
+    return [{ placeIds: [...placeIds], keyColumn, keys: [...new Set(keys)] }];
   });
 }
 

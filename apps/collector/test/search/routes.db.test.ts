@@ -132,12 +132,13 @@ test('Filters by place find every spelling, and unknown names as they are writte
     { description, place: { city: 'Миколаїв', address: 'Львівська область' } },
     { description, place: { city: 'Киев' } },
     { description, place: { district: 'Троєщина' } },
-    { description, place: { city: 'Нетутешнє', district: 'Край' } },
+    { description, place: { city: 'с. Нетутешнє', district: 'Край' } },
     { description, city: 'Львів' },
   );
   const cases: [object, (number | undefined)[]][] = [
     [{ city: 'во Львове' }, [lvivId, sykhivId]],
     [{ city: 'Львів' }, [oldId, lvivId, sykhivId]],
+    [{ city: 'в селі Нетутешнє' }, [unknownId]],
     [{ city: ['Kyiv', 'нетутешнє'] }, [unknownId, districtId, kyivId]],
     [{ city: 'Миколаїв (Львівська обл.)' }, [smallTownId]],
     [{ city: 'Троещина' }, [districtId]],
@@ -174,7 +175,7 @@ test('Filters by place find every spelling, and unknown names as they are writte
       city: null,
       district: null,
       region: null,
-      text: 'Нетутешнє, Край',
+      text: 'с. Нетутешнє, Край',
     },
     null,
   ]);
