@@ -15,6 +15,7 @@ import { createImageService } from './images/image-service.ts';
 import { openImageStore } from './images/store.ts';
 import { createTemporaryFolder } from './images/temporary.ts';
 import { createMetrics } from './metrics.ts';
+import { storeStartingRates } from './money/rates.ts';
 import { openObservedModel } from './model.ts';
 import { createArchiveCheck } from './operations/archive-check.ts';
 import { createRawCleanup } from './operations/payloads.ts';
@@ -43,6 +44,7 @@ export async function openServices(
   resources.defer(close);
   await migrate(database, getMigrateOptions(config));
   await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
+  await storeStartingRates(database.db);
   const services = await createServices(config, { ...shared, database, log });
   resources.defer(services.close);
   await services.temporary.sweep();

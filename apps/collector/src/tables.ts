@@ -203,6 +203,7 @@ export type Tables = {
     currency_to: string | null;
     created_at: Timestamp;
   };
+  currency_rates: { currency: string; day: string; rate: number; source: 'starting_set' | 'file' };
   upkeep_turns: { name: string; taken_at: Timestamp; done_at: NullableTimestamp };
   rate_limits: { key: string; points: Generated<number>; expire: number | null };
   api_keys: {

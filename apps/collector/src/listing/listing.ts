@@ -1,6 +1,7 @@
 import type { JoinBuilder, Selectable } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { Tables } from '../tables.ts';
+import { type Conversion, convertedPriceSchema, convertPrice } from '../money/conversion.ts';
 import { placeSchema, presentPlace } from '../places/listing-place.ts';
 import { nullable } from '../schemas.ts';
 import { listingFieldSchemas, FIELD_NAMES } from './fields.ts';
@@ -29,6 +30,7 @@ export const listingSchema = Type.Object({
   external_id: Type.String(),
   ...listingFieldSchemas,
   place: placeSchema,
+  price_converted: convertedPriceSchema,
   archived_at: nullable(timestampSchema),
   created_at: timestampSchema,
   updated_at: timestampSchema,
@@ -36,16 +38,24 @@ export const listingSchema = Type.Object({
 
 export type Listing = Static<typeof listingSchema>;
 
-/** Converts a row of `property_listings` to an API listing. */
-export function presentListing(listing: ListingRow): Listing {
+/** Converts a row of `property_listings` to an API listing, with its price in the requested currency. */
+export function presentListing(listing: ListingRow, conversion?: Conversion): Listing {
   const { id, place_id, place_text, place_status, ...row } = listing;
   const entries = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
   ]);
-  // Apart from the ID and the place, the row and the response differ only in the type of their timestamps.
-  const values = Object.fromEntries(entries) as Omit<Listing, 'listing_id' | 'place'>;
-  return { listing_id: id, ...values, place: presentPlace({ place_id, place_text, place_status }) };
+  // Apart from these members, the row and the response differ only in the type of their timestamps.
+  const values = Object.fromEntries(entries) as Omit<
+    Listing,
+    'listing_id' | 'place' | 'price_converted'
+  >;
+  return {
+    listing_id: id,
+    ...values,
+    place: presentPlace({ place_id, place_text, place_status }),
+    price_converted: convertPrice(row, conversion),
+  };
 }
 
 /** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */

@@ -3,6 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { type TSchema, Type } from 'typebox';
 import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
 import { problem, problemResponses } from '../errors.ts';
+import { readConversion, requestedCurrencySchema } from '../money/conversion.ts';
 import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import {
@@ -154,10 +155,11 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
       schema: {
         ...baseSchema,
         summary: 'Get a listing, the origin of its fields, and its likely duplicates',
+        querystring: Type.Object({ currency: requestedCurrencySchema }),
         response: createResponseSchemas(listingDetailsSchema),
       },
     },
-    async ({ params }) => {
+    async ({ params, query: { currency } }) => {
       const id = parseId(params.id);
       const row = await db
         .selectFrom('property_listings')
@@ -166,8 +168,12 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
         .executeTakeFirst();
       if (row === undefined) throw problem('listing_not_found');
       const { duplicate_group, ...listing } = row;
+      const conversion =
+        currency === undefined
+          ? undefined
+          : await readConversion(db, currency, 'querystring/currency');
       return {
-        ...presentListing(listing),
+        ...presentListing(listing, conversion),
         price_per_m2: getPricePerArea(listing) ?? null,
         provenance: (await findProvenance(db, id)) ?? null,
         duplicate_group,
