@@ -53,11 +53,6 @@ const PATTERNS = {
   innerApostrophe: new RegExp(`(?<=\\p{L})[${APOSTROPHES}]+(?=\\p{L})`, 'gu'),
   // Unicode counts some apostrophes as letters, but at the edge of a word they are separators.
   separator: new RegExp(`(?:[^\\p{L}\\p{Nd}]|[${APOSTROPHES}])+`, 'gu'),
-  // In Latin script, the same marks form different letters.
-  cyrillicStress: /(?<=\p{Script=Cyrillic}\p{M}*)[\u0300\u0301]/gu,
-  decomposedYo: /(?<=е)\u0308/gu,
-  hyphen: /[\p{Pd}\u2212]/gu,
-  space: /\s+/gu,
 };
 
 /**
@@ -88,24 +83,6 @@ export function normalizeText(text: string): string {
       .replaceAll(PATTERNS.separator, ' ')
       .trim()
   );
-}
-
-/**
- * Normalizes the spelling of a property type for documents and filters. Unlike `normalizeText`, this function keeps
- * punctuation, as in "1/2 дома" and "об'єкт". It is idempotent. Contract 4, Search.
- */
-export function normalizeSpelling(text: string): string {
-  return text
-    .replaceAll(PATTERNS.invisible, '')
-    .toLowerCase()
-    .normalize('NFD')
-    .replaceAll(PATTERNS.cyrillicStress, '')
-    .replaceAll(PATTERNS.decomposedYo, '')
-    .normalize('NFC')
-    .replaceAll(PATTERNS.innerApostrophe, "'")
-    .replaceAll(PATTERNS.hyphen, '-')
-    .replaceAll(PATTERNS.space, ' ')
-    .trim();
 }
 
 /** Inline elements. Every other element, except a table cell, begins and ends a line. */

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import {
-  truncateText,
-  toStorableMessage,
-  normalizeText,
-  normalizeSpelling,
-  toPlainText,
-} from '../src/text.ts';
+import { truncateText, toStorableMessage, normalizeText, toPlainText } from '../src/text.ts';
 import { toPlainPayload } from '../src/ingest/payload.ts';
 import { highlight } from '../src/search/highlight.ts';
 
@@ -99,36 +93,6 @@ test('Case, stress marks and invisible characters do not matter', () => {
     const plainText = parts.map(([word]) => word).join('');
     const decoratedText = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
     assert.equal(normalizeText(decoratedText), plainText);
-  });
-});
-
-const spellings: [string, string][] = [
-  ['Жилой  ДОМ', 'жилой дом'],
-  ['жило\u0438\u0306 дом', 'жилой дом'],
-  ['об’єкт, ОБʼЄКТ, об`єкт', "об'єкт, об'єкт, об'єкт"],
-  ['дом–дача, дом\u2011дача, дом−дача', 'дом-дача, дом-дача, дом-дача'],
-  ['жильё ЖИЛЬЕ\u0308', 'жилье жилье'],
-  ['за\u0301мок', 'замок'],
-  ['та\u00ADун\u200Bхаус', 'таунхаус'],
-  ['1/2 дома\u00A0(кв.)', '1/2 дома (кв.)'],
-  ['Poko\u0301j, pokój', 'pokój, pokój'],
-  ['її', 'її'],
-  ['\u00AD ', ''],
-];
-
-test('Property types have one spelling', () => {
-  for (const [text, expected] of spellings) assert.equal(normalizeSpelling(text), expected);
-});
-
-test('The unified spelling is stable and keeps the words', () => {
-  checkProperty(arbitraryText, (text) => {
-    const spelling = normalizeSpelling(text);
-    assert.equal(normalizeSpelling(spelling), spelling);
-    assert.equal(
-      normalizeSpelling(text.normalize('NFD')),
-      normalizeSpelling(text.normalize('NFC')),
-    );
-    assert.equal(normalizeText(spelling), normalizeText(text));
   });
 });
 

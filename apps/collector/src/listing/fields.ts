@@ -7,6 +7,7 @@ import {
   Type,
 } from 'typebox';
 import { choice, nullable } from '../schemas.ts';
+import { PROPERTY_TYPES } from './property-types.ts';
 
 /** Maximum values of PostgreSQL's `numeric(16, 2)` and `numeric(12, 2)`, rounded down to integers. */
 const MAX_PRICE = 99_999_999_999_999;
@@ -34,13 +35,14 @@ export type Field = {
   kind: keyof FieldKinds;
   /** Schema of the value in a payload. An extracted value must satisfy the schema too. */
   value: TSchema;
-  /** With `both`, the source's value takes precedence over the model's. */
-  provider: 'source' | 'model' | 'both';
+  /** With `both`, the source's value takes precedence over the model's. A `rule` value follows from another field. */
+  provider: 'source' | 'model' | 'both' | 'rule';
   isRequired?: true;
   instruction?: string;
+  /** Values that the model may choose from. */
   choices?: readonly string[];
   /** Rules that `merge.ts` applies to the value, in order. */
-  rules?: readonly ('shortened' | 'lower_case' | 'one_spelling' | 'rounded')[];
+  rules?: readonly ('shortened' | 'lower_case' | 'known_type' | 'rounded')[];
   /** Field that this field cannot exceed. Of contradictory values with one provider, only a trusted whole is kept. */
   partOf?: { whole: string; isWholeTrusted: boolean };
   /**
@@ -90,6 +92,8 @@ export const createUrlSchema = (description: string) =>
     maxLength: 2048,
     description,
   });
+
+const MAX_PROPERTY_TYPE_LENGTH = 100;
 
 const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
 export const dealTypeSchema = choice(DEAL_TYPES);
@@ -154,14 +158,26 @@ export const FIELDS = {
     display: 'list',
   },
   property_type: {
-    ...createTextField(100),
+    kind: 'code',
+    value: Type.String({
+      maxLength: MAX_PROPERTY_TYPE_LENGTH,
+      description: `${PROPERTY_TYPES.join(', ')}, or a word for one of them in Ukrainian, Russian or English. Another word is kept in \`property_type_text\`.`,
+    }),
+    choices: PROPERTY_TYPES,
     provider: 'both',
     instruction: '`apartment`, `house`, `room`, `land`, `commercial` or `garage`.',
-    rules: ['lower_case', 'one_spelling'],
+    rules: ['known_type'],
     isSearched: true,
     evaluation: 'exact',
     label: 'property type',
     display: 'list',
+  },
+  property_type_text: {
+    ...createTextField(MAX_PROPERTY_TYPE_LENGTH),
+    provider: 'rule',
+    isSearched: true,
+    label: 'property type as written',
+    display: 'detail',
   },
   price: {
     ...createNumberField(0, MAX_PRICE),
@@ -331,6 +347,8 @@ type FieldNameFrom<Provider extends Field['provider']> = {
 }[FieldName];
 type PayloadField = FieldNameFrom<'source' | 'both'>;
 export type ModelField = FieldNameFrom<'model' | 'both'>;
+/** Names of the fields of a listing that its payload alone does not determine. */
+export type FactName = FieldNameFrom<'model' | 'both' | 'rule'>;
 
 /** Field value in a payload or an extraction. */
 export type FieldValue<Name extends FieldName> = Static<FieldDefinitions[Name]['value']>;
@@ -349,8 +367,10 @@ export const FIELD_NAMES = Object.keys(FIELDS) as FieldName[];
 /** Returns the definition of a field, typed with all optional properties. */
 export const getField = (name: FieldName): Field => FIELDS[name];
 
-const isPayloadField = (name: FieldName): name is PayloadField => FIELDS[name].provider !== 'model';
-const isModelField = (name: FieldName): name is ModelField => FIELDS[name].provider !== 'source';
+const isPayloadField = (name: FieldName): name is PayloadField =>
+  ['source', 'both'].includes(FIELDS[name].provider);
+const isModelField = (name: FieldName): name is ModelField =>
+  ['model', 'both'].includes(FIELDS[name].provider);
 
 export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
 /** Names of the fields that only the source provides. */
@@ -410,22 +430,29 @@ export type Extraction = { is_listing: boolean; reason?: string | null } & {
   [Name in ModelField]?: FieldValue<Name> | null;
 };
 
-/**
- * Schema of the model's completion. It checks only types and choices: the bounds of `FIELDS` apply when values are
- * merged, so one invalid value does not discard the others.
- */
-export const extractionSchema = Type.Unsafe<Extraction>(
-  Type.Object({
-    is_listing: Type.Boolean(),
-    reason: nullable(Type.String()),
-    ...mapFields(MODEL_FIELDS, (name) => {
-      const { kind, choices } = getField(name);
-      if (kind === 'list') return schemaFactories.list();
-      if (choices !== undefined) return Type.Optional(nullable(Type.Enum([...choices])));
-      return Type.Optional(nullable(schemaFactories[kind === 'integer' ? 'number' : kind]()));
+const createExtractionSchema = ({ isSent }: { isSent: boolean }) =>
+  Type.Unsafe<Extraction>(
+    Type.Object({
+      is_listing: Type.Boolean(),
+      reason: nullable(Type.String()),
+      ...mapFields(MODEL_FIELDS, (name) => {
+        const { kind, choices, rules } = getField(name);
+        if (kind === 'list') return schemaFactories.list();
+        if (choices !== undefined && (isSent || rules?.includes('known_type') !== true))
+          return Type.Optional(nullable(Type.Enum([...choices])));
+        return Type.Optional(nullable(schemaFactories[kind === 'integer' ? 'number' : kind]()));
+      }),
     }),
-  }),
-);
+  );
+
+/** Schema in requests to the model. */
+export const requestedExtractionSchema = createExtractionSchema({ isSent: true });
+
+/**
+ * Schema that checks the model's completion. It checks only types: the bounds of `FIELDS` apply when values are merged,
+ * so one invalid value does not discard the others. A property type may be any word, which a rule resolves.
+ */
+export const extractionSchema = createExtractionSchema({ isSent: false });
 
 /** Prompt instruction for each extracted field, as a Markdown list item. */
 export const fieldInstructions = MODEL_FIELDS.map(

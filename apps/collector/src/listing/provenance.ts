@@ -9,7 +9,9 @@ export const RULES = {
     'written on one line with single spaces, and without characters that cannot be ' +
     'stored, or list entries that are empty, repeated, too long or too many',
   lower_case: 'written in lower case',
-  one_spelling: 'written in the spelling that filters use',
+  known_type: 'replaced by the kind of property that the word names',
+  unknown_type:
+    'omitted, since the word names no known kind of property; `property_type_text` has it',
   rounded: 'rounded to two decimals',
   shortened: 'truncated to the maximum length',
   not_valid: 'omitted, since it violates a rule for payloads',

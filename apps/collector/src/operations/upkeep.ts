@@ -5,6 +5,7 @@ import { repeat } from '../async/wait.ts';
 import type { Config } from '../config.ts';
 import type { ImageService } from '../images/image-service.ts';
 import { removeOldChanges, assignChangePositions } from '../listing/changes.ts';
+import { resolveStoredTypes } from '../listing/stored-types.ts';
 import { resolveStoredPlaces } from '../places/backfill.ts';
 import type { Tables } from '../tables.ts';
 import type { ArchiveCheck } from './archive-check.ts';
@@ -67,7 +68,13 @@ export function startUpkeep(deps: {
     if (deletedCount > 0) log.info({ deleted: deletedCount }, `${description} were removed`);
   }
 
+  async function resolveTypes(taskSignal: AbortSignal): Promise<void> {
+    const changedCount = await resolveStoredTypes(db, taskSignal);
+    if (changedCount > 0) log.info({ changed: changedCount }, 'property types were resolved');
+  }
+
   const tasks = [
+    startTask('property_types', MINUTELY_SCHEDULE, resolveTypes),
     startTask('change_places', MINUTELY_SCHEDULE, (taskSignal) =>
       assignChangePositions(db, taskSignal),
     ),

@@ -1,6 +1,11 @@
 import { type Kysely, sql } from 'kysely';
 import { defineCompletion, type ModelCallEvent, type ModelClient } from '@oselya/model';
-import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
+import {
+  type Extraction,
+  extractionSchema,
+  fieldInstructions,
+  requestedExtractionSchema,
+} from '../listing/fields.ts';
 import { toPlainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model.ts';
 import { writeWithClaim } from '../queue/fence.ts';
@@ -16,12 +21,15 @@ export type ExtractionRecord = {
 };
 
 /** Format of the model's completion. */
-export const extractionCompletion = defineCompletion({
-  schemaName: 'listing_extraction',
-  // A long completion has about 600 tokens (docs/models.md).
-  maxOutputTokens: 2_000,
+export const extractionCompletion = {
+  ...defineCompletion({
+    schemaName: 'listing_extraction',
+    // A long completion has about 600 tokens (docs/models.md).
+    maxOutputTokens: 2_000,
+    schema: requestedExtractionSchema,
+  }),
   schema: extractionSchema,
-});
+};
 
 /** System prompt with one line per field. Its version contains a hash of the prompt and the schema. */
 export const extractionPrompt = createPrompt();

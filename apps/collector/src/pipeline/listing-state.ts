@@ -8,6 +8,7 @@ import {
   mapFields,
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
+import { findPropertyType } from '../listing/property-types.ts';
 import { joinNames } from '../places/listing-place.ts';
 import { truncateText, normalizeText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
@@ -27,6 +28,16 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
   });
   // The field schemas have validated the payload and the facts.
   return state as ListingState;
+}
+
+export type StoredState = Readonly<Record<string, unknown>>;
+
+/** Resolves the property type of a stored state, so that a word which an earlier version stored is not a change. */
+export function resolveStoredState(state: StoredState): StoredState {
+  const { property_type: word } = state;
+  return typeof word === 'string'
+    ? { ...state, property_type: findPropertyType(word) ?? null }
+    : state;
 }
 
 /** Old and new listing values by field. Contract 4, Listings. */

@@ -1,15 +1,16 @@
 import { Value } from 'typebox/value';
 import {
   type Extraction,
+  type FactName,
   type Field,
   FIELD_NAMES,
   getField,
   type FieldValue,
   MODEL_FIELDS,
-  type ModelField,
   SOURCE_FIELDS,
 } from '../listing/fields.ts';
 import { getPricePerArea } from '../listing/listing.ts';
+import { findPropertyType } from '../listing/property-types.ts';
 import {
   createRuleOrigin,
   getProvider,
@@ -20,11 +21,11 @@ import {
 } from '../listing/provenance.ts';
 import { type PlaceColumns, resolveListingPlace } from '../places/listing-place.ts';
 import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts';
-import { cleanList, cleanText, truncateText, normalizeSpelling } from '../text.ts';
+import { cleanList, cleanText, normalizeText, truncateText } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
-/** Listing fields that the model may provide. Unknown fields are absent. */
-export type Facts = { [Name in ModelField]?: FieldValue<Name> };
+/** Listing fields that the model or a rule may provide. Unknown fields are absent. */
+export type Facts = { [Name in FactName]?: FieldValue<Name> };
 
 type MergedFacts = { facts: Facts; origins: Origins };
 
@@ -35,7 +36,7 @@ const VALUE_RULES: Record<
   shortened: (value, { value: schema }) =>
     truncateText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
   lower_case: (value) => String(value).toLowerCase(),
-  one_spelling: (value) => normalizeSpelling(String(value)),
+  known_type: (value) => findPropertyType(String(value)),
   // The columns have two decimals, so unrounded values would differ from the stored ones.
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
@@ -123,7 +124,11 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
     if (isValid && value !== '') facts[name] = value;
     origins[name] = isValid
       ? traceOrigin(provider, sourceValue, ruleResults)
-      : createRuleOrigin('not_valid', provider);
+      : createRuleOrigin(value === undefined ? 'unknown_type' : 'not_valid', provider);
+    if (name !== 'property_type' || !Value.Check(field.value, cleanValue)) continue;
+    if (normalizeText(String(cleanValue)) === value) continue;
+    facts['property_type_text'] = cleanValue;
+    origins['property_type_text'] = traceOrigin(provider, sourceValue, ruleResults.slice(0, 2));
   }
   return dropContradictions({ facts, origins });
 }

@@ -1,5 +1,12 @@
-import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
+import { expressionBuilder, type Expression, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
+import { findPropertyType, PROPERTY_TYPES } from '../listing/property-types.ts';
+import {
+  type Conversion,
+  convertBounds,
+  getDefaultCurrency,
+  readConversion,
+} from '../money/conversion.ts';
 import {
   createPlaceKey,
   findFilterCities,
@@ -7,33 +14,42 @@ import {
   findFilterRegions,
 } from '../places/gazetteer.ts';
 import type { Tables } from '../tables.ts';
-import { normalizeText, normalizeSpelling } from '../text.ts';
+import { normalizeText } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
 
-const RANGE_FILTERS = [
+/** Filters with a search's resolved property type and currency. A price filter needs a conversion. */
+export type ResolvedFilters = SearchFilters & { conversion?: Conversion | undefined };
+
+const PRICE_FILTERS = [
   ['price', 'price_min', 'price_max'],
+  ['price_per_m2', 'price_per_m2_min', 'price_per_m2_max'],
+] as const;
+const RANGE_FILTERS = [
   ['rooms', 'rooms_min', 'rooms_max'],
   ['area_total', 'area_min', 'area_max'],
 ] as const;
 
-type RangeColumn = (typeof RANGE_FILTERS)[number][0];
+type RangeColumn = (typeof RANGE_FILTERS)[number][0] | 'price';
 type ValueColumn = 'deal_type' | 'property_type' | 'source_slug';
 type KeyColumn = 'city_key' | 'district_key';
 
-function listRangeFilters(filters: SearchFilters) {
-  return RANGE_FILTERS.map(([column, min, max]) => ({
-    column,
-    min: filters[min],
-    max: filters[max],
-  })).filter(({ min, max }) => min !== undefined || max !== undefined);
+type BoundName = (typeof PRICE_FILTERS | typeof RANGE_FILTERS)[number][1 | 2];
+
+function listRangeFilters<Column extends string>(
+  ranges: readonly (readonly [column: Column, min: BoundName, max: BoundName])[],
+  filters: SearchFilters,
+) {
+  return ranges
+    .map(([column, min, max]) => ({ column, min: filters[min], max: filters[max] }))
+    .filter(({ min, max }) => min !== undefined || max !== undefined);
 }
 
-/** Returns the exact-match filters by column. Property types are converted to their stored spelling. */
+/** Returns the exact-match filters by column. */
 function listValueFilters(filters: SearchFilters): [column: ValueColumn, value: string][] {
   const { deal_type, property_type, source_slug } = filters;
   const values: Record<ValueColumn, string | undefined> = {
     deal_type,
-    property_type: property_type === undefined ? undefined : normalizeSpelling(property_type),
+    property_type,
     source_slug,
   };
   // The keys are those of `values`.
@@ -69,25 +85,45 @@ function listPlaceFilters(filters: SearchFilters): PlaceFilter[] {
 }
 
 /**
- * Validates filter ranges.
- * @throws ProblemError `validation_failed` with each lower bound that exceeds its upper bound.
+ * Resolves the property type and the currency of filters.
+ * @throws ProblemError `validation_failed` with each empty range, an unknown property type, or a currency without a rate.
  */
-export function validateRanges(filters: SearchFilters): void {
-  const errors = RANGE_FILTERS.filter(
-    ([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity),
-  ).map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
+export async function resolveFilters(
+  db: Kysely<Tables>,
+  filters: SearchFilters,
+): Promise<ResolvedFilters & { currency: string }> {
+  const errors = [...PRICE_FILTERS, ...RANGE_FILTERS]
+    .filter(([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity))
+    .map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
+  const propertyType =
+    filters.property_type === undefined ? undefined : findPropertyType(filters.property_type);
+  if (filters.property_type !== undefined && propertyType === undefined) {
+    const message = `must be ${PROPERTY_TYPES.join(', ')}, or a word for one of them`;
+    errors.push({ path: 'body/property_type', message });
+  }
   if (errors.length > 0) throw problem('validation_failed', { errors });
+  const { currency = getDefaultCurrency(filters.deal_type) } = filters;
+  const isConverted =
+    filters.currency !== undefined || listRangeFilters(PRICE_FILTERS, filters).length > 0;
+  const path = filters.currency === undefined ? undefined : 'body/currency';
+  return {
+    ...filters,
+    currency,
+    ...(propertyType !== undefined && { property_type: propertyType }),
+    ...(isConverted && { conversion: await readConversion(db, currency, path) }),
+  };
 }
 
 /**
- * Returns the SQL condition of the filters on `property_listings`. A listing without a price matches no price range,
- * and the same applies to rooms and area. Prices are compared as numbers, regardless of currency. Contract 4, Search.
+ * Returns the SQL condition of the filters on `property_listings`. A listing without a price, or in a currency without a
+ * rate, matches no price range, and the same applies to rooms and area. Contract 4, Search.
  */
-export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
+export function whereFilters(filters: ResolvedFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions: Expression<SqlBool>[] = listValueFilters(filters).map(([column, value]) =>
-    eb(column, '=', value),
-  );
+  const conditions: Expression<SqlBool>[] = [
+    ...listValueFilters(filters).map(([column, value]) => eb(column, '=', value)),
+    ...listPriceConditions(filters, sql.ref('price')),
+  ];
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
     const isInPlace = sql<SqlBool>`place_path && ${placeIds}::integer[]`;
     conditions.push(
@@ -98,12 +134,32 @@ export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
       ]),
     );
   }
-  for (const { column, min, max } of listRangeFilters(filters)) {
+  for (const { column, min, max } of listRangeFilters(RANGE_FILTERS, filters)) {
     if (min !== undefined) conditions.push(eb(column, '>=', min));
     if (max !== undefined) conditions.push(eb(column, '<=', max));
   }
   if (filters.include_archived !== true) conditions.push(eb('archived_at', 'is', null));
   return eb.and(conditions);
+}
+
+/** Returns the condition of each price filter, which compares each currency with its own bounds. */
+function listPriceConditions(
+  filters: ResolvedFilters,
+  price: Expression<unknown>,
+): Expression<SqlBool>[] {
+  const eb = expressionBuilder<Tables, 'property_listings'>();
+  return listRangeFilters(PRICE_FILTERS, filters).map(({ column, ...range }) => {
+    const amount = column === 'price' ? price : sql`round(price / nullif(area_total, 0), 2)`;
+    const bounds = filters.conversion === undefined ? [] : convertBounds(filters.conversion, range);
+    return eb.or(
+      bounds.map(({ currency, min, max }) => {
+        const conditions: Expression<SqlBool>[] = [eb('currency', '=', currency)];
+        if (min !== undefined) conditions.push(sql<SqlBool>`${amount} >= ${min}`);
+        if (max !== undefined) conditions.push(sql<SqlBool>`${amount} <= ${max}`);
+        return eb.and(conditions);
+      }),
+    );
+  });
 }
 
 /** Sizes of bands and blocks. The SQL function `listing_terms` uses the same numbers. */
@@ -158,7 +214,7 @@ export function listIndexConditions(filters: SearchFilters): Expression<SqlBool>
  * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but evaluated by the
  * index. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
-export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
+export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [];
   const valueTerms = listValueFilters(filters).map(
@@ -172,17 +228,33 @@ export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
     const terms = [...keyTerms, ...placeIds.map((id) => `place:${id}`)];
     conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`);
   }
-  for (const { column, min, max } of listRangeFilters(filters)) {
-    const firstStep = computeStep(column, (min ?? 0) * (1 - ROUNDING_TOLERANCE));
-    const lastStep = computeStep(column, (max ?? MAX_INDEXED_AMOUNT) * (1 + ROUNDING_TOLERANCE));
-    conditions.push(
-      sql<SqlBool>`${FILTER_TERMS} && ${buildTerms(TERM_PREFIXES[column], firstStep, lastStep)}::text[]`,
-    );
+  const { price_min, price_max, conversion } = filters;
+  if (conversion !== undefined && (price_min !== undefined || price_max !== undefined)) {
+    const bounds = convertBounds(conversion, { min: price_min, max: price_max });
+    const terms = new Set(bounds.flatMap((range) => buildRangeTerms('price', range)));
+    conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${[...terms]}::text[]`);
+  }
+  conditions.push(...listPriceConditions(filters, sql`price + 0`));
+  for (const { column, min, max } of listRangeFilters(RANGE_FILTERS, filters)) {
+    const terms = buildRangeTerms(column, { min, max });
+    conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`);
     const value = sql`${sql.ref(column)} + 0`;
     if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
     if (max !== undefined) conditions.push(sql<SqlBool>`${value} <= ${max}`);
   }
   return eb.and(conditions);
+}
+
+function buildRangeTerms(
+  column: RangeColumn,
+  { min = 0, max = MAX_INDEXED_AMOUNT }: { min: number | undefined; max: number | undefined },
+): string[] {
+  const firstStep = computeStep(column, Math.max(0, min) * (1 - ROUNDING_TOLERANCE));
+  const lastStep = computeStep(
+    column,
+    Math.min(Math.max(0, max), MAX_INDEXED_AMOUNT) * (1 + ROUNDING_TOLERANCE),
+  );
+  return buildTerms(TERM_PREFIXES[column], firstStep, lastStep);
 }
 
 function computeStep(column: RangeColumn, value: number): number {

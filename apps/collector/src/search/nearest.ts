@@ -3,8 +3,12 @@ import { type ModelClient, ModelError } from '@oselya/model';
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { whereFilterTerms, whereFilters, listIndexConditions } from './filters.ts';
-import type { SearchFilters } from './schemas.ts';
+import {
+  listIndexConditions,
+  type ResolvedFilters,
+  whereFilters,
+  whereFilterTerms,
+} from './filters.ts';
 
 export type QueryEmbedder = Pick<ModelClient, 'embed'>;
 
@@ -16,7 +20,7 @@ export type Neighbour = { id: number; distance: number; group: number | null };
 
 /** Nearest-neighbour query. */
 export type NearestQuery = QueryVector & {
-  filters: SearchFilters;
+  filters: ResolvedFilters;
   excludedId?: number | undefined;
   /** Excludes listings with a larger ID. */
   newestId?: number | undefined;
@@ -75,7 +79,7 @@ type QueryPlan = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }
 /** Returns the planner's estimates of all and of matching listings, because counting is slow. */
 async function estimateListings(
   db: Kysely<Tables>,
-  filters: SearchFilters,
+  filters: ResolvedFilters,
 ): Promise<{ listingCount: number; matchCount: number }> {
   const listings = db.selectFrom('property_listings').select('id');
   const query = listings.unionAll(listings.where(whereFilters(filters)));

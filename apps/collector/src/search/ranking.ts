@@ -7,8 +7,8 @@ import {
   whereFilterTerms,
   whereInNewestBands,
   listIndexConditions,
+  type ResolvedFilters,
 } from './filters.ts';
-import type { SearchFilters } from './schemas.ts';
 
 /** Listing with its rank and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
@@ -24,7 +24,7 @@ export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): num
 export type WordQuery = {
   /** Normalized query with at least one word. */
   text: string;
-  filters: SearchFilters;
+  filters: ResolvedFilters;
   maxMatches: number;
   /** Excludes listings with a larger ID. Any number is allowed, because it comes from a client's cursor. */
   newestId?: number | undefined;
@@ -123,7 +123,7 @@ const toHit = ([id, rank, group]: MatchRow): Hit => ({ id, rank, group });
  */
 function selectMatches(options: {
   text: string;
-  filters: SearchFilters;
+  filters: ResolvedFilters;
   bandCondition: Expression<SqlBool>;
   limit: number;
 }): RawBuilder<MatchRow[]> {

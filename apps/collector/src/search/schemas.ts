@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { listingSchema } from '../listing/listing.ts';
 import { dealTypeSchema } from '../listing/fields.ts';
+import { PROPERTY_TYPES } from '../listing/property-types.ts';
+import { requestedCurrencySchema } from '../money/conversion.ts';
 import { sourceSlugSchema, choice, nullable, MAX_ID } from '../schemas.ts';
 
 /**
@@ -53,10 +55,13 @@ const filterSchemas = {
   ),
   property_type: createTextFilter(
     100,
-    'Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
+    `${PROPERTY_TYPES.join(', ')}, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422.`,
   ),
   price_min: priceSchema,
   price_max: priceSchema,
+  price_per_m2_min: priceSchema,
+  price_per_m2_max: priceSchema,
+  currency: requestedCurrencySchema,
   rooms_min: roomsSchema,
   rooms_max: roomsSchema,
   area_min: areaSchema,
@@ -139,6 +144,11 @@ export const searchHitSchema = Type.Object(
 
 type SearchHit = Static<typeof searchHitSchema>;
 
+const currencySchema = Type.String({
+  description:
+    'Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else.',
+});
+
 const durationSchema = Type.Integer({ description: 'Duration of the search in milliseconds.' });
 
 /** Page of hits, best first. */
@@ -155,6 +165,7 @@ export const fulltextSearchResponseSchema = Type.Object(
           '`fold_duplicates`, each group counts once.',
       }),
     }),
+    currency: currencySchema,
     next_cursor: nullable(Type.String()),
     took_ms: durationSchema,
   },
@@ -192,6 +203,7 @@ export const matchesResponseSchema = Type.Object(
     items: Type.Array(Type.Object({ listing: listingSchema }), {
       description: 'The listings that the search finds, in the order of `ids`.',
     }),
+    currency: currencySchema,
     took_ms: durationSchema,
   },
   { $id: 'SearchMatchesResponse' },
@@ -236,6 +248,7 @@ export const similarSearchResponseSchema = Type.Object(
         duplicates: duplicatesSchema,
       }),
     ),
+    currency: currencySchema,
     took_ms: durationSchema,
   },
   { $id: 'SimilarSearchResponse' },

@@ -7,7 +7,7 @@ import { type Listing, listingColumns, presentListing } from '../listing/listing
 import { MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { normalizeText } from '../text.ts';
-import { validateRanges, whereFilters } from './filters.ts';
+import { type ResolvedFilters, resolveFilters, whereFilters } from './filters.ts';
 import { highlight } from './highlight.ts';
 import {
   type QueryEmbedder,
@@ -96,13 +96,14 @@ export function createSearchService({ db, model }: SearchDeps) {
       highlight: shouldHighlight,
       ...searchOptions
     } = request;
-    const { fold_duplicates: shouldFold = false, ...filters } = searchOptions;
-    validateRanges(filters);
+    const { fold_duplicates: shouldFold = false, ...requestedFilters } = searchOptions;
+    const filters = await resolveFilters(db, requestedFilters);
+    const { currency } = filters;
     const normalizedQuery = normalizeText(query);
-    const searchHash = hashSearch(filters, kind, normalizedQuery, shouldFold);
+    const searchHash = hashSearch(requestedFilters, kind, normalizedQuery, shouldFold);
     const cursorPosition = cursor === undefined ? undefined : readCursor(searchHash, cursor);
     if (normalizedQuery === '')
-      return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
+      return { items: [], total: { value: 0, relation: 'eq' }, currency, next_cursor: null };
 
     const wordQuery = { text: normalizedQuery, filters, newestId: cursorPosition?.newestId };
     const ranking =
@@ -118,7 +119,7 @@ export function createSearchService({ db, model }: SearchDeps) {
     const page = remainingHits.slice(0, limit);
     const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
     const words = shouldHighlight === true ? new Set(normalizedQuery.split(' ')) : undefined;
-    const results = await loadResults(db, page, shouldFold ? filters : undefined);
+    const results = await loadResults(db, page, filters, shouldFold);
     return {
       items: results.map(({ hit, ...result }) => {
         const { title, description } = result.listing;
@@ -127,6 +128,7 @@ export function createSearchService({ db, model }: SearchDeps) {
         return { ...result, rank: hit.rank, ...highlightField };
       }),
       total: { value: hits.length, relation: isLowerBound ? 'gte' : 'eq' },
+      currency,
       next_cursor:
         lastHit === undefined
           ? null
@@ -149,7 +151,7 @@ export function createSearchService({ db, model }: SearchDeps) {
   return {
     /**
      * Searches by words, and ranks by cover density. Specification 001, Behaviour rules.
-     * @throws ProblemError `validation_failed` if a range is empty or the cursor belongs to a different search.
+     * @throws ProblemError `validation_failed` if a filter is invalid or the cursor belongs to a different search.
      */
     fulltext: (request: FulltextSearchRequest) => searchRanked('fulltext', request),
 
@@ -171,8 +173,9 @@ export function createSearchService({ db, model }: SearchDeps) {
       signal: AbortSignal,
     ): Promise<WithoutDuration<SimilarSearchResponse>> {
       const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...searchOptions } = request;
-      const { fold_duplicates: shouldFold = false, ...filters } = searchOptions;
-      validateRanges(filters);
+      const { fold_duplicates: shouldFold = false, ...requestedFilters } = searchOptions;
+      const filters = await resolveFilters(db, requestedFilters);
+      const { currency } = filters;
       const targetCount = [query, embedding, listing_id].filter(
         (value) => value !== undefined,
       ).length;
@@ -180,7 +183,7 @@ export function createSearchService({ db, model }: SearchDeps) {
         const message = `must have exactly one of query, embedding and listing_id, not ${targetCount}`;
         throw problem('validation_failed', { errors: [{ path: 'body', message }] });
       }
-      if (query !== undefined && normalizeText(query) === '') return { items: [] };
+      if (query !== undefined && normalizeText(query) === '') return { items: [], currency };
       const queryVector =
         query === undefined
           ? await loadVector(db, embedding, listing_id)
@@ -189,29 +192,31 @@ export function createSearchService({ db, model }: SearchDeps) {
       const neighbours = await (shouldFold
         ? findFoldedNeighbours(nearestQuery)
         : findNearest(db, nearestQuery));
-      const results = await loadResults(db, neighbours, shouldFold ? filters : undefined);
+      const results = await loadResults(db, neighbours, filters, shouldFold);
       return {
         items: results.map(({ hit, ...result }) => ({ ...result, distance: hit.distance })),
+        currency,
       };
     },
 
     /**
      * Returns the listings among the given IDs that a full-text search finds, in the order of the IDs.
-     * @throws ProblemError `validation_failed` if a range is empty.
+     * @throws ProblemError `validation_failed` if a filter is invalid.
      */
     async matches(request: MatchesRequest): Promise<WithoutDuration<MatchesResponse>> {
-      const { ids, query, ...filters } = request;
-      validateRanges(filters);
+      const { ids, query, ...requestedFilters } = request;
+      const filters = await resolveFilters(db, requestedFilters);
+      const { currency, conversion } = filters;
       const normalizedQuery = query === undefined ? undefined : normalizeText(query);
-      if (normalizedQuery === '') return { items: [] };
+      if (normalizedQuery === '') return { items: [], currency };
       const wordCondition = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${normalizedQuery})`;
       const condition =
         normalizedQuery === undefined
           ? whereFilters(filters)
           : sql<SqlBool>`${whereFilters(filters)} and ${wordCondition}`;
-      const listingsById = await loadListings(db, ids, condition);
+      const listingsById = await loadListings(db, ids, { condition, conversion });
       const listings = ids.flatMap((id) => listingsById.get(id) ?? []);
-      return { items: listings.map((listing) => ({ listing })) };
+      return { items: listings.map((listing) => ({ listing })), currency };
     },
   };
 }
@@ -272,16 +277,17 @@ function hashSearch(filters: SearchFilters, ...parts: readonly unknown[]): strin
   return hash.digest('base64url').slice(0, 16);
 }
 
-/** Loads the listings of hits in the same order. If `foldFilters` is set, adds the other members of each group. */
+/** Loads the listings of hits in the same order. With `shouldFold`, adds the other members of each group. */
 async function loadResults<FoundHit extends { id: number; group: number | null }>(
   db: Kysely<Tables>,
   hits: readonly FoundHit[],
-  foldFilters: SearchFilters | undefined,
+  filters: ResolvedFilters,
+  shouldFold: boolean,
 ): Promise<{ hit: FoundHit; listing: Listing; duplicates?: number[] }[]> {
   const ids = hits.map((hit) => hit.id);
-  const listings = await loadListings(db, ids);
+  const listings = await loadListings(db, ids, filters);
   const groups = hits.flatMap(({ group }) => group ?? []);
-  const groupMembers = foldFilters && (await listGroupMembers(db, groups, foldFilters));
+  const groupMembers = shouldFold ? await listGroupMembers(db, groups, filters) : undefined;
   return hits.flatMap((hit) => {
     const listing = listings.get(hit.id);
     if (listing === undefined) return [];
@@ -292,11 +298,14 @@ async function loadResults<FoundHit extends { id: number; group: number | null }
   });
 }
 
-/** Returns the listings with these IDs that meet a condition, by ID. */
+/** Returns the listings with these IDs that meet a condition, by ID, with converted prices. */
 async function loadListings(
   db: Kysely<Tables>,
   ids: readonly number[],
-  condition: Expression<SqlBool> = sql`true`,
+  {
+    condition = sql`true`,
+    conversion,
+  }: { condition?: Expression<SqlBool> } & Pick<ResolvedFilters, 'conversion'>,
 ): Promise<Map<number, Listing>> {
   if (ids.length === 0) return new Map();
   const rows = await db
@@ -305,7 +314,7 @@ async function loadListings(
     .where('id', 'in', ids)
     .where(condition)
     .execute();
-  return new Map(rows.map((row) => [row.id, presentListing(row)]));
+  return new Map(rows.map((row) => [row.id, presentListing(row, conversion)]));
 }
 
 /**

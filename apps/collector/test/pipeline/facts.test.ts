@@ -2,14 +2,21 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import { LISTING, startModelServer } from '@oselya/model/testing';
+import { Value } from 'typebox/value';
 import type { Payload } from '../../src/ingest/payload.ts';
 import type { Extraction } from '../../src/listing/fields.ts';
 import {
+  extractionCompletion,
   extractionPrompt,
   extractListing,
   findRejectionReason,
 } from '../../src/pipeline/extraction.ts';
 import { mergeFacts, mergeFields } from '../../src/pipeline/merge.ts';
+import {
+  findPropertyType,
+  PROPERTY_TYPES,
+  type PropertyType,
+} from '../../src/listing/property-types.ts';
 import type { Rule } from '../../src/listing/provenance.ts';
 import { createPayload } from '../support/pipeline.ts';
 
@@ -97,17 +104,88 @@ test('City and district have the names of the gazetteer, and the written names a
   assert.deepEqual(mergePlace(null, null).place, [null, 'unknown']);
 });
 
-test('An empty text of the source yields to the model, and property types are in lower case', () => {
-  const { facts, origins } = merge(
-    { title: '  ', property_type: 'Apartment' },
-    { title: 'Квартира', language: 'UK' },
-  );
+test('An empty text of the source yields to the model', () => {
+  const { facts, origins } = merge({ title: '  ' }, { title: 'Квартира', language: 'UK' });
   assert.equal(facts.title, 'Квартира');
   assert.deepEqual(origins['title'], fromModel);
-  assert.equal(facts.property_type, 'apartment');
-  assert.deepEqual(origins['property_type'], createRuleOrigin('lower_case', 'payload'));
   assert.deepEqual(origins['language'], createRuleOrigin('lower_case', 'model'));
-  assert.deepEqual(merge({ property_type: 'house' }, {}).origins['property_type'], fromPayload);
+});
+
+/** Words of sources, models and filters by the kind of property that they name. */
+const PROPERTY_WORDS: Record<PropertyType, string> = {
+  apartment:
+    'apartment|Flat|кв.|КВАРТИРА|1-кімн. кв.|квартиру|студія|пентхаус|апартаменты|двокімнатна|2-к|kvartyra|kvartira|studio flat',
+  house:
+    'house|будинок|частина будинку|дім|дом|дача|таунхаус|Таун\u00ADхаус|котедж|об’єкт-дача|dom|budynok|dacha|3-bedroom house|townhouse',
+  room: 'room|кімната|комнату|Кімната в квартирі|койко-место|ліжко-місце|komnata|kimnata',
+  land: 'land|земельна ділянка|дачна ділянка|участок|building plot|house plot|dilianka|uchastok',
+  commercial:
+    'commercial|приміщення|нежиле помещение|офіс|склад|магазин|готель|shop|office building|ofis|sklad',
+  garage: 'garage|гараж|паркомісце|машино-місце|парковочное место|parking space|garazh|harazh',
+};
+
+test('Words in three languages and in Latin letters name a kind of property, others name none', () => {
+  for (const type of PROPERTY_TYPES) {
+    for (const word of PROPERTY_WORDS[type].split('|'))
+      assert.equal(findPropertyType(word), type, word);
+  }
+  for (const word of ['', '—', 'замок', 'village', 'домашній', 'Львів', 'балкон', 'за\u0301мок'])
+    assert.equal(findPropertyType(word), undefined, word);
+});
+
+test('The word for a kind of property is kept beside the kind, and an unknown word without one', () => {
+  const cases: [Partial<Payload>, Partial<Extraction>, object, Record<string, object>][] = [
+    [{ property_type: 'house' }, {}, { property_type: 'house' }, { property_type: fromPayload }],
+    [
+      { property_type: ' Apartment' },
+      { property_type: 'house' },
+      { property_type: 'apartment' },
+      { property_type: createRuleOrigin('known_type', 'payload') },
+    ],
+    [
+      { property_type: 'Таунхаус' },
+      {},
+      { property_type: 'house', property_type_text: 'Таунхаус' },
+      {
+        property_type: createRuleOrigin('known_type', 'payload'),
+        property_type_text: fromPayload,
+      },
+    ],
+    [
+      { property_type: 'за\0мок ' },
+      { property_type: 'house' },
+      { property_type_text: 'замок' },
+      {
+        property_type: createRuleOrigin('unknown_type', 'payload'),
+        property_type_text: createRuleOrigin('cleaned', 'payload'),
+      },
+    ],
+    [
+      {},
+      { property_type: 'flat' },
+      { property_type: 'apartment', property_type_text: 'flat' },
+      { property_type: createRuleOrigin('known_type', 'model'), property_type_text: fromModel },
+    ],
+    [
+      {},
+      { property_type: 'замок '.repeat(20) },
+      {},
+      { property_type: createRuleOrigin('unknown_type', 'model') },
+    ],
+  ];
+  for (const [payload, extraction, expectedFacts, expectedOrigins] of cases) {
+    const { facts, origins } = merge(payload, extraction);
+    assert.deepEqual(facts, expectedFacts, JSON.stringify(payload));
+    assert.deepEqual(origins, { description: fromPayload, ...expectedOrigins });
+  }
+});
+
+test('The model is offered the kinds of property, and another word does not discard its answer', () => {
+  const { properties } = extractionCompletion.sentSchema;
+  assert.deepEqual(properties?.['property_type']?.enum, [...PROPERTY_TYPES, null]);
+  const extraction = { ...LISTING, property_type: 'квартира' };
+  assert.ok(Value.Check(extractionCompletion.schema, extraction));
+  assert.ok(!Value.Check(extractionCompletion.schema, { ...extraction, deal_type: 'gift' }));
 });
 
 const impossibleFacts: [string, Partial<Extraction>][] = [
@@ -206,8 +284,8 @@ test('A value of the source keeps its origin while it is unchanged', () => {
     assert.deepEqual(changedFacts.origins['phones'], createRuleOrigin('cleaned', 'payload'));
   }
   // If several rules apply, the last rule is the origin.
-  const type = merge({ property_type: ' House' }, {}).origins['property_type'];
-  assert.deepEqual(type, createRuleOrigin('lower_case', 'payload'));
+  const language = merge({}, { language: ' UK' }).origins['language'];
+  assert.deepEqual(language, createRuleOrigin('lower_case', 'model'));
 });
 
 test('A truncated summary has the origin "rule"', () => {

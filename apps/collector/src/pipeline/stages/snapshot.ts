@@ -10,6 +10,8 @@ import {
   diffStates,
   isMaterialChange,
   buildListingState,
+  resolveStoredState,
+  type StoredState,
   TRACKED_FIELDS,
 } from '../listing-state.ts';
 import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
@@ -32,7 +34,7 @@ export const snapshot: StageRun = async (context, { db }) => {
   const changes =
     earlierState === null
       ? {}
-      : diffStates(withCanonicalPlace(earlierState), state, TRACKED_FIELDS);
+      : diffStates(withCanonicalPlace(resolveStoredState(earlierState)), state, TRACKED_FIELDS);
   const isChanged =
     revision > 0
       ? Object.keys(changes).length > 0
@@ -65,8 +67,6 @@ function getImages(context: JobContext, { samePayloadState, earlierState }: Prio
     ? storedImages
     : (requireOutput(context, 'payload').image_urls ?? []);
 }
-
-type StoredState = Readonly<Record<string, unknown>>;
 
 /** Returns a stored state with the canonical names of its place, which states from before migration 0028 lack. */
 function withCanonicalPlace(state: StoredState): StoredState {
