@@ -15,6 +15,7 @@ const COMPARED_COLUMNS = [
   'id',
   'archived_at',
   'deal_type',
+  'property_type',
   'city',
   'city_key',
   'district',

@@ -92,8 +92,26 @@ const roundScore = (value: number) => Number(value.toFixed(3));
 /** Facts on which listings of the same property agree. */
 const IDENTIFYING_FACTS = ['deal_type', 'rooms', 'floor'] as const;
 
+/** Kinds that texts about one property may name, such as a flat that could be an office, or land with a house. */
+const SIMILAR_TYPES = new Set([
+  'apartment commercial',
+  'apartment house',
+  'apartment room',
+  'commercial garage',
+  'commercial house',
+  'commercial land',
+  'house land',
+  'house room',
+]);
+
+function areDifferentTypes(a: string | null, b: string | null): boolean {
+  if (a === null || b === null || a === b) return false;
+  return !SIMILAR_TYPES.has([a, b].toSorted().join(' '));
+}
+
 function areContradictory(a: ComparedListing, b: ComparedListing): boolean {
   return (
+    areDifferentTypes(a.property_type, b.property_type) ||
     IDENTIFYING_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
     areInDifferentCities(a, b) ||
     areDifferentAreas(a.area_total, b.area_total) ||

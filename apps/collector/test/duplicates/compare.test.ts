@@ -17,6 +17,7 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
     id: listingCount,
     archived_at: null,
     deal_type: 'sale',
+    property_type: null,
     city,
     city_key: city === null ? null : normalizeText(city),
     district: null,
@@ -216,6 +217,11 @@ const SAME_PROPERTY_PAIRS: Pair[] = [
 
 /** Pairs of listings of different properties. */
 const DIFFERENT_PROPERTY_PAIRS: Pair[] = [
+  [
+    'a flat and its garage',
+    { ...FRANKA_FLAT, property_type: 'apartment' },
+    { property_type: 'garage' },
+  ],
   ['for sale and for rent', FRANKA_FLAT, { deal_type: 'rent', price: 600 }],
   ['for a month and for a day', OBOLON_FLAT, { deal_type: 'daily_rent' }],
   ['for sale and for rent, at one price', POLTAVA_HOUSE, { deal_type: 'rent' }],
