@@ -8,6 +8,7 @@ import { addBackfillCommand } from './commands/backfill-embeddings.ts';
 import { addChatCommand } from './commands/chat.ts';
 import { addEvaluateCommand } from './commands/evaluate.ts';
 import { addIngestCommand } from './commands/ingest.ts';
+import { addRatesCommand } from './commands/rates.ts';
 import { addReprocessCommand } from './commands/reprocess.ts';
 import { addSearchCommand } from './commands/search.ts';
 import { addServeCommands, addSetUpCommands } from './commands/serve.ts';
@@ -91,6 +92,7 @@ const commandRegistrations: readonly ((program: Command, context: Context) => vo
   addBackfillCommand,
   addReprocessCommand,
   addEvaluateCommand,
+  addRatesCommand,
   addApiKeyCommand,
   addInventoryCommand,
 ];

@@ -22,7 +22,7 @@ import { oselya } from './support/oselya.ts';
 const UNUSED = join(tmpdir(), `oselya-unused-${process.pid}`);
 
 const commands =
-  'dev assistant collector worker migrate assign-legacy keygen search chat backfill-embeddings reprocess ingest evaluate api-key'.split(
+  'dev assistant collector worker migrate assign-legacy keygen search chat backfill-embeddings reprocess ingest evaluate rates api-key'.split(
     ' ',
   );
 test('--help of each command describes its use and requirements', async () => {
@@ -77,6 +77,7 @@ const wrongUses: [commandLine: string, expected: RegExp][] = [
   ['ingest a.csv --source a --load x --again', /cannot be used with option/],
   ['ingest a.csv --source a --delimiter ;', /Allowed choices are comma, semicolon/],
   ['evaluate --limit 0', /It must be a positive integer/],
+  ['rates ', /It must not be empty: see oselya rates --help/],
   ['inventory fly', /fly/],
   ['inventory validate -x.json', /-x/],
   ['inventory validate -- -x.json', /cannot read -x\.json/],

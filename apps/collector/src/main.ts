@@ -22,6 +22,13 @@ export { configSchema, readConfig } from './config.ts';
 export type { Tables } from './tables.ts';
 export { metrics, openapi } from './commands/documents.ts';
 export { errors } from './errors.ts';
+export {
+  listLatestRates,
+  parseRate,
+  type Rate,
+  storeRates,
+  storeStartingRates,
+} from './money/rates.ts';
 export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { ListingSelection } from './reprocess/repository.ts';
