@@ -133,6 +133,16 @@ create table conversation_summaries (
   PRIMARY KEY (session_id)
 );
 
+create table currency_rates (
+  currency text not null,
+  day date not null,
+  rate numeric(20,10) not null,
+  source text not null,
+  CHECK ((rate > (0)::numeric)),
+  CHECK ((source = ANY (ARRAY['starting_set'::text, 'file'::text]))),
+  PRIMARY KEY (currency, day)
+);
+
 create table duplicate_marks (
   id bigint not null generated always as identity,
   listing_id bigint not null,
@@ -348,6 +358,7 @@ create table property_listings (
   place_text text,
   place_status text,
   district_key text,
+  property_type_text text,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),
   PRIMARY KEY (id),
   UNIQUE (source_slug, external_id)
@@ -359,6 +370,7 @@ CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (e
 CREATE INDEX property_listings_terms ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_terms_archived ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
 CREATE INDEX property_listings_unplaced ON public.property_listings USING btree (id) WHERE (place_status IS NULL);
+CREATE INDEX property_listings_unresolved_types ON public.property_listings USING btree (id) WHERE (property_type <> ALL (ARRAY['apartment'::text, 'house'::text, 'room'::text, 'land'::text, 'commercial'::text, 'garage'::text]));
 
 create table rate_limits (
   key character varying(255) not null,

@@ -17,6 +17,7 @@ export const searchSchema = Type.Unsafe<Search>({
 
 const RANGE_FIELDS = [
   ['price_min', 'price_max'],
+  ['price_per_m2_min', 'price_per_m2_max'],
   ['rooms_min', 'rooms_max'],
   ['area_min', 'area_max'],
 ] as const;

@@ -765,7 +765,10 @@ export interface paths {
         /** Get a listing, the origin of its fields, and its likely duplicates */
         get: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+                    currency?: string;
+                };
                 header?: never;
                 path: {
                     /** @description A whole number from 1. */
@@ -793,6 +796,7 @@ export interface paths {
                             summary: string | null;
                             deal_type: string | null;
                             property_type: string | null;
+                            property_type_text: string | null;
                             price: number | null;
                             currency: string | null;
                             city: string | null;
@@ -823,6 +827,16 @@ export interface paths {
                                 region: string | null;
                                 text: string | null;
                             } | null;
+                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                            price_converted: {
+                                amount: number;
+                                currency: string;
+                                /**
+                                 * Format: date
+                                 * @description Date of the older of the two rates.
+                                 */
+                                rate_date: string;
+                            } | null;
                             archived_at: string | null;
                             /** Format: date-time */
                             created_at: string;
@@ -837,7 +851,7 @@ export interface paths {
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
-                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the spelling that filters use; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
+                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `known_type`, replaced by the kind of property that the word names; `unknown_type`, omitted, since the word names no known kind of property; `property_type_text` has it; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
                                         /** @description Provider of the value that the rule changed or omitted. */
                                         of?: string;
@@ -2919,6 +2933,7 @@ export interface components {
             title?: string;
             description: string;
             deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English. Another word is kept in `property_type_text`. */
             property_type?: string;
             price?: number;
             /** @description ISO 4217. */
@@ -2968,10 +2983,14 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
             region?: string | string[];
-            /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. */
             property_type?: string;
             price_min?: number;
             price_max?: number;
+            price_per_m2_min?: number;
+            price_per_m2_max?: number;
+            /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+            currency?: string;
             rooms_min?: number;
             rooms_max?: number;
             area_min?: number;
@@ -3004,6 +3023,7 @@ export interface components {
                 summary: string | null;
                 deal_type: string | null;
                 property_type: string | null;
+                property_type_text: string | null;
                 price: number | null;
                 currency: string | null;
                 city: string | null;
@@ -3034,6 +3054,16 @@ export interface components {
                     region: string | null;
                     text: string | null;
                 } | null;
+                /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                price_converted: {
+                    amount: number;
+                    currency: string;
+                    /**
+                     * Format: date
+                     * @description Date of the older of the two rates.
+                     */
+                    rate_date: string;
+                } | null;
                 archived_at: string | null;
                 /** Format: date-time */
                 created_at: string;
@@ -3053,6 +3083,8 @@ export interface components {
                 /** @description `gte`: the number is a lower bound. A full-text search returns it when 1000 or more listings match: only the newest of them were ranked. A hybrid search returns it when one of its two rankings has 50 or more listings: no more were fused. With `fold_duplicates`, each group counts once. */
                 relation: "eq" | "gte";
             };
+            /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
+            currency: string;
             next_cursor: string | null;
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
@@ -3076,10 +3108,14 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
             region?: string | string[];
-            /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. */
             property_type?: string;
             price_min?: number;
             price_max?: number;
+            price_per_m2_min?: number;
+            price_per_m2_max?: number;
+            /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+            currency?: string;
             rooms_min?: number;
             rooms_max?: number;
             area_min?: number;
@@ -3109,6 +3145,7 @@ export interface components {
                     summary: string | null;
                     deal_type: string | null;
                     property_type: string | null;
+                    property_type_text: string | null;
                     price: number | null;
                     currency: string | null;
                     city: string | null;
@@ -3139,6 +3176,16 @@ export interface components {
                         region: string | null;
                         text: string | null;
                     } | null;
+                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                    price_converted: {
+                        amount: number;
+                        currency: string;
+                        /**
+                         * Format: date
+                         * @description Date of the older of the two rates.
+                         */
+                        rate_date: string;
+                    } | null;
                     archived_at: string | null;
                     /** Format: date-time */
                     created_at: string;
@@ -3150,6 +3197,8 @@ export interface components {
                 /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
                 duplicates?: number[];
             }[];
+            /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
+            currency: string;
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
@@ -3177,10 +3226,14 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
             region?: string | string[];
-            /** @description Property type of the listings, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. */
             property_type?: string;
             price_min?: number;
             price_max?: number;
+            price_per_m2_min?: number;
+            price_per_m2_max?: number;
+            /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+            currency?: string;
             rooms_min?: number;
             rooms_max?: number;
             area_min?: number;
@@ -3204,6 +3257,7 @@ export interface components {
                     summary: string | null;
                     deal_type: string | null;
                     property_type: string | null;
+                    property_type_text: string | null;
                     price: number | null;
                     currency: string | null;
                     city: string | null;
@@ -3234,6 +3288,16 @@ export interface components {
                         region: string | null;
                         text: string | null;
                     } | null;
+                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                    price_converted: {
+                        amount: number;
+                        currency: string;
+                        /**
+                         * Format: date
+                         * @description Date of the older of the two rates.
+                         */
+                        rate_date: string;
+                    } | null;
                     archived_at: string | null;
                     /** Format: date-time */
                     created_at: string;
@@ -3241,6 +3305,8 @@ export interface components {
                     updated_at: string;
                 };
             }[];
+            /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
+            currency: string;
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
@@ -3310,6 +3376,12 @@ export const listingFields = [
     "label": "property type",
     "unit": null,
     "shown": "list"
+  },
+  {
+    "name": "property_type_text",
+    "label": "property type as written",
+    "unit": null,
+    "shown": "detail"
   },
   {
     "name": "price",
@@ -3427,6 +3499,12 @@ export const listingFields = [
     "label": "published",
     "unit": null,
     "shown": "detail"
+  },
+  {
+    "name": "price_converted",
+    "label": "price in the requested currency",
+    "unit": null,
+    "shown": "list"
   }
 ] as const;
 
@@ -3520,7 +3598,7 @@ export const searchFilters = {
     "minLength": 1,
     "maxLength": 100,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
-    "description": "Property type of the listings, in any case and spelling: \"Apartment\" finds \"apartment\", and \"об’єкт\" \"об'єкт\"."
+    "description": "apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: \"квартира\" and \"flat\" find \"apartment\". Another word is 422."
   },
   "price_min": {
     "type": "number",
@@ -3531,6 +3609,21 @@ export const searchFilters = {
     "type": "number",
     "minimum": 0,
     "maximum": 100000000000000
+  },
+  "price_per_m2_min": {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 100000000000000
+  },
+  "price_per_m2_max": {
+    "type": "number",
+    "minimum": 0,
+    "maximum": 100000000000000
+  },
+  "currency": {
+    "type": "string",
+    "pattern": "^[A-Z]{3}$",
+    "description": "ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate."
   },
   "rooms_min": {
     "type": "integer",

@@ -30,7 +30,7 @@ function createFilters({ isDescribed }: { isDescribed: boolean }) {
       ),
     );
   const priceSchema = Type.Optional(
-    Type.Number({ ...price_min, ...describe('in the currency of the listing') }),
+    Type.Number({ ...price_min, ...describe('in currency; other currencies are converted') }),
   );
   const areaSchema = Type.Optional(
     Type.Number({ ...area_min, ...describe('square metres in all') }),
@@ -52,11 +52,17 @@ function createFilters({ isDescribed }: { isDescribed: boolean }) {
       Type.String({
         minLength: 1,
         maxLength: searchFilters.property_type.maxLength,
-        ...describe('such as apartment, house, room, land, garage, office'),
+        ...describe('apartment, house, room, land, commercial or garage'),
       }),
     ),
     price_min: priceSchema,
     price_max: priceSchema,
+    currency: Type.Optional(
+      Type.String({
+        pattern: searchFilters.currency.pattern,
+        ...describe('ISO 4217, of the prices; without it USD for a sale and UAH for anything else'),
+      }),
+    ),
     rooms_min: roomsSchema,
     rooms_max: roomsSchema,
     area_min: areaSchema,
@@ -167,7 +173,9 @@ function formatFilters(filters: ListingFilters): string {
     ...[city, district, region].map(formatNames),
     property_type,
     formatRange('rooms', filters.rooms_min, filters.rooms_max),
-    formatRange('price', filters.price_min, filters.price_max),
+    [formatRange('price', filters.price_min, filters.price_max), filters.currency]
+      .filter(Boolean)
+      .join(' '),
     formatRange('m²', filters.area_min, filters.area_max),
   ]
     .filter(Boolean)
@@ -193,18 +201,19 @@ export function parseListingInput(
 
 const truncateQuery = (text: string): string => text.trim().slice(0, 512);
 
-function toFilters({ deal_type, property_type, city, price, rooms, area_total }: SearchCriteria) {
+function toFilters(criteria: SearchCriteria) {
+  const { deal_type, property_type, city, price, currency, rooms, area_total } = criteria;
   return {
     ...(deal_type !== null && { deal_type }),
     ...(property_type !== null && { property_type }),
     ...(city !== null && { city }),
-    ...(price !== null && { price_max: price }),
+    ...(price !== null && { price_max: price, ...(currency !== null && { currency }) }),
     ...(rooms !== null && { rooms_min: rooms, rooms_max: rooms }),
     ...(area_total !== null && { area_min: area_total }),
   };
 }
 
-type SearchInput = { query: string; deal_type?: string; price_max?: number };
+type SearchInput = { query: string; deal_type?: string; price_max?: number; currency?: string };
 
 const CHEAPER_PATTERN = /дешев|cheaper/iu;
 
@@ -227,26 +236,38 @@ function parseFollowUp(
     return undefined;
   const changes = toFilters(criteria);
   if (CHEAPER_PATTERN.test(text)) {
-    const price = lastSearch.price_max ?? findLowestPrice(earlierMessages);
+    const { price_max: price, currency } =
+      lastSearch.price_max === undefined ? findLowestPrice(earlierMessages) : lastSearch;
     const cheaperPrice = price === undefined ? {} : { price_max: price * CHEAPER_SHARE };
-    return { ...lastSearch, ...cheaperPrice, ...changes };
+    return {
+      ...lastSearch,
+      ...cheaperPrice,
+      ...(currency !== undefined && { currency }),
+      ...changes,
+    };
   }
   if (Object.keys(changes).length === 0) return undefined;
-  const { price_max: _price, ...searchWithoutPrice } = lastSearch;
+  const { price_max: _price, currency: _currency, ...searchWithoutPrice } = lastSearch;
   // A price limit for rent does not apply to a purchase.
   const isSameDeal = criteria.deal_type === null || criteria.deal_type === lastSearch.deal_type;
   const query = truncateQuery(`${lastSearch.query} ${text}`);
   return { ...(isSameDeal ? lastSearch : searchWithoutPrice), ...changes, query };
 }
 
-function findLowestPrice(earlierMessages: readonly ChatMessage[]): number | undefined {
+function findLowestPrice(
+  earlierMessages: readonly ChatMessage[],
+): Pick<SearchInput, 'price_max' | 'currency'> {
   const output = earlierMessages.findLast(
     (message) => message.role === 'tool' && message.toolName === 'search_listings',
   );
   // A pattern finds the prices, because truncated output is invalid JSON.
-  const matches = output?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [];
-  const prices = Array.from(matches, ([, price]) => Number(price));
-  return prices.length === 0 ? undefined : Math.min(...prices);
+  const matches =
+    output?.content.matchAll(/"price":(\d+(?:\.\d+)?)(?:,"currency":"([A-Z]{3})")?/g) ?? [];
+  const prices = Array.from(matches, ([, price, currency]) => ({
+    price_max: Number(price),
+    ...(currency !== undefined && { currency }),
+  }));
+  return prices.toSorted((a, b) => a.price_max - b.price_max)[0] ?? {};
 }
 
 const FOUND_HEADING = {
