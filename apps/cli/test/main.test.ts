@@ -138,6 +138,37 @@ test('migrate can be repeated, and an API key is created, listed without its sec
   assert.match(repeatedRevocation.stderr, /no active key/);
 });
 
+test('rates lists the starting rates, loads a file, and rejects an invalid one whole', async () => {
+  const env = { DATA_DIR };
+  const starting = await oselya(['rates'], env);
+  assert.equal(starting.status, 0, starting.stderr);
+  assert.match(starting.stdout, /^USD\t[\d.]+\t2026-11-16\tstarting set$/m);
+  assert.match(starting.stderr, /approximate: load current ones with {2}npx oselya rates FILE/);
+  const csv = 'date,currency,rate\n2026-11-01,USD,44.5\n2026-11-02,USD,"44,6"\n2026-11-02,UAH,1\n';
+  const loaded = await oselya(['rates', '-'], env, csv);
+  assert.deepEqual([loaded.status, loaded.stdout], [0, 'Loaded 3 rates.\n'], loaded.stderr);
+  const path = join(folder, 'rates.json');
+  writeFileSync(path, '[{"date": "2026-11-03", "currency": "CHF", "rate": 54.1}]');
+  assert.equal((await oselya(['rates', path], env)).stdout, 'Loaded 1 rates.\n');
+  const { lines } = await oselya(['rates'], env);
+  // A loaded rate precedes a newer one of the starting set.
+  assert.ok(lines.includes('USD\t44.6\t2026-11-02\tloaded'), lines.join());
+  assert.ok(lines.includes('CHF\t54.1\t2026-11-03\tloaded'), lines.join());
+  for (const [row, reason] of [
+    ['2026-02-30,USD,1', /standard input, line 3: date must be a day .*Nothing was loaded/],
+    ['2026-11-04,dollar,1', /line 3: currency must be a code of ISO 4217/],
+    ['2026-11-04,USD,0', /line 3: rate must be a number above 0/],
+    ['2026-11-04,UAH,2', /line 3: the rate of UAH is 1/],
+    ['2026-11-04,USD', /line 3: has 2 cells/],
+  ] as const) {
+    const input = `date,currency,rate\n2026-11-04,USD,50\n${row}\n`;
+    const { status, stderr } = await oselya(['rates', '-'], env, input);
+    assert.equal(status, 1);
+    assert.match(stderr, reason);
+  }
+  assert.deepEqual((await oselya(['rates'], env)).lines, lines);
+});
+
 test('a .env folder is ignored, and an unreadable .env is reported', async () => {
   const path = join(folder, '.env');
   mkdirSync(path);

@@ -507,7 +507,14 @@ suite('agent', async () => {
       const search = getCall(text);
       assert.partialDeepStrictEqual(search, [
         'search_listings',
-        { query: text, city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 },
+        {
+          query: text,
+          city: 'Львів',
+          rooms_min: 2,
+          rooms_max: 2,
+          price_max: 15_000,
+          currency: 'UAH',
+        },
       ]);
       const input = search?.[1] as object;
       for (const word of ['дешевше', 'дешевле', 'cheaper']) {
@@ -519,6 +526,10 @@ suite('agent', async () => {
     const foundListings = { listings: [{ price: 12_000 }, { price: 10_000 }, {}] };
     const unlimitedSearch = createSearchMessages('квартира у Львові', query, foundListings);
     assert.deepEqual(getCall('дешевше', unlimitedSearch)?.[1], { ...query, price_max: 9_000 });
+    const foundPrices = { listings: [{ price: 500, currency: 'USD' }, { price: 12_000 }] };
+    const dollarSearch = createSearchMessages('квартира у Львові', query, foundPrices);
+    const cheaperSearch = { ...query, price_max: 450, currency: 'USD' };
+    assert.deepEqual(getCall('дешевше', dollarSearch)?.[1], cheaperSearch);
   });
 
   test('The mock applies a short message to the last search', () => {

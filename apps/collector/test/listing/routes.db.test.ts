@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { Provenance } from '../../src/listing/provenance.ts';
+import { storeRates } from '../../src/money/rates.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import { processPayload, type RawRecord, readPages, startCollector } from '../support/collector.ts';
 import { until } from '@oselya/testing';
@@ -108,6 +109,44 @@ test('A payload becomes a listing with its history and images, page by page', as
   }
 });
 
+test('The word for a property type is kept, and an unknown one is found by words', async () => {
+  const house = await processCompletely(createPayload({ property_type: 'Таунхаус' }));
+  const { property_type, property_type_text } = await readListing(house.listing_id);
+  assert.deepEqual([property_type, property_type_text], ['house', 'Таунхаус']);
+  const payload = createPayload({ property_type: 'Лицарський замок' });
+  const castle = await processCompletely(payload);
+  const listing = await readListing(castle.listing_id);
+  const { fields } = listing.provenance;
+  assert.deepEqual(
+    [listing['property_type'], listing['property_type_text']],
+    [null, 'Лицарський замок'],
+  );
+  assert.deepEqual(fields['property_type'], createRuleOrigin('unknown_type', 'payload'));
+  const search = await collector.post('/api/v1/search/fulltext', { query: 'лицарський замок' });
+  const { items } = search.json<{ items: { listing: { listing_id: number } }[] }>();
+  assert.deepEqual(
+    items.map((item) => item.listing.listing_id),
+    [castle.listing_id],
+  );
+});
+
+test('A listing has its price in the requested currency too', async () => {
+  const payload = createPayload({ price: 62_000, currency: 'USD' });
+  const { listing_id: id } = await processCompletely(payload);
+  assert.equal((await readListing(id))['price_converted'], null);
+  await storeRates(db, [{ date: '2026-11-20', currency: 'USD', rate: 44.5 }]);
+  const response = await collector.get(`/api/v1/listings/${id}?currency=UAH`);
+  const { price, currency, price_converted } = response.json<Listing>();
+  assert.deepEqual([price, currency], [62_000, 'USD']);
+  const expected = { amount: 2_759_000, currency: 'UAH', rate_date: '2026-11-20' };
+  assert.deepEqual(price_converted, expected);
+  for (const code of ['usd', 'JPY']) {
+    const rejection = await collector.get(`/api/v1/listings/${id}?currency=${code}`);
+    const { errors } = rejection.json<{ errors: { path: string }[] }>();
+    assert.deepEqual([rejection.status, errors[0]?.path], [422, 'querystring/currency']);
+  }
+});
+
 test('An unknown listing is 404 on every route', async () => {
   for (const path of ['', '/history', '/images']) {
     const response = await collector.get(`/api/v1/listings/999999${path}`);
@@ -159,7 +198,7 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
     title: createRuleOrigin('cleaned', 'payload'),
     description: { origin: 'payload' },
     rooms: { origin: 'model' },
-    property_type: createRuleOrigin('lower_case', 'payload'),
+    property_type: createRuleOrigin('known_type', 'payload'),
     price: createRuleOrigin('rounded', 'payload'),
     floor: createRuleOrigin('contradiction', 'payload'),
     price_per_m2: createRuleOrigin('price_by_area'),

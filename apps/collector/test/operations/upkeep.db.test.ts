@@ -121,6 +121,43 @@ test('A run in progress ends with its process and is soon due again', async () =
   await nextUpkeep.upkeep.close();
 });
 
+test('Property types that are stored as written are resolved in batches, and the words are kept', async () => {
+  await sql`insert into sources (slug) values ('doshka') on conflict do nothing`.execute(db);
+  const words = ['квартира', 'Замок', 'land', null, ...Array.from({ length: 600 }, () => 'дача')];
+  const rows = words.map((property_type, index) => ({
+    source_slug: 'doshka',
+    external_id: `typed-${index}`,
+    description: 'Оселя',
+    search_text: 'оселя',
+    property_type,
+    attributes: '{}',
+    phones: [],
+    features: [],
+  }));
+  await db.insertInto('property_listings').values(rows).execute();
+  const { upkeep } = openUpkeep();
+  const countTypes = async () => {
+    const { rows: counts } = await sql<{ type: string; word: string; text: string; n: number }>`
+      select property_type as type, property_type_text as word, search_text as text,
+        count(*)::integer as n
+      from property_listings group by 1, 2, 3 order by n, type nulls last, word nulls last`.execute(
+      db,
+    );
+    return counts.map(({ type, word, text, n }) => [type, word, text, n]);
+  };
+  await until('the types to be resolved', async () => (await countTypes()).length === 5);
+  await upkeep.close();
+  assert.deepEqual(await countTypes(), [
+    ['apartment', 'квартира', 'оселя apartment', 1],
+    ['land', null, 'оселя', 1],
+    [null, 'Замок', 'оселя', 1],
+    [null, null, 'оселя', 1],
+    ['house', 'дача', 'оселя house', 600],
+  ]);
+  await db.deleteFrom('property_listings').execute();
+  await db.deleteFrom('listing_changes').execute();
+});
+
 test('By default only the change feed is maintained: ordered every minute, removed after a month', async () => {
   await sql`insert into listing_changes (listing_id, source_slug, kind, created_at)
     select n, 'doshka', 'new', now() - n * interval '10 days' - interval '1 hour'

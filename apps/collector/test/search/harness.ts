@@ -6,6 +6,7 @@ import { getMigrateOptions } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { Tables } from '../../src/tables.ts';
+import { storeStartingRates } from '../../src/money/rates.ts';
 import { getPlaceKeys, resolveListingPlace } from '../../src/places/listing-place.ts';
 import { normalizeText } from '../../src/text.ts';
 import { type SearchRouteDeps, registerSearchRoutes } from '../../src/search/routes.ts';
@@ -20,6 +21,8 @@ export type ListingSeed = Partial<{
   property_type: string;
   city: string;
   price: number;
+  /** UAH by default if there is a price. */
+  currency: string | null;
   rooms: number;
   area_total: number;
   source_slug: string;
@@ -53,6 +56,7 @@ export async function openSearch() {
     getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }),
   ]);
   const { db, pool } = database;
+  await storeStartingRates(db);
   let addedCount = 0;
 
   /** Stores listings, and returns their IDs in the same order. */
@@ -76,6 +80,7 @@ export async function openSearch() {
       });
       const storedNames = place === undefined ? names : canonicalNames;
       return {
+        currency: seed.price === undefined ? null : 'UAH',
         ...seed,
         ...storedNames,
         ...getPlaceKeys(storedNames),

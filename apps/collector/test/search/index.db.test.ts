@@ -3,16 +3,17 @@ import { before, suite, test } from 'node:test';
 import { formatVector } from '@oselya/db';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { whereFilters } from '../../src/search/filters.ts';
+import { readConversion } from '../../src/money/conversion.ts';
+import { type ResolvedFilters, whereFilters } from '../../src/search/filters.ts';
 import { findNearest } from '../../src/search/nearest.ts';
 import { rankMatches } from '../../src/search/ranking.ts';
-import type { SearchFilters } from '../../src/search/schemas.ts';
 import { normalizeText } from '../../src/text.ts';
 import { watchDatabase } from '@oselya/testing/database';
 import { explain } from '../support/pipeline.ts';
 import { createPointAtAngle, type ListingSeed, openSearch } from './harness.ts';
 
 const { add, db, pool, engine } = await openSearch();
+const conversion = await readConversion(db, 'UAH', undefined);
 
 /** Returns one of many vectors with different directions. */
 const createScatteredVector = (index: number) => [
@@ -173,7 +174,11 @@ suite('Ranking', () => {
             archived: number % 7 === 0,
             ...(number % 5 === 0
               ? {}
-              : { price: (number % 9) * 111.5, area_total: 20.25 * (1 + (number % 6)) }),
+              : {
+                  price: (number % 9) * 111.5,
+                  currency: ['UAH', 'USD', 'XAU'][number % 3] ?? null,
+                  area_total: 20.25 * (1 + (number % 6)),
+                }),
             ...(number % 6 === 0 ? {} : { rooms: number % 13, city: CITIES[number % 3] ?? '' }),
           };
         }),
@@ -184,7 +189,7 @@ suite('Ranking', () => {
   /** Returns the expected ranking, computed by reading every listing. */
   async function rankAll(
     text: string,
-    filters: SearchFilters,
+    filters: ResolvedFilters,
     maxMatches: number,
     newestId: number,
   ) {
@@ -207,18 +212,22 @@ suite('Ranking', () => {
       .map(([a, b]) => (a !== undefined && b !== undefined && a > b ? [b, a] : [a, b]));
 
   /** Random filters, with values the same as or close to those of the listings. */
-  const arbitraryFilters: fc.Arbitrary<SearchFilters> = fc
+  const arbitraryFilters: fc.Arbitrary<ResolvedFilters> = fc
     .record({
       source_slug: arbitraryOptional(fc.constantFrom('one', 'two', 'three')),
       city: arbitraryOptional(fc.constantFrom(...CITIES, 'київ', 'Одеса', '—')),
       include_archived: arbitraryOptional(fc.boolean()),
-      price: arbitraryRange(fc.constantFrom(0, 111.49, 111.5, 223, 500, 892, 1e14)),
+      price: arbitraryRange(fc.constantFrom(0, 111.49, 111.5, 223, 500, 892, 4922.73, 1e14)),
+      pricePerArea: arbitraryRange(fc.constantFrom(0, 5.5, 11.01, 200, 1e14)),
       area: arbitraryRange(fc.constantFrom(0, 20.25, 20.26, 40.5, 121.5, 1e10)),
       rooms: arbitraryRange(fc.constantFrom(0, 1, 5, 9, 10, 11, 12, 10_000)),
     })
-    .map(({ price, area, rooms, ...otherFilters }) => {
+    .map(({ price, pricePerArea, area, rooms, ...otherFilters }) => {
       const searchFilters = {
         ...otherFilters,
+        conversion,
+        price_per_m2_min: pricePerArea[0],
+        price_per_m2_max: pricePerArea[1],
         price_min: price[0],
         price_max: price[1],
         area_min: area[0],
@@ -297,7 +306,7 @@ suite('Ranking', () => {
     await db.transaction().execute(async (trx) => {
       // The planner would read a small table without the index.
       await sql`set local enable_seqscan = off`.execute(trx);
-      const filters = { city: 'Київ', price_max: 500, include_archived: true };
+      const filters = { city: 'Київ', price_max: 500, include_archived: true, conversion };
       const query = { text: 'слово', filters, maxMatches: 5 };
       const { indexes } = await explain(trx, (explained) => rankMatches(explained, query));
       for (const index of ['property_listings_terms', 'property_listings_terms_archived']) {

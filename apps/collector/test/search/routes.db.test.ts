@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import fc from 'fast-check';
 import { MAX_RANKED_MATCHES } from '../../src/search/schemas.ts';
+import { storeRates } from '../../src/money/rates.ts';
 import { createPointAtAngle, getListingIds, createModel, openSearch } from './harness.ts';
 
 const { add, db, serve } = await openSearch();
@@ -74,7 +75,8 @@ test('A response has the whole listing', async () => {
   const { listing } = items[0];
   assert.partialDeepStrictEqual(listing, { ...facts, listing_id, archived_at: null });
   assert.ok(!('search_text' in listing) && !('embedding' in listing));
-  assert.deepEqual(page, { total: { value: 1, relation: 'eq' }, next_cursor: null });
+  const total = { value: 1, relation: 'eq' };
+  assert.deepEqual(page, { total, currency: 'UAH', next_cursor: null });
   assert.ok(Number.isInteger(took_ms) && took_ms >= 0);
 });
 
@@ -97,6 +99,9 @@ test('Each filter leaves out the other listings', async () => {
     [{ include_archived: true }, [hiddenId, unknownId, soldId, rentedId]],
     [{ deal_type: 'rent' }, [rentedId]],
     [{ property_type: 'Apartment' }, [rentedId]],
+    [{ property_type: '1-кімн. кв.' }, [rentedId]],
+    [{ property_type: 'dom' }, [soldId]],
+    [{ property_type: 'гараж' }, []],
     [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [rentedId]],
     [{ city: '—' }, []],
     [{ source_slug: 'rented' }, [rentedId]],
@@ -117,10 +122,15 @@ test('Each filter leaves out the other listings', async () => {
   }
   const allResults = await searchOk('fulltext', { query: 'фільтр', include_archived: true });
   assert.equal(allResults.items[0].listing.archived_at, '2026-01-02T03:04:05.000Z');
-  const [spelledId] = await add({ description: 'написання', property_type: "об'єкт-дача" });
-  for (const property_type of ["Об'єкт-дача", 'об’єкт–дача', 'ОБʼЄКТ\u2011ДА\u0301ЧА']) {
-    const body = await searchOk('fulltext', { query: 'написання', property_type });
-    assert.deepEqual(getListingIds(body), [spelledId], property_type);
+});
+
+test('An unknown word for a property type is rejected with the known kinds', async () => {
+  for (const kind of ['fulltext', 'hybrid', 'similar']) {
+    const { status, body } = await post(kind, { query: 'а', property_type: 'замок' });
+    assert.equal(status, 422);
+    const message =
+      'must be apartment, house, room, land, commercial, garage, or a word for one of them';
+    assert.deepEqual(body.errors, [{ path: 'body/property_type', message }]);
   }
 });
 
@@ -180,6 +190,93 @@ test('Filters by place find every spelling, and unknown names as they are writte
     null,
   ]);
   assert.ok(places.slice(0, 5).every(({ place_id }: { place_id: number }) => place_id > 0));
+});
+
+test('Prices in other currencies are converted for filters and shown in both', async () => {
+  await db.deleteFrom('currency_rates').execute();
+  await storeRates(db, [
+    { date: '2026-11-01', currency: 'USD', rate: 99 },
+    { date: '2026-11-20', currency: 'USD', rate: 40 },
+    { date: '2026-11-10', currency: 'EUR', rate: 48.3 },
+  ]);
+  await storeRates(db, [{ date: '2026-11-30', currency: 'USD', rate: 1 }], 'starting_set');
+  const createSeed = (price: number, currency: string | null, area_total?: number) => ({
+    description: 'гроші',
+    deal_type: 'sale',
+    price,
+    currency,
+    ...(area_total !== undefined && { area_total }),
+  });
+  const [dollarId, hryvniaId, euroId] = await add(
+    createSeed(1000, 'USD', 50),
+    createSeed(41_000, 'UAH', 50),
+    createSeed(900, 'EUR'),
+    createSeed(1000, null, 50),
+    createSeed(1000, 'XAU', 50),
+    { description: 'гроші', deal_type: 'sale' },
+  );
+  const cases: [filters: object, ids: (number | undefined)[], currency: string][] = [
+    [{ price_min: 1000, price_max: 1000, currency: 'USD' }, [dollarId], 'USD'],
+    [{ price_min: 1000.01, currency: 'USD' }, [euroId, hryvniaId], 'USD'],
+    [{ price_min: 1025, price_max: 1025, currency: 'USD' }, [hryvniaId], 'USD'],
+    [{ price_max: 40_000, currency: 'UAH' }, [dollarId], 'UAH'],
+    [{ price_max: 41_000, price_min: 40_000, currency: 'UAH' }, [hryvniaId, dollarId], 'UAH'],
+    // 900 × 48.3 ÷ 40 and 41,000 ÷ 48.3, which are shown with two decimals.
+    [{ price_min: 1086.75, price_max: 1086.75, currency: 'USD' }, [euroId], 'USD'],
+    [{ price_min: 848.86, price_max: 848.86, currency: 'EUR' }, [hryvniaId], 'EUR'],
+    [{ price_min: 0, currency: 'EUR' }, [euroId, hryvniaId, dollarId], 'EUR'],
+    [{ price_per_m2_min: 20.5, currency: 'USD' }, [hryvniaId], 'USD'],
+    [{ price_per_m2_max: 800, currency: 'UAH' }, [dollarId], 'UAH'],
+    // A price without a currency is in hryvnias, or in dollars for sales.
+    [{ price_max: 1000 }, [], 'UAH'],
+    [{ deal_type: 'sale', price_max: 1000 }, [dollarId], 'USD'],
+  ];
+  for (const [filters, ids, currency] of cases) {
+    const body = await searchOk('fulltext', { query: 'гроші', ...filters });
+    assert.deepEqual(new Set(getListingIds(body)), new Set(ids), JSON.stringify(filters));
+    assert.equal(body.currency, currency);
+    const matches = await searchOk('matches', {
+      ids: [dollarId, hryvniaId, euroId],
+      query: 'гроші',
+      ...filters,
+    });
+    assert.deepEqual(new Set(getListingIds(matches)), new Set(ids));
+    assert.equal(matches.currency, currency);
+  }
+  const readConversions = async (filters: object) => {
+    const { items } = await searchOk('fulltext', { query: 'гроші', ...filters });
+    const entries = items.map(({ listing }: { listing: Record<string, unknown> }) => [
+      listing['listing_id'],
+      listing['price_converted'],
+    ]);
+    return new Map(entries);
+  };
+  const inEuros = await readConversions({ currency: 'EUR' });
+  assert.deepEqual(inEuros.get(dollarId), {
+    amount: 828.16,
+    currency: 'EUR',
+    rate_date: '2026-11-10',
+  });
+  assert.deepEqual(inEuros.get(hryvniaId), {
+    amount: 848.86,
+    currency: 'EUR',
+    rate_date: '2026-11-10',
+  });
+  assert.equal(inEuros.size, 6);
+  assert.equal([...inEuros.values()].filter((price) => price !== null).length, 2);
+  const inHryvnias = await readConversions({ price_max: 41_000, currency: 'UAH' });
+  assert.deepEqual(inHryvnias.get(dollarId), {
+    amount: 40_000,
+    currency: 'UAH',
+    rate_date: '2026-11-20',
+  });
+  assert.equal(inHryvnias.get(hryvniaId), null);
+  assert.ok([...(await readConversions({})).values()].every((price) => price === null));
+  const { status, body } = await post('fulltext', { query: 'гроші', currency: 'JPY' });
+  assert.deepEqual(
+    [status, body.errors],
+    [422, [{ path: 'body/currency', message: 'must be a currency with a rate: EUR, UAH, USD' }]],
+  );
 });
 
 test('Operators and quotes are plain text, and a query without a word finds nothing', async () => {
@@ -245,6 +342,9 @@ test('An invalid search is rejected with the path of the error', async () => {
     [{ query: 'a', district: ['a', 'a\0'] }, 'body/district/1'],
     [{ query: 'a', region: Array.from({ length: 51 }, String) }, 'body/region'],
     [{ query: 'a', property_type: 'a\0' }, 'body/property_type'],
+    [{ query: 'a', property_type: 'замок' }, 'body/property_type'],
+    [{ query: 'a', currency: 'usd' }, 'body/currency'],
+    [{ query: 'a', price_per_m2_min: 2, price_per_m2_max: 1 }, 'body/price_per_m2_min'],
     [{ query: 'a', sort: 'price' }, 'body'],
     [{ query: 'a', deal_type: 'gift' }, 'body/deal_type'],
     [{ query: 'a', limit: 0 }, 'body/limit'],
@@ -316,7 +416,7 @@ test('A search past the rate limit is rejected on every instance, and each is me
 });
 
 const circleFilter = { source_slug: 'circle' };
-const lvivFacts = { city: 'Львів', price: 300, property_type: 'квартира' };
+const lvivFacts = { city: 'Львів', price: 300, property_type: 'apartment' };
 const [nearId, tiedId, farId, oppositeId, archivedId, unembeddedId] = await add(
   { ...circleFilter, embedding: createPointAtAngle(10), city: 'Київ', price: 100 },
   { ...circleFilter, embedding: createPointAtAngle(10), ...lvivFacts },
