@@ -369,6 +369,7 @@ suite('tools', async () => {
     rooms_min: 2,
     rooms_max: 2,
     price_max: 15_000,
+    currency: 'UAH',
   };
   const cases: readonly Case[] = [
     {
@@ -381,7 +382,7 @@ suite('tools', async () => {
         body: { ...wish, limit: 5, fold_duplicates: true },
       },
       ...listOutput,
-      title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15 000',
+      title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15 000 UAH',
       summary: '1 of 1',
     },
     {

@@ -45,7 +45,8 @@ test('A search is saved with a session of its name, read, changed and deleted', 
   assert.deepEqual((await olena.get('/saved-searches')).json(), [savedSearch]);
   assert.deepEqual((await olena.get(`/saved-searches/${savedSearch.id}`)).json(), savedSearch);
 
-  const values = { name: 'Дешеві', search: { price_max: 9000 }, every_minutes: 5, paused: true };
+  const search = { price_max: 9000, price_per_m2_max: 200, currency: 'USD' };
+  const values = { name: 'Дешеві', search, every_minutes: 5, paused: true };
   const changeResponse = await changeSearch(olena, savedSearch.id, values);
   checkResponse('PATCH', '/saved-searches/:id', changeResponse);
   assert.deepEqual(changeResponse.json(), {
@@ -102,6 +103,8 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
   const earlierSearches = (await olena.get('/saved-searches')).json();
   for (const [search, path] of [
     [{ price_min: 2, price_max: 1 }, 'body/search/price_min'],
+    [{ price_per_m2_min: 2, price_per_m2_max: 1 }, 'body/search/price_per_m2_min'],
+    [{ price_max: 1, currency: 'dollars' }, 'body/search/currency'],
     [{ rooms_min: 2, rooms_max: 1 }, 'body/search/rooms_min'],
     [{ area_min: 2, area_max: 1 }, 'body/search/area_min'],
     [{ query: '' }, 'body/search/query'],
