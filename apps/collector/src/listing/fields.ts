@@ -158,7 +158,7 @@ export const FIELDS = {
     display: 'list',
   },
   property_type: {
-    kind: 'code',
+    kind: 'text',
     value: Type.String({
       maxLength: MAX_PROPERTY_TYPE_LENGTH,
       description: `${PROPERTY_TYPES.join(', ')}, or a word for one of them in Ukrainian, Russian or English. Another word is kept in \`property_type_text\`.`,
