@@ -16,13 +16,8 @@ const RATE_BOUNDS = { min: 1e-9, max: 1e9 };
  * @throws RangeError with the violated rule.
  */
 export function parseRate(fields: Partial<Record<keyof Rate, unknown>>): Rate {
-  const date = String(fields.date ?? '').trim();
-  const currency = String(fields.currency ?? '').trim();
-  const rate = Number(
-    String(fields.rate ?? '')
-      .trim()
-      .replace(',', '.') || NaN,
-  );
+  const [date, currency] = [toTrimmedText(fields.date), toTrimmedText(fields.currency)];
+  const rate = Number(toTrimmedText(fields.rate).replace(',', '.') || NaN);
   const time = new Date(`${date}T00:00:00Z`);
   if (Number.isNaN(time.getTime()) || time.toISOString().slice(0, 10) !== date)
     throw new RangeError('date must be a day such as 2026-11-16');
@@ -34,6 +29,9 @@ export function parseRate(fields: Partial<Record<keyof Rate, unknown>>): Rate {
     throw new RangeError(`the rate of ${BASE_CURRENCY} is 1, because rates are in hryvnias`);
   return { date, currency, rate };
 }
+
+const toTrimmedText = (value: unknown) =>
+  typeof value === 'string' || typeof value === 'number' ? String(value).trim() : '';
 
 /** Stores rates. A rate for the same currency and day is replaced. */
 export async function storeRates(

@@ -125,8 +125,8 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
     origins[name] = isValid
       ? traceOrigin(provider, sourceValue, ruleResults)
       : createRuleOrigin(value === undefined ? 'unknown_type' : 'not_valid', provider);
-    if (name !== 'property_type' || !Value.Check(field.value, cleanValue)) continue;
-    if (normalizeText(String(cleanValue)) === value) continue;
+    if (name !== 'property_type' || typeof cleanValue !== 'string') continue;
+    if (!Value.Check(field.value, cleanValue) || normalizeText(cleanValue) === value) continue;
     facts['property_type_text'] = cleanValue;
     origins['property_type_text'] = traceOrigin(provider, sourceValue, ruleResults.slice(0, 2));
   }
