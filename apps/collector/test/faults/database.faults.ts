@@ -239,7 +239,7 @@ if (cuttable !== undefined) {
   test('Randomly broken connections lose and double no payload', async (context) => {
     const load = await startLoad(collectors, db, 'cut');
     await load.untilMoreAccepted();
-    for (let round = 0; round < getRepetitions({ soak: 12, ci: 4 }); round += 1) {
+    for (let round = 0; round < getRepetitions({ soak: 12, ci: 2 }); round += 1) {
       await load.untilInProgress();
       await sleep(random() * 60);
       proxy.cut();
