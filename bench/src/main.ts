@@ -1,5 +1,6 @@
 // Runs a benchmark suite: npm run bench -- auth. Without arguments it lists the suites.
-// Exit status: 0 for success; 1 for wrong responses or counts, or a failed run; 2 for invalid arguments.
+// Exit status: 0 for success; 1 for wrong responses or counts, or a failed run; 2 for invalid arguments; 130 for an
+// interrupted run.
 
 import { BenchError } from './bench-error.ts';
 import type { Suite } from './suite.ts';

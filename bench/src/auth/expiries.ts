@@ -1,13 +1,13 @@
 import type { Context } from '../suite.ts';
 import { startAssistants, signIn } from './assistant.ts';
 
-/** Token refreshes after access tokens expire during concurrent requests. */
+/** Token refreshes by concurrent requests in sessions whose access token has expired. */
 export type Expiries = {
   providerMs: number;
   processes: number;
   /** Total number of concurrent requests to all processes. */
   requests: number;
-  /** Number of redeemed refresh tokens for each expiry. */
+  /** Number of attempts to redeem a refresh token, for each expiry. */
   redemptions: number[];
   /** Number of responses with a status other than 200, across all expiries. */
   failedCount: number;

@@ -7,9 +7,9 @@ export type Fairness = {
   /** Number of payloads of the other source. */
   backlog: number;
   singles: number;
-  /** Time from sending a single payload to its start. */
+  /** Time from sending a single payload to the start of its job, in milliseconds. */
   waitMs: Summary;
-  /** Number of backlog payloads started between the first single payload and the last. */
+  /** Number of jobs that started after the first single job, up to the last. Almost all are of the backlog. */
   startedMeanwhile: number;
 };
 

@@ -5,7 +5,7 @@ import type { ServerAddress, ServerVariables } from './options.ts';
 import { extractTexts } from './quote.ts';
 import { createStatusError } from './server-error.ts';
 
-// The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 6 MiB.
+// The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 5.5 MiB.
 const MEBIBYTE = 1024 * 1024;
 const MAX_RESPONSE_BYTES = 16 * MEBIBYTE;
 const MAX_ERROR_BYTES = 64 * 1024;

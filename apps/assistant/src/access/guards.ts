@@ -66,7 +66,7 @@ export function guardRoutes(
     const { url, config } = request.routeOptions;
     const isCookieUsed = config.isSigned !== true && hasSession(request);
     if (isCookieUsed && isCrossSiteChange(request, baseUrl)) throw problem('cross_site_request');
-    // Unknown routes have no URL.
+    // Unknown routes have no URL and declare no access.
     if (url === undefined || config.operational === true) return;
     await requireAccess(request, reply);
     if (request.user !== null) void reply.header('cache-control', 'no-store');
@@ -80,7 +80,7 @@ export function guardRoutes(
 
 const isUnsafeMethod = (method: string) => method !== 'GET' && method !== 'HEAD';
 
-/** Adds the OpenAPI security requirement and the error responses to a route's schema. */
+/** Adds the security requirement and the error responses to a route's schema. Throws if it declares no access. */
 function describeRoute(route: RouteOptions): void {
   const { method, url, config, schema } = route;
   if (config?.operational === true) return;

@@ -14,9 +14,9 @@ const PAGE_SIZE = 256;
 const TEST_TEXT = 'Two rooms in Lviv';
 
 export type BackfillReport = {
-  /** Number of listings that were checked, and embedded if needed. */
+  /** Number of checked listings, without those whose request failed for another reason than their text. */
   checked: number;
-  /** Number of listings without an embedding of their current text by the current model. */
+  /** Number of checked listings that had no embedding of their current text by the current model. */
   outdated: number;
   embedded: number;
   /** Number of listings that changed during the run. A worker embeds them. */
@@ -30,15 +30,16 @@ export type BackfillOptions = {
   dryRun: boolean;
   /** Stops the run and aborts the request in progress. */
   signal: AbortSignal;
-  /** Called after each batch, with the number of listings at the start. */
+  /** Called after each batch and each page. `total` is the number of listings at the start. */
   onProgress: (report: Readonly<BackfillReport>, total: number) => void;
 };
 
 /**
- * Creates missing embeddings, replaces outdated ones, and adds their cost to the payloads of the listings. Workers and
- * other runs may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules, 5; Contract
- * 1.
- * @throws ModelError if the server is unavailable, or if it rejects both a whole batch and a plain test text.
+ * Creates missing embeddings, replaces outdated ones, and adds their cost to the latest raw records of the listings.
+ * Workers and other runs may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules,
+ * 5; Contract 1.
+ * @throws ModelError if a request fails for another reason than its text, such as an outage, or if the model rejects
+ *   both a whole batch and a plain test text.
  */
 export async function backfillEmbeddings(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
@@ -168,7 +169,7 @@ function storeEmbeddings(db: Kysely<Tables>, embeddings: readonly NewEmbedding[]
   return retryConflicts(() => db.transaction().execute(storeInTransaction));
 }
 
-/** Adds costs to the latest payloads of listings, which it locks in ID order. Drops the cost of a removed payload. */
+/** Adds costs to the latest raw records of listings, locked in ID order. Drops the cost of a removed raw record. */
 async function addEmbeddingCosts(
   db: Kysely<Tables>,
   costs: readonly { listing_id: number; usage: ModelUsage }[],

@@ -117,7 +117,7 @@ const MAX_WAIT_MS = 50;
 
 /**
  * Creates a function that embeds the texts of concurrent jobs in shared requests. With `isAlone`, a text is sent alone.
- * The function throws ModelError, or `signal.reason` if a text is aborted before it is sent.
+ * The function throws ModelError, or `signal.reason` if the signal is already aborted.
  */
 export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
   let lastDurationMs = 0;

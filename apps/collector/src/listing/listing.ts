@@ -41,7 +41,7 @@ export function presentListing({ id, ...row }: ListingRow): Listing {
   return { listing_id: id, ...Object.fromEntries(entries) } as Listing;
 }
 
-/** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */
+/** Returns the price per square metre, rounded to two decimals; undefined without a price or with no or zero area. */
 export function getPricePerArea(
   listing: Partial<Pick<Listing, 'price' | 'area_total'>>,
 ): number | undefined {

@@ -22,7 +22,7 @@ import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts
 import { cleanList, cleanText, truncateText, normalizeSpelling } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
-/** Listing fields that the model may provide. Unknown fields are absent. */
+/** Merged values of the listing fields that the model may provide. Unknown fields are absent. */
 export type Facts = { [Name in ModelField]?: FieldValue<Name> };
 
 type MergedFacts = { facts: Facts; origins: Origins };

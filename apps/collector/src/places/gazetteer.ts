@@ -98,14 +98,14 @@ function lookUp(name: string): Place[] {
   return (isLatin ? placesByKey.get(createLatinKey(name)) : undefined) ?? [];
 }
 
-/** Resolved place. Undefined if the text names no known place, or several (`isAmbiguous`). */
+/** Resolved place. Undefined if the fields name no known place, or several (`isAmbiguous`). */
 export type Resolution = { place: Place | undefined; isAmbiguous: boolean };
 
 const PART_SEPARATOR_PATTERN = /[,;()/]|\s[-–—]\s/u;
 
 /**
- * Resolves the place that the fields of a listing name. If several places have the city's name, selects the one that
- * contains the other named places or lies in one of them.
+ * Resolves the smallest place that the most parts of the fields name, directly or as a place that contains it. A
+ * district or region therefore selects among cities with the same name.
  */
 export function resolvePlace(fields: {
   city: string | null;
@@ -115,7 +115,7 @@ export function resolvePlace(fields: {
   const parts = [
     ...findPlacesOfParts(fields.city).map(preferLargePlaces),
     ...findPlacesOfParts(fields.district),
-    // Street names often match the names of districts elsewhere.
+    // Street names often match the names of districts elsewhere, so districts are ignored.
     ...findPlacesOfParts(fields.address).map(selectLargePlaces),
   ].filter((places) => places.length > 0);
   const places = new Set(parts.length === 0 ? [] : selectBestPlaces(parts));

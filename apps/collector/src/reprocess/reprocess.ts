@@ -42,8 +42,8 @@ export type RepeatedExtraction = {
 };
 
 /**
- * Outcome of extracting a payload again. `payload_gone`: the payload was removed. `in_progress`: a newer payload is
- * unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
+ * Outcome of extracting a payload again. `payload_gone`: the payload was removed. `in_progress`: a payload of the
+ * listing is unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
  */
 export type ExtractionOutcome =
   | ({ outcome: 'read' } & RepeatedExtraction)
@@ -52,9 +52,9 @@ export type ExtractionOutcome =
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
 /**
- * Outcome of storing an extraction. `changed`: the listing has a newer or unfinished payload. `incomplete`: the model
- * failed after the write, on the embedding or the images. `queued`: a worker finishes the job. `kept`: nothing changed.
- * `failed`: the payload failed.
+ * Outcome of storing an extraction. `changed`: the payload was removed, or the listing has a newer or unfinished one.
+ * `incomplete`: the model failed after the write, on the embedding or the images. `queued`: a worker finishes the job.
+ * `kept`: nothing changed. `failed`: the job ended `failed` or `invalid`.
  */
 export type WriteOutcome =
   | { outcome: 'written' | 'changed' }
@@ -62,8 +62,8 @@ export type WriteOutcome =
 
 /**
  * Outcome of describing the images of a listing again. `described`: every image has a new description or a recorded
- * error. `left`: the last payload was removed or is not completed, or a newer payload is unfinished. `failed`: the
- * payload and the remaining images are unchanged.
+ * error. `left`: the last payload was removed or is not completed, or a payload of the listing is unfinished. `failed`:
+ * the payload and the remaining images are unchanged.
  */
 export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'described' | 'left' }
@@ -191,14 +191,14 @@ export function createImageReprocessService(
   }
 
   return {
-    /** Returns the number of selected listings with outdated descriptions. */
+    /** Returns the number of selected listings with outdated descriptions; 0 with `MODEL_VISION=off`. */
     count: async (selection: ListingSelection): Promise<number> =>
       outdatedImages === undefined ? 0 : countListings(db, { ...selection, outdatedImages }),
 
     /**
      * Describes the outdated images of the selected listings, in ID order. A later run resumes an interrupted one.
      * @param options.signal Stops the run after the work in progress.
-     * @throws ModelError if a failure is systemic, or after ten consecutive failures.
+     * @throws ModelError if a failure is systemic; the last error after ten consecutive failures.
      */
     describe: (
       selection: ListingSelection,

@@ -53,7 +53,8 @@ export function validateRanges(filters: SearchFilters): void {
 
 /**
  * Returns the SQL condition of the filters on `property_listings`. A listing without a price matches no price range,
- * and the same applies to rooms and area. Prices are compared as numbers, regardless of currency. Contract 4, Search.
+ * and the same applies to rooms and area. Prices are compared as numbers, regardless of currency. Archived listings
+ * match only with `include_archived`. Contract 4, Search.
  */
 export function whereFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
@@ -73,7 +74,7 @@ const BANDS_PER_BLOCK = 2 ** 5;
 /** Room count that shares one term with all higher counts. */
 const MAX_INDEXED_ROOMS = 10;
 
-/** Price or area whose step all larger amounts share. */
+/** Upper bound of stored prices and areas, for ranges without a maximum. */
 const MAX_INDEXED_AMOUNT = 1e14;
 
 /** Relative tolerance, larger than any rounding error of a logarithm, and much smaller than a step. */
@@ -114,8 +115,8 @@ export function listIndexConditions(filters: SearchFilters): Expression<SqlBool>
 }
 
 /**
- * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but evaluated by the
- * index. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
+ * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but with terms that the
+ * index evaluates. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
 export function whereFilterTerms(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();

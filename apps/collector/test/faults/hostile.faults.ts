@@ -194,7 +194,7 @@ test(`Each of ${PAYLOAD_COUNT} hostile payloads on ${engine} is rejected or ends
   const onAccepted = (response: Answer) => {
     acceptedIds.push(response.json<{ raw_id: number }>().raw_id);
   };
-  // The first request opens resources that remain open.
+  // The first request opens resources that remain open, so it precedes the leak check.
   const firstBody = JSON.stringify(createPayload({ image_urls: [`${host.url}/0/0`] }));
   await sendAll('/api/v1/ingest', [firstBody], { success: 202 }, onAccepted);
   await waitUntilEnded(db, LIMIT_MS);
@@ -265,7 +265,7 @@ for (const route of routes) {
       if (status >= 400) assert.match(text, PROBLEM_PATTERN, report);
       statuses[status] = (statuses[status] ?? 0) + 1;
       const currentCount = await countChangedRows();
-      // A payload that is not a listing is stored as invalid.
+      // A payload that is not a listing is stored as invalid, so rows change despite the error.
       const isStored = text.includes('"code":"not_a_listing"');
       if (status >= 400 && !isStored)
         assert.equal(currentCount, changeCount, `rows have changed: ${report}`);

@@ -95,7 +95,7 @@ if (database?.url !== undefined) {
       dataDir,
       imageHost: host.url,
     };
-    // The first job opens resources that remain open.
+    // The first job opens resources that remain open, so it precedes the leak checks.
     await processWithCut(target);
     for (const faultPoint of STATEMENT_KILL_POINTS) {
       const checkLeaks = await createResourceLeakCheck({ database, dataDir, host });

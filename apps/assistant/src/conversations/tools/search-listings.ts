@@ -22,7 +22,7 @@ const roomsSchema = Type.Optional(
   Type.Integer({ ...rooms_min, description: 'rooms, without kitchen and bathroom' }),
 );
 
-/** Filters for the search tools, with the collector's bounds. Contract 4, Search. */
+/** Filters for the search tools, with the collector's bounds, and the number of listings. Contract 4, Search. */
 const listingFilters = {
   deal_type: Type.Optional(
     Type.Enum(['sale', 'rent', 'daily_rent'], {
@@ -177,7 +177,7 @@ type SearchInput = { query: string; deal_type?: string; price_max?: number };
 
 const CHEAPER_PATTERN = /дешев|cheaper/iu;
 
-/** Maximum price for "cheaper", as a share of the previous price. */
+/** Maximum price for "cheaper", as a share of the previous maximum or, without one, of the lowest price found. */
 const CHEAPER_SHARE = 0.9;
 
 /**
