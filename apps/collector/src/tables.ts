@@ -112,7 +112,7 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
-    /** Earliest time of the next download; null if the image is stored, or if its URL is never retried. */
+    /** Earliest time of the next download; null if the image is stored, or if only a changed payload retries it. */
     retry_at: NullableTimestamp;
     created_at: Timestamp;
   };
@@ -196,7 +196,13 @@ export type Tables = {
     currency_to: string | null;
     created_at: Timestamp;
   };
-  upkeep_turns: { name: string; taken_at: Timestamp; done_at: NullableTimestamp };
+  upkeep_turns: {
+    name: string;
+    taken_at: Timestamp;
+    done_at: NullableTimestamp;
+    holder: string | null;
+    lease_until: NullableTimestamp;
+  };
   rate_limits: { key: string; points: Generated<number>; expire: number | null };
   api_keys: {
     id: string;
