@@ -3,7 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type ResolvedUser, type Permission, type User } from './permissions.ts';
 
-const guardErrorCodes = ['not_signed_in', 'provider_unavailable', 'user_without_email'] as const;
+const guardErrorCodes = [
+  'not_signed_in',
+  'provider_unavailable',
+  'sign_in_not_configured',
+  'user_without_email',
+] as const;
 
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
