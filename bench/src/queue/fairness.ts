@@ -48,7 +48,8 @@ export async function measureFairness(
   }
   const remainingJobs = await worker.call('countRemaining');
   await worker.call('stop');
-  const startedMeanwhile = (startIndexes.at(-1) ?? 0) - (startIndexes[0] ?? 0);
+  // The other single payloads are not part of the backlog.
+  const startedMeanwhile = (startIndexes.at(-1) ?? 0) - (startIndexes[0] ?? 0) - (singles - 1);
   const fairness = { backlog, singles, waitMs: summarize(waits), startedMeanwhile };
   await results.keep('fairness', fairness);
   const failures =
