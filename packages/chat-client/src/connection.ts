@@ -68,7 +68,7 @@ export type ConnectionOptions = {
 };
 
 type ConnectionHandlers = {
-  /** Returns whether events are expected besides replies. */
+  /** Returns whether an answer is expected. The connection tracks pending replies itself. */
   isAwaiting: () => boolean;
   onOpen: () => void;
   onEvent: (event: SequencedEvent) => void;
@@ -78,7 +78,10 @@ type ConnectionHandlers = {
   onEnd: (error: ChatError) => void;
 };
 
-/** Thrown without a connection, or if it was lost before the reply; then the server may have handled the message. */
+/**
+ * Thrown if there is no connection, or if it is lost before the reply arrives. In the second case, the server may have
+ * handled the message.
+ */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }

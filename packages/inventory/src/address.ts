@@ -185,7 +185,10 @@ export type Endpoint = {
 const HOST_PATTERN =
   /^([a-z\d_]([a-z\d_-]*[a-z\d_])?(\.[a-z\d_]([a-z\d_-]*[a-z\d_])?)*\.?|\[[\da-f:.]+\])$/i;
 
-/** Returns the endpoint of a record, from its URL or its host and port, or null without a valid host and port. */
+/**
+ * Returns the endpoint from a record's URL, or from its host and port. Returns null if the host or port is missing or
+ * invalid.
+ */
 export function parseEndpoint(record: EndpointRecord): Endpoint | null {
   const { url: writtenUrl = '' } = record;
   const parsedUrl = URL.parse(writtenUrl);

@@ -131,7 +131,7 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
   } catch (error) {
     throw request.fail(error, () => context.getInterruption());
   } finally {
-    // The deadline of the call ends here. Further parts have their own timeout.
+    // The deadline of the call covers only the first part. Later parts have their own timeout.
     context.signal.removeEventListener('abort', abort);
   }
 }

@@ -55,7 +55,10 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
   return { fetch, close: () => dispatcher.close() };
 }
 
-/** Yields the chunks of a body up to the size limit. The connection is closed if the consumer stops reading. */
+/**
+ * Yields the chunks of a body, and throws if it exceeds the size limit. Closes the connection if the consumer stops
+ * reading.
+ */
 async function* limitSize(
   { body }: Dispatcher.ResponseData,
   signal: AbortSignal | undefined,

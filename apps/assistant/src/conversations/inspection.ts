@@ -245,7 +245,7 @@ export function registerInspectionRoutes(
     return session;
   }
 
-  /** Returns the code of the access problem that rejects the owner's next message; null if there is none. */
+  /** Returns the error code if the owner's next message would be denied, otherwise null. */
   function findRejection(
     owner: Pick<User, 'role' | 'permissions'> | null,
     profile: Profile | undefined,

@@ -36,7 +36,7 @@ export type Message = {
   client_message_id: string | null;
   /** Text for the model, if it differs from `content`. */
   kept: string | null;
-  /** Whether the assistant sent the message without a question, such as a digest. */
+  /** Whether the assistant sent the message unprompted, as it does with a digest. */
   unasked: boolean;
 };
 

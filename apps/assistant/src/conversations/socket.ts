@@ -256,7 +256,7 @@ export function createSocketRegistry({
               'retry-after': RETRY_AFTER_SECONDS,
             },
           }),
-    /** Sizes of the internal collections. All are 0 without open sockets and running turns. */
+    /** Sizes of the internal collections. All are 0 when no sockets are open and no turns are running. */
     get size() {
       return {
         connections: connections.size,

@@ -56,11 +56,12 @@ const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 42
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Creates a function that sends payloads. The function waits for rate limits (429) whose `Retry-After` is at most an
- * hour, and retries collector (5xx, 408, 425) and network failures a few times. The idempotency key makes a retry safe.
- * The function throws CommandError for a longer `Retry-After` and for a response that applies to every record, and
- * AbortError if the signal aborts.
+ * Creates a function that sends payloads. It waits out rate limits (429) with a `Retry-After` of at most an hour. It
+ * retries network failures and other temporary failures (5xx, 408, 425, 429) a few times. The idempotency key makes
+ * retries safe.
  * @param options.onRetry Called once for each distinct reason for a retry.
+ * @returns A function that throws CommandError if `Retry-After` is longer or the response applies to every record, and
+ *   AbortError if the signal aborts.
  */
 export function createPayloadSender({
   collector,

@@ -56,7 +56,7 @@ export async function* decodeText(
   }
 }
 
-/** Returns advice if the first bytes have another encoding than the chosen one. Otherwise returns undefined. */
+/** Returns advice if the first bytes are not in the chosen encoding. Otherwise returns undefined. */
 function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
   const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {

@@ -90,7 +90,7 @@ export function findListings(db: Kysely<Tables>, selection: ListingSelection, li
   );
 }
 
-/** Adds the cost of an extraction to the model usage of its raw record. */
+/** Adds the model usage of an extraction to the total of its raw record. */
 export async function addExtractionCost(
   db: Kysely<Tables>,
   rawId: number,

@@ -237,7 +237,7 @@ function* findCertificateProblems(
   if (!isForName) {
     yield { code: 'probe/certificate-name', message: `its certificate is not for ${host}` };
   }
-  // The code may concern an issuer; the certificate's own expiry is reported above.
+  // CERT_HAS_EXPIRED may also concern an issuer's certificate. The expiry of this certificate is reported above.
   if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && remainingDays < 0)) {
     const message = `its certificate is not trusted: ${explainDistrust(problem)}`;
     yield { code: 'probe/certificate-untrusted', message };
