@@ -68,7 +68,7 @@ export function createVerifier({
   const bodyKeys = secrets.map((text) => Buffer.from(text));
   const standardKeys = secrets.flatMap(parseStandardKeys);
   const bodyHeader = signatureHeader.toLowerCase();
-  const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
+  const standardOnlyHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
 
   function verifyBody(header: unknown, body: Uint8Array): VerifiedSignature | Rejection {
     if (header === undefined) return { rejection: 'signature_missing' };
@@ -99,7 +99,7 @@ export function createVerifier({
   }
 
   return (headers, body) =>
-    standardHeaders.some((name) => headers[name] !== undefined)
+    standardOnlyHeaders.some((name) => headers[name] !== undefined)
       ? verifyStandard(headers, body)
       : verifyBody(headers[bodyHeader], body);
 }
