@@ -9,7 +9,7 @@ import {
 import DataLoader from 'dataloader';
 import { splitBySize, toError } from '../async/group-commit.ts';
 
-/** Text to embed, with the abort signal, cost observer and log fields of its job. */
+/** Text to embed, with the abort signal, usage observer and log fields of its job. */
 type EmbedRequest = {
   text: string;
   signal: AbortSignal;

@@ -13,7 +13,7 @@ import type { StageOutcome } from '../schemas.ts';
 import type { ExtractionRecord } from './extraction.ts';
 import type { Facts } from './merge.ts';
 
-/** Model client of one job. It adds the usage of each request to the cost of the job. */
+/** Model client of one job. It adds the usage of each request to that of the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
   /** Embeds text. One request may embed the texts of several jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;

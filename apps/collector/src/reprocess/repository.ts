@@ -91,7 +91,7 @@ export function findListings(db: Kysely<Tables>, selection: ListingSelection, li
 }
 
 /** Adds the model usage of an extraction to the total of its raw record. */
-export async function addExtractionCost(
+export async function addExtractionUsage(
   db: Kysely<Tables>,
   rawId: number,
   usage: ModelUsage,

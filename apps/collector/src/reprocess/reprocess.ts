@@ -20,7 +20,7 @@ import type { ClaimResult } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
 import {
-  addExtractionCost,
+  addExtractionUsage,
   countListings,
   findListingKeys,
   findListings,
@@ -103,15 +103,16 @@ export function createReprocessService(
     const { id: listingId, raw_id: rawId, payload } = listing;
     if (listing.has_unfinished_payload) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
-    const cost = createModelUsageCounter();
+    const usage = createModelUsageCounter();
     let extractionRecord: ExtractionRecord;
     try {
-      extractionRecord = await extractListing(model, payload, { signal, observe: cost.observe });
+      extractionRecord = await extractListing(model, payload, { signal, observe: usage.observe });
     } catch (error) {
       if (signal.aborted || !(error instanceof ModelError)) throw error;
       return { outcome: 'failed', listingId, error };
     } finally {
-      if (!dryRun && cost.getUsage().calls > 0) await addExtractionCost(db, rawId, cost.getUsage());
+      if (!dryRun && usage.getUsage().calls > 0)
+        await addExtractionUsage(db, rawId, usage.getUsage());
     }
     const reason = findRejectionReason(extractionRecord);
     if (reason !== undefined) {
@@ -131,7 +132,7 @@ export function createReprocessService(
     count: (selection: ListingSelection): Promise<number> => countListings(db, selection),
 
     /**
-     * Extracts the stored payloads of the selected listings again, in ID order. It stores only costs
+     * Extracts the stored payloads of the selected listings again, in ID order. It stores only the model usage
      * and rejections, and nothing with `dryRun`.
      * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
